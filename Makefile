@@ -15,11 +15,11 @@ help:  ## list the targets
 demo: $(VENV)/installed  ## run the main job on the embedded provider: no account, no network
 	@$(BIN)/ask -p demo "which files are here?"
 
-test: $(VENV)/installed-dev  ## run the tests (7 minutes); TESTS takes files, names and options
+test: $(VENV)/installed-dev  ## run the tests (6 minutes on two quiet cores); TESTS takes files, names and options
 	$(BIN)/pytest $(TESTS)
 
-test-slow: $(VENV)/installed-dev  ## run the slow tests: kills, parallel runs, recipes, the browser (8 minutes)
-	$(BIN)/pytest -m slow
+test-slow: $(VENV)/installed-dev  ## run the slow tests: kills, parallel runs, recipes, the browser; all property tests (11 minutes, estimated)
+	$(BIN)/pytest -m 'slow or hypothesis' --hypothesis-profile thorough -n 4  # they wait more than the others
 
 test-real: $(VENV)/installed-dev  ## run against other people's software, installed once into .real (10 minutes); not part of CI
 	$(BIN)/python -m tests.real.software
@@ -55,14 +55,17 @@ clean:  ## remove what these targets have made
 	rm -rf .venv* build dist *.egg-info
 
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
+	@echo 'Creating a virtual environment in $(VENV) ...' >&2
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@echo 'Installing ask and the about 30 packages that it needs in $(VENV) (10 MB, 15 to 90 s, only once) ...' >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@echo 'Installing ask with everything that its tests need in $(VENV) (1 to 3 minutes, only once) ...' >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@ $(VENV)/installed
 
 .venv-peers/llm/bin/llm: PACKAGE = llm

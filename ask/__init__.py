@@ -28,16 +28,20 @@ What the hooks of a provider get and return:
     HttpRequest      an HTTP request for ask to send
     StreamReader     the protocol of the object that reads one stream
     RawEvent         one event of a stream
-    Delta            what a stream reader returns for an event: any of the next three
+    Delta            what a stream reader returns for an event: any of the next four
     TextDelta        a piece of the answer's text
     ReasoningDelta   a piece of the model's reasoning
     ToolCallDelta    the start of a tool call
+    ServerToolDelta  a call of a tool that the service ran itself
     ModelResponse    a model's answer
+    Citation         a source of an answer
+    ServerToolCall   a call of a tool that the service ran itself, with its result
     FinishReason     the reason why an answer ended
     Usage            the tokens that an answer used, and its cost
     ToolCall         a tool call requested by the model
     ProviderState    provider-specific parts of a message, to send back in later requests
     ModelInfo        one entry of a provider's models list
+    ModelProfile     what is known about a family of models, for `Provider.profiles`
 
 What the methods of a `BatchApi` get and return:
 
@@ -53,6 +57,10 @@ Errors:
     ProviderError    an error response of a provider
     RetryAction      what ask does after a ProviderError
 
+Loaders:
+
+    PromptTemplate   a template that a loader returns; text and attachments are str and Attachment
+
 Tools:
 
     tool             the decorator that marks a function as a tool
@@ -61,13 +69,17 @@ Tools:
     ToolResult       the result of a call
     ToolError        an error that the model gets as the result of a call
 
+The interface itself:
+
     API_VERSION      the version of the plugin API
 
-Functions for parsing responses are in `ask.parsing`, and the tests for plugins in `ask.testing`. The guides are
-docs/providers.md and docs/tools.md. Each name is imported on first use.
+Functions for parsing responses are in `ask.parsing`, and the tests for plugins in `ask.testing`. `help(ask.Provider)`
+and the like describe the names above. The guides are docs/providers.md, docs/tools.md and docs/loaders.md.
 """
 
 from __future__ import annotations
+
+import sys
 
 # Not imported from typing: until `ask.__main__` is loaded, Ctrl-C prints a traceback, so imports are kept short.
 TYPE_CHECKING = False
@@ -75,9 +87,27 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ask.errors import AskError, ProviderError, RetryAction
-    from ask.messages import Attachment, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
+    from ask.messages import (
+        Attachment,
+        Citation,
+        Delta,
+        FinishReason,
+        Message,
+        ModelResponse,
+        ProviderState,
+        RawEvent,
+        ReasoningDelta,
+        ServerToolCall,
+        ServerToolDelta,
+        TextDelta,
+        ToolCall,
+        ToolCallDelta,
+        ToolSpec,
+        Usage,
+    )
     from ask.plugin_api.chat_completions import ChatCompletions
-    from ask.plugin_api.provider import API_VERSION, BatchApi, Provider
+    from ask.plugin_api.compatibility import API_VERSION
+    from ask.plugin_api.provider import BatchApi, Provider
     from ask.plugin_api.responses import Responses
     from ask.plugin_api.types import (
         Batch,
@@ -85,17 +115,14 @@ if TYPE_CHECKING:
         BatchRequest,
         BatchResult,
         ChatRequest,
-        Delta,
         HttpRequest,
         ModelInfo,
+        PromptTemplate,
         ProviderInfo,
-        RawEvent,
-        ReasoningDelta,
         ResultsRequest,
         StreamReader,
-        TextDelta,
-        ToolCallDelta,
     )
+    from ask.profiles import ModelProfile
     from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
     from ask.tools.plugins.functions import tool
 
@@ -110,12 +137,15 @@ __all__ = [
     "BatchResult",
     "ChatCompletions",
     "ChatRequest",
+    "Citation",
     "Delta",
     "FinishReason",
     "HttpRequest",
     "Message",
     "ModelInfo",
+    "ModelProfile",
     "ModelResponse",
+    "PromptTemplate",
     "Provider",
     "ProviderError",
     "ProviderInfo",
@@ -125,6 +155,8 @@ __all__ = [
     "Responses",
     "ResultsRequest",
     "RetryAction",
+    "ServerToolCall",
+    "ServerToolDelta",
     "StreamReader",
     "TextDelta",
     "Tool",
@@ -141,25 +173,56 @@ __version__ = "0.1.0"  # a constant, because reading the installed metadata woul
 __distribution__ = "ask-gents"
 _MODULES = {
     "ask.errors": "AskError ProviderError RetryAction",
-    "ask.messages": "Attachment FinishReason Message ModelResponse ProviderState ToolCall ToolSpec Usage",
+    "ask.messages": (
+        "Attachment Citation Delta FinishReason Message ModelResponse ProviderState RawEvent ReasoningDelta "
+        "ServerToolCall ServerToolDelta TextDelta ToolCall ToolCallDelta ToolSpec Usage"
+    ),
     "ask.plugin_api.chat_completions": "ChatCompletions",
-    "ask.plugin_api.provider": "API_VERSION BatchApi Provider",
+    "ask.plugin_api.compatibility": "API_VERSION",
+    "ask.plugin_api.provider": "BatchApi Provider",
     "ask.plugin_api.responses": "Responses",
+    "ask.profiles": "ModelProfile",
     "ask.tools.base": "Tool ToolContext ToolError ToolResult",
     "ask.tools.plugins.functions": "tool",
 }
 _MODULE_BY_NAME = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
-if not TYPE_CHECKING:  # type checkers would accept any name
+class _Package(type(sys)):  # type: ignore[misc]  # the type of modules, without loading `types`
+    """The class of this module. Its properties are the public names, each imported on first use.
 
-    def __getattr__(name: str) -> Any:
-        if name not in __all__:
-            raise AttributeError(f"module 'ask' has no attribute {name!r}")
-        from importlib import import_module
-
-        return getattr(import_module(_MODULE_BY_NAME.get(name, "ask.plugin_api.types")), name)
+    An interactive session completes them, but `dir` does not list them, so that `help(ask)` is the docstring above and
+    not the documentation of all classes.
+    """
 
 
-def __dir__() -> list[str]:
-    return __all__
+def _add_name(name: str) -> None:
+    def get_name(_: object) -> Any:
+        module = __import__(_MODULE_BY_NAME.get(name, "ask.plugin_api.types"), fromlist=[name])
+        return getattr(module, name)
+
+    setattr(_Package, name, property(get_name))
+
+
+class _PackageFinder:
+    """Finds every module in the folder, but lists only the public ones, for `help(ask)` and `pkgutil`."""
+
+    def __init__(self, folder: str) -> None:
+        finder: Any
+        for create_finder in sys.path_hooks:
+            try:
+                finder = create_finder(folder)
+            except ImportError:
+                continue
+            self.find_spec, self.invalidate_caches = finder.find_spec, finder.invalidate_caches
+            sys.path_importer_cache[folder] = self
+            return
+
+    def iter_modules(self, prefix: str = "") -> list[tuple[str, bool]]:
+        return [(f"{prefix}parsing", False), (f"{prefix}testing", True)]
+
+
+for _name in __all__:
+    _add_name(_name)
+sys.modules[__name__].__class__ = _Package
+_PackageFinder(__path__[0])

@@ -23,12 +23,27 @@ INTERRUPTED_EXIT_CODE, UNEXPECTED_ERROR_EXIT_CODE = 130, 1
 
 
 def main() -> None:
-    """Run the command line and exit with `os._exit`. Skipping interpreter teardown saves about 10 ms."""
+    """Run the command line and exit with `os._exit`. Skipping interpreter teardown saves about 10 ms.
+
+    After the command of a package, Python waits for its threads, and calls what it has registered for the exit.
+    """
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         code = run_process()
     except KeyboardInterrupt:  # a second Ctrl-C while the first is being handled
         code = INTERRUPTED_EXIT_CODE
         _end_line()
+    except SystemExit as error:  # a second signal, such as the SIGHUP that both a shell and its terminal send
+        code = error.code if isinstance(error.code, int) else UNEXPECTED_ERROR_EXIT_CODE
+    if saved_sign_in := sys.modules.get("ask.client.saved_sign_in"):
+        for number in handlers:  # a token that is lost here ends the sign-in
+            signal.signal(number, signal.SIG_IGN)
+        saved_sign_in.finish_refreshes()
+    plugin_commands = sys.modules.get("ask.cli.plugin_commands")
+    if plugin_commands and plugin_commands.was_called:
+        for number, handler in handlers.items():  # those of `run_process` would not end the wait for a thread
+            signal.signal(number, handler)
+        sys.exit(code)
     os._exit(code)
 
 
@@ -37,7 +52,7 @@ def run_process() -> int:
     if sys.getfilesystemencoding() != "utf-8" and sys.executable:
         # In a locale without UTF-8, a model's commands and file names could not be passed to the system.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - this program itself
-    gc.disable()  # collections during imports take a tenth of the start-up time; `run_agent` enables it again
+    gc.disable()  # collections during imports take a tenth of the start-up time; `run_request` enables it again
     code = INTERRUPTED_EXIT_CODE
     try:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ask.config.base_url import is_local_url
 from ask.config.config_file import Config, read_config
 from ask.config.directories import AppDirs
-from ask.config.secrets import KeyStore, Secrets, format_variable_prefix, list_key_variables, list_sign_in_tokens
+from ask.config.secrets import (
+    KeyStore,
+    Secrets,
+    format_variable_prefix,
+    list_header_secrets,
+    list_key_variables,
+    list_sign_in_tokens,
+)
 from ask.console import StderrConsole
-
-if TYPE_CHECKING:
-    from ask.plugin_api.loader import PluginIndex
-
+from ask.plugin_api.index import PluginIndex, find_plugins, load_services
 
 T = TypeVar("T")
 LOCAL_PROVIDERS = ("lmstudio", "ollama")
@@ -33,6 +38,9 @@ class AppContext:
             key command runs.
         used_keys: the keys of the models to ask, which may be given as an option.
         local_keys: those of them that are sent to this machine or network.
+        keeps_loader_processes: whether the process of a loader serves all its calls, as for the rows of `ask map`.
+        service_key_variables: the variables that may contain the keys of the services from the table that are used.
+        last_input_time: when the user has last started a run or answered a question, by the monotonic clock.
     """
 
     def __init__(
@@ -45,6 +53,10 @@ class AppContext:
         self.needs_keys = not self.replay_file
         self.used_keys: set[str] = set()
         self.local_keys: set[str] = set()
+        self.service_key_variables: set[str] = set()
+        self.keeps_loader_processes = False
+        self.last_input_time = time.monotonic()
+        self._notices: set[str] = set()
         self._secret_keys: set[str] = set()
         self._shared: dict[Callable[[AppContext], Any], Any] = {}
         self._secrets: Secrets | None = None
@@ -63,9 +75,6 @@ class AppContext:
 
     @cached_property
     def plugins(self) -> PluginIndex:
-        """The installed plugins."""
-        from ask.plugin_api.loader import find_plugins
-
         return find_plugins(self.app_dirs.cache / "plugins.json")
 
     def share(self, create: Callable[[AppContext], T]) -> T:
@@ -78,33 +87,65 @@ class AppContext:
     @property
     def provider_names(self) -> list[str]:
         """The sorted names of all providers, installed or configured in config.toml."""
-        configured = (name for name, table in self.config.providers.items() if "base_url" in table)
-        return sorted({*self.plugins.providers, *configured})
+        names = set(self.plugins.providers)
+        for name, table in self.config.providers.items():
+            if "base_url" in table:
+                names.add(name)
+        return sorted(names)
+
+    @cached_property
+    def services(self) -> Mapping[str, Mapping[str, Any]]:
+        """The rows of the table of services, without those whose names are installed or described in config.toml.
+
+        Reading it takes time, so it is only read for other names and for lists.
+        """
+        names = self.provider_names
+        return {name: row for name, row in load_services().items() if name not in names}
+
+    def has_provider(self, name: str) -> bool:
+        """Check whether there is a provider of a name, also in the table of services."""
+        return name in self.provider_names or name in self.services
 
     def notify(self, text: str) -> None:
-        """Print a notice about a plugin for the user."""
-        self.console.print_notice(self.collect_secrets().redact(text))
+        """Print a notice about a plugin for the user, once."""
+        notice = self.collect_secrets().redact(text)
+        if notice not in self._notices:
+            self._notices.add(notice)
+            self.console.print_notice(notice)
+
+    def add_tokens(self, tokens: Collection[str]) -> None:
+        """Redact the tokens of a sign-in, which may have been refreshed in the middle of a run."""
+        self.used_keys.update(tokens)
+        if self._secrets:
+            self._secrets.add(tokens)
 
     def collect_secrets(self) -> Secrets:
         """Collect the secrets known so far, for redaction and for the environment of child processes.
 
-        These are the API keys, and the tokens of sign-ins to MCP servers.
+        These are the API keys, and the tokens of sign-ins to providers and MCP servers.
         """
         keys = {*self.key_store.list_known_keys(), *self.used_keys}
         if self.app_dirs.sign_ins.is_dir():
             keys |= {*list_sign_in_tokens(self.app_dirs.sign_ins)}
-        if self._secrets is None or keys != self._secret_keys:
-            variables = [table["key_env"] for table in self.config.providers.values() if "key_env" in table]
-            self._secret_keys = keys
-            local_keys = {*self.local_keys, *self._list_local_keys()}
-            self._secrets = Secrets(self.provider_names, variables, keys, self.environment, local_keys)
-        return self._secrets
+        if self.app_dirs.logins.is_dir():
+            from ask.config.logins import list_login_tokens
 
-    def _list_local_keys(self) -> Iterator[str]:
-        """Yield the keys that the environment sets for services on this machine or network."""
-        for name in self.provider_names:
-            table = self.config.get_provider(name)
-            base_url = self.environment.get(f"{format_variable_prefix(name)}_BASE_URL") or table.get("base_url", "")
-            if is_local_url(base_url) or (name in LOCAL_PROVIDERS and not base_url):
-                for variable in (table.get("key_env", ""), *list_key_variables(name)):
-                    yield self.environment.get(variable, "").strip()
+            keys |= {*list_login_tokens(self.app_dirs.logins)}
+        if self._secrets is None or keys != self._secret_keys:
+            names, key_variables, local_keys = self.provider_names, set[str](), {*self.local_keys}
+            header_values: set[str] = set()
+            for name in names:  # the keys that the environment sets for services on this machine or network
+                table = self.config.providers.get(name, {})
+                base_url = self.environment.get(f"{format_variable_prefix(name)}_BASE_URL") or table.get("base_url", "")
+                if is_local_url(base_url) or (name in LOCAL_PROVIDERS and not base_url):
+                    for variable in (table.get("key_env", ""), *list_key_variables(name)):
+                        local_keys.add(self.environment.get(variable, "").strip())
+            for table in self.config.providers.values():
+                key_variables.add(table.get("key_env", ""))
+                header_secrets, variables = list_header_secrets(table.get("headers", {}), self.environment)
+                header_values |= header_secrets
+                key_variables |= variables
+            key_variables |= self.service_key_variables
+            self._secret_keys = keys
+            self._secrets = Secrets(names, key_variables, keys | header_values, self.environment, local_keys)
+        return self._secrets

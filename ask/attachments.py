@@ -5,14 +5,17 @@ How an attachment is sent is up to the provider.
 
 from __future__ import annotations
 
+import json
 import re
+import zlib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import cache
-from itertools import groupby
+from itertools import groupby, islice
 
 from ask.messages import Attachment, Message, merge_user_messages
 from ask.records import NamedTuple
-from ask.text import format_one_line
+from ask.text import format_block, format_one_line, format_size
 
 SNIFF_BYTES = 4_096
 """Bytes of content used to detect the media type."""
@@ -22,7 +25,7 @@ class MediaType(NamedTuple):
     """A kind of file content.
 
     Attributes:
-        group: "image", "PDF" or "audio"; "" if no provider accepts it.
+        group: "image", "PDF", "audio" or "video"; "" if no provider accepts it.
         title: the common name of the format.
         signature: a regular expression that matches the beginning of the content.
         alternative: the formats to convert it to, if no provider accepts it.
@@ -35,6 +38,8 @@ class MediaType(NamedTuple):
 
 
 OFFICE_MEDIA_TYPE = "application/zip"
+_NO_SIGNATURE = rb"(?!)"
+"""For types that are recognized by the parts of a ZIP archive: see `ask.client.document_text`."""
 MEDIA_TYPES = {
     "image/png": MediaType("image", "PNG", rb"\x89PNG\r\n\x1a\n"),
     "image/jpeg": MediaType("image", "JPEG", rb"\xff\xd8\xff"),
@@ -52,23 +57,61 @@ MEDIA_TYPES = {
     "image/avif": MediaType("", "AVIF image", rb"....ftypavi[fs]", "PNG or JPEG"),
     "image/bmp": MediaType("", "BMP image", rb"BM.{4}\0\0\0\0", "PNG or JPEG"),
     "image/tiff": MediaType("", "TIFF image", rb"II\*\0|MM\0\*", "PNG or JPEG"),
-    "video/mp4": MediaType("", "video", rb"....ftyp", "single images, or its sound"),
-    "video/webm": MediaType("", "video", rb"\x1a\x45\xdf\xa3", "single images, or its sound"),
+    "video/quicktime": MediaType("video", "MOV", rb"....ftypqt  "),
+    "video/3gpp": MediaType("video", "3GP", rb"....ftyp3g"),
+    "video/mp4": MediaType("video", "MP4", rb"....ftyp"),
+    "video/webm": MediaType("video", "WebM", rb"\x1a\x45\xdf\xa3.{0,60}webm"),
+    "video/mpeg": MediaType("video", "MPEG", rb"\0\0\x01[\xba\xb3]"),
+    "video/x-msvideo": MediaType("video", "AVI", rb"RIFF....AVI "),
+    "video/x-matroska": MediaType("", "Matroska video", rb"\x1a\x45\xdf\xa3", "MP4 or WebM"),
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": MediaType(
+        "document", "Word", _NO_SIGNATURE
+    ),
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": MediaType("document", "Excel", _NO_SIGNATURE),
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": MediaType(
+        "document", "PowerPoint", _NO_SIGNATURE
+    ),
+    "application/x-ole-storage": MediaType(
+        "", "Office document with a password, or of before 2007", rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a PDF or .docx"
+    ),
     OFFICE_MEDIA_TYPE: MediaType("", "ZIP archive", rb"PK\x03\x04", "a PDF or text"),
 }
 """The detected media types, by MIME type; the first whose signature matches counts."""
 UNKNOWN_TYPE = MediaType("", "", b"")
+SUFFIXES = {"image/jpeg": "jpg", "image/svg+xml": "svg", "application/zip": "zip", "audio/mpeg": "mp3"}
+"""The suffixes of file names that differ from the second part of the MIME type."""
+PLURALS = {"image": "images", "PDF": "PDFs", "audio": "audio", "video": "videos", "document": "documents"}
+"""How the groups are called in sentences."""
 ATTACHABLE_MEDIA_TYPES = tuple(media_type for media_type, kind in MEDIA_TYPES.items() if kind.group)
 """The MIME types that at least one provider accepts."""
-MAX_FILE_BYTES = {"image": 20_000_000, "PDF": 32_000_000, "audio": 25_000_000}
+MAX_FILE_BYTES = {
+    "image": 20_000_000,
+    "PDF": 32_000_000,
+    "audio": 25_000_000,
+    "video": 50_000_000,
+    "document": 32_000_000,
+}
 """The largest size of one file, in bytes."""
 MAX_TOTAL_BYTES = 50_000_000
 """The largest size of all files of a message, in bytes: services accept no larger requests."""
 MAX_RESULT_FILES = 20
 """The most files that a model gets of one tool result: a request to Claude with more has a lower limit for images."""
-MAX_NAME_LENGTH = 255
-"""The longest name of a file in a tool result, in characters: the model gets the name too."""
+MAX_NAME_CHARACTERS = 255
+"""The longest name of a file in a tool result: the model gets the name too."""
+PDF_TYPE = "application/pdf"
 _PDF_PAGE = re.compile(rb"/Type\s*/Page(?!\w)")
+_PDF_PAGES = re.compile(rb"/Type\s*/Pages(?!\w)")
+_PDF_PAGE_COUNT = re.compile(rb"/Count\s+(\d{1,9})")
+_PDF_DICTIONARY_BYTES = 20_000
+"""How far from the type of a node of the page tree its count is searched."""
+_PDF_OBJECT_STREAM = re.compile(rb"/Type\s*/ObjStm(?!\w)")
+_PDF_STREAM = re.compile(rb"\bstream\r?\n")
+_PDF_STREAM_BYTES = 1_000
+"""How far after the type of an object stream its content begins."""
+_MAX_PDF_MATCHES = 10_000
+"""The limit for object streams and nodes of the page tree: the time for each is limited, too."""
+MAX_UNPACKED_PDF_BYTES = 50_000_000
+"""The limit for the compressed objects of a PDF that are searched for pages."""
 
 IMAGE_TOKENS = 1_600
 PAGE_TOKENS = 2_000
@@ -78,6 +121,10 @@ BYTES_PER_PAGE = 50_000
 BYTES_PER_AUDIO_TOKEN = {"audio/wav": 5_000, "audio/aiff": 5_000, "audio/flac": 2_500}
 BYTES_PER_COMPRESSED_AUDIO_TOKEN = 500
 """About 32 tokens per second of audio compressed to 16 kB per second."""
+BYTES_PER_DOCUMENT_TOKEN = 8
+"""Their parts are compressed, and contain images and formats, too."""
+BYTES_PER_VIDEO_TOKEN = 800
+"""About 300 tokens per second of video compressed to 250 kB per second."""
 
 
 def detect_media_type(data: bytes) -> str:
@@ -93,7 +140,7 @@ def detect_media_type(data: bytes) -> str:
 
 
 def _is_text(head: bytes) -> bool:
-    """Check for UTF-8 without zero bytes. The sample may end in the middle of a character."""
+    """Check for UTF-8 without zero bytes. A sample of `SNIFF_BYTES` bytes may end in the middle of a character."""
     if b"\0" in head:
         return False
     try:
@@ -109,52 +156,101 @@ def find_attachment(name: str, data: bytes) -> Attachment | None:
     return Attachment(name, media_type, data) if media_type in ATTACHABLE_MEDIA_TYPES else None
 
 
+def identify_generated_files(files: Iterable[Attachment]) -> tuple[Attachment, ...]:
+    """Return the files that a model generated with the types of their data, and with names that fit these."""
+    identified = []
+    for file in files:
+        media_type = detect_media_type(file.data) or ("image/svg+xml" if b"<svg" in file.data[:SNIFF_BYTES] else "")
+        suffix = SUFFIXES.get(media_type) or media_type.partition("/")[2] or "bin"
+        identified.append(Attachment(f"image.{suffix}", media_type or "application/octet-stream", file.data))
+    return tuple(identified)
+
+
 def describe_media_type(media_type: str) -> str:
     """Describe a MIME type for the user."""
     group, title, *_ = MEDIA_TYPES.get(media_type, UNKNOWN_TYPE)
-    return f"{title} {group}" if group in ("image", "audio") else title or media_type or "file"
+    return f"{title} {group}" if group in ("image", "audio", "video", "document") else title or media_type or "file"
 
 
 def describe_attachment(attachment: Attachment) -> str:
     """Describe an attachment for the user: its name, type and size."""
     name, description = format_one_line(attachment.name), describe_media_type(attachment.media_type)
-    return f"{name} ({description}, {len(attachment.data):,} bytes)"
+    return f"{name} ({description}, {format_size(len(attachment.data))})"
 
 
-def replace_unsupported_attachments(messages: Iterable[Message], is_supported: Callable[[str], bool]) -> list[Message]:
-    """Replace unsupported attachments by notes. `is_supported` is called once per MIME type."""
-    is_type_supported = cache(is_supported)
-    return [replace_attachments(message, is_type_supported) for message in messages]
+def replace_unsupported_attachments(
+    messages: Iterable[Message], model: str, is_supported: Callable[[str], bool]
+) -> list[Message]:
+    """Replace what a model does not accept by notes, except documents, whose text is sent instead.
+
+    `is_supported` is called once per MIME type.
+    """
+    is_type_supported = cache(lambda media_type: is_document(media_type) or is_supported(media_type))
+
+    def explain(media_type: str) -> str:
+        return f"{model} does not accept {_describe_refused_type(media_type, is_type_supported)}"
+
+    return [replace_attachments(message, explain, is_type_supported) for message in messages]
 
 
-def replace_attachments(message: Message, is_kept: Callable[[str], bool] = lambda _: False) -> Message:
-    """Replace attachments by notes, except those of the MIME types to keep in user messages and tool results."""
-    can_keep = message.role in ("user", "tool")
-    kept = tuple(each for each in message.attachments if can_keep and is_kept(each.media_type))
-    notes = [_describe_hidden_file(each) for each in message.attachments if each not in kept]
-    if not notes:
-        return message
-    return message._replace(content="\n\n".join(filter(None, (message.content, *notes))), attachments=kept)
+def replace_attachments(
+    message: Message, explain: Callable[[str], str], is_kept: Callable[[str], bool] = lambda _: False
+) -> Message:
+    """Replace attachments by notes, except those of the MIME types to keep. `explain` returns the reason for a type."""
+    kept = tuple(each for each in message.attachments if is_kept(each.media_type))
+    removed = [(each, explain(each.media_type)) for each in message.attachments if each not in kept]
+    return _add_notes(message._replace(attachments=kept), removed)
 
 
-def _describe_hidden_file(attachment: Attachment, reason: str = "not shown to this model") -> str:
+def replace_file(message: Message, file: Attachment, replacement: Attachment | None, reason: str = "") -> Message:
+    """Return a message with another file in place of one, or with a note about it and the reason."""
+    files = [replacement if each is file else each for each in message.attachments]
+    changed = message._replace(attachments=tuple(filter(None, files)))
+    return changed if replacement else _add_notes(changed, [(file, reason)])
+
+
+def remove_result_file(message: Message, name: str) -> Message:
+    """Return a tool result with notes for its files of this name; unchanged if it has none."""
+    kept = tuple(each for each in message.attachments if each.name != name)
+    removed = [(each, "removed by the user") for each in message.attachments if each.name == name]
+    return _add_notes(message._replace(attachments=kept), removed)
+
+
+def _add_notes(message: Message, hidden_files: Iterable[tuple[Attachment, str]]) -> Message:
+    """Add a note for each file that is not in the message, with the reason."""
+    notes = [_describe_hidden_file(*each) for each in hidden_files]
+    return message._replace(content="\n\n".join(filter(None, (message.content, *notes)))) if notes else message
+
+
+def _describe_refused_type(media_type: str, is_supported: Callable[[str], bool]) -> str:
+    """Return "images", "PDFs", "audio" or "videos", or the format if the model accepts others of its kind."""
+    kind = MEDIA_TYPES.get(media_type, UNKNOWN_TYPE)
+    plural = PLURALS.get(kind.group, "files of this type")
+    accepts_others = any(other.group == kind.group and is_supported(name) for name, other in MEDIA_TYPES.items())
+    return f"{kind.title} {plural}" if accepts_others and kind.group in PLURALS else plural
+
+
+def _describe_hidden_file(attachment: Attachment, reason: str) -> str:
     """Describe a file to a model that does not get it."""
     group = MEDIA_TYPES.get(attachment.media_type, UNKNOWN_TYPE).group or "file"
-    return f"[{group} {format_one_line(attachment.name)}, {len(attachment.data):,} bytes: {reason}]"
+    return f"[{group} {format_one_line(attachment.name)}, {format_size(len(attachment.data))}: {reason}]"
 
 
 def limit_attachments(attachments: Sequence[Attachment]) -> tuple[tuple[Attachment, ...], list[str]]:
-    """Return the files of a tool result that a model may get, and a note for each of the others.
+    """Return the files of a tool result that a model may get, and for each of the others its text or a note.
 
     The limits are those of files that the user attaches; `MAX_RESULT_FILES` is for tools that return a whole album.
     """
     kept: list[Attachment] = []
     notes: list[str] = []
     for attachment in attachments:
-        file = attachment._replace(name=str(attachment.name)[-MAX_NAME_LENGTH:])
+        file = attachment._replace(name=str(attachment.name)[-MAX_NAME_CHARACTERS:])
         media_type = detect_media_type(file.data)
         max_size = MAX_FILE_BYTES.get(MEDIA_TYPES.get(media_type, UNKNOWN_TYPE).group)
-        if max_size is None:
+        if max_size is None and not media_type and _is_text(file.data):
+            text = file.data.decode("utf-8", "backslashreplace")
+            notes.append(format_block("file", text, f" name={json.dumps(file.name, ensure_ascii=False)}"))
+        elif max_size is None:
             notes.append(_describe_hidden_file(file, "not shown, because no model reads this type"))
         elif len(file.data) > max_size or sum(len(each.data) for each in (*kept, file)) > MAX_TOTAL_BYTES:
             notes.append(_describe_hidden_file(file, "not shown, because it is too large"))
@@ -165,22 +261,63 @@ def limit_attachments(attachments: Sequence[Attachment]) -> tuple[tuple[Attachme
     return tuple(kept), notes
 
 
-def move_result_files(messages: Sequence[Message]) -> list[Message]:
-    """Move the files in tool results to a user message after these results.
+def move_result_files(messages: Iterable[Message], is_kept: Callable[[str], bool] = lambda _: False) -> list[Message]:
+    """Move the files in tool results, except those of the MIME types to keep, to a user message after these results.
 
-    Most formats allow files only in user messages: https://platform.openai.com/docs/api-reference/chat/create
+    Many formats allow files only in user messages: https://platform.openai.com/docs/api-reference/chat/create
     """
+    is_type_kept = cache(is_kept)
     moved: list[Message] = []
-    for is_result, group in groupby(messages, lambda message: message.role == "tool"):
-        group_messages = list(group)
-        if not is_result or not any(message.attachments for message in group_messages):
-            moved += group_messages
-            continue
-        files = [(message.tool_name, file) for message in group_messages for file in message.attachments]
-        names = ", ".join(f"{format_one_line(file.name)} of {tool_name}" for tool_name, file in files)
-        moved += [message._replace(attachments=()) for message in group_messages]
-        moved.append(Message("user", f"[files in tool results: {names}]", attachments=tuple(file for _, file in files)))
+    for _, group in groupby(messages, lambda message: message.role == "tool"):
+        files: list[tuple[str, Attachment]] = []
+        for message in group:
+            if message.role != "tool" or not message.attachments:
+                moved.append(message)
+                continue
+            kept = tuple(file for file in message.attachments if is_type_kept(file.media_type))
+            files += [(message.tool_name, file) for file in message.attachments if file not in kept]
+            moved.append(message._replace(attachments=kept))
+        if files:
+            names = ", ".join(f"{format_one_line(file.name)} of {tool_name}" for tool_name, file in files)
+            text = f"[files in tool results: {names}]"
+            moved.append(Message("user", text, attachments=tuple(file for _, file in files)))
     return merge_user_messages(moved)
+
+
+def move_answer_files(messages: Iterable[Message], is_kept: Callable[[str], bool] = lambda _: False) -> list[Message]:
+    """Move the images that models generated, except those of the MIME types to keep, to the next user message.
+
+    Few formats allow them in answers. The model can so edit an image, whichever model has generated it.
+    """
+    is_type_kept = cache(is_kept)
+    moved: list[Message] = []
+    pending: list[Attachment] = []
+    for message in messages:
+        if message.role == "assistant" and message.attachments:
+            kept = tuple(file for file in message.attachments if is_type_kept(file.media_type))
+            pending += [file for file in message.attachments if file not in kept]
+            moved.append(message._replace(attachments=kept))
+        elif message.role == "user" and pending:
+            names = ", ".join(format_one_line(file.name) for file in pending)
+            text = f"[generated in earlier answers: {names}]"
+            content = "\n\n".join(filter(None, (text, message.content)))
+            moved.append(message._replace(content=content, attachments=(*pending, *message.attachments)))
+            pending = []
+        else:
+            moved.append(message)
+    return moved
+
+
+def is_document(media_type: str) -> bool:
+    """Check for an Office document, which is converted to text for a model that does not accept it."""
+    return MEDIA_TYPES.get(media_type, UNKNOWN_TYPE).group == "document"
+
+
+def replace_by_text(message: Message, file: Attachment, text: str) -> Message:
+    """Return a message with the text of a file in place of the file."""
+    block = format_block("file", text, f" name={json.dumps(file.name, ensure_ascii=False)}")
+    kept = tuple(each for each in message.attachments if each is not file)
+    return message._replace(content="\n\n".join(filter(None, (message.content, block))), attachments=kept)
 
 
 def format_supported_types(is_supported: Callable[[str], bool]) -> str:
@@ -188,11 +325,48 @@ def format_supported_types(is_supported: Callable[[str], bool]) -> str:
     titles_by_group: dict[str, list[str]] = {}
     for media_type in filter(is_supported, ATTACHABLE_MEDIA_TYPES):
         titles_by_group.setdefault(MEDIA_TYPES[media_type].group, []).append(MEDIA_TYPES[media_type].title)
-    plurals = {"image": "images", "audio": "audio"}
     return ", ".join(
-        group if group == "PDF" else f"{plurals[group]} ({', '.join(titles)})"
+        group if group == "PDF" else f"{PLURALS[group]} ({', '.join(titles)})"
         for group, titles in titles_by_group.items()
     )
+
+
+def count_pdf_pages(data: bytes) -> int | None:
+    """Count the pages of a PDF; None if they cannot be counted, for example because it is encrypted.
+
+    A PDF that was edited may contain former pages, too: the number is at most what the page tree says.
+    """
+    if b"/Encrypt" in data:
+        return None
+    objects, unpacked_size, end = [data], 0, 0
+    streams = list(islice(_PDF_OBJECT_STREAM.finditer(data), _MAX_PDF_MATCHES + 1))
+    for match in streams:
+        stream = _PDF_STREAM.search(data, match.end(), match.end() + _PDF_STREAM_BYTES)
+        if stream is None or match.start() < end:  # in the content of the one before
+            continue
+        end = data.find(b"endstream", stream.end())
+        end = len(data) if end < 0 else end
+        unpacker = zlib.decompressobj()
+        with suppress(zlib.error):
+            objects.append(unpacker.decompress(data[stream.end() : end], MAX_UNPACKED_PDF_BYTES - unpacked_size + 1))
+            unpacked_size += len(objects[-1])
+        if unpacked_size > MAX_UNPACKED_PDF_BYTES:
+            return None
+    pages = sum(1 for part in objects for _ in _PDF_PAGE.finditer(part))
+    nodes = list(islice(((part, node) for part in objects for node in _PDF_PAGES.finditer(part)), _MAX_PDF_MATCHES + 1))
+    if max(len(streams), len(nodes)) > _MAX_PDF_MATCHES:
+        return None
+    counts = [count for part, node in nodes if (count := _read_page_count(part, node)) is not None]
+    return min(pages, max(counts)) if pages and counts else pages or None
+
+
+def _read_page_count(data: bytes, node: re.Match[bytes]) -> int | None:
+    """Return the number of pages below a node of the page tree, which is in the same dictionary as its type."""
+    after = data[node.end() : node.end() + _PDF_DICTIONARY_BYTES].partition(b">")[0]
+    start = max(node.start() - _PDF_DICTIONARY_BYTES, 0)
+    start = max(start, data.rfind(b"<", start, node.start()), data.rfind(b">", start, node.start()))
+    count = _PDF_PAGE_COUNT.search(after) or _PDF_PAGE_COUNT.search(data, start, node.start())
+    return int(count[1]) if count else None
 
 
 def estimate_attachment_tokens(attachments: Sequence[Attachment]) -> int:
@@ -202,9 +376,13 @@ def estimate_attachment_tokens(attachments: Sequence[Attachment]) -> int:
         group, size = MEDIA_TYPES.get(attachment.media_type, UNKNOWN_TYPE).group, len(attachment.data)
         if group == "image":
             tokens += IMAGE_TOKENS
+        elif group == "document":
+            tokens += size // BYTES_PER_DOCUMENT_TOKEN + 1
+        elif group == "video":
+            tokens += size // BYTES_PER_VIDEO_TOKEN + 1
         elif group == "audio":
             tokens += size // BYTES_PER_AUDIO_TOKEN.get(attachment.media_type, BYTES_PER_COMPRESSED_AUDIO_TOKEN) + 1
         else:
-            pages = sum(1 for _ in _PDF_PAGE.finditer(attachment.data)) or size // BYTES_PER_PAGE + 1
+            pages = count_pdf_pages(attachment.data) or size // BYTES_PER_PAGE + 1
             tokens += pages * PAGE_TOKENS
     return tokens

@@ -5,46 +5,139 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import stat
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
 from ask.errors import BrokenOutputError, FileError
-from ask.text import escape_control_characters, repair_surrogates
+from ask.text import escape_control_characters, repair_surrogates, wrap_text
 
-BOLD, DIM, RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
-STDOUT, STDERR = 1, 2
+BOLD, DIM, ITALIC, UNDERLINE, STRIKETHROUGH = "1", "2", "3", "4", "9"
+RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN = "31", "32", "33", "34", "35", "36"
+"""Styles: the parameters of an SGR escape sequence, which can be joined by semicolons."""
+STDIN, STDOUT, STDERR = 0, 1, 2
 CLEAR_LINE = "\r\x1b[2K"
-
-
 SGR_PATTERN = r"\x1b\[([0-9;]*)m"
 COLOR_PARAMETER = r"[349][0-7]|10[0-7]"
 HYPERLINK_PATTERN = r"\x1b\]8;[^\x1b]*\x1b\\"
 NO_HYPERLINK_TERMINALS = r"|dumb|unknown|linux|vt\d+.*"
 NO_HYPERLINK_COLORTERMS = ("gnome-terminal", "xfce4-terminal")
 PROC = Path("/proc")
+FIRST_FREE_DESCRIPTOR = 3
+"""The lowest file descriptor after the standard streams, whose numbers must not be reused if one is closed."""
+_private_streams: dict[int, BinaryIO] = {}
+"""The user's standard output and standard error, by their descriptors, while these lead elsewhere."""
+
+
+def get_descriptor(stream: int) -> int:
+    """Return the descriptor that leads to the user's `STDOUT` or `STDERR`."""
+    return _private_streams[stream].fileno() if stream in _private_streams else stream
+
+
+def is_output_terminal() -> bool:
+    """Check whether standard output is a terminal."""
+    return sys.stdout is not None and os.isatty(get_descriptor(STDOUT))
+
+
+def protect_standard_output() -> None:
+    """Reserve standard output for ask: for everything else, it is standard error for the rest of the run.
+
+    Code of plugins may print at any time, from threads, child processes and native code. Nothing happens if standard
+    output is closed.
+    """
+    if sys.stdout is not None and STDOUT not in _private_streams:
+        redirect_stream(STDOUT, STDERR)
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+
+
+def redirect_stream(stream: int, target: int) -> None:
+    """Lead `STDOUT` or `STDERR` to another descriptor. Only the functions of this module still reach the user's."""
+    with suppress(Exception):  # closed, or replaced by a plugin
+        (sys.stdout if stream == STDOUT else sys.stderr).flush()
+    private = fcntl.fcntl(stream, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE_DESCRIPTOR)
+    _close_private_streams_in_children()
+    _private_streams[stream] = open(private, "wb")  # noqa: SIM115 - open until the process ends
+    try:
+        os.dup2(target, stream)
+    except OSError:  # standard error is closed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+
+
+def restore_stream(stream: int) -> None:
+    """Undo `redirect_stream`."""
+    with suppress(Exception):
+        (sys.stdout if stream == STDOUT else sys.stderr).flush()
+    with _private_streams.pop(stream) as private:
+        os.dup2(private.fileno(), stream)
+
+
+def close_standard_output() -> None:
+    """Close standard output, if it is protected."""
+    if STDOUT in _private_streams:
+        with suppress(OSError):  # what could not be written was an error before
+            _private_streams.pop(STDOUT).close()
+
+
+@cache
+def _close_private_streams_in_children() -> None:
+    """Close the private streams in every forked child: one that runs on must not keep a pipe open."""
+    os.register_at_fork(after_in_child=_close_private_streams)
+
+
+def _close_private_streams() -> None:
+    for stream in _private_streams.values():
+        os.closerange(stream.fileno(), stream.fileno() + 1)  # ignores errors: a plugin may have closed it
+
+
+@contextmanager
+def lend_standard_output(*, only_terminal: bool = False) -> Iterator[None]:
+    """Let child processes in the block write to the user's standard output although it is protected."""
+    if STDOUT not in _private_streams or (only_terminal and not is_output_terminal()):
+        yield
+        return
+    replacement = os.dup(STDOUT)
+    os.dup2(get_descriptor(STDOUT), STDOUT)
+    try:
+        yield
+    finally:
+        os.dup2(replacement, STDOUT)
+        os.close(replacement)
+
+
+def _is_color_forced(environment: Mapping[str, str]) -> bool:
+    """Check whether colors are wanted even in a pipe. See https://force-color.org.
+
+    As in Node.js, where the variable comes from, 0 and false do not force them.
+    """
+    return environment.get("FORCE_COLOR", "").lower() not in ("", "0", "false")
 
 
 def should_use_color(environment: Mapping[str, str]) -> bool:
-    """Check whether colors are wanted. See https://no-color.org and https://force-color.org."""
-    return bool(environment.get("FORCE_COLOR")) or not environment.get("NO_COLOR")
+    """Check whether colors are wanted. See https://no-color.org."""
+    return _is_color_forced(environment) or not environment.get("NO_COLOR")
 
 
 def _can_use_styles(environment: Mapping[str, str], *, is_terminal: bool) -> bool:
     """Check whether escape sequences for bold, dim and colors can be written."""
-    return bool(environment.get("FORCE_COLOR")) or (is_terminal and environment.get("TERM") != "dumb")
+    return _is_color_forced(environment) or (is_terminal and environment.get("TERM") != "dumb")
 
 
 def _remove_colors(text: str) -> str:
     """Remove colors from the escape sequences in a text; keep bold, dim and the like."""
 
     def replace(match: re.Match[str]) -> str:
-        kept = [parameter for parameter in match[1].split(";") if not re.fullmatch(COLOR_PARAMETER, parameter)]
-        return f"\x1b[{';'.join(kept)}m" if kept else ""
+        kept = _remove_color_parameters(match[1])
+        return f"\x1b[{kept}m" if kept or not match[1] else ""
 
     return re.sub(SGR_PATTERN, replace, text)
+
+
+def _remove_color_parameters(style: str) -> str:
+    return ";".join(parameter for parameter in style.split(";") if not re.fullmatch(COLOR_PARAMETER, parameter))
 
 
 def can_use_hyperlinks(environment: Mapping[str, str]) -> bool:
@@ -68,20 +161,17 @@ def can_use_hyperlinks(environment: Mapping[str, str]) -> bool:
 
 
 def wrap_for_terminal(text: str, descriptor: int) -> str:
-    """Wrap lines between words if the descriptor is a terminal. Words that are wider stay whole, to be copied."""
+    """Wrap lines between words if the descriptor is a terminal. Words that are wider are left to it, to be copied."""
     try:
-        width = os.get_terminal_size(descriptor).columns
+        width = os.get_terminal_size(get_descriptor(descriptor)).columns
     except OSError:
         return text
-    if not 0 < width < max(map(len, text.split("\n"))):
-        return text
-    from textwrap import wrap
+    return "\n".join(wrap_text(text, width, divide_words=False)) if width > 0 else text
 
-    lines = (
-        wrap(line, width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False) or [""]
-        for line in text.split("\n")
-    )
-    return "\n".join("\n".join(parts) for parts in lines)
+
+def apply_style(text: str, style: str) -> str:
+    """Return text in a style, with escape sequences."""
+    return f"\x1b[{style}m{text}\x1b[0m" if style else text
 
 
 def format_hyperlink(text: str, target: str) -> str:
@@ -110,6 +200,11 @@ def _link_files(text: str, files: Mapping[str, Path]) -> str:
     return text
 
 
+def is_for_pager(output: StandardOutput, environment: Mapping[str, str]) -> bool:
+    """Check whether an answer in a pipe is to be laid out as on a terminal, for a pager such as less -R."""
+    return not output.is_terminal and output.is_pipe and _is_color_forced(environment)
+
+
 def can_redraw(output: StandardOutput, environment: Mapping[str, str]) -> bool:
     """Check whether rows on standard output can be redrawn.
 
@@ -122,9 +217,27 @@ def can_redraw(output: StandardOutput, environment: Mapping[str, str]) -> bool:
 def is_in_foreground() -> bool:
     """Check whether this program is in the terminal's foreground process group."""
     try:
-        return os.tcgetpgrp(sys.stdout.fileno()) == os.getpgrp()
+        return os.tcgetpgrp(get_descriptor(STDOUT)) == os.getpgrp()
     except OSError:
         return False
+
+
+def should_show_footer(mode: str) -> bool:
+    """Check whether to print lines that only help a person who continues the conversation on this terminal.
+
+    Unless `mode` is "always" or "never", they are printed if an interactive shell started ask (it makes each command
+    the leader of a process group, as make, xargs and scripts do not), standard input has no data, and both outputs are
+    the same terminal: otherwise they would end up in an editor's buffer, over a pager or in a log.
+    """
+    if mode != "auto":
+        return mode == "always"
+    try:
+        has_data = not (os.isatty(STDIN) or os.path.samestat(os.fstat(STDIN), os.stat(os.devnull)))
+        output, errors = get_descriptor(STDOUT), get_descriptor(STDERR)
+        is_one_terminal = os.isatty(output) and os.isatty(errors) and os.path.sameopenfile(output, errors)
+    except OSError:
+        return False
+    return is_one_terminal and not has_data and os.getpgrp() == os.getpid()
 
 
 class StandardOutput:
@@ -136,8 +249,6 @@ class StandardOutput:
     Several processes may share a pipe or file, as under `xargs -P`. Each locks it from the first byte of a line to the
     last, so that lines are never mixed: while another process has the lock, an incomplete line is buffered, and a
     complete line waits.
-
-    With `is_exclusive`, what anything else in this process prints goes to standard error from now on.
     """
 
     def __init__(
@@ -145,24 +256,23 @@ class StandardOutput:
         environment: Mapping[str, str] | None = None,
         *,
         show_partial_lines: bool = True,
-        is_exclusive: bool = False,
     ) -> None:
-        if sys.stdout is None:
+        if sys.stdout is None and STDOUT not in _private_streams:
             raise FileError("standard output is closed")
-        self.is_terminal = sys.stdout.isatty()
-        self._is_exclusive = is_exclusive
-        self._stream: BinaryIO = _take_standard_output() if is_exclusive else sys.stdout.buffer
-        self._use_styles = environment is not None and _can_use_styles(environment, is_terminal=self.is_terminal)
+        descriptor = get_descriptor(STDOUT)
+        self.is_terminal = os.isatty(descriptor)
+        self.is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+        self.has_styles = environment is not None and _can_use_styles(environment, is_terminal=self.is_terminal)
         self._use_color = environment is not None and should_use_color(environment)
         self._use_hyperlinks = self.is_terminal and environment is not None and can_use_hyperlinks(environment)
         self._at_line_start = True
         self._show_partial_lines = show_partial_lines
         self._pending_text = ""
         self._has_lock = False
-        os.set_blocking(self._stream.fileno(), True)
+        os.set_blocking(descriptor, True)
 
     def write(self, text: str, style: str = "", files: Mapping[str, Path] | None = None) -> None:
-        """Write and flush some text; `style` is an escape sequence that starts it.
+        """Write and flush some text; `style` is its style.
 
         On a terminal, the names of `files` in the text become hyperlinks to their paths.
 
@@ -172,11 +282,11 @@ class StandardOutput:
         """
         if text:
             self._at_line_start = text.endswith("\n")
-            style = (style if self._use_color else _remove_colors(style)) if self._use_styles else ""
             if self.is_terminal:
                 text = escape_control_characters(text)
                 text = _link_files(text, files) if files and self._use_hyperlinks else text
-            styled = f"{style}{text}{RESET}" if style else text
+            style = style if self._use_color else _remove_color_parameters(style)
+            styled = apply_style(text, style) if self.has_styles else text
             if self.is_terminal:
                 self._write_to_stream(styled)
                 return
@@ -205,57 +315,38 @@ class StandardOutput:
         if self._pending_text:
             self._write_pending(wait=True)
 
-    def close(self) -> None:
-        """Close the stream, if it is exclusive."""
-        if self._is_exclusive:
-            with suppress(OSError):  # what could not be written was an error before
-                self._stream.close()
-
     def _write_pending(self, *, wait: bool) -> None:
         """Write the buffered text; without `wait`, only if no other process has the lock."""
-        if not (self._has_lock or self._acquire_lock(wait=wait)):
-            return
+        if not self._has_lock:
+            try:
+                fcntl.lockf(get_descriptor(STDOUT), fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._has_lock = True
+            except (BlockingIOError, PermissionError):
+                return
+            except OSError:  # it does not support locks
+                pass
         text, self._pending_text = self._pending_text, ""
         self._write_to_stream(text)
         if self._at_line_start and self._has_lock:
-            fcntl.lockf(self._stream, fcntl.LOCK_UN)
+            fcntl.lockf(get_descriptor(STDOUT), fcntl.LOCK_UN)
             self._has_lock = False
 
-    def _acquire_lock(self, *, wait: bool) -> bool:
-        """Lock standard output; also return true if it does not support locks."""
-        try:
-            fcntl.lockf(self._stream, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
-            return False
-        except OSError:
-            return True
-        self._has_lock = True
-        return True
-
     def _write_to_stream(self, text: str) -> None:
+        stream = _private_streams.get(STDOUT) or sys.stdout.buffer  # a plugin may be loaded within an answer
         try:
-            self._stream.write(text.encode(errors="replace"))
-            self._stream.flush()
+            stream.write(text.encode(errors="replace"))
+            stream.flush()
         except BrokenPipeError:
             raise BrokenOutputError("standard output was closed by its reader") from None
         except OSError as error:
             raise FileError(f"cannot write to standard output ({error.strerror})") from error
 
 
-def _take_standard_output() -> BinaryIO:
-    """Return a stream to standard output, and redirect its file descriptor to standard error."""
-    sys.stdout.flush()
-    stream = open(os.dup(1), "wb")  # noqa: SIM115 - open until the process ends
-    with suppress(OSError):  # standard error is closed
-        os.dup2(2, 1)
-    return stream
-
-
 class StderrConsole:
     """Standard error: notices, tool calls and reasoning.
 
     `environment` decides whether colors are used. With `quiet`, nothing is printed; with `plain`, nothing is styled.
-    `redact` removes secrets from all text.
+    `redact` removes secrets from all text. `use_color` is whether text may be colored.
     """
 
     def __init__(
@@ -265,44 +356,65 @@ class StderrConsole:
         self.redact = redact
         self.environment = environment
         self.is_quiet = quiet
+        self.accepts_notifications = self.is_terminal and not (quiet or plain)
         self._status = ""
-        use_styles = not plain and _can_use_styles(environment, is_terminal=self.is_terminal)
-        self._dim_start, self._dim_end = (DIM, RESET) if use_styles else ("", "")
-        self._use_hyperlinks = self.is_terminal and use_styles and can_use_hyperlinks(environment)
+        self._use_styles = not plain and _can_use_styles(environment, is_terminal=self.is_terminal)
+        self.use_color = self._use_styles and should_use_color(environment)
+        self._use_hyperlinks = self.is_terminal and self._use_styles and can_use_hyperlinks(environment)
 
     def print_line(self, text: str, files: Mapping[str, Path] | None = None) -> None:
         """Print a line. On a terminal, the names of `files` in it become hyperlinks to their paths."""
-        self._write(f"{self._format(wrap_for_terminal(text, STDERR), files)}\n")
+        self._write(wrap_for_terminal(text, STDERR), files, end="\n")
 
     def print_notice(self, text: str) -> None:
         """Print a line after the name of the program."""
         self.print_line(f"ask: {text}")
 
+    def print_warning(self, text: str) -> None:
+        """Print a notice that `quiet` does not suppress."""
+        self._write(wrap_for_terminal(f"ask: {text}", STDERR), end="\n", is_suppressible=False)
+
     def print_dim(self, text: str, files: Mapping[str, Path] | None = None) -> None:
         """Print dimmed text, which may be an incomplete line, with hyperlinks as in `print_line`."""
-        self._write(self._dim(text, files))
+        self._write(text, files, style=DIM)
+
+    def print_styled(self, text: str, style: str) -> None:
+        """Print a line in a style, without colors if they are not wanted."""
+        self._write(text, style=style if self.use_color else _remove_color_parameters(style), end="\n")
 
     def show_status(self, text: str) -> None:
         """Show a short line on a terminal until the next output; "" erases it."""
-        if self._dim_start and self.is_terminal and text != self._status:
-            self._write(CLEAR_LINE + self._dim(text) if text else "")
+        if self._use_styles and self.is_terminal and text != self._status:
+            if text:
+                self._write(text, style=DIM, start=CLEAR_LINE)
+            else:
+                self._write("")
             self._status = text
 
-    def _dim(self, text: str, files: Mapping[str, Path] | None = None) -> str:
-        return f"{self._dim_start}{self._format(text, files)}{self._dim_end}"
-
-    def _format(self, text: str, files: Mapping[str, Path] | None = None) -> str:
-        text = escape_control_characters(self.redact(text))
-        return _link_files(text, files) if files and self._use_hyperlinks else text
-
-    def _write(self, text: str) -> None:
-        if self.is_quiet or sys.stderr is None:
+    def _write(
+        self,
+        text: str,
+        files: Mapping[str, Path] | None = None,
+        *,
+        style: str = "",
+        start: str = "",
+        end: str = "",
+        is_suppressible: bool = True,
+    ) -> None:
+        """Write a text in a style, redacted and escaped, with links to `files`."""
+        if (self.is_quiet and is_suppressible) or sys.stderr is None:
             return
         if self._status:
-            self._status, text = "", CLEAR_LINE + text
+            self._status, start = "", CLEAR_LINE + start
+        text = escape_control_characters(self.redact(text))
+        if files and self._use_hyperlinks:
+            text = _link_files(text, files)
+        text = apply_style(text, style) if self._use_styles else text
+        data = f"{start}{text}{end}".encode(errors="replace")
         try:
-            sys.stderr.buffer.write(text.encode(errors="replace"))
             sys.stderr.flush()
+            while data:  # not through sys.stderr: a signal handler may print while a write of its buffer is going on
+                data = data[os.write(get_descriptor(STDERR), data) :]
         except (OSError, ValueError):
             self.is_quiet = True
 
@@ -319,10 +431,10 @@ def identify_terminal(environment: Mapping[str, str]) -> str:
     process_stat = read_process_stat("self")
     if not process_stat:
         return _identify_without_proc()
-    leader, device = process_stat[3], process_stat[4]
+    leader, device = process_stat[3], process_stat[4]  # the fields 6 and 7 of proc(5)
     if device == "0":
         return ""
-    start_time = read_process_stat(leader)[19:20]
+    start_time = read_process_stat(leader)[19:20]  # field 22; nothing if the shell has ended
     return ":".join(("terminal", device, leader, _read_boot_id(), *start_time))
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class AskError(Exception):
-    """An error that ends the run.
+    """An error that ends the run (exit code 1, unless a subclass has another).
 
     Args:
         message: what happened, on one line without a trailing period.
@@ -128,14 +128,24 @@ class NetworkError(AskError):
         hint: what the user can do.
         retryable: whether the same request may be sent again.
         offline: whether the server may not be running, so that the provider's `offline_hint` applies.
+        permanent: whether all requests fail until the user changes something, such as trusted certificates.
     """
 
     exit_code = 5
 
-    def __init__(self, message: str, hint: str = "", *, retryable: bool = False, offline: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        *,
+        retryable: bool = False,
+        offline: bool = False,
+        permanent: bool = False,
+    ) -> None:
         super().__init__(message, hint)
         self.retryable = retryable
         self.offline = offline
+        self.permanent = permanent
 
 
 class IncompleteStreamError(NetworkError):
@@ -149,15 +159,25 @@ class _RetryAction(NamedTuple):
     delay: float | None = None
 
 
+RETRY_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 507, *range(520, 528), 529, 530, 599})
+"""HTTP statuses that are worth a retry of the same request.
+
+409 is among them in the SDKs of OpenAI and Anthropic. 520 to 527 and 530 are Cloudflare's, when the server behind it
+fails: https://github.com/earendil-works/pi/issues/9627
+"""
+
+
 class RetryAction(_RetryAction):
     """What ask does after a `ProviderError`. Use `RetryAction.retry()` or one of the constants.
 
     ask does each of these at most a few times; if the request then still fails, or the action is not possible (there is
-    no second key), the error ends the run.
+    no second key), the error ends the run. A request is not retried after a part of the answer was shown. ask itself
+    recognizes common messages about unsupported tools, rejected schemas and full context windows.
 
     Attributes:
         NONE: report the error.
-        NEXT_KEY: send the request with the next key, if the user has set several.
+        NEXT_KEY: send the request with the next key, if the user has set several. ask also does this for the statuses
+            401, 402 and 429.
         WITHOUT_TOOLS: send it without tools.
         WITHOUT_SCHEMA: send it without the response schema.
         WITHOUT_REASONING: send it without the provider state of earlier answers.
@@ -177,8 +197,9 @@ class RetryAction(_RetryAction):
     def retry(delay: float | None = None) -> RetryAction:
         """Return the action that sends the same request again.
 
-        `delay` is in seconds, as the provider specified it. Without it, ask waits for half a second before the first
-        retry, and twice as long before each further one. A delay of more than a minute ends the run.
+        `delay` is in seconds, as the service specified it. Without it, ask waits for half a second before the first
+        retry, and twice as long before each further one. By default, there are at most four attempts in total, and a
+        delay of more than a minute ends the run.
         """
         return RetryAction("retry", delay)
 
@@ -192,7 +213,9 @@ RetryAction.SHORTER = RetryAction("shorter")
 
 
 class ProviderError(AskError):
-    """An error response of a provider.
+    """An error response of a provider (exit code 6).
+
+    `provider_parse_error` returns it; other hooks raise it.
 
     Args:
         message: the provider's error message, on one line.
@@ -202,13 +225,16 @@ class ProviderError(AskError):
         parameter: the request parameter that the provider rejects, if it names one.
 
     Attributes:
-        partial_response: the part of the answer that arrived before the error, if any.
+        partial_response: the part of the answer that arrived before the error, which is saved; None for none. Set it,
+            or use `Provider.check_answer`.
         provider: the provider's name, set by ask.
+        is_from_api: whether the API sent the response; set by ask. A proxy's page is not from the API.
     """
 
     exit_code = 6
     partial_response: ModelResponse | None = None
     provider: str = ""
+    is_from_api: bool = True
 
     def __init__(
         self,

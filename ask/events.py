@@ -1,10 +1,20 @@
-"""Events that a run emits for display and recording, in addition to the deltas of `ask.plugin_api.types`."""
+"""Events that a run emits for display and recording, in addition to the deltas of `ask.messages`."""
 
 from __future__ import annotations
 
-from ask.messages import Attachment, Message, ModelResponse, ToolCall
-from ask.plugin_api.types import ReasoningDelta, TextDelta, ToolCallDelta
+from ask.messages import (
+    Attachment,
+    Message,
+    ModelResponse,
+    ReasoningDelta,
+    ServerToolCall,
+    ServerToolDelta,
+    TextDelta,
+    ToolCall,
+    ToolCallDelta,
+)
 from ask.records import NamedTuple
+from ask.text_diff import TextDiff
 
 
 class MessageAdded(NamedTuple):
@@ -15,6 +25,10 @@ class MessageAdded(NamedTuple):
     """False for an answer that was cut off."""
     answer: ModelResponse | None = None
     """The answer that the message was made from, if the model wrote it."""
+
+
+INTERRUPTED_RULE = "interrupted"
+"""The rule of a call that was not run because the user interrupted the run."""
 
 
 class RequestStarted(NamedTuple):
@@ -35,9 +49,13 @@ class ToolCallRequested(NamedTuple):
 
 
 class ToolCallStarted(NamedTuple):
-    """A tool call was approved, if it had to be, and is now running."""
+    """A tool call was approved, if it had to be, and is now running.
+
+    `was_shown` is whether the user has seen it, with its changes, in a question.
+    """
 
     call: ToolCall
+    was_shown: bool = False
 
 
 class ToolCallOutput(NamedTuple):
@@ -50,7 +68,8 @@ class ToolCallFinished(NamedTuple):
     """A tool call has finished, or was rejected.
 
     `verdict` is the approval decision, `rule` the policy rule or answer behind it, and `seconds` how long the tool ran.
-    `attachments` are the files in the result.
+    `attachments` are the files in the result, and `diff` is how the call has changed a file. `was_shown` is as in
+    `ToolCallStarted`. `has_side_effects` says whether the tool can change something.
     """
 
     call: ToolCall
@@ -61,6 +80,27 @@ class ToolCallFinished(NamedTuple):
     exit_status: int | None
     seconds: float
     attachments: tuple[Attachment, ...] = ()
+    has_side_effects: bool = False
+    diff: TextDiff | None = None
+    was_shown: bool = False
+
+
+class FileSaved(NamedTuple):
+    """An image that the model generated was saved; a notice follows. `size` is in bytes."""
+
+    path: str
+    media_type: str
+    size: int
+
+
+SERVER_VERDICT = "server"
+"""The verdict of a call that the service ran itself: ask could not ask about it."""
+
+
+def describe_server_call(call: ServerToolCall) -> ToolCallFinished:
+    """Return a call that the service ran itself in the form of other calls."""
+    tool_call = ToolCall("", call.name, call.arguments)
+    return ToolCallFinished(tool_call, call.result, call.failed, SERVER_VERDICT, "", None, 0.0)
 
 
 class Notice(NamedTuple):
@@ -73,6 +113,7 @@ Event = (
     TextDelta
     | ReasoningDelta
     | ToolCallDelta
+    | ServerToolDelta
     | RequestStarted
     | FallbackStarted
     | MessageAdded
@@ -80,5 +121,6 @@ Event = (
     | ToolCallStarted
     | ToolCallOutput
     | ToolCallFinished
+    | FileSaved
     | Notice
 )

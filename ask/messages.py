@@ -1,4 +1,4 @@
-"""Provider-independent messages, tool calls and answers.
+"""Provider-independent messages, tool calls and answers, and the pieces in which answers arrive.
 
 These, like the other types that every run needs, are named tuples: creating dataclasses would add 10% to startup time.
 """
@@ -15,24 +15,32 @@ from ask.records import NamedTuple
 
 SUMMARY_PREFIX = "[This summary replaces the conversation so far.]\n\n"
 """The beginning of a summary, which is a user message."""
-
+DECLINED_REASON = "declined by the user"
+INTERRUPTED_REASON = "interrupted; it may or may not have run"
+NOT_RUN_REASON = "not run: the run was interrupted first"
+"""The reasons in the results of calls that have no other result."""
 
 Role = Literal["system", "user", "assistant", "tool"]
 
 EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 """An immutable empty mapping, for use as a default value."""
 
+MAX_GENERATED_IMAGES = 100
+"""The limit for the images in an answer."""
+
 
 class FinishReason(StrEnum):
     """The reason why an answer ended.
 
     Attributes:
-        STOP: the model finished; also for reasons that no other value covers.
+        STOP: the model finished. With an unknown reason, `ModelResponse.finish_message` must name it; see
+            `ask.parsing.format_unknown_reason`.
         TOOL_CALLS: the model stopped to wait for the results of its tool calls; `STOP` is accepted, too.
         LENGTH: the token limit was reached.
         CONTENT_FILTER: the model refused, or a filter stopped it; `ModelResponse.finish_message` may explain why.
         ERROR: the model stopped with an error. Raise a `ProviderError` instead if the provider sent a message.
-        CONTINUE: the provider paused a long turn; ask sends the conversation again so that the model continues.
+        CONTINUE: the provider paused a long turn; ask sends the conversation again, with this answer at its end, so
+            that the model continues. See also `ModelResponse.continuation_token`.
         STREAM_INCOMPLETE: the stream ended early. Set by ask; providers never return it.
         EMPTY: the answer has no text and no calls. Set by ask; providers never return it.
     """
@@ -68,11 +76,14 @@ class ToolSpec(NamedTuple):
         name: the tool's name.
         description: when and how to use the tool.
         parameters: the JSON Schema of its arguments, of type "object".
+        is_deferred: whether the model sees the tool only after the service's own `tool_search` has found it. Services
+            without one never get such a tool.
     """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
+    is_deferred: bool = False
 
     def to_function(self) -> dict[str, Any]:
         """Return the tool in OpenAI's Chat Completions format, which most services accept."""
@@ -115,7 +126,7 @@ class ProviderState(NamedTuple):
             model.
         data: JSON values in the provider's own format.
         context_truncated: whether earlier messages have been removed from the conversation since, which invalidates
-            signatures that cover the message's position.
+            signatures that cover the message's position. Set by ask.
     """
 
     provider: str
@@ -133,11 +144,15 @@ class Message(NamedTuple):
         tool_calls: the calls in an assistant message. A "tool" message follows for each, in the same order.
         tool_call_id: for a tool result, the id of its call.
         tool_name: for a tool result, the tool's name.
-        attachments: the files in a user message, only of types that `provider_supports_attachment` accepts. In a
-            `ChatRequest`, a user message after the tool results contains the files of these results.
+        attachments: the files in a message. In a `ChatRequest`, they are only of types that
+            `provider_supports_attachment` accepts, and a user message after the tool results contains the files of
+            these results, unless `provider_supports_result_attachment` returns True for them. In an assistant message,
+            they are the images that the model generated, which the next user message of a `ChatRequest` contains,
+            unless `provider_supports_answer_attachment` returns True for them.
         provider_state: the provider-specific parts of an assistant message; read it with
             `Provider.find_provider_state`.
         formatted_result: for a tool result in a `ChatRequest`, the dict that `provider_format_tool_result` returned.
+        is_error: for a tool result, whether the call failed. The text says so, too.
     """
 
     role: Role
@@ -148,17 +163,27 @@ class Message(NamedTuple):
     attachments: tuple[Attachment, ...] = ()
     provider_state: ProviderState | None = None
     formatted_result: Mapping[str, Any] | None = None
+    is_error: bool = False
+
+
+MIXED_TIERS = "mixed"
 
 
 class Usage(NamedTuple):
     """The tokens that an answer used, and its cost; None for what the provider does not report.
 
     Attributes:
-        input_tokens: the tokens in the request, including cached ones.
+        input_tokens: the tokens in the request, including those read from the provider's cache or written to it.
         output_tokens: the tokens in the answer, including reasoning.
         cached_tokens: the part of `input_tokens` that was read from the provider's cache.
         reasoning_tokens: the part of `output_tokens` that the model's reasoning used.
         cost: the cost in US dollars.
+        cache_write_tokens: the part of `input_tokens` that was written to the provider's cache and not read from it.
+        cache_write_1h_tokens: the part of `cache_write_tokens` that stays in the cache for an hour.
+        cache_write_12h_tokens: the part of `cache_write_tokens` that stays in the cache for twelve hours.
+        service_tier: the tier that served the request and decides its price: "standard", "flex", "priority", "fast",
+            "batch" or the provider's own word, as `ask.parsing.read_service_tier` returns it; None if it is not
+            reported, "mixed" for a sum over several.
     """
 
     input_tokens: int | None = None
@@ -166,23 +191,57 @@ class Usage(NamedTuple):
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
     cost: float | None = None
+    cache_write_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
+    cache_write_12h_tokens: int | None = None
+    service_tier: str | None = None
 
     def __add__(self, other: Usage) -> Usage:  # type: ignore[override]
-        return Usage._make(map(_add_optional, self, other))
-
-    def remove_impossible(self, *, has_content: bool, is_cut_off: bool) -> Usage:
-        """Return the usage without counts that cannot be: every request has tokens, and so has an answer's content.
-
-        What was counted of an answer before it was cut off is not all that has to be paid.
-        """
-        usage = Usage._make(None if amount is None or amount < 0 else amount for amount in self)
-        if is_cut_off or (has_content and not usage.output_tokens):
-            usage = usage._replace(output_tokens=None, reasoning_tokens=None)
-        return usage._replace(input_tokens=usage.input_tokens or None)
+        tiers = {self.service_tier, other.service_tier} - {None}
+        tier = MIXED_TIERS if len(tiers) > 1 else next(iter(tiers), None)
+        return Usage._make((*map(_add_optional, self[:-1], other[:-1]), tier))
 
 
 def _add_optional(a: float | None, b: float | None) -> float | None:
     return b if a is None else a if b is None else a + b
+
+
+class Citation(NamedTuple):
+    """A source that a service names for a part of an answer.
+
+    Everything in it is untrusted text from the web.
+
+    Attributes:
+        url: the address of the source.
+        title: its title; "" if the service does not report one.
+        cited_text: the passage of the source; "" if it is not reported.
+        start: where the part of the answer begins that the source supports, in characters of `ModelResponse.text`; None
+            if the service does not report a position.
+        end: where that part ends, exclusive.
+    """
+
+    url: str
+    title: str = ""
+    cited_text: str = ""
+    start: int | None = None
+    end: int | None = None
+
+
+class ServerToolCall(NamedTuple):
+    """A call of a tool that the service ran itself, with its result.
+
+    Attributes:
+        name: ask's name of the tool (see `Provider.provider_server_tools`), or else the service's.
+        arguments: the arguments as JSON text, such as {"query": ...} of a `web_search`, {"url": ...} of a `web_fetch`
+            and {"code": ...} of a `code_execution`.
+        result: the result as text to show; "" if the service does not return it.
+        failed: whether the call failed.
+    """
+
+    name: str
+    arguments: str
+    result: str = ""
+    failed: bool = False
 
 
 class ModelResponse(NamedTuple):
@@ -196,6 +255,13 @@ class ModelResponse(NamedTuple):
         provider_state: what later requests must send back verbatim; None for nothing.
         finish_message: what to tell the user about the end of the answer, such as the provider's explanation of why a
             filter stopped it; "" for nothing. It is part of the error, or a notice if the answer is complete.
+        continuation_token: what the service sent so that another request can continue the answer, whose
+            `finish_reason` is then `LENGTH`, or whose stream broke off; "" if nothing can or need be continued. ask
+            sends such requests, with the token in `ChatRequest.continuation_token`, and joins the responses with
+            `provider_join_responses`.
+        attachments: the images that the model generated. ask finds their types in their data, and names them.
+        citations: the sources of the answer, in the order in which it names them.
+        server_calls: the calls that the service ran itself, in their order.
     """
 
     text: str = ""
@@ -204,6 +270,10 @@ class ModelResponse(NamedTuple):
     usage: Usage = Usage()
     provider_state: ProviderState | None = None
     finish_message: str = ""
+    continuation_token: str = ""
+    attachments: tuple[Attachment, ...] = ()
+    citations: tuple[Citation, ...] = ()
+    server_calls: tuple[ServerToolCall, ...] = ()
 
 
 class UnansweredQuestion(NamedTuple):
@@ -261,3 +331,100 @@ def merge_user_messages(messages: Sequence[Message]) -> list[Message]:
         else:
             merged.append(message)
     return merged
+
+
+class RawEvent(NamedTuple):
+    """One event of a stream: a server-sent event, a line of NDJSON, or what `provider_send` yields.
+
+    Attributes:
+        event: the type of a server-sent event; None if it has none, and for NDJSON.
+        data: the event's text, usually JSON.
+    """
+
+    event: str | None
+    data: str
+
+
+class _Delta:
+    """A value type with the fields in `__match_args__`; creating dataclasses would slow down startup."""
+
+    __slots__ = ()
+    __match_args__: tuple[str, ...] = ()
+
+    def _fields(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self.__match_args__)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Delta) and type(other) is type(self) and other._fields() == self._fields()
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{self._fields()}"
+
+
+class _BaseTextDelta(_Delta):
+    __slots__ = __match_args__ = ("text",)
+    text: str
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+class TextDelta(_BaseTextDelta):
+    """A streamed piece of the answer's text.
+
+    Attributes:
+        text: the piece, with all its spaces and line breaks.
+    """
+
+    __slots__ = ()
+
+
+class ReasoningDelta(_BaseTextDelta):
+    """A streamed piece of the model's reasoning.
+
+    Attributes:
+        text: the piece, with all its spaces and line breaks.
+    """
+
+    __slots__ = ()
+
+
+class ToolCallDelta(_Delta):
+    """The start of a streamed tool call.
+
+    It announces a call as soon as its name is known; arguments are not shown as they arrive. If a service sends the
+    name in parts, each part produces another delta with the same index and the name so far.
+
+    Attributes:
+        index: the call's position among the answer's calls, from 0.
+        name: the tool's name.
+    """
+
+    __slots__ = __match_args__ = ("index", "name")
+    index: int
+    name: str
+
+    def __init__(self, index: int, name: str) -> None:
+        self.index = index
+        self.name = name
+
+
+class ServerToolDelta(_Delta):
+    """A finished call of a tool that the service ran itself, to show between the pieces of the answer.
+
+    Attributes:
+        call: the call, which is also in `ModelResponse.server_calls`.
+    """
+
+    __slots__ = __match_args__ = ("call",)
+    call: ServerToolCall
+
+    def __init__(self, call: ServerToolCall) -> None:
+        self.call = call
+
+
+Delta = TextDelta | ReasoningDelta | ToolCallDelta | ServerToolDelta
+"""What a stream reader returns for an event: one of these four."""

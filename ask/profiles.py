@@ -30,6 +30,10 @@ Version = tuple[float, ...]
 class ModelProfile(NamedTuple):
     """What is known about the models whose names match a pattern; None for what is not known.
 
+    If several rows match a model, each value comes from the first one that has it; what none has is not restricted.
+    Before a request, ask replaces an unsupported reasoning effort with the nearest one, and `reasoning_effort` with the
+    `effort_parameters`, and reports options that the model would refuse (exit code 7).
+
     Attributes:
         pattern: the names. `*` matches any text, and `|` separates alternatives. A version in braces is compared by
             numbers: `{5.1}` is that version alone, `{5.1-5.4}` includes both ends, `{5.5+}` has no end. Without a
@@ -47,6 +51,12 @@ class ModelProfile(NamedTuple):
         schema_with_tools: whether a request may contain a schema together with callable tools.
         begins_reasoning: whether the text of answers begins with reasoning that only a `</think>` ends, because the
             server neither separates it nor returns the opening tag, which is part of the prompt.
+        image_bytes: the maximum size of an image in bytes, before it is encoded in Base64; a larger one is scaled down.
+        image_side: the maximum width and height of an image in pixels.
+        many_images_side: the same for requests with more than 20 images.
+        pdf_pages: the maximum number of PDF pages in a request.
+        server_tools_with_tools: whether a request may contain the service's own tools together with other tools.
+        retirement_date: the date from which on the models no longer answer, as YYYY-MM-DD.
     """
 
     pattern: str
@@ -62,6 +72,12 @@ class ModelProfile(NamedTuple):
     attachments: Sequence[str] | None = None
     schema_with_tools: bool | None = None
     begins_reasoning: bool | None = None
+    image_bytes: Annotated[int, POSITIVE_INTEGER] | None = None
+    image_side: Annotated[int, POSITIVE_INTEGER] | None = None
+    many_images_side: Annotated[int, POSITIVE_INTEGER] | None = None
+    pdf_pages: Annotated[int, POSITIVE_INTEGER] | None = None
+    server_tools_with_tools: bool | None = None
+    retirement_date: str | None = None
 
     @property
     def can_reason(self) -> bool:
@@ -77,7 +93,9 @@ def find_profile(profiles: Iterable[ModelProfile], model: str) -> ModelProfile:
     values: dict[str, Any] = {}
     for profile in profiles:
         if matches(profile.pattern, model):
-            values = {name: value for name, value in profile._asdict().items() if value is not None} | values
+            for name, value in profile._asdict().items():
+                if value is not None:
+                    values.setdefault(name, value)
     return ModelProfile(**values | {"pattern": model})
 
 
@@ -104,8 +122,11 @@ def match_tokens(tokens: Sequence[str | tuple[Version, Version]], name: str) -> 
         return match_tokens(rest, name[number.end() :]) if is_in_range else False
     if first != "*":
         return match_tokens(rest, name[len(first) :]) if name.startswith(first) else None
-    results = (match_tokens(rest, name[start:]) for start in range(len(name) + 1))
-    return True if not rest else next((result for result in results if result is not None), None)
+    for start in range(len(name) + 1) if rest else [len(name)]:
+        is_match = match_tokens(rest, name[start:])
+        if is_match is not None:
+            return is_match
+    return None
 
 
 @cache
@@ -223,7 +244,7 @@ def choose_effort(profile: ModelProfile, model: str, effort: Any) -> Any:
     if not profile.efforts:
         if effort == "none":
             return None
-        hint = "leave out reasoning_effort, or use a reasoning model"
+        hint = "leave out the reasoning effort, or use a reasoning model"
         raise RefusedOptionError("reasoning_effort", f"{model} does not support reasoning", hint)
     known = [each for each in profile.efforts if each in EFFORTS]
     if effort not in EFFORTS or not known:
@@ -253,7 +274,7 @@ def select_accepted_options(
             raise RefusedOptionError(name, f"{model} does not accept {name}", f"leave out {name}, or use another model")
         elif is_refused_when_reasoning and is_reasoning:
             can_turn_off = "none" in (profile.efforts or ())
-            hint = f"leave out {name}" + (", or add -o reasoning_effort=none" if can_turn_off else "")
+            hint = f"leave out {name}" + (", or add --effort none" if can_turn_off else "")
             raise RefusedOptionError(name, f"{model} does not accept {name} when it reasons", hint)
     return accepted
 

@@ -1,4 +1,4 @@
-"""`NamedTuple`, with the semantics of `typing.NamedTuple`, but created faster; and rules for the values of fields.
+"""`NamedTuple`, which has the semantics of `typing.NamedTuple` but is created faster, and constraints for fields.
 
 `typing` compiles code for each class, which for the 60 classes that every run needs would take 10 ms.
 """
@@ -13,20 +13,32 @@ if TYPE_CHECKING:
 else:
     from operator import itemgetter
 
+    class _RecordSignature:
+        """The `__signature__` of a record, created when `inspect.signature` or `help` asks for it."""
+
+        def __get__(self, record: object, record_type: type) -> Any:
+            from inspect import Parameter, Signature, get_annotations
+
+            fields = record_type._fields
+            direct_type = next(base for base in record_type.__mro__ if _Record in base.__bases__)
+            try:
+                types = get_annotations(direct_type, eval_str=True)
+            except NameError:  # of a module that imports them only for type checkers
+                types = get_annotations(direct_type)
+            defaults = dict.fromkeys(fields, Parameter.empty) | record_type._field_defaults
+            kind = Parameter.POSITIONAL_OR_KEYWORD
+            return Signature(
+                [Parameter(field, kind, default=defaults[field], annotation=types[field]) for field in fields]
+            )
+
     class _Record(tuple):
         __slots__ = ()
+        __signature__ = _RecordSignature()
 
         def __new__(cls, *values: Any, **named_values: Any) -> Self:
             missing = len(cls._fields) - len(values)
-            if named_values or not 0 <= missing <= len(cls._defaults):
-                values = cls._complete(values, named_values)
-            elif missing:
-                values += cls._defaults[-missing:]
-            return tuple.__new__(cls, values)
-
-        @classmethod
-        def _complete(cls, values: tuple[Any, ...], named_values: dict[str, Any]) -> tuple[Any, ...]:
-            """Return the values of all fields."""
+            if not named_values and 0 <= missing <= len(cls._defaults):
+                return tuple.__new__(cls, values + cls._defaults[-missing:] if missing else values)
             remaining = cls._fields[len(values) :]
             wrong = named_values.keys() - remaining
             if wrong or len(values) > len(cls._fields):
@@ -34,7 +46,7 @@ else:
                 raise TypeError(f"{cls.__name__} has the fields {', '.join(cls._fields)}; it cannot take {rejected}")
             available = cls._field_defaults | named_values
             try:
-                return values + tuple([available[field] for field in remaining])
+                return tuple.__new__(cls, (*values, *map(available.__getitem__, remaining)))
             except KeyError as error:
                 raise TypeError(f"{cls.__name__} has no value for the field {error}") from None
 
@@ -65,14 +77,18 @@ else:
         def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
             if not bases:
                 return super().__new__(cls, name, bases, namespace)
-            fields = tuple(namespace.get("__annotations__", ()))
+            annotations = namespace.get("__annotations__", {})
+            fields = tuple(annotations)
             namespace |= {
                 "__slots__": (),
                 "__match_args__": fields,
                 "_fields": fields,
                 "_field_defaults": {field: namespace[field] for field in fields if field in namespace},
                 "_defaults": tuple([namespace[field] for field in fields if field in namespace]),
-                **{field: property(itemgetter(position)) for position, field in enumerate(fields)},
+                **{
+                    field: property(itemgetter(position), doc=annotations[field])
+                    for position, field in enumerate(fields)
+                },
             }
             return type(name, (_Record,), namespace)
 
@@ -80,8 +96,8 @@ else:
         """A tuple whose items are also attributes; see the documentation of `typing.NamedTuple`."""
 
 
-class Rule(NamedTuple):
-    """What `Annotated` adds to the type of a value that `ask.type_checks.parse_value` reads.
+class Constraint(NamedTuple):
+    """A constraint that `Annotated` adds to the type of a value, checked by `ask.type_checks.parse_value`.
 
     Attributes:
         description: the allowed values, for error messages.
@@ -96,5 +112,5 @@ class Rule(NamedTuple):
 
 MAX_NUMBER = 1_000_000_000
 """The largest number allowed in config.toml; as a time in seconds it means no limit."""
-POSITIVE_INTEGER = Rule(f"a positive integer, at most {MAX_NUMBER}", lambda number: 0 < number <= MAX_NUMBER)
+POSITIVE_INTEGER = Constraint(f"a positive integer, at most {MAX_NUMBER}", lambda number: 0 < number <= MAX_NUMBER)
 POSITIVE_NUMBER = POSITIVE_INTEGER._replace(description=f"a positive number, at most {MAX_NUMBER}")

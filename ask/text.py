@@ -1,4 +1,4 @@
-"""Text: made safe for storage and for terminals, blocks for files and piped text in a prompt, and similar words."""
+"""Text: made safe for storage and terminals, wrapped, in blocks for prompts, ages, and similar words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import os
 import re
 import sys
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from ask.records import NamedTuple
 
@@ -28,11 +29,16 @@ INVISIBLE_CHARACTERS = (
 ENCODING_TITLES = {"cp874": "windows-874", "cp932": "Shift_JIS", "cp949": "EUC-KR", "mac-roman": "Mac Roman"}
 OPENING_TAG_PATTERN = r'(?:\A|\n\n)<(?P<mark>(?:file|stdin)(?:-\d+)?)(?: name=(?P<name>"[^\n]*"))?>\n'
 """The opening tag of a file or of piped text in a prompt, as `ask.inputs` writes it."""
-MAX_WORD_LENGTH = 300
+WORD_PATTERN = r"\S+\s*|\s+"
+WIDENING_CHARACTERS = "\ufe0f\u200d"
+"""Characters that some terminals combine with their neighbors into one wider symbol."""
+MAX_WORD_CHARACTERS = 300
 """Words with more characters are not compared."""
 SIMILAR_CUTOFF, LIKELY_CUTOFF = 0.6, 0.75
 """The similarity from which a word is listed, and from which it is suggested as the intended one."""
-MIN_PREFIX_LENGTH = 3
+MIN_PREFIX_CHARACTERS = 3
+_AGE_UNITS = ((365 * 86_400, "y"), (30 * 86_400, "mo"), (7 * 86_400, "w"), (86_400, "d"), (3_600, "h"), (60, "min"))
+"""Length in seconds and symbol of each unit, longest first."""
 _MAX_COMPARED = 20
 """How many words are compared by `SequenceMatcher`, whose cost is up to cubic in their length."""
 
@@ -44,24 +50,6 @@ def repair_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
-
-
-class SurrogateJoiner:
-    """Joins surrogate pairs that are split between two chunks of a stream."""
-
-    def __init__(self) -> None:
-        self._high_surrogate = ""
-
-    def feed(self, text: str) -> str:
-        """Return the chunk, holding back a high surrogate at its end."""
-        text, self._high_surrogate = self._high_surrogate + text, ""
-        if "\ud800" <= text[-1:] <= "\udbff":
-            text, self._high_surrogate = text[:-1], text[-1:]
-        return repair_surrogates(text)
-
-    def finish(self) -> str:
-        """Return the replacement for a high surrogate that was held back."""
-        return repair_surrogates(self._high_surrogate)
 
 
 def join_names(names: Sequence[str], limit: int) -> str:
@@ -81,15 +69,28 @@ def escape_control_characters(text: str) -> str:
     return re.sub(CONTROL_CHARACTERS, _escape_match, text.replace("\r", ""))
 
 
+def escape_invisible_characters(text: str) -> str:
+    """Escape characters that take no space, which can make two texts look the same."""
+    return text if text.isascii() else re.sub(INVISIBLE_CHARACTERS, _escape_match, text)
+
+
 def format_one_line(text: str, limit: int = 0) -> str:
     """Format text as one line for a terminal, with invisible characters escaped.
 
     It is cut to `limit` characters unless that is 0.
     """
-    line = escape_control_characters(" ".join(text.split()))
-    if not line.isascii():
-        line = re.sub(INVISIBLE_CHARACTERS, _escape_match, line)
+    line = " ".join(text.split())
+    if not (line.isascii() and line.isprintable()):
+        line = escape_invisible_characters(escape_control_characters(line))
     return line[: limit - 1] + "…" if 0 < limit < len(line) else line
+
+
+def format_size(size: int) -> str:
+    """Format a number of bytes: "812 bytes", "5.3 KB", "557 KB", "1.2 GB"."""
+    for unit, suffix in ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "KB")):
+        if size >= unit * 0.9995:
+            return f"{size / unit:.0f} {suffix}" if size >= unit * 9.95 else f"{size / unit:.1f} {suffix}"
+    return "1 byte" if size == 1 else f"{size} bytes"
 
 
 def escape_non_ascii(text: str) -> str:
@@ -105,6 +106,63 @@ def escape_non_ascii(text: str) -> str:
 def _escape_match(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def measure_width(text: str) -> int:
+    """Return the largest number of columns that a text takes in any terminal."""
+    return len(text) if text.isascii() else sum(map(measure_character, text))
+
+
+def measure_character(character: str) -> int:
+    """Return the largest number of columns that a character takes: 0, 1 or 2."""
+    if character.isascii() or character in WIDENING_CHARACTERS:
+        return 1
+    import unicodedata
+
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def wrap_text(text: str, width: int, *, divide_words: bool = True) -> list[str]:
+    """Wrap text at newlines and between words, by its width on a terminal.
+
+    A word that is wider than a row is divided, or with `divide_words=False` left to the terminal, so that it can be
+    copied.
+    """
+    rows = []
+    for line in text.expandtabs().split("\n"):
+        breaks = [] if measure_width(line) <= width else find_breaks(line, width, divide_words=divide_words)
+        rows += [line[start:end].rstrip() for start, end in pairwise((0, *breaks, len(line)))]
+    return rows
+
+
+def find_breaks(text: str, width: int, *, divide_words: bool = True) -> Iterator[int]:
+    """Yield where to divide a line so that each part fits; see `wrap_text`."""
+    used_width = 0
+    for match in re.finditer(WORD_PATTERN, text):
+        word_width = measure_width(match[0].rstrip())
+        if used_width and used_width + word_width > width:
+            yield match.start()
+            used_width = 0
+        if word_width > width and divide_words:
+            start = match.start()
+            for offset in find_forced_breaks(match[0].rstrip(), width):
+                start = match.start() + offset
+                yield start
+            used_width = measure_width(text[start : match.end()])
+        else:
+            used_width += measure_width(match[0])
+
+
+def find_forced_breaks(text: str, width: int) -> Iterator[int]:
+    """Yield where to divide a text at any character so that each part fits."""
+    used_width = 0
+    for offset, character in enumerate(text):
+        used_width += measure_character(character)
+        if used_width > width:
+            yield offset
+            used_width = measure_character(character)
 
 
 def mask_password(url: str) -> str:
@@ -165,6 +223,9 @@ class PromptPart(NamedTuple):
     title: str
     text: str
 
+    source: str = ""
+    """The part with its tags, as it is in the prompt."""
+
 
 def split_prompt(prompt: str) -> list[PromptPart]:
     """Split a prompt into its parts, in order."""
@@ -176,10 +237,11 @@ def split_prompt(prompt: str) -> list[PromptPart]:
         after = end + len(closing)
         if end < 0 or prompt[after : after + 2] not in ("", "\n\n"):
             break
-        parts.append(PromptPart("", prompt[position : opening.start()]))
-        parts.append(PromptPart(_format_title(opening["name"]), prompt[opening.end() : end]))
+        words = prompt[position : opening.start()]
+        title, source = _format_title(opening["name"]), prompt[opening.start() : after]
+        parts += [PromptPart("", words, words), PromptPart(title, prompt[opening.end() : end], source)]
         position = after
-    parts.append(PromptPart("", prompt[position:]))
+    parts.append(PromptPart("", prompt[position:], prompt[position:]))
     return [part for part in parts if part.title or part.text.strip("\n")]
 
 
@@ -209,6 +271,15 @@ def format_block(tag: str, text: str, attributes: str) -> str:
     return f"<{name}{attributes}>\n{text.rstrip(chr(10))}\n</{name}>"
 
 
+def format_age(unix_time: float, now: float) -> str:
+    """Format the time since then in the largest unit that fits: "3 min", "2 d"."""
+    age = now - unix_time
+    for seconds, symbol in _AGE_UNITS:
+        if age >= seconds:
+            return f"{age // seconds:.0f} {symbol}"
+    return "now"
+
+
 def decode_toml(data: bytes) -> str:
     """Decode a file in UTF-8, or in UTF-16 with a byte order mark, as PowerShell and old versions of Notepad write it.
 
@@ -225,7 +296,7 @@ def suggest(word: str, choices: Iterable[str]) -> str:
     It may be misspelled or abbreviated to its beginning.
     """
     choices = list(choices)
-    completions = (name for name in choices if len(word) >= MIN_PREFIX_LENGTH and name.startswith(word))
+    completions = (name for name in choices if len(word) >= MIN_PREFIX_CHARACTERS and name.startswith(word))
     return find_misspelled(word, choices) or next(completions, "")
 
 
@@ -253,7 +324,7 @@ def find_misspelled(word: str, choices: Iterable[str], cutoff: float = LIKELY_CU
 
 def find_similar(word: str, choices: Iterable[str], count: int, cutoff: float = SIMILAR_CUTOFF) -> list[str]:
     """Return up to `count` of the choices that are most like the word, the best first."""
-    if len(word) > MAX_WORD_LENGTH:
+    if len(word) > MAX_WORD_CHARACTERS:
         return []
     from difflib import SequenceMatcher, get_close_matches
     from heapq import nlargest
@@ -264,7 +335,7 @@ def find_similar(word: str, choices: Iterable[str], count: int, cutoff: float = 
         matcher.set_seq1(choice)
         return matcher.quick_ratio()
 
-    comparable = dict.fromkeys(choice for choice in choices if len(choice) <= MAX_WORD_LENGTH)
+    comparable = dict.fromkeys(choice for choice in choices if len(choice) <= MAX_WORD_CHARACTERS)
     return get_close_matches(word, nlargest(_MAX_COMPARED, comparable, measure_similarity), count, cutoff)
 
 

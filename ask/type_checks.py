@@ -1,7 +1,7 @@
 """Checks of values against type hints: what plugins return, and what TOML, YAML and JSON files contain.
 
 A hint is a class, a union, a literal, a collection with the type of its items, or a record: a named tuple or TypedDict,
-whose fields have hints of their own. `Annotated` adds a `Rule`. Loaded only when there is something to check.
+whose fields have hints of their own. `Annotated` adds a `Constraint`. Loaded only when there is something to check.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from ask.records import NamedTuple, Rule
+from ask.records import Constraint, NamedTuple
 from ask.text import format_one_line
 
 T = TypeVar("T")
@@ -24,8 +24,8 @@ ValuePath = tuple[str | int, ...]
 """The keys and positions that lead from the outermost value to another one."""
 MISSING = object()
 """The value of a field that is required and missing."""
-MAX_VALUE_LENGTH = 60
-"""The limit for a value in an error message, in characters."""
+MAX_VALUE_CHARACTERS = 60
+"""The limit for a value in an error message."""
 MAX_INTEGER = 2**63 - 1
 """The largest integer that TOML and SQLite can represent."""
 _UNIONS = (typing.Union, types.UnionType)
@@ -181,14 +181,14 @@ class _Parser(NamedTuple):
         return value
 
     def _parse_annotated(self, value: Any, expected: Any, path: ValuePath) -> Any:
-        hint, rule = typing.get_args(expected)
+        hint, constraint = typing.get_args(expected)
         try:
             parsed = self.parse(value, hint, path)
         except WrongTypeError as error:
             raise (WrongTypeError(path, expected, value) if error.path == path else error) from None
-        if not rule.is_valid(parsed):
+        if not constraint.is_valid(parsed):
             raise WrongTypeError(path, expected, value)
-        return rule.convert(parsed)
+        return constraint.convert(parsed)
 
     def _parse_fields(
         self, table: Mapping[str, Any], record_type: Any, fields: Mapping[str, Any], path: ValuePath
@@ -226,7 +226,7 @@ def describe_expected(expected: Any) -> str:
     """Describe the data that a type allows, for example "a list of strings"."""
     origin, arguments = typing.get_origin(expected), typing.get_args(expected)
     if origin is typing.Annotated:
-        return cast("Rule", arguments[1]).description
+        return cast("Constraint", arguments[1]).description
     if origin in _UNIONS:
         return " or ".join(describe_expected(option) for option in arguments if option is not types.NoneType)
     if origin is typing.Literal or (isinstance(expected, type) and issubclass(expected, Enum)):
@@ -248,7 +248,9 @@ def _describe_items(item_type: Any) -> str:
 
 def describe_value(value: object) -> str:
     """Describe a Python object for an error message."""
-    return "None" if value is None else f"the {type(value).__name__} {format_one_line(repr(value), MAX_VALUE_LENGTH)}"
+    return (
+        "None" if value is None else f"the {type(value).__name__} {format_one_line(repr(value), MAX_VALUE_CHARACTERS)}"
+    )
 
 
 def describe_type(expected: Any) -> str:

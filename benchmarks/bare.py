@@ -1,4 +1,4 @@
-"""The baseline: a minimal script with click, requests and pluggy that streams answers and runs commands."""
+"""The baseline: a minimal script with click and requests that streams answers and runs commands."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import sys
 from typing import Any
 
 import click
-import pluggy
 import requests
 
 
 @click.command()
 @click.argument("words", nargs=-1)
 def main(words: tuple[str, ...]) -> None:
-    pluggy.PluginManager("bare")
     session = requests.Session()
     messages: list[dict[str, Any]] = [{"role": "user", "content": " ".join(words)}]
     while call := ask(session, messages):

@@ -26,17 +26,17 @@ SECONDS_APART = 600.0
 SYLLABLES = ["ba", "co", "di", "fe", "gu", "ka", "lo", "mi", "ne", "pu", "ra", "so", "ti", "ve", "wu", "za"]
 TARGETS = (
     ("openrouter", "anthropic/claude-sonnet-4.5"),
-    ("openai", "gpt-5"),
+    ("openai", "gpt-6.2-sol"),
     ("gemini", "gemini-2.5-pro"),
     ("ollama", "qwen3"),
 )
 MADE = {
     "conversations": "number, id, title, created, updated",
     "runs": "number, conversation, started, ended, version, provider, model, system, directory, terminal, exit_code, "
-    "rounds, input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost",
-    "messages": "number, run, time, role, content, tool_call_id, tool_name, whole, reasoning, finish, "
-    "input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost",
-    "calls": "message, place, id, name, arguments, started, seconds, failed, decision, rule, exit_status",
+    f"rounds, {', '.join(Usage._fields)}",
+    "messages": "number, run, time, role, content, tool_call_id, tool_name, complete, reasoning, finish_reason, "
+    f"{', '.join(Usage._fields)}",
+    "calls": "message, position, id, name, arguments, started, seconds, failed, decision, rule, exit_status",
 }
 """The tables to fill and their columns."""
 Row = tuple[Any, ...]

@@ -5,14 +5,14 @@
 _ask_about() {  # COMMAND: what it takes
     case $1 in
         '')
-            commands='chat compact compare config context doctor help history init keys map mcp models providers safe skills templates tools undo version'
-            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --unanswered --no-save --no-tools --disable-tool --context --no-context --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-git --allow-host --allow-tool --cmd --code --schema --json --events --no-stream --plain -q --quiet -v --verbose --record --no-stdin --timeout -V --version -h --help'
-            values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=attachment --file=attachment -o=parameter --option=parameter -t=prompt --template=prompt --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --schema=file --record=file --timeout=nothing'
+            commands='chat compact compare config context doctor help history init keys login logout map mcp models providers safe skills templates tools undo version'
+            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file --effort -o --option -t --template --var -c --continue --resume --unanswered --no-save --no-tools --disable-tool --context --no-context --tool -T --server-tool --max-rounds --max-cost --command-timeout --max-command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-git --allow-host --allow-tool --cmd --code -x --extract --schema --json --events --no-stream --plain -q --quiet -v --verbose -u --usage --color -C --cd --record --no-stdin --timeout -V --version -h --help'
+            values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=attachment --file=attachment --effort=choice:none,minimal,low,medium,high,xhigh,max -o=parameter --option=parameter -t=prompt --template=prompt --var=nothing --resume=conversation --disable-tool=tool --tool=file -T=choice:web_search,web_fetch,code_execution,tool_search,x_search --server-tool=choice:web_search,web_fetch,code_execution,tool_search,x_search --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --max-command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --schema=file --color=choice:auto,always,never -C=directory --cd=directory --record=file --timeout=nothing'
             rest='file' ;;
         chat)
             commands=''
-            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --unanswered --no-save --no-tools --disable-tool --context --no-context --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-git --allow-host --allow-tool --json --events --no-stream --plain -q --quiet -v --verbose --record --timeout -h --help'
-            values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=attachment --file=attachment -o=parameter --option=parameter -t=prompt --template=prompt --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --record=file --timeout=nothing'
+            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file --effort -o --option -t --template --var -c --continue --resume --unanswered --no-save --no-tools --disable-tool --context --no-context --tool -T --server-tool --max-rounds --max-cost --command-timeout --max-command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-git --allow-host --allow-tool --json --events --no-stream --plain -q --quiet -v --verbose -u --usage --color -C --cd --record --timeout -h --help'
+            values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=attachment --file=attachment --effort=choice:none,minimal,low,medium,high,xhigh,max -o=parameter --option=parameter -t=prompt --template=prompt --var=nothing --resume=conversation --disable-tool=tool --tool=file -T=choice:web_search,web_fetch,code_execution,tool_search,x_search --server-tool=choice:web_search,web_fetch,code_execution,tool_search,x_search --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --max-command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --color=choice:auto,always,never -C=directory --cd=directory --record=file --timeout=nothing'
             rest='nothing' ;;
         compact)
             commands=''
@@ -21,8 +21,8 @@ _ask_about() {  # COMMAND: what it takes
             rest='conversation' ;;
         compare)
             commands=''
-            options='-p --provider -s --system -f --file -o --option --plain -q --quiet --record --no-stdin --timeout -m --model --race --judge --combine --json -h --help'
-            values='-p=provider --provider=provider -s=system --system=system -f=attachment --file=attachment -o=parameter --option=parameter --record=file --timeout=nothing -m=model --model=model --judge=model --combine=model'
+            options='-p --provider -s --system -f --file --effort -o --option -T --server-tool --plain -q --quiet --record --no-stdin --timeout -m --model --race --judge --combine --json -h --help'
+            values='-p=provider --provider=provider -s=system --system=system -f=attachment --file=attachment --effort=choice:none,minimal,low,medium,high,xhigh,max -o=parameter --option=parameter -T=choice:web_search,web_fetch,code_execution,tool_search,x_search --server-tool=choice:web_search,web_fetch,code_execution,tool_search,x_search --record=file --timeout=nothing -m=model --model=model --judge=model --combine=model'
             rest='nothing' ;;
         config)
             commands='list get set unset path edit'
@@ -43,7 +43,7 @@ _ask_about() {  # COMMAND: what it takes
             commands=''
             options='-h --help'
             values=''
-            rest='key' ;;
+            rest='setting' ;;
         'config unset')
             commands=''
             options='-h --help'
@@ -81,14 +81,14 @@ _ask_about() {  # COMMAND: what it takes
             rest='directory' ;;
         doctor)
             commands=''
-            options='--offline --json -h --help'
+            options='--offline -v --verbose --json -h --help'
             values=''
             rest='nothing' ;;
         help)
             commands=''
-            options='-h --help'
+            options='--all -h --help'
             values=''
-            rest='choice:chat,compact,compare,config,context,doctor,help,history,init,keys,map,mcp,models,providers,safe,skills,templates,tools,undo,version' ;;
+            rest='choice:chat,compact,compare,config,context,doctor,help,history,init,keys,login,logout,map,mcp,models,providers,safe,skills,templates,tools,undo,version' ;;
         history)
             commands='list show search export import delete stats'
             options='-h --help'
@@ -154,10 +154,20 @@ _ask_about() {  # COMMAND: what it takes
             options='-h --help'
             values=''
             rest='provider' ;;
+        login)
+            commands=''
+            options='--account --use --keyring --no-browser --port --json -h --help'
+            values='--account=nothing --use=nothing --port=nothing'
+            rest='choice:chatgpt' ;;
+        logout)
+            commands=''
+            options='--account --all --forget -h --help'
+            values=--account=nothing
+            rest='choice:chatgpt' ;;
         map)
             commands=''
-            options='-p --provider --base-url --key -s --system -o --option --var --plain -q --quiet --record -O --output -m --model -f --file -t --template --schema --input-format -0 --null --files -j --jobs --rpm --tpm --csv-safe --unordered --limit --sample --dry-run --retry-failed --fresh --max-cost --max-failures --tools --safe --context --safe-files --workdir-template --max-rounds --batch --detach --cancel --poll-interval --engine --timeout --no-save --list --forget -h --help'
-            values='-p=provider --provider=provider --base-url=nothing --key=nothing -s=system --system=system -o=parameter --option=parameter --var=nothing --record=file -O=file --output=file -m=model --model=model -f=attachment --file=attachment -t=prompt --template=prompt --schema=file --input-format=choice:jsonl,csv,tsv,lines,nul,files -j=nothing --jobs=nothing --rpm=nothing --tpm=nothing --limit=nothing --sample=nothing --max-cost=nothing --max-failures=nothing --workdir-template=directory --max-rounds=nothing --poll-interval=nothing --engine=choice:dask --timeout=nothing --forget=conversation'
+            options='-p --provider --base-url --key -s --system --effort -o --option --var -T --server-tool --plain -q --quiet --record -O --output -m --model -f --file -t --template --schema --input-format -0 --null --files -j --jobs --rpm --tpm --csv-safe --columns --unordered --limit --sample --dry-run --retry-failed --fresh --max-cost --max-failures --tools --safe --context --safe-files --workdir-template --max-rounds --wait --batch --detach --cancel --poll-interval --engine --timeout --no-save --list --json --forget -h --help'
+            values='-p=provider --provider=provider --base-url=nothing --key=nothing -s=system --system=system --effort=choice:none,minimal,low,medium,high,xhigh,max -o=parameter --option=parameter --var=nothing -T=choice:web_search,web_fetch,code_execution,tool_search,x_search --server-tool=choice:web_search,web_fetch,code_execution,tool_search,x_search --record=file -O=file --output=file -m=model --model=model -f=attachment --file=attachment -t=prompt --template=prompt --schema=file --input-format=choice:jsonl,csv,tsv,lines,nul,files -j=nothing --jobs=nothing --rpm=nothing --tpm=nothing --columns=nothing --limit=nothing --sample=nothing --max-cost=nothing --max-failures=nothing --workdir-template=directory --max-rounds=nothing --wait=nothing --poll-interval=nothing --engine=choice:dask --timeout=nothing --forget=job'
             rest='file' ;;
         mcp)
             commands='list resources prompts add remove login logout test'
@@ -168,17 +178,17 @@ _ask_about() {  # COMMAND: what it takes
             commands=''
             options='--tools --json -h --help'
             values=''
-            rest='nothing' ;;
+            rest='server' ;;
         'mcp resources')
             commands=''
             options='--json -h --help'
             values=''
-            rest='nothing' ;;
+            rest='server' ;;
         'mcp prompts')
             commands=''
             options='--json -h --help'
             values=''
-            rest='nothing' ;;
+            rest='server' ;;
         'mcp add')
             commands=''
             options='--env --header --oauth --cwd --timeout --only --sse --from -h --help'
@@ -188,22 +198,22 @@ _ask_about() {  # COMMAND: what it takes
             commands=''
             options='-h --help'
             values=''
-            rest='nothing' ;;
+            rest='server' ;;
         'mcp login')
             commands=''
             options='--no-browser -h --help'
             values=''
-            rest='nothing' ;;
+            rest='server' ;;
         'mcp logout')
             commands=''
             options='-h --help'
             values=''
-            rest='nothing' ;;
+            rest='server' ;;
         'mcp test')
             commands=''
             options='--json -h --help'
             values=''
-            rest='nothing' ;;
+            rest='server' ;;
         models)
             commands=''
             options='-p --provider --timeout --json -h --help'
@@ -211,7 +221,7 @@ _ask_about() {  # COMMAND: what it takes
             rest='nothing' ;;
         providers)
             commands=''
-            options='--json -h --help'
+            options='--all --json -h --help'
             values=''
             rest='nothing' ;;
         safe)
@@ -233,9 +243,9 @@ _ask_about() {  # COMMAND: what it takes
             commands=''
             options='-h --help'
             values=''
-            rest='nothing' ;;
+            rest='skill' ;;
         templates)
-            commands='list show new edit'
+            commands='list show new delete edit'
             options='-h --help'
             values=''
             rest='nothing' ;;
@@ -254,6 +264,11 @@ _ask_about() {  # COMMAND: what it takes
             options='-h --help'
             values=''
             rest='nothing' ;;
+        'templates delete')
+            commands=''
+            options='-y --yes -h --help'
+            values=''
+            rest='template' ;;
         'templates edit')
             commands=''
             options='-h --help'
@@ -278,7 +293,7 @@ _ask_about() {  # COMMAND: what it takes
             commands=''
             options='--all -h --help'
             values=''
-            rest='conversation' ;;
+            rest='approval' ;;
         undo)
             commands=''
             options='--all --redo -n --dry-run --list --force -y --yes -h --help'
@@ -292,16 +307,22 @@ _ask_about() {  # COMMAND: what it takes
     esac
 }
 _ask_tools='read_file write_file edit_file list_dir bash fetch_url search_web'
-_ask_keys='provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files attachments.keep_location network.tries network.backoff'
+_ask_keys='provider model fallback system max_rounds max_cost timeout stream stdin_limit footer context_limit notifications server_tools tools.enabled tools.disabled tools.piped tools.command_timeout tools.max_command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files media_dir attachments.keep_location network.tries network.backoff'
 _ask_parameters='frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p'
+_ask_efforts='none minimal low medium high xhigh max'
 # to here
 
 _ask() {
-    local command='' commands='' options='' values='' rest='' kind='' kept='' current='' provider=''
+    local command='' commands='' options='' values='' rest='' kind='' kept='' current='' provider='' question=''
     local -a words=()
     _ask_read_line
+    local word=$current
     _ask_read_words
     COMPREPLY=()
+    if [[ -z $command && ${#words[@]} -gt 2 ]] && _ask_offer_arguments "$word"; then
+        [[ ${#COMPREPLY[@]} == 0 ]] || compopt +o default
+        return 0
+    fi
     case $kind in
         commands) _ask_offer "$commands" ;;
         options) _ask_offer "$options" ;;
@@ -311,10 +332,14 @@ _ask() {
         fallback) _ask_offer_lines fallbacks "$current" "$provider" ;;
         template) _ask_offer_lines templates ;;
         prompt) _ask_offer_lines prompts "$current" ;;
-        attachment) [[ $current == mcp:* ]] || return 0 && _ask_offer_lines resources "$current" ;;
-        conversation) _ask_offer_conversations ;;
+        attachment)
+            [[ $current == mcp:* ]] || ! compgen -f -- "$current" >/dev/null || return 0
+            _ask_offer_lines resources "$current" ;;
+        server | skill) _ask_offer_lines "${kind}s" ;;
+        conversation | job | approval) _ask_offer_titled "${kind}s" ;;
         key) _ask_offer "$_ask_keys" ;;
-        parameter) [[ $current == *=* ]] || { _ask_offer "${_ask_parameters// /= }=" && compopt -o nospace; } ;;
+        setting) _ask_offer_setting || return 0 ;;
+        parameter) _ask_offer_parameters ;;
         tool) _ask_offer_tools ;;
         directory) mapfile -t COMPREPLY < <(compgen -d -- "$current") && compopt -o filenames ;;
         system) [[ $current != @* ]] || _ask_offer_marked_files ;;
@@ -353,7 +378,7 @@ _ask_read_line() {
 
 # What is wanted at the cursor, as `kind`. No options follow a question of several words.
 _ask_read_words() {
-    local i=1 last=$((${#words[@]} - 1)) word value='' question=''
+    local i=1 last=$((${#words[@]} - 1)) word value=''
     _ask_about ''
     while [[ $i -lt $last && " $commands " == *" ${words[i]} "* ]]; do
         command+=${command:+ }${words[i]}
@@ -380,7 +405,7 @@ _ask_read_words() {
         elif [[ -z $command && -n $question ]]; then
             return
         else
-            question=yes
+            question=${question:-$word}
         fi
     done
     if [[ $current == --*=* ]]; then
@@ -390,8 +415,26 @@ _ask_read_words() {
     elif [[ $current == -* ]]; then
         kind=options
     fi
+    [[ $kind != commands || -n $command ]] || _ask_add_package_commands
     # What is no command begins the prompt, in which there may be files.
     [[ $kind != commands || -n $command || " $commands" == *" $current"* ]] || kind=$rest
+}
+
+_ask_add_package_commands() {
+    local line
+    while IFS= read -r line; do
+        commands+=" ${line%%$'\t'*}"
+    done < <(_ask_lines commands)
+}
+
+# Offer what the command of a package, the first word, takes at the cursor; fail if it is no such command.
+_ask_offer_arguments() {  # WORD
+    local -a found=()
+    [[ ${words[1]} =~ ^[a-z][a-z0-9_-]*$ ]] || return 1
+    mapfile -t found < <(_ask_lines arguments "$1" "${words[@]:1:${#words[@]}-2}")
+    [[ ${found[0]-} == "${words[1]}"$'\t'* ]] || return 1
+    found=("${found[@]:1}")
+    _ask_offer "${found[*]%%$'\t'*}"
 }
 
 # Set `value` to what completes the argument behind an option; "" where it takes none, or has it with it.
@@ -440,14 +483,17 @@ _ask_offer_lines() {
     [[ ${#COMPREPLY[@]} != 1 || ${COMPREPLY[0]} != *[:/] ]] || compopt -o nospace
 }
 
-# Ids with titles, the newest first. Titles are shown where several ids remain, and never put on the line.
-_ask_offer_conversations() {
+# Ids with titles, the newest first, that the program has selected by id or title. Titles are shown where several ids
+# remain, and never put on the line.
+_ask_offer_titled() {  # KIND
     local line width=$((${COLUMNS:-80} - 2))
     while IFS= read -r line; do
-        [[ $line != "$current"* ]] || COMPREPLY+=("$line")
-    done < <(_ask_lines conversations)
+        COMPREPLY+=("$line")
+    done < <(_ask_lines "$1" "$current")
     # 37 and 42 put what is offered on the line one after the other.
     if [[ ${#COMPREPLY[@]} -gt 1 && ${COMP_TYPE-} != 37 && ${COMP_TYPE-} != 42 ]]; then
+        # A word of a title stays on the line: with an empty one among them, they have no common beginning.
+        [[ ${COMPREPLY[0]} == "$current"* ]] || COMPREPLY+=('')
         COMPREPLY=("${COMPREPLY[@]/$'\t'/  }")
         COMPREPLY=("${COMPREPLY[@]/%/$(printf '%*s' "$((width / 2))" '')}")  # so wide that each has its own line
         for line in "${!COMPREPLY[@]}"; do
@@ -457,6 +503,24 @@ _ask_offer_conversations() {
         COMPREPLY=("${COMPREPLY[@]%%$'\t'*}")
     fi
     compopt -o nosort
+}
+
+_ask_offer_setting() {  # a key, then its value; fails where only the user can know it, or it is a file
+    if [[ -z $question ]]; then
+        _ask_offer "$_ask_keys"
+    else
+        _ask_offer_lines values "$current" "$question"
+        [[ ${#COMPREPLY[@]} -gt 0 ]]
+    fi
+}
+
+_ask_offer_parameters() {
+    if [[ $current == reasoning_effort=* ]]; then
+        _ask_offer "reasoning_effort=${_ask_efforts// / reasoning_effort=}"
+    elif [[ $current != *=* ]]; then
+        _ask_offer "${_ask_parameters// /= }="
+        compopt -o nospace
+    fi
 }
 
 _ask_offer_tools() {  # in a list with commas

@@ -4,13 +4,13 @@
 function __ask_valued -a command  # the options of a command that take a value
     switch "$command"
         case ''
-            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --schema --record --timeout'
+            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file --effort -o --option -t --template --var --resume --disable-tool --tool -T --server-tool --max-rounds --max-cost --command-timeout --max-command-timeout --allow-dir --allow-host --allow-tool --schema --color -C --cd --record --timeout'
         case 'chat'
-            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --record --timeout'
+            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file --effort -o --option -t --template --var --resume --disable-tool --tool -T --server-tool --max-rounds --max-cost --command-timeout --max-command-timeout --allow-dir --allow-host --allow-tool --color -C --cd --record --timeout'
         case 'compact'
             string split ' ' -- '-p --provider -m --model --base-url --key -o --option --timeout'
         case 'compare'
-            string split ' ' -- '-p --provider -s --system -f --file -o --option --record --timeout -m --model --judge --combine'
+            string split ' ' -- '-p --provider -s --system -f --file --effort -o --option -T --server-tool --record --timeout -m --model --judge --combine'
         case 'config'
             string split ' ' -- ''
         case 'config list'
@@ -63,8 +63,12 @@ function __ask_valued -a command  # the options of a command that take a value
             string split ' ' -- ''
         case 'keys remove'
             string split ' ' -- ''
+        case 'login'
+            string split ' ' -- '--account --use --port'
+        case 'logout'
+            string split ' ' -- '--account'
         case 'map'
-            string split ' ' -- '-p --provider --base-url --key -s --system -o --option --var --record -O --output -m --model -f --file -t --template --schema --input-format -j --jobs --rpm --tpm --limit --sample --max-cost --max-failures --workdir-template --max-rounds --poll-interval --engine --timeout --forget'
+            string split ' ' -- '-p --provider --base-url --key -s --system --effort -o --option --var -T --server-tool --record -O --output -m --model -f --file -t --template --schema --input-format -j --jobs --rpm --tpm --columns --limit --sample --max-cost --max-failures --workdir-template --max-rounds --wait --poll-interval --engine --timeout --forget'
         case 'mcp'
             string split ' ' -- ''
         case 'mcp list'
@@ -103,6 +107,8 @@ function __ask_valued -a command  # the options of a command that take a value
             string split ' ' -- ''
         case 'templates new'
             string split ' ' -- ''
+        case 'templates delete'
+            string split ' ' -- ''
         case 'templates edit'
             string split ' ' -- ''
         case 'tools'
@@ -122,7 +128,7 @@ end
 function __ask_commands -a command  # what a command consists of
     switch "$command"
         case ''
-            string split ' ' -- 'chat compact compare config context doctor help history init keys map mcp models providers safe skills templates tools undo version'
+            string split ' ' -- 'chat compact compare config context doctor help history init keys login logout map mcp models providers safe skills templates tools undo version'
         case 'config'
             string split ' ' -- 'list get set unset path edit'
         case 'context'
@@ -136,14 +142,15 @@ function __ask_commands -a command  # what a command consists of
         case 'skills'
             string split ' ' -- 'list show'
         case 'templates'
-            string split ' ' -- 'list show new edit'
+            string split ' ' -- 'list show new delete edit'
         case 'tools'
             string split ' ' -- 'list approvals forget'
     end
 end
 set -g __ask_tools read_file write_file edit_file list_dir bash fetch_url search_web
-set -g __ask_keys provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files attachments.keep_location network.tries network.backoff
+set -g __ask_keys provider model fallback system max_rounds max_cost timeout stream stdin_limit footer context_limit notifications server_tools tools.enabled tools.disabled tools.piped tools.command_timeout tools.max_command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files media_dir attachments.keep_location network.tries network.backoff
 set -g __ask_parameters frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p
+set -g __ask_efforts none minimal low medium high xhigh max
 complete -c ask -n '__ask_first \'\'' -f -a chat -d 'Chat with a model'
 complete -c ask -n '__ask_first \'\'' -f -a compact -d 'Summarize older messages of a conversation'
 complete -c ask -n '__ask_first \'\'' -f -a compare -d 'Ask several models the same question'
@@ -154,6 +161,8 @@ complete -c ask -n '__ask_first \'\'' -f -a help -d 'Show the help of ask or a c
 complete -c ask -n '__ask_first \'\'' -f -a history -d 'List, search, export and delete conversations'
 complete -c ask -n '__ask_first \'\'' -f -a init -d 'Set up ask in bash, zsh or fish'
 complete -c ask -n '__ask_first \'\'' -f -a keys -d 'Manage API keys'
+complete -c ask -n '__ask_first \'\'' -f -a login -d 'Sign in to a provider, in place of a key'
+complete -c ask -n '__ask_first \'\'' -f -a logout -d 'Sign out of a provider'
 complete -c ask -n '__ask_first \'\'' -f -a map -d 'Ask one prompt about many rows or files'
 complete -c ask -n '__ask_first \'\'' -f -a mcp -d 'Manage MCP servers'
 complete -c ask -n '__ask_first \'\'' -f -a models -d 'List a provider\'s models'
@@ -171,6 +180,7 @@ complete -c ask -n '__ask_in \'\'' -l base-url -x -d 'Base URL of the provider'
 complete -c ask -n '__ask_in \'\'' -l key -x -d 'API key'
 complete -c ask -n '__ask_in \'\'' -s s -l system -x -a '(__ask_system)' -d 'Extra system prompt; @file reads a file'
 complete -c ask -n '__ask_in \'\'' -s f -l file -r -F -a '(__ask_attachment)' -d 'Attach a file, folder, image, PDF or URL'
+complete -c ask -n '__ask_in \'\'' -l effort -x -a 'none minimal low medium high xhigh max' -d 'Reasoning effort, such as none, low or high'
 complete -c ask -n '__ask_in \'\'' -s o -l option -x -a '(__ask_parameter)' -d 'Model parameter, such as temperature=0.2'
 complete -c ask -n '__ask_in \'\'' -s t -l template -x -a '(__ask_prompt)' -d 'Use a prompt template (see ask templates)'
 complete -c ask -n '__ask_in \'\'' -l var -x -d 'With -t: value for a {{placeholder}}'
@@ -183,9 +193,11 @@ complete -c ask -n '__ask_in \'\'' -l disable-tool -x -a '(__ask_tool)' -d 'Do n
 complete -c ask -n '__ask_in \'\'' -l context -d 'Send the project\'s AGENTS.md and skills without asking'
 complete -c ask -n '__ask_in \'\'' -l no-context -d 'Do not send the project\'s AGENTS.md and skills'
 complete -c ask -n '__ask_in \'\'' -l tool -r -F -d 'Offer a Python function as a tool'
+complete -c ask -n '__ask_in \'\'' -s T -l server-tool -x -a 'web_search web_fetch code_execution tool_search x_search' -d 'Offer the provider\'s own tool, such as web_search'
 complete -c ask -n '__ask_in \'\'' -l max-rounds -x -d 'Maximum rounds of tool calls (10)'
 complete -c ask -n '__ask_in \'\'' -l max-cost -x -d 'Stop calling tools after this many US dollars'
 complete -c ask -n '__ask_in \'\'' -l command-timeout -x -d 'Kill a command after this many seconds (30)'
+complete -c ask -n '__ask_in \'\'' -l max-command-timeout -x -d 'Longest time that a model may give a command, in seconds (600)'
 complete -c ask -n '__ask_in \'\'' -l confirm -d 'Ask before each tool call with side effects'
 complete -c ask -n '__ask_in \'\'' -s y -l yes -d 'Approve everything that --confirm would ask about'
 complete -c ask -n '__ask_in \'\'' -l safe -d 'Confine tools to this folder, without network'
@@ -196,13 +208,17 @@ complete -c ask -n '__ask_in \'\'' -l allow-host -x -d 'Safe mode: hosts that ma
 complete -c ask -n '__ask_in \'\'' -l allow-tool -x -a '(__ask_tool)' -d 'Safe mode: tools of plugins and MCP servers to allow'
 complete -c ask -n '__ask_in \'\'' -l cmd -d 'Answer with one shell command, and offer to run it'
 complete -c ask -n '__ask_in \'\'' -l code -d 'Answer with code only'
+complete -c ask -n '__ask_in \'\'' -s x -l extract -d 'Print only the last code block of the answer'
 complete -c ask -n '__ask_in \'\'' -l schema -r -F -d 'Answer with JSON matching a schema (inline, file, or "name, age int")'
 complete -c ask -n '__ask_in \'\'' -l json -d 'Print one JSON object at the end'
 complete -c ask -n '__ask_in \'\'' -l events -d 'Print events as JSON lines'
 complete -c ask -n '__ask_in \'\'' -l no-stream -d 'Do not print the answer while it arrives'
 complete -c ask -n '__ask_in \'\'' -l plain -d 'No color, layout or animation'
-complete -c ask -n '__ask_in \'\'' -s q -l quiet -d 'Print nothing to stderr except the final error'
+complete -c ask -n '__ask_in \'\'' -s q -l quiet -d 'Print only errors, and commands and writes that fail, to stderr'
 complete -c ask -n '__ask_in \'\'' -s v -l verbose -d 'Show tool results, reasoning and token usage'
+complete -c ask -n '__ask_in \'\'' -s u -l usage -d 'Show token usage and cost'
+complete -c ask -n '__ask_in \'\'' -l color -x -a 'auto always never' -d 'Use color: auto, always or never'
+complete -c ask -n '__ask_in \'\'' -s C -l cd -x -a '(__fish_complete_directories)' -d 'Work in this folder'
 complete -c ask -n '__ask_in \'\'' -l record -r -F -d 'Append requests and answers to this file, for ASK_REPLAY'
 complete -c ask -n '__ask_in \'\'' -l no-stdin -d 'Do not read stdin'
 complete -c ask -n '__ask_in \'\'' -l timeout -x -d 'Stop if no text arrives for this many seconds (300; 900 for xai)'
@@ -215,6 +231,7 @@ complete -c ask -n '__ask_in \'chat\'' -l base-url -x -d 'Base URL of the provid
 complete -c ask -n '__ask_in \'chat\'' -l key -x -d 'API key'
 complete -c ask -n '__ask_in \'chat\'' -s s -l system -x -a '(__ask_system)' -d 'Extra system prompt; @file reads a file'
 complete -c ask -n '__ask_in \'chat\'' -s f -l file -r -F -a '(__ask_attachment)' -d 'Attach a file, folder, image, PDF or URL'
+complete -c ask -n '__ask_in \'chat\'' -l effort -x -a 'none minimal low medium high xhigh max' -d 'Reasoning effort, such as none, low or high'
 complete -c ask -n '__ask_in \'chat\'' -s o -l option -x -a '(__ask_parameter)' -d 'Model parameter, such as temperature=0.2'
 complete -c ask -n '__ask_in \'chat\'' -s t -l template -x -a '(__ask_prompt)' -d 'Use a prompt template (see ask templates)'
 complete -c ask -n '__ask_in \'chat\'' -l var -x -d 'With -t: value for a {{placeholder}}'
@@ -227,9 +244,11 @@ complete -c ask -n '__ask_in \'chat\'' -l disable-tool -x -a '(__ask_tool)' -d '
 complete -c ask -n '__ask_in \'chat\'' -l context -d 'Send the project\'s AGENTS.md and skills without asking'
 complete -c ask -n '__ask_in \'chat\'' -l no-context -d 'Do not send the project\'s AGENTS.md and skills'
 complete -c ask -n '__ask_in \'chat\'' -l tool -r -F -d 'Offer a Python function as a tool'
+complete -c ask -n '__ask_in \'chat\'' -s T -l server-tool -x -a 'web_search web_fetch code_execution tool_search x_search' -d 'Offer the provider\'s own tool, such as web_search'
 complete -c ask -n '__ask_in \'chat\'' -l max-rounds -x -d 'Maximum rounds of tool calls (10)'
 complete -c ask -n '__ask_in \'chat\'' -l max-cost -x -d 'Stop calling tools after this many US dollars'
 complete -c ask -n '__ask_in \'chat\'' -l command-timeout -x -d 'Kill a command after this many seconds (30)'
+complete -c ask -n '__ask_in \'chat\'' -l max-command-timeout -x -d 'Longest time that a model may give a command, in seconds (600)'
 complete -c ask -n '__ask_in \'chat\'' -l confirm -d 'Ask before each tool call with side effects'
 complete -c ask -n '__ask_in \'chat\'' -s y -l yes -d 'Approve everything that --confirm would ask about'
 complete -c ask -n '__ask_in \'chat\'' -l safe -d 'Confine tools to this folder, without network'
@@ -242,8 +261,11 @@ complete -c ask -n '__ask_in \'chat\'' -l json -d 'Print one JSON object at the 
 complete -c ask -n '__ask_in \'chat\'' -l events -d 'Print events as JSON lines'
 complete -c ask -n '__ask_in \'chat\'' -l no-stream -d 'Do not print the answer while it arrives'
 complete -c ask -n '__ask_in \'chat\'' -l plain -d 'No color, layout or animation'
-complete -c ask -n '__ask_in \'chat\'' -s q -l quiet -d 'Print nothing to stderr except the final error'
+complete -c ask -n '__ask_in \'chat\'' -s q -l quiet -d 'Print only errors, and commands and writes that fail, to stderr'
 complete -c ask -n '__ask_in \'chat\'' -s v -l verbose -d 'Show tool results, reasoning and token usage'
+complete -c ask -n '__ask_in \'chat\'' -s u -l usage -d 'Show token usage and cost'
+complete -c ask -n '__ask_in \'chat\'' -l color -x -a 'auto always never' -d 'Use color: auto, always or never'
+complete -c ask -n '__ask_in \'chat\'' -s C -l cd -x -a '(__fish_complete_directories)' -d 'Work in this folder'
 complete -c ask -n '__ask_in \'chat\'' -l record -r -F -d 'Append requests and answers to this file, for ASK_REPLAY'
 complete -c ask -n '__ask_in \'chat\'' -l timeout -x -d 'Stop if no text arrives for this many seconds (300; 900 for xai)'
 complete -c ask -n '__ask_in \'chat\'' -s h -l help -d 'Show this message and exit'
@@ -256,7 +278,7 @@ complete -c ask -n '__ask_in \'compact\'' -s o -l option -x -a '(__ask_parameter
 complete -c ask -n '__ask_in \'compact\'' -l json -d 'Print one JSON object at the end'
 complete -c ask -n '__ask_in \'compact\'' -l no-stream -d 'Do not print the answer while it arrives'
 complete -c ask -n '__ask_in \'compact\'' -l plain -d 'No color, layout or animation'
-complete -c ask -n '__ask_in \'compact\'' -s q -l quiet -d 'Print nothing to stderr except the final error'
+complete -c ask -n '__ask_in \'compact\'' -s q -l quiet -d 'Print only errors, and commands and writes that fail, to stderr'
 complete -c ask -n '__ask_in \'compact\'' -s v -l verbose -d 'Show tool results, reasoning and token usage'
 complete -c ask -n '__ask_in \'compact\'' -l timeout -x -d 'Stop if no text arrives for this many seconds (300; 900 for xai)'
 complete -c ask -n '__ask_in \'compact\'' -s h -l help -d 'Show this message and exit'
@@ -264,9 +286,11 @@ complete -c ask -n '__ask_words \'compact\'' -f -k -a '(__ask_conversation)'
 complete -c ask -n '__ask_in \'compare\'' -s p -l provider -x -a '(__ask_provider)' -d 'Provider to use (see ask providers)'
 complete -c ask -n '__ask_in \'compare\'' -s s -l system -x -a '(__ask_system)' -d 'Extra system prompt; @file reads a file'
 complete -c ask -n '__ask_in \'compare\'' -s f -l file -r -F -a '(__ask_attachment)' -d 'Attach a file, folder, image, PDF or URL'
+complete -c ask -n '__ask_in \'compare\'' -l effort -x -a 'none minimal low medium high xhigh max' -d 'Reasoning effort, such as none, low or high'
 complete -c ask -n '__ask_in \'compare\'' -s o -l option -x -a '(__ask_parameter)' -d 'Model parameter, such as temperature=0.2'
+complete -c ask -n '__ask_in \'compare\'' -s T -l server-tool -x -a 'web_search web_fetch code_execution tool_search x_search' -d 'Offer the provider\'s own tool, such as web_search'
 complete -c ask -n '__ask_in \'compare\'' -l plain -d 'No color, layout or animation'
-complete -c ask -n '__ask_in \'compare\'' -s q -l quiet -d 'Print nothing to stderr except the final error'
+complete -c ask -n '__ask_in \'compare\'' -s q -l quiet -d 'Print only errors, and commands and writes that fail, to stderr'
 complete -c ask -n '__ask_in \'compare\'' -l record -r -F -d 'Append requests and answers to this file, for ASK_REPLAY'
 complete -c ask -n '__ask_in \'compare\'' -l no-stdin -d 'Do not read stdin'
 complete -c ask -n '__ask_in \'compare\'' -l timeout -x -d 'Stop if no text arrives for this many seconds (300; 900 for xai)'
@@ -292,7 +316,7 @@ complete -c ask -n '__ask_in \'config get\'' -l json -d 'Print the value as JSON
 complete -c ask -n '__ask_in \'config get\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'config get\'' -f -a '(__ask_key)'
 complete -c ask -n '__ask_in \'config set\'' -s h -l help -d 'Show this message and exit'
-complete -c ask -n '__ask_words \'config set\'' -f -a '(__ask_key)'
+complete -c ask -n '__ask_words \'config set\'' -f -a '(__ask_setting)'
 complete -c ask -n '__ask_in \'config unset\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'config unset\'' -f -a '(__ask_key)'
 complete -c ask -n '__ask_in \'config path\'' -s h -l help -d 'Show this message and exit'
@@ -312,11 +336,13 @@ complete -c ask -n '__ask_words \'context trust\'' -f -a '(__fish_complete_direc
 complete -c ask -n '__ask_in \'context forget\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'context forget\'' -f -a '(__fish_complete_directories)'
 complete -c ask -n '__ask_in \'doctor\'' -l offline -d 'Do not contact the providers'
+complete -c ask -n '__ask_in \'doctor\'' -s v -l verbose -d 'Also show the versions of packages'
 complete -c ask -n '__ask_in \'doctor\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'doctor\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'doctor\'' -f
+complete -c ask -n '__ask_in \'help\'' -l all -d 'Also show what is rarely needed'
 complete -c ask -n '__ask_in \'help\'' -s h -l help -d 'Show this message and exit'
-complete -c ask -n '__ask_words \'help\'' -f -a 'chat compact compare config context doctor help history init keys map mcp models providers safe skills templates tools undo version'
+complete -c ask -n '__ask_words \'help\'' -f -a 'chat compact compare config context doctor help history init keys login logout map mcp models providers safe skills templates tools undo version'
 complete -c ask -n '__ask_first \'history\'' -f -a list -d 'List conversations, newest first'
 complete -c ask -n '__ask_first \'history\'' -f -a show -d 'Show a conversation'
 complete -c ask -n '__ask_first \'history\'' -f -a search -d 'Search all conversations'
@@ -378,14 +404,29 @@ complete -c ask -n '__ask_in \'keys list\'' -s h -l help -d 'Show this message a
 complete -c ask -n '__ask_words \'keys list\'' -f
 complete -c ask -n '__ask_in \'keys remove\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'keys remove\'' -f -a '(__ask_provider)'
+complete -c ask -n '__ask_in \'login\'' -l account -x -d 'Sign in to this account, which may be new'
+complete -c ask -n '__ask_in \'login\'' -l use -x -d 'Use this account, without signing in again'
+complete -c ask -n '__ask_in \'login\'' -l keyring -d 'Save the tokens in the system keyring instead of a file'
+complete -c ask -n '__ask_in \'login\'' -l no-browser -d 'Print the URL, and ask for the one it redirects to'
+complete -c ask -n '__ask_in \'login\'' -l port -x -d 'Port of this machine for the redirect'
+complete -c ask -n '__ask_in \'login\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'login\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'login\'' -f -a 'chatgpt'
+complete -c ask -n '__ask_in \'logout\'' -l account -x -d 'Sign out of this account, not the current one'
+complete -c ask -n '__ask_in \'logout\'' -l all -d 'Sign out of all accounts'
+complete -c ask -n '__ask_in \'logout\'' -l forget -d 'Also forget the account, so that the next sign-in registers it anew'
+complete -c ask -n '__ask_in \'logout\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'logout\'' -f -a 'chatgpt'
 complete -c ask -n '__ask_in \'map\'' -s p -l provider -x -a '(__ask_provider)' -d 'Provider to use (see ask providers)'
 complete -c ask -n '__ask_in \'map\'' -l base-url -x -d 'Base URL of the provider'
 complete -c ask -n '__ask_in \'map\'' -l key -x -d 'API key'
 complete -c ask -n '__ask_in \'map\'' -s s -l system -x -a '(__ask_system)' -d 'Extra system prompt; @file reads a file'
+complete -c ask -n '__ask_in \'map\'' -l effort -x -a 'none minimal low medium high xhigh max' -d 'Reasoning effort, such as none, low or high'
 complete -c ask -n '__ask_in \'map\'' -s o -l option -x -a '(__ask_parameter)' -d 'Model parameter, such as temperature=0.2'
 complete -c ask -n '__ask_in \'map\'' -l var -x -d 'With -t: value for a {{placeholder}}'
+complete -c ask -n '__ask_in \'map\'' -s T -l server-tool -x -a 'web_search web_fetch code_execution tool_search x_search' -d 'Offer the provider\'s own tool, such as web_search'
 complete -c ask -n '__ask_in \'map\'' -l plain -d 'No color, layout or animation'
-complete -c ask -n '__ask_in \'map\'' -s q -l quiet -d 'Print nothing to stderr except the final error'
+complete -c ask -n '__ask_in \'map\'' -s q -l quiet -d 'Print only errors, and commands and writes that fail, to stderr'
 complete -c ask -n '__ask_in \'map\'' -l record -r -F -d 'Append requests and answers to this file, for ASK_REPLAY'
 complete -c ask -n '__ask_in \'map\'' -s O -l output -r -F -d 'Write a .jsonl, .csv or .tsv file instead of JSONL to stdout'
 complete -c ask -n '__ask_in \'map\'' -s m -l model -x -a '(__ask_model)' -d 'Ask this model; repeat to ask several'
@@ -399,6 +440,7 @@ complete -c ask -n '__ask_in \'map\'' -s j -l jobs -x -d 'Send N requests at a t
 complete -c ask -n '__ask_in \'map\'' -l rpm -x -d 'Send at most N requests a minute'
 complete -c ask -n '__ask_in \'map\'' -l tpm -x -d 'Use at most N tokens a minute'
 complete -c ask -n '__ask_in \'map\'' -l csv-safe -d 'Write cells such as =1+1 to CSV and TSV as text, not as formulas'
+complete -c ask -n '__ask_in \'map\'' -l columns -x -d 'Write these columns (a,b), or all, with latency and tries'
 complete -c ask -n '__ask_in \'map\'' -l unordered -d 'Write rows as they finish, not in the order of the input'
 complete -c ask -n '__ask_in \'map\'' -l limit -x -d 'Read only the first N rows'
 complete -c ask -n '__ask_in \'map\'' -l sample -x -d 'Use a random but reproducible sample of N rows'
@@ -413,6 +455,7 @@ complete -c ask -n '__ask_in \'map\'' -l context -d 'With --tools: send the proj
 complete -c ask -n '__ask_in \'map\'' -l safe-files -d 'With --tools: like --safe, but without a sandbox or commands'
 complete -c ask -n '__ask_in \'map\'' -l workdir-template -x -a '(__fish_complete_directories)' -d 'With --tools: run each row in a copy of this folder'
 complete -c ask -n '__ask_in \'map\'' -l max-rounds -x -d 'With --tools: allow N tool rounds (10)'
+complete -c ask -n '__ask_in \'map\'' -l wait -x -d 'Wait this long if the service fails (30m; 0: stop)'
 complete -c ask -n '__ask_in \'map\'' -l batch -d 'Use the provider\'s batch API: cheaper, answers within a day'
 complete -c ask -n '__ask_in \'map\'' -l detach -d 'With --batch: submit and exit; run again to collect the answers'
 complete -c ask -n '__ask_in \'map\'' -l cancel -d 'With --batch: cancel the batch and keep its answers so far'
@@ -421,7 +464,8 @@ complete -c ask -n '__ask_in \'map\'' -l engine -x -a 'dask' -d 'Run the rows on
 complete -c ask -n '__ask_in \'map\'' -l timeout -x -d 'Give up on an answer after S seconds (300)'
 complete -c ask -n '__ask_in \'map\'' -l no-save -d 'Delete the saved answers once the job is complete'
 complete -c ask -n '__ask_in \'map\'' -l list -d 'List jobs'
-complete -c ask -n '__ask_in \'map\'' -l forget -x -k -a '(__ask_conversation)' -d 'Delete a job and its answers; output files stay'
+complete -c ask -n '__ask_in \'map\'' -l json -d 'With --list: print a JSON array'
+complete -c ask -n '__ask_in \'map\'' -l forget -x -k -a '(__ask_job)' -d 'Delete a job and its answers; output files stay'
 complete -c ask -n '__ask_in \'map\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_first \'mcp\'' -f -a list -d 'List the MCP servers, or the tools of one'
 complete -c ask -n '__ask_first \'mcp\'' -f -a resources -d 'List the resources of MCP servers, for -f'
@@ -436,13 +480,13 @@ complete -c ask -n '__ask_words \'mcp\'' -f
 complete -c ask -n '__ask_in \'mcp list\'' -l tools -d 'Start all servers and list their tools'
 complete -c ask -n '__ask_in \'mcp list\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'mcp list\'' -s h -l help -d 'Show this message and exit'
-complete -c ask -n '__ask_words \'mcp list\'' -f
+complete -c ask -n '__ask_words \'mcp list\'' -f -a '(__ask_server)'
 complete -c ask -n '__ask_in \'mcp resources\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'mcp resources\'' -s h -l help -d 'Show this message and exit'
-complete -c ask -n '__ask_words \'mcp resources\'' -f
+complete -c ask -n '__ask_words \'mcp resources\'' -f -a '(__ask_server)'
 complete -c ask -n '__ask_in \'mcp prompts\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'mcp prompts\'' -s h -l help -d 'Show this message and exit'
-complete -c ask -n '__ask_words \'mcp prompts\'' -f
+complete -c ask -n '__ask_words \'mcp prompts\'' -f -a '(__ask_server)'
 complete -c ask -n '__ask_in \'mcp add\'' -l env -x -d 'Environment variable for the command'
 complete -c ask -n '__ask_in \'mcp add\'' -l header -x -d 'HTTP header for the URL'
 complete -c ask -n '__ask_in \'mcp add\'' -l oauth -x -d 'Setting for signing in, such as client_id'
@@ -453,20 +497,21 @@ complete -c ask -n '__ask_in \'mcp add\'' -l sse -d 'Use the older SSE transport
 complete -c ask -n '__ask_in \'mcp add\'' -l from -r -F -d 'Import servers from another program\'s mcp.json'
 complete -c ask -n '__ask_in \'mcp add\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_in \'mcp remove\'' -s h -l help -d 'Show this message and exit'
-complete -c ask -n '__ask_words \'mcp remove\'' -f
+complete -c ask -n '__ask_words \'mcp remove\'' -f -a '(__ask_server)'
 complete -c ask -n '__ask_in \'mcp login\'' -l no-browser -d 'Print the URL, and ask for the one it redirects to'
 complete -c ask -n '__ask_in \'mcp login\'' -s h -l help -d 'Show this message and exit'
-complete -c ask -n '__ask_words \'mcp login\'' -f
+complete -c ask -n '__ask_words \'mcp login\'' -f -a '(__ask_server)'
 complete -c ask -n '__ask_in \'mcp logout\'' -s h -l help -d 'Show this message and exit'
-complete -c ask -n '__ask_words \'mcp logout\'' -f
+complete -c ask -n '__ask_words \'mcp logout\'' -f -a '(__ask_server)'
 complete -c ask -n '__ask_in \'mcp test\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'mcp test\'' -s h -l help -d 'Show this message and exit'
-complete -c ask -n '__ask_words \'mcp test\'' -f
+complete -c ask -n '__ask_words \'mcp test\'' -f -a '(__ask_server)'
 complete -c ask -n '__ask_in \'models\'' -s p -l provider -x -a '(__ask_provider)' -d 'Provider whose models to list'
 complete -c ask -n '__ask_in \'models\'' -l timeout -x -d 'Stop if nothing arrives for S seconds (30)'
 complete -c ask -n '__ask_in \'models\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'models\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'models\'' -f
+complete -c ask -n '__ask_in \'providers\'' -l all -d 'Include the services that have no key'
 complete -c ask -n '__ask_in \'providers\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'providers\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'providers\'' -f
@@ -483,10 +528,11 @@ complete -c ask -n '__ask_in \'skills list\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'skills list\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'skills list\'' -f
 complete -c ask -n '__ask_in \'skills show\'' -s h -l help -d 'Show this message and exit'
-complete -c ask -n '__ask_words \'skills show\'' -f
+complete -c ask -n '__ask_words \'skills show\'' -f -a '(__ask_skill)'
 complete -c ask -n '__ask_first \'templates\'' -f -a list -d 'List the templates, yours and the built-in ones'
 complete -c ask -n '__ask_first \'templates\'' -f -a show -d 'Print a template'
 complete -c ask -n '__ask_first \'templates\'' -f -a new -d 'Create a template'
+complete -c ask -n '__ask_first \'templates\'' -f -a delete -d 'Delete a template'
 complete -c ask -n '__ask_first \'templates\'' -f -a edit -d 'Edit a template, or a copy of a built-in one'
 complete -c ask -n '__ask_in \'templates\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'templates\'' -f
@@ -498,6 +544,9 @@ complete -c ask -n '__ask_in \'templates show\'' -s h -l help -d 'Show this mess
 complete -c ask -n '__ask_words \'templates show\'' -f -a '(__ask_template)'
 complete -c ask -n '__ask_in \'templates new\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'templates new\'' -f
+complete -c ask -n '__ask_in \'templates delete\'' -s y -l yes -d 'Do not ask for confirmation'
+complete -c ask -n '__ask_in \'templates delete\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'templates delete\'' -f -a '(__ask_template)'
 complete -c ask -n '__ask_in \'templates edit\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'templates edit\'' -f -a '(__ask_template)'
 complete -c ask -n '__ask_first \'tools\'' -f -a list -d 'List the tools available to models'
@@ -514,18 +563,21 @@ complete -c ask -n '__ask_in \'tools approvals\'' -s h -l help -d 'Show this mes
 complete -c ask -n '__ask_words \'tools approvals\'' -f
 complete -c ask -n '__ask_in \'tools forget\'' -l all -d 'Forget all approvals'
 complete -c ask -n '__ask_in \'tools forget\'' -s h -l help -d 'Show this message and exit'
-complete -c ask -n '__ask_words \'tools forget\'' -f -k -a '(__ask_conversation)'
+complete -c ask -n '__ask_words \'tools forget\'' -f -a '(__ask_approval)'
 complete -c ask -n '__ask_in \'undo\'' -l all -d 'Undo all runs of the conversation'
 complete -c ask -n '__ask_in \'undo\'' -l redo -d 'Reverse the last undo'
 complete -c ask -n '__ask_in \'undo\'' -s n -l dry-run -d 'Only show the diff'
 complete -c ask -n '__ask_in \'undo\'' -l list -d 'Only list the files and what would happen to them'
 complete -c ask -n '__ask_in \'undo\'' -l force -d 'Also restore files that have changed since'
-complete -c ask -n '__ask_in \'undo\'' -s y -l yes -d 'Do not ask for confirmation'
+complete -c ask -n '__ask_in \'undo\'' -s y -l yes -d 'Do not ask; without ID, undo only the last run'
 complete -c ask -n '__ask_in \'undo\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'undo\'' -f -k -a '(__ask_conversation)'
 complete -c ask -n '__ask_in \'version\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'version\'' -f
 # to here
+
+complete -c ask -n '__ask_first \'\'' -f -a '(__ask_lines commands)'
+complete -c ask -n '__ask_in_package' -f -a '(__ask_arguments)'
 
 # What the line holds before the cursor: the command, as "history show", on the first line; whether options may
 # still come on the second; how many words there are behind the command on the third.
@@ -536,6 +588,9 @@ function __ask_line
     while set -q tokens[1]; and contains -- $tokens[1] (__ask_commands "$command")
         set command (string trim "$command $tokens[1]")
         set -e tokens[1]
+    end
+    if test -z "$command"; and set -q tokens[1]; and __ask_is_package $tokens[1]
+        set command 'command of a package'
     end
     set -l valued (__ask_valued "$command")
     set -l options yes
@@ -559,6 +614,27 @@ function __ask_line
     printf '%s\n' "$command" $options $words
 end
 
+function __ask_is_package -a name  # whether a package has the command; asked once, since each condition needs it
+    string match -q -r '^[a-z][a-z0-9_-]*$' -- $name
+    or return 1
+    if test "$name" != "$__ask_named"
+        set -g __ask_named $name
+        set -g __ask_packages (__ask_lines commands | string replace -r '\t.*' '')
+    end
+    contains -- $name $__ask_packages
+end
+
+function __ask_arguments  # what the command of a package takes
+    set -l tokens (commandline -opc)
+    set -l lines (__ask_lines arguments (commandline -ct) $tokens[2..-1])
+    if set -q lines[2]
+        set -l option (string match -r -- '^--[^=]*=' (commandline -ct))
+        string replace -r -- '^' "$option" $lines[2..-1]
+    else
+        __fish_complete_path (commandline -ct)
+    end
+end
+
 function __ask_takes_next -a token
     set -l valued $argv[2..-1]
     if string match -q -- '--*' $token
@@ -578,6 +654,10 @@ end
 function __ask_in -a command  # whether an option of the command may come
     set -l line (__ask_line)
     test "$line[1]" = "$command" -a "$line[2]" = yes
+end
+
+function __ask_in_package
+    test (__ask_line)[1] = 'command of a package'
 end
 
 function __ask_words -a command  # whether a word of the command may come
@@ -624,6 +704,22 @@ function __ask_conversation
     __ask_lines conversations
 end
 
+function __ask_job
+    __ask_lines jobs
+end
+
+function __ask_approval
+    __ask_lines approvals
+end
+
+function __ask_server
+    __ask_lines servers
+end
+
+function __ask_skill
+    __ask_lines skills
+end
+
 function __ask_template
     __ask_lines templates
 end
@@ -634,7 +730,7 @@ end
 
 function __ask_attachment
     set -l word (string replace -r -- '^--file=|^-f' '' (commandline -ct))
-    if string match -q -- 'mcp:*' $word
+    if string match -q -- 'mcp:*' $word; or not string match -q -- '*/*' $word
         __ask_lines resources $word
     end
 end
@@ -649,10 +745,25 @@ function __ask_key
     and printf '%s\n' $__ask_keys
 end
 
+function __ask_setting
+    if test (__ask_line)[3] = 0
+        __ask_key
+        return
+    end
+    set -l values (__ask_lines values (commandline -ct) (commandline -opc)[-1])
+    if set -q values[1]
+        printf '%s\n' $values
+    else
+        __fish_complete_path (commandline -ct)
+    end
+end
+
 function __ask_tool
     __fish_append , $__ask_tools
 end
 
 function __ask_parameter
     printf '%s=\n' $__ask_parameters
+    string match -q '*reasoning_effort=*' -- (commandline -ct)
+    and printf 'reasoning_effort=%s\n' $__ask_efforts
 end

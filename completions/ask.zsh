@@ -17,6 +17,7 @@ _ask_arguments() {  # COMMAND
         '(-s --system)--system=[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
         '*-f+[Attach a file, folder, image, PDF or URL]:PATH:_ask_attachment' \
         '*--file=[Attach a file, folder, image, PDF or URL]:PATH:_ask_attachment' \
+        '(--effort)--effort=[Reasoning effort, such as none, low or high]:LEVEL:(none minimal low medium high xhigh max)' \
         '*-o+[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
         '*--option=[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
         '(-t --template)-t+[Use a prompt template (see ask templates)]:NAME:_ask_prompt' \
@@ -32,9 +33,12 @@ _ask_arguments() {  # COMMAND
         '(--context)--context[Send the project'"'"'s AGENTS.md and skills without asking]' \
         '(--no-context)--no-context[Do not send the project'"'"'s AGENTS.md and skills]' \
         '*--tool=[Offer a Python function as a tool]:FILE\:FUNCTION:_files' \
+        '*-T+[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
+        '*--server-tool=[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
         '(--max-rounds)--max-rounds=[Maximum rounds of tool calls (10)]:N:' \
         '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
         '(--command-timeout)--command-timeout=[Kill a command after this many seconds (30)]:S:' \
+        '(--max-command-timeout)--max-command-timeout=[Longest time that a model may give a command, in seconds (600)]:S:' \
         '(--confirm)--confirm[Ask before each tool call with side effects]' \
         '(-y --yes)-y[Approve everything that --confirm would ask about]' \
         '(-y --yes)--yes[Approve everything that --confirm would ask about]' \
@@ -46,15 +50,22 @@ _ask_arguments() {  # COMMAND
         '*--allow-tool=[Safe mode\: tools of plugins and MCP servers to allow]:NAME:_ask_tool' \
         '(--cmd)--cmd[Answer with one shell command, and offer to run it]' \
         '(--code)--code[Answer with code only]' \
+        '(-x --extract)-x[Print only the last code block of the answer]' \
+        '(-x --extract)--extract[Print only the last code block of the answer]' \
         '(--schema)--schema=[Answer with JSON matching a schema (inline, file, or "name, age int")]:S:_files' \
         '(--json)--json[Print one JSON object at the end]' \
         '(--events)--events[Print events as JSON lines]' \
         '(--no-stream)--no-stream[Do not print the answer while it arrives]' \
         '(--plain)--plain[No color, layout or animation]' \
-        '(-q --quiet)-q[Print nothing to stderr except the final error]' \
-        '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
+        '(-q --quiet)-q[Print only errors, and commands and writes that fail, to stderr]' \
+        '(-q --quiet)--quiet[Print only errors, and commands and writes that fail, to stderr]' \
         '(-v --verbose)-v[Show tool results, reasoning and token usage]' \
         '(-v --verbose)--verbose[Show tool results, reasoning and token usage]' \
+        '(-u --usage)-u[Show token usage and cost]' \
+        '(-u --usage)--usage[Show token usage and cost]' \
+        '(--color)--color=[Use color\: auto, always or never]:CHOICE:(auto always never)' \
+        '(-C --cd)-C+[Work in this folder]:DIR:_files -/' \
+        '(-C --cd)--cd=[Work in this folder]:DIR:_files -/' \
         '(--record)--record=[Append requests and answers to this file, for ASK_REPLAY]:FILE:_files' \
         '(--no-stdin)--no-stdin[Do not read stdin]' \
         '(--timeout)--timeout=[Stop if no text arrives for this many seconds (300; 900 for xai)]:S:' \
@@ -77,6 +88,7 @@ _ask_arguments() {  # COMMAND
         '(-s --system)--system=[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
         '*-f+[Attach a file, folder, image, PDF or URL]:PATH:_ask_attachment' \
         '*--file=[Attach a file, folder, image, PDF or URL]:PATH:_ask_attachment' \
+        '(--effort)--effort=[Reasoning effort, such as none, low or high]:LEVEL:(none minimal low medium high xhigh max)' \
         '*-o+[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
         '*--option=[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
         '(-t --template)-t+[Use a prompt template (see ask templates)]:NAME:_ask_prompt' \
@@ -92,9 +104,12 @@ _ask_arguments() {  # COMMAND
         '(--context)--context[Send the project'"'"'s AGENTS.md and skills without asking]' \
         '(--no-context)--no-context[Do not send the project'"'"'s AGENTS.md and skills]' \
         '*--tool=[Offer a Python function as a tool]:FILE\:FUNCTION:_files' \
+        '*-T+[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
+        '*--server-tool=[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
         '(--max-rounds)--max-rounds=[Maximum rounds of tool calls (10)]:N:' \
         '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
         '(--command-timeout)--command-timeout=[Kill a command after this many seconds (30)]:S:' \
+        '(--max-command-timeout)--max-command-timeout=[Longest time that a model may give a command, in seconds (600)]:S:' \
         '(--confirm)--confirm[Ask before each tool call with side effects]' \
         '(-y --yes)-y[Approve everything that --confirm would ask about]' \
         '(-y --yes)--yes[Approve everything that --confirm would ask about]' \
@@ -108,10 +123,15 @@ _ask_arguments() {  # COMMAND
         '(--events)--events[Print events as JSON lines]' \
         '(--no-stream)--no-stream[Do not print the answer while it arrives]' \
         '(--plain)--plain[No color, layout or animation]' \
-        '(-q --quiet)-q[Print nothing to stderr except the final error]' \
-        '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
+        '(-q --quiet)-q[Print only errors, and commands and writes that fail, to stderr]' \
+        '(-q --quiet)--quiet[Print only errors, and commands and writes that fail, to stderr]' \
         '(-v --verbose)-v[Show tool results, reasoning and token usage]' \
         '(-v --verbose)--verbose[Show tool results, reasoning and token usage]' \
+        '(-u --usage)-u[Show token usage and cost]' \
+        '(-u --usage)--usage[Show token usage and cost]' \
+        '(--color)--color=[Use color\: auto, always or never]:CHOICE:(auto always never)' \
+        '(-C --cd)-C+[Work in this folder]:DIR:_files -/' \
+        '(-C --cd)--cd=[Work in this folder]:DIR:_files -/' \
         '(--record)--record=[Append requests and answers to this file, for ASK_REPLAY]:FILE:_files' \
         '(--timeout)--timeout=[Stop if no text arrives for this many seconds (300; 900 for xai)]:S:' \
         '(-h --help)-h[Show this message and exit]' \
@@ -130,8 +150,8 @@ _ask_arguments() {  # COMMAND
         '(--json)--json[Print one JSON object at the end]' \
         '(--no-stream)--no-stream[Do not print the answer while it arrives]' \
         '(--plain)--plain[No color, layout or animation]' \
-        '(-q --quiet)-q[Print nothing to stderr except the final error]' \
-        '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
+        '(-q --quiet)-q[Print only errors, and commands and writes that fail, to stderr]' \
+        '(-q --quiet)--quiet[Print only errors, and commands and writes that fail, to stderr]' \
         '(-v --verbose)-v[Show tool results, reasoning and token usage]' \
         '(-v --verbose)--verbose[Show tool results, reasoning and token usage]' \
         '(--timeout)--timeout=[Stop if no text arrives for this many seconds (300; 900 for xai)]:S:' \
@@ -146,11 +166,14 @@ _ask_arguments() {  # COMMAND
         '(-s --system)--system=[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
         '*-f+[Attach a file, folder, image, PDF or URL]:PATH:_ask_attachment' \
         '*--file=[Attach a file, folder, image, PDF or URL]:PATH:_ask_attachment' \
+        '(--effort)--effort=[Reasoning effort, such as none, low or high]:LEVEL:(none minimal low medium high xhigh max)' \
         '*-o+[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
         '*--option=[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
+        '*-T+[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
+        '*--server-tool=[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
         '(--plain)--plain[No color, layout or animation]' \
-        '(-q --quiet)-q[Print nothing to stderr except the final error]' \
-        '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
+        '(-q --quiet)-q[Print only errors, and commands and writes that fail, to stderr]' \
+        '(-q --quiet)--quiet[Print only errors, and commands and writes that fail, to stderr]' \
         '(--record)--record=[Append requests and answers to this file, for ASK_REPLAY]:FILE:_files' \
         '(--no-stdin)--no-stdin[Do not read stdin]' \
         '(--timeout)--timeout=[Stop if no text arrives for this many seconds (300; 900 for xai)]:S:' \
@@ -185,7 +208,7 @@ _ask_arguments() {  # COMMAND
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
-        '*: :_ask_key' ;;
+        '*: :_ask_setting' ;;
     'config unset')
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
@@ -226,15 +249,18 @@ _ask_arguments() {  # COMMAND
     doctor)
       _arguments -s -S -A '-*' \
         '(--offline)--offline[Do not contact the providers]' \
+        '(-v --verbose)-v[Also show the versions of packages]' \
+        '(-v --verbose)--verbose[Also show the versions of packages]' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
     help)
       _arguments -s -S -A '-*' \
+        '(--all)--all[Also show what is rarely needed]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
-        '*: :(chat compact compare config context doctor help history init keys map mcp models providers safe skills templates tools undo version)' ;;
+        '*: :(chat compact compare config context doctor help history init keys login logout map mcp models providers safe skills templates tools undo version)' ;;
     history)
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
@@ -333,6 +359,25 @@ _ask_arguments() {  # COMMAND
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_ask_provider' ;;
+    login)
+      _arguments -s -S -A '-*' \
+        '(--account)--account=[Sign in to this account, which may be new]:NAME:' \
+        '(--use)--use=[Use this account, without signing in again]:NAME:' \
+        '(--keyring)--keyring[Save the tokens in the system keyring instead of a file]' \
+        '(--no-browser)--no-browser[Print the URL, and ask for the one it redirects to]' \
+        '(--port)--port=[Port of this machine for the redirect]:N:' \
+        '(--json)--json[Print a JSON array]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :(chatgpt)' ;;
+    logout)
+      _arguments -s -S -A '-*' \
+        '(--account)--account=[Sign out of this account, not the current one]:NAME:' \
+        '(--all)--all[Sign out of all accounts]' \
+        '(--forget)--forget[Also forget the account, so that the next sign-in registers it anew]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :(chatgpt)' ;;
     map)
       _arguments -s -S -A '-*' \
         '(-p --provider)-p+[Provider to use (see ask providers)]:NAME:_ask_provider' \
@@ -341,12 +386,15 @@ _ask_arguments() {  # COMMAND
         '(--key)--key=[API key]:KEY:' \
         '(-s --system)-s+[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
         '(-s --system)--system=[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
+        '(--effort)--effort=[Reasoning effort, such as none, low or high]:LEVEL:(none minimal low medium high xhigh max)' \
         '*-o+[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
         '*--option=[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
         '*--var=[With -t\: value for a {{placeholder}}]:K=V:' \
+        '*-T+[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
+        '*--server-tool=[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
         '(--plain)--plain[No color, layout or animation]' \
-        '(-q --quiet)-q[Print nothing to stderr except the final error]' \
-        '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
+        '(-q --quiet)-q[Print only errors, and commands and writes that fail, to stderr]' \
+        '(-q --quiet)--quiet[Print only errors, and commands and writes that fail, to stderr]' \
         '(--record)--record=[Append requests and answers to this file, for ASK_REPLAY]:FILE:_files' \
         '(-O --output)-O+[Write a .jsonl, .csv or .tsv file instead of JSONL to stdout]:FILE:_files' \
         '(-O --output)--output=[Write a .jsonl, .csv or .tsv file instead of JSONL to stdout]:FILE:_files' \
@@ -366,6 +414,7 @@ _ask_arguments() {  # COMMAND
         '(--rpm)--rpm=[Send at most N requests a minute]:N:' \
         '(--tpm)--tpm=[Use at most N tokens a minute]:N:' \
         '(--csv-safe)--csv-safe[Write cells such as =1+1 to CSV and TSV as text, not as formulas]' \
+        '(--columns)--columns=[Write these columns (a,b), or all, with latency and tries]:NAMES:' \
         '(--unordered)--unordered[Write rows as they finish, not in the order of the input]' \
         '(--limit)--limit=[Read only the first N rows]:N:' \
         '(--sample)--sample=[Use a random but reproducible sample of N rows]:N:' \
@@ -380,6 +429,7 @@ _ask_arguments() {  # COMMAND
         '(--safe-files)--safe-files[With --tools\: like --safe, but without a sandbox or commands]' \
         '(--workdir-template)--workdir-template=[With --tools\: run each row in a copy of this folder]:DIR:_files -/' \
         '(--max-rounds)--max-rounds=[With --tools\: allow N tool rounds (10)]:N:' \
+        '(--wait)--wait=[Wait this long if the service fails (30m; 0\: stop)]:TIME:' \
         '(--batch)--batch[Use the provider'"'"'s batch API\: cheaper, answers within a day]' \
         '(--detach)--detach[With --batch\: submit and exit; run again to collect the answers]' \
         '(--cancel)--cancel[With --batch\: cancel the batch and keep its answers so far]' \
@@ -388,7 +438,8 @@ _ask_arguments() {  # COMMAND
         '(--timeout)--timeout=[Give up on an answer after S seconds (300)]:S:' \
         '(--no-save)--no-save[Delete the saved answers once the job is complete]' \
         '(--list)--list[List jobs]' \
-        '(--forget)--forget=[Delete a job and its answers; output files stay]:ID:_ask_conversation' \
+        '(--json)--json[With --list\: print a JSON array]' \
+        '(--forget)--forget=[Delete a job and its answers; output files stay]:ID:_ask_job' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_files' ;;
@@ -404,19 +455,19 @@ _ask_arguments() {  # COMMAND
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
-        '*: :' ;;
+        '*: :_ask_server' ;;
     'mcp resources')
       _arguments -s -S -A '-*' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
-        '*: :' ;;
+        '*: :_ask_server' ;;
     'mcp prompts')
       _arguments -s -S -A '-*' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
-        '*: :' ;;
+        '*: :_ask_server' ;;
     'mcp add')
       _arguments -s -S -A '-*' \
         '*--env=[Environment variable for the command]:K=V:' \
@@ -434,24 +485,24 @@ _ask_arguments() {  # COMMAND
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
-        '*: :' ;;
+        '*: :_ask_server' ;;
     'mcp login')
       _arguments -s -S -A '-*' \
         '(--no-browser)--no-browser[Print the URL, and ask for the one it redirects to]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
-        '*: :' ;;
+        '*: :_ask_server' ;;
     'mcp logout')
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
-        '*: :' ;;
+        '*: :_ask_server' ;;
     'mcp test')
       _arguments -s -S -A '-*' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
-        '*: :' ;;
+        '*: :_ask_server' ;;
     models)
       _arguments -s -S -A '-*' \
         '(-p --provider)-p+[Provider whose models to list]:NAME:_ask_provider' \
@@ -463,6 +514,7 @@ _ask_arguments() {  # COMMAND
         '*: :' ;;
     providers)
       _arguments -s -S -A '-*' \
+        '(--all)--all[Include the services that have no key]' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
@@ -491,7 +543,7 @@ _ask_arguments() {  # COMMAND
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
-        '*: :' ;;
+        '*: :_ask_skill' ;;
     templates)
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
@@ -515,6 +567,13 @@ _ask_arguments() {  # COMMAND
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
+    'templates delete')
+      _arguments -s -S -A '-*' \
+        '(-y --yes)-y[Do not ask for confirmation]' \
+        '(-y --yes)--yes[Do not ask for confirmation]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :_ask_template' ;;
     'templates edit')
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
@@ -544,7 +603,7 @@ _ask_arguments() {  # COMMAND
         '(--all)--all[Forget all approvals]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
-        '*: :_ask_conversation' ;;
+        '*: :_ask_approval' ;;
     undo)
       _arguments -s -S -A '-*' \
         '(--all)--all[Undo all runs of the conversation]' \
@@ -553,8 +612,8 @@ _ask_arguments() {  # COMMAND
         '(-n --dry-run)--dry-run[Only show the diff]' \
         '(--list)--list[Only list the files and what would happen to them]' \
         '(--force)--force[Also restore files that have changed since]' \
-        '(-y --yes)-y[Do not ask for confirmation]' \
-        '(-y --yes)--yes[Do not ask for confirmation]' \
+        '(-y --yes)-y[Do not ask; without ID, undo only the last run]' \
+        '(-y --yes)--yes[Do not ask; without ID, undo only the last run]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_ask_conversation' ;;
@@ -567,21 +626,22 @@ _ask_arguments() {  # COMMAND
 }
 _ask_commands() {  # COMMAND: what it consists of
   case $1 in
-    '') reply=('chat:Chat with a model' 'compact:Summarize older messages of a conversation' 'compare:Ask several models the same question' 'config:Show and change settings' 'context:List or forget trusted projects' 'doctor:Check the installation and suggest fixes' 'help:Show the help of ask or a command' 'history:List, search, export and delete conversations' 'init:Set up ask in bash, zsh or fish' 'keys:Manage API keys' 'map:Ask one prompt about many rows or files' 'mcp:Manage MCP servers' 'models:List a provider'"'"'s models' 'providers:List the providers' 'safe:Check whether --safe works here' 'skills:List and show Agent Skills' 'templates:Manage prompt templates (-t)' 'tools:List the tools available to models, and manage approvals' 'undo:Restore the files that a run changed' 'version:Print the version') ;;
+    '') reply=('chat:Chat with a model' 'compact:Summarize older messages of a conversation' 'compare:Ask several models the same question' 'config:Show and change settings' 'context:List or forget trusted projects' 'doctor:Check the installation and suggest fixes' 'help:Show the help of ask or a command' 'history:List, search, export and delete conversations' 'init:Set up ask in bash, zsh or fish' 'keys:Manage API keys' 'login:Sign in to a provider, in place of a key' 'logout:Sign out of a provider' 'map:Ask one prompt about many rows or files' 'mcp:Manage MCP servers' 'models:List a provider'"'"'s models' 'providers:List the providers' 'safe:Check whether --safe works here' 'skills:List and show Agent Skills' 'templates:Manage prompt templates (-t)' 'tools:List the tools available to models, and manage approvals' 'undo:Restore the files that a run changed' 'version:Print the version') ;;
     config) reply=('list:List all settings, their values, and where they are set' 'get:Print the value of a setting' 'set:Change a setting in config.toml' 'unset:Remove a setting from config.toml' 'path:Print the path of config.toml' 'edit:Edit config.toml in your editor') ;;
     context) reply=('list:List the projects that you were asked about' 'trust:Trust a project with its current instructions' 'forget:Forget a project, so that ask asks again') ;;
     history) reply=('list:List conversations, newest first' 'show:Show a conversation' 'search:Search all conversations' 'export:Export conversations as Markdown, JSON or HTML' 'import:Import conversations from a JSON export' 'delete:Delete conversations' 'stats:Show runs, tokens and cost by day, model and tool') ;;
     keys) reply=('set:Save the key of PROVIDER, typed without echo or read from standard input' 'list:List the providers that have a key, and where it is set' 'remove:Remove the saved key of PROVIDER') ;;
     mcp) reply=('list:List the MCP servers, or the tools of one' 'resources:List the resources of MCP servers, for -f' 'prompts:List the prompts of MCP servers, for -t' 'add:Add an MCP server to config.toml' 'remove:Remove an MCP server from config.toml' 'login:Sign in to a remote MCP server in the browser' 'logout:Sign out of a remote MCP server' 'test:Start MCP servers and check that they work') ;;
     skills) reply=('list:List the skills of this project, and your own' 'show:Print a skill') ;;
-    templates) reply=('list:List the templates, yours and the built-in ones' 'show:Print a template' 'new:Create a template' 'edit:Edit a template, or a copy of a built-in one') ;;
+    templates) reply=('list:List the templates, yours and the built-in ones' 'show:Print a template' 'new:Create a template' 'delete:Delete a template' 'edit:Edit a template, or a copy of a built-in one') ;;
     tools) reply=('list:List the tools available to models' 'approvals:List the remembered approvals' 'forget:Forget remembered approvals, so that ask asks again') ;;
     *) reply=() ;;
   esac
 }
 _ask_tools=(read_file write_file edit_file list_dir bash fetch_url search_web)
-_ask_keys=(provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files attachments.keep_location network.tries network.backoff)
+_ask_keys=(provider model fallback system max_rounds max_cost timeout stream stdin_limit footer context_limit notifications server_tools tools.enabled tools.disabled tools.piped tools.command_timeout tools.max_command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files media_dir attachments.keep_location network.tries network.backoff)
 _ask_parameters=(frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p)
+_ask_efforts=(none minimal low medium high xhigh max)
 # to here
 
 _ask() {
@@ -595,6 +655,13 @@ _ask() {
     (( CURRENT-- ))
     _ask_commands $ask_command
   done
+  if [[ -z $ask_command && $words[2] =~ '^[a-z][a-z0-9_-]*$' ]] && (( CURRENT > 2 )); then
+    _ask_lines arguments "${(Q)PREFIX}" "${(@Q)words[2,CURRENT-1]}"
+    if [[ $reply[1] == $words[2]$'\t'* ]]; then
+      _ask_offer_arguments
+      return
+    fi
+  fi
   # Options may follow a question that is one word.
   for (( place = 2; ! $#ask_command && place < CURRENT; place++ )); do
     if [[ $words[place] != -* && $words[place-1] != -* ]]; then
@@ -608,11 +675,27 @@ _ask() {
   _ask_arguments $ask_command
 }
 
+# Offer what the command of a package takes, the lines of `reply` behind the first one.
+_ask_offer_arguments() {
+  shift reply
+  [[ $PREFIX != --*=* ]] || compset -P '*='
+  if (( $#reply )); then
+    _ask_offer argument
+  else
+    _files
+  fi
+}
+
 _ask_first() {
-  local -a reply
+  local -a reply every
   _ask_commands $ask_command
+  every=($reply)
+  if [[ -z $ask_command && $CURRENT == 2 ]]; then
+    _ask_lines commands
+    every+=(${reply/$'\t'/:})
+  fi
   if [[ -n $ask_command || $CURRENT == 2 ]]; then
-    _describe -t commands command reply
+    _describe -t commands command every
   fi
   [[ -n $ask_command ]] || _files
 }
@@ -658,9 +741,39 @@ _ask_models() {
 }
 
 _ask_conversation() {
+  _ask_titled conversation
+}
+
+_ask_job() {
+  _ask_titled job
+}
+
+_ask_approval() {
+  _ask_titled approval
+}
+
+# Ids with titles: the program has selected them by id or title.
+_ask_titled() {  # KIND
   local -a reply
-  _ask_lines conversations
-  _ask_offer conversation
+  _ask_lines $1s "${(Q)PREFIX}"
+  if [[ -z $reply || $reply[1] == "${(Q)PREFIX}"* ]]; then
+    _ask_offer $1
+  else
+    (( $#reply == 1 )) || compstate[insert]=menu
+    _ask_offer $1 -U
+  fi
+}
+
+_ask_server() {
+  local -a reply
+  _ask_lines servers
+  _ask_offer server
+}
+
+_ask_skill() {
+  local -a reply
+  _ask_lines skills
+  _ask_offer skill
 }
 
 _ask_template() {
@@ -674,10 +787,8 @@ _ask_prompt() {
 }
 
 _ask_attachment() {
-  if [[ $PREFIX == mcp:* ]]; then
+  if [[ $PREFIX == mcp:* ]] || ! _files; then
     _ask_addresses resources
-  else
-    _files
   fi
 }
 
@@ -685,9 +796,9 @@ _ask_addresses() {
   local -a reply every
   _ask_lines $1 "${(Q)PREFIX}"
   every=($reply)
-  reply=(${every:#*/$'\t'*})
+  reply=(${every:#*[/:]$'\t'*})
   (( $#reply )) && _ask_offer template
-  reply=(${(M)every:#*/$'\t'*})
+  reply=(${(M)every:#*[/:]$'\t'*})
   (( $#reply )) && _ask_offer server -S ''
 }
 
@@ -703,12 +814,30 @@ _ask_key() {
   (( CURRENT == 2 )) && _wanted key expl 'configuration key' compadd -a _ask_keys
 }
 
+_ask_setting() {
+  local -a reply
+  if (( CURRENT == 2 )); then
+    _ask_key
+    return
+  fi
+  _ask_lines values "${(Q)PREFIX}" "${(Q)words[2]}"
+  if (( $#reply )); then
+    _ask_offer value
+  else
+    _files
+  fi
+}
+
 _ask_tool() {
   _values -s , tool $_ask_tools
 }
 
 _ask_parameter() {
-  compset -P '*=' || _wanted parameter expl parameter compadd -S = -a _ask_parameters
+  if compset -P 'reasoning_effort='; then
+    _wanted -V value expl value compadd -a _ask_efforts
+  else
+    compset -P '*=' || _wanted parameter expl parameter compadd -S = -a _ask_parameters
+  fi
 }
 
 # Read by `source`, it defines the functions; as an autoloaded function, it also runs.

@@ -15,7 +15,6 @@ from ask import (
     Attachment,
     BatchApi,
     ChatRequest,
-    Delta,
     FinishReason,
     HttpRequest,
     Message,
@@ -25,32 +24,47 @@ from ask import (
     ProviderError,
     ProviderInfo,
     ProviderState,
-    RawEvent,
+    ReasoningDelta,
     RetryAction,
+    ServerToolDelta,
+    TextDelta,
     ToolCall,
     ToolCallDelta,
     ToolSpec,
     Usage,
 )
 from ask.parsing import (
-    ITEM_OVERHEAD,
+    FAST_TIER,
+    ITEM_OVERHEAD_CHARACTERS,
+    AnswerAccumulator,
     CallIdMap,
     decode_arguments,
     find_error,
+    format_unknown_reason,
     merge_fields,
     merge_usage,
-    parse_event,
     parse_json,
+    read_date,
     read_dict,
     read_int,
     read_list,
+    read_service_tier,
     read_str,
     read_tool_calls,
 )
 from ask.profiles import EFFORTS
 
 from .anthropic_models import PDF_TYPE, PROFILES
-from .stream_events import to_deltas
+from .anthropic_server_tools import (
+    format_server_tools,
+    is_server_block,
+    join_text,
+    make_server_call,
+    read_citations,
+    read_server_calls,
+    remove_unpaired_blocks,
+    select_server_tools,
+)
 
 API_VERSION = "2023-06-01"
 """Later versions refuse `temperature`, `top_p` and `top_k` for all models; this one only for models without them."""
@@ -91,6 +105,11 @@ ERROR_STATUSES = {
 }
 """HTTP status by error type: an error inside a stream has no status."""
 ADD_CREDITS_HINT = "add credits or raise the limit at https://platform.claude.com/settings/billing"
+SIZE_RULE: tuple[str, RetryAction | None, str] = (
+    "^413 |prompt is too long",
+    None,
+    "send less, or start a new conversation",
+)
 OPTION_NAMES = {"stop_sequences": "stop", "output_config": "reasoning_effort"}
 """Option names by the API parameter that they become, to explain errors about that parameter."""
 CACHE_MARKER = {"type": "ephemeral"}
@@ -100,40 +119,58 @@ REQUIRED_FIELDS = {**THINKING_FIELDS, "text": "text"}
 """Block types that the API refuses if this field is blank."""
 INVALID_CHARACTERS = re.compile(r"[^a-zA-Z0-9_-]")
 """Characters that are not allowed in call ids and tool names."""
-MAX_TOOL_NAME_LENGTH = 128
-MAX_TITLE_LENGTH = 200
+MAX_TOOL_NAME_CHARACTERS = 128
+MAX_TITLE_CHARACTERS = 200
 
 
 class Anthropic(Provider):
     """Anthropic's Messages API."""
 
     profiles = PROFILES
+    key_header = "x-api-key"
+    has_batches = True
+    """Whether the service has the API for batches."""
+    caches_all_models = False
+    """Whether a service that is not Anthropic's caches the prefix up to a marker for other models than Claude, too."""
+    requires_signatures = True
+    """Whether the service refuses thinking without a signature. Others want all of their models' thinking back.
+
+    https://github.com/NousResearch/hermes-agent/issues/75725
+    """
+    common_error_rules = (SIZE_RULE,)
+    """The rules that also apply to other services with this API."""
     error_rules = (
         ("^402 |enforced_spend_limit_reached|credit balance is too low", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
         ("specified (workspace )?API usage limits", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
-        ("^413 |prompt is too long", None, "send less, or start a new conversation"),
+        *common_error_rules,
     )
 
     # Requests
 
+    def build_headers(self, key: str) -> dict[str, str]:
+        """Build the headers of every request: the version, and the key if there is one."""
+        return {"anthropic-version": API_VERSION} | self.build_key_header(key)
+
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         body = self.build_body(request)
-        headers = build_headers(key)
+        headers = self.build_headers(key)
         if "block_binding" in read_dict(body.get("thinking")):
             headers["anthropic-beta"] = BINDING_BETA
         return HttpRequest("/v1/messages", body, headers)
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        """Build the body of a chat request."""
         body: dict[str, Any] = {"model": request.model, "max_tokens": request.profile.output_limit or MAX_TOKENS}
         system = [message.content for message in request.messages if message.role == "system"]
         if blocks := format_text_blocks(*system):
             body["system"] = blocks
         body["messages"] = self.format_messages(request)
         body |= self.build_tool_parameters(request)
+        if container := self.find_container(request):
+            body["container"] = container
         if request.stream:
             body["stream"] = True
-        add_cache_markers(body)
+        if request.is_own_url or is_claude(request.model) or self.caches_all_models:
+            add_cache_markers(body)
         body |= to_api_parameters(request.options)
         if thinking := build_thinking(request):
             body["thinking"] = thinking
@@ -153,19 +190,39 @@ class Anthropic(Provider):
         called_names = dict.fromkeys(
             sanitize_tool_name(call.name) for message in request.messages for call in message.tool_calls
         )
-        if request.tools:
-            return {"tools": list(request.tools), "tool_choice": {"type": request.tool_choice}}
+        server_tools = format_server_tools(request)
+        if request.tools or (server_tools and not called_names):
+            return {"tools": [*server_tools, *request.tools], "tool_choice": {"type": request.tool_choice}}
         if not called_names:
             return {}
         former_tools = [
             {"name": name, "description": "Retired.", "input_schema": {"type": "object", "properties": {}}}
             for name in called_names
         ]
-        return {"tools": former_tools, "tool_choice": {"type": "none"}}
+        return {
+            "tools": [*server_tools, *former_tools],
+            "tool_choice": {"type": request.tool_choice if server_tools else "none"},
+        }
+
+    def find_container(self, request: ChatRequest) -> str:
+        """Return the container in which the model's code waits for results of this turn; "" if there is none.
+
+        https://github.com/anthropics/anthropic-sdk-typescript/issues/1114
+        """
+        for message in reversed(request.messages):
+            if message.role == "user":
+                break
+            if container := read_str(self.find_provider_state(message, request.model).get("container")):
+                return container
+        return ""
+
+    def provider_server_tools(self, model: str) -> dict[str, dict[str, Any]]:
+        return select_server_tools(parse_claude_version(model))
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         return [
             {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
+            | ({"defer_loading": True} if tool.is_deferred else {})
             for tool in map(Provider.normalize_tool, tools)
         ]
 
@@ -173,9 +230,10 @@ class Anthropic(Provider):
         """Format the conversation without the system message, merging consecutive messages of one role.
 
         Thinking is left out if it no longer follows the same messages, and before the last user message also if another
-        family's model wrote it or if thinking is off.
+        family's model wrote it, if thinking is off, or if only the API itself could check what it follows.
         """
         is_thinking = build_thinking(request).get("type") not in ("disabled", "between_tools")
+        is_thinking &= request.is_own_url or parse_claude_version(request.model) < BOUND_THINKING_VERSION
         last_user_index = max((i for i, message in enumerate(request.messages) if message.role == "user"), default=-1)
         ids = CallIdMap(sanitize_call_id)
         formatted: list[dict[str, Any]] = []
@@ -188,8 +246,7 @@ class Anthropic(Provider):
                 include_thinking = (i > last_user_index or is_readable) and not state.context_truncated
                 content = self.format_assistant_blocks(message, request.model, ids, include_thinking=include_thinking)
             elif message.role == "tool":
-                call_id = ids.get_id(message.tool_call_id)
-                content = [{**(message.formatted_result or {}), "tool_use_id": call_id}]
+                content = [format_result_block(message, ids)]
             else:
                 files = [format_file_block(attachment) for attachment in message.attachments]
                 content = files + format_text_blocks(message.content)
@@ -198,7 +255,7 @@ class Anthropic(Provider):
                 formatted[-1]["content"] += content
             elif content:
                 formatted.append({"role": role, "content": content})
-        return formatted
+        return remove_unpaired_blocks(formatted)
 
     def format_assistant_blocks(
         self, message: Message, model: str, call_ids: CallIdMap, *, include_thinking: bool
@@ -220,8 +277,16 @@ class Anthropic(Provider):
         if join_text(blocks) != message.content or list_call_ids(blocks) != [call.id for call in message.tool_calls]:
             return format_text_blocks(message.content) + calls
         remaining_calls = iter(calls)
-        sendable = [block for block in blocks if can_send_back(block, include_thinking=include_thinking)]
+        is_signed = self.requires_signatures or is_claude(model)
+        sendable = [
+            block
+            for block in blocks
+            if is_sendable_block(block, include_thinking=include_thinking, requires_signature=is_signed)
+        ]
         return [block | next(remaining_calls) if block.get("type") == "tool_use" else block for block in sendable]
+
+    def provider_supports_result_attachment(self, model: str, media_type: str) -> bool:
+        return True
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
         block = {"type": "tool_result", "tool_use_id": tool_call_id}
@@ -241,7 +306,10 @@ class Anthropic(Provider):
             finish_reason=finish,
             usage=parse_usage(read_dict(response.get("usage"))),
             provider_state=self.build_provider_state(response, blocks, finish),
-            finish_message=format_refusal_reason(response),
+            finish_message=format_refusal_reason(response)
+            or format_unknown_reason(response.get("stop_reason"), FINISH_REASONS),
+            citations=read_citations(blocks),
+            server_calls=read_server_calls(blocks),
         )
         error = find_error(response)
         return self.check_answer(answer, None if error is None else self.parse_embedded_error(error))
@@ -253,14 +321,18 @@ class Anthropic(Provider):
 
         A past message must not end with thinking.
         """
-        block_types = [read_str(block.get("type")) for block in blocks if can_send_back(block)]
+        is_signed = self.requires_signatures
+        sendable = [block for block in blocks if is_sendable_block(block, requires_signature=is_signed)]
+        block_types = [read_str(block.get("type")) for block in sendable]
         has_other_blocks = (
             any(block_type not in ("text", "tool_use") for block_type in block_types)
             and block_types[-1] not in THINKING_FIELDS
         )
         is_complete = response.get("stop_reason") and finish in (FinishReason.STOP, FinishReason.TOOL_CALLS)
         if finish is FinishReason.CONTINUE or (is_complete and has_other_blocks):
-            return ProviderState(self.info.name, read_str(response.get("model")), {"content": blocks})
+            container = read_str(read_dict(response.get("container")).get("id"))
+            data = {"content": blocks} | ({"container": container} if container else {})
+            return ProviderState(self.info.name, read_str(response.get("model")), data)
         return None
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
@@ -273,20 +345,23 @@ class Anthropic(Provider):
         code = ERROR_STATUSES.get(error_type) if status == 200 else status
         provider_error = super().provider_parse_error(code or 200, headers, body)
         message = provider_error.message
+        # A message about a parameter begins with its path, as in "thinking.budget_tokens: ...".
         provider_error.parameter = OPTION_NAMES.get(message.partition(":")[0].partition(".")[0])
         if error_type == "not_found_error":
             provider_error.message = f"not found: {message}"
         return provider_error
 
     def provider_batch(self) -> BatchApi | None:
+        if not self.has_batches:
+            return None
         from .batch_apis import AnthropicBatchApi
 
-        return AnthropicBatchApi(build_headers)
+        return AnthropicBatchApi(self.build_headers)
 
     # Models
 
     def provider_models_request(self, key: str) -> HttpRequest:
-        return HttpRequest("/v1/models?limit=1000", None, build_headers(key), "GET")
+        return HttpRequest("/v1/models?limit=1000", None, self.build_headers(key), "GET")
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
         entries = [read_dict(entry) for entry in read_list(read_dict(body).get("data"))]
@@ -297,6 +372,8 @@ class Anthropic(Provider):
                 context_length=read_int(entry.get("max_input_tokens")),
                 output_limit=read_int(entry.get("max_tokens")),
                 efforts=read_efforts(read_dict(entry.get("capabilities"))),
+                retirement_date=read_date(entry.get("retires_at")),
+                deprecation_date=read_date(entry.get("deprecated_at")),
             )
             for entry in entries
             if read_str(entry.get("id")) and entry.get("lifecycle") != "retired"
@@ -324,96 +401,95 @@ PartialBlock = tuple[dict[str, Any], dict[str, StringIO]]
 """A block as it started, and what was added to its fields."""
 
 
-class AnthropicStreamReader:
+class AnthropicStreamReader(AnswerAccumulator):
     """Assembles a stream into the message that the API returns without streaming."""
 
     def __init__(self) -> None:
-        self.complete = False
-        self.size = 0
+        super().__init__()
         self._open_block: PartialBlock | None = None
         """The last block that was started, until it stops."""
         self._is_stopped = False
         """Whether nothing can follow: the reason for the end comes before the event that stops the message."""
         self._start_message({})
 
-    def feed(self, event: RawEvent) -> list[Delta]:
-        if self._is_stopped:
-            return []
-        fields = read_dict(parse_event(event.data, event.event, after_end=self.complete))
-        event_type = read_str(fields.get("type")) or event.event
-        is_late = self.complete and event_type in ("error", "message_start")
-        if is_late or (not fields and event_type != "message_stop"):
-            return []
-        if event_type == "error" or fields.get("error"):
-            self._message_fields["error"] = find_error(fields) or {"message": "an error without a message"}
+    def read_event(self, fields: dict[str, Any]) -> None:
+        event_type = fields.get("type")
+        if self._is_stopped or (self.complete and event_type == "message_start"):
+            return
+        if self.error or event_type == "message_stop":
             self.complete = self._is_stopped = True
         elif event_type == "message_start":
             self._start_message(read_dict(fields.get("message")))
         elif event_type == "content_block_start":
-            self.size += len(event.data)
-            return self._start_block(read_dict(fields.get("content_block")), read_int(fields.get("index")))
+            self._start_block(read_dict(fields.get("content_block")), read_int(fields.get("index")))
         elif event_type == "content_block_stop":
             self._open_block = None
         elif event_type == "content_block_delta":
-            return self._read_delta(fields)
+            self._read_delta(fields)
         elif event_type == "message_delta":
-            self.size += len(event.data)
+            self.size += len(str(fields))
             merge_fields(self._message_fields, fields.get("delta"))
             self.complete = self.complete or bool(self._message_fields.get("stop_reason"))
-            merge_usage(self._usage, fields.get("usage"), is_final=True)
-        elif event_type == "message_stop":
-            self.complete = self._is_stopped = True
-        return []
+            merge_usage(self.usage, fields.get("usage"), is_final=True)
 
     def response(self) -> dict[str, Any]:
         content = [assemble_block(block, buffers) for block, buffers in self._blocks]
-        return self._message_fields | {"content": content, "usage": self._usage}
+        error = {"error": self.error} if self.error else {}
+        return self._message_fields | error | {"content": content, "usage": self.usage}
 
     def _start_message(self, message: dict[str, Any]) -> None:
         """Start a message, discarding an interrupted one: streams that begin again have been seen."""
         self._message_fields: dict[str, Any] = {}
-        self._usage: dict[str, Any] = {}
+        self.usage = {}
         merge_fields(self._message_fields, message, "error")
-        # Its number of output tokens is that before the answer, mostly 1.
+        # It also counts output tokens, but only those before the answer, mostly 1.
         usage = {name: count for name, count in read_dict(message.get("usage")).items() if name != "output_tokens"}
-        merge_usage(self._usage, usage, is_final=False)
+        merge_usage(self.usage, usage, is_final=False)
         self._blocks: list[PartialBlock] = []
         self._blocks_by_index: dict[int | None, PartialBlock] = {}
         """The last block with each index: https://github.com/anthropics/anthropic-sdk-typescript/issues/879"""
         self._open_block = None
         self._call_count = 0
 
-    def _start_block(self, block: dict[str, Any], index: int | None) -> list[Delta]:
+    def _start_block(self, block: dict[str, Any], index: int | None) -> None:
         if self._blocks_by_index.get(index) == (block, {}):  # the same event again
-            return []
+            return
         self._blocks.append((block, {}))
         self._open_block = self._blocks[-1]
         self._blocks_by_index[index] = self._open_block
-        self.size += ITEM_OVERHEAD
+        self.size += ITEM_OVERHEAD_CHARACTERS + len(str(block))
         if block.get("type") == "tool_use":
             self._call_count += 1
-            return [ToolCallDelta(self._call_count - 1, read_str(block.get("name")) or "unnamed")]
-        thinking, text = read_str(block.get("thinking")), read_str(block.get("text"))
-        return [*to_deltas(thinking, is_reasoning=True), *to_deltas(text, is_reasoning=False)]
+            self._deltas.append(ToolCallDelta(self._call_count - 1, read_str(block.get("name")) or "unnamed"))
+            return
+        if is_server_block(block) and block.get("type") != "server_tool_use":
+            call_id = block.get("tool_use_id")
+            calls = [assemble_block(*each) for each in self._blocks if each[0].get("id") == call_id]
+            self._deltas.append(ServerToolDelta(make_server_call(block, calls)))
+        if thinking := read_str(block.get("thinking")):
+            self._deltas.append(ReasoningDelta(thinking))
+        if text := read_str(block.get("text")):
+            self._deltas.append(TextDelta(text))
 
-    def _read_delta(self, fields: dict[str, Any]) -> list[Delta]:
+    def _read_delta(self, fields: dict[str, Any]) -> None:
         delta = read_dict(fields.get("delta"))
         delta_type = read_str(delta.get("type"))
         if delta_type == "citations_delta":
             block, _ = self._blocks_by_index.get(read_int(fields.get("index")), ({}, {}))
             block["citations"] = [*read_list(block.get("citations")), delta.get("citation")]
-            self.size += ITEM_OVERHEAD
-            return []
+            self.size += ITEM_OVERHEAD_CHARACTERS
+            return
         name = DELTA_FIELDS.get(delta_type) or next((name for name in BLOCK_TYPES if delta.get(name)), "")
         text = read_str(delta.get(name))
         if not text:
-            return []
-        buffers, deltas = self._find_buffers(read_int(fields.get("index")), BLOCK_TYPES[name])
+            return
+        buffers = self._find_buffers(read_int(fields.get("index")), BLOCK_TYPES[name])
         self.size += buffers.setdefault(name, StringIO()).write(text)
-        return [*deltas, *to_deltas(text, is_reasoning=name == "thinking")] if name in ("text", "thinking") else deltas
+        if name in ("text", "thinking"):
+            self._deltas.append(TextDelta(text) if name == "text" else ReasoningDelta(text))
 
-    def _find_buffers(self, index: int | None, block_types: Sequence[str]) -> tuple[dict[str, StringIO], list[Delta]]:
-        """Return the buffers of the block that a delta belongs to, and what to display of the block if it is new.
+    def _find_buffers(self, index: int | None, block_types: Sequence[str]) -> dict[str, StringIO]:
+        """Return the buffers of the block that a delta belongs to.
 
         It is the block with this index or, if that has another type, the open one, or else a new one. Gateways number
         deltas wrongly, or never start a block: https://github.com/sgl-project/sglang/pull/24294
@@ -421,11 +497,11 @@ class AnthropicStreamReader:
         indexed = self._blocks_by_index.get(index)
         for block, buffers in filter(None, (indexed, self._open_block)):
             if block.setdefault("type", block_types[0]) in block_types:
-                return buffers, []
-        deltas = self._start_block({"type": block_types[0]}, index)
+                return buffers
+        self._start_block({"type": block_types[0]}, index)
         if indexed:
             self._blocks_by_index[index] = indexed
-        return self._blocks[-1][1], deltas
+        return self._blocks[-1][1]
 
 
 def assemble_block(block: dict[str, Any], buffers: dict[str, StringIO]) -> dict[str, Any]:
@@ -452,15 +528,23 @@ def format_file_block(attachment: Attachment) -> dict[str, Any]:
     source = {"type": "base64", "media_type": attachment.media_type, "data": attachment.base64}
     if attachment.media_type != PDF_TYPE:
         return {"type": "image", "source": source}
-    return {"type": "document", "source": source, "title": attachment.name[:MAX_TITLE_LENGTH] or "document"}
+    return {"type": "document", "source": source, "title": attachment.name[:MAX_TITLE_CHARACTERS] or "document"}
+
+
+def format_result_block(message: Message, call_ids: CallIdMap) -> dict[str, Any]:
+    """Format a tool result. With files, its content is a list of blocks."""
+    block = {**(message.formatted_result or {}), "tool_use_id": call_ids.get_id(message.tool_call_id)}
+    if message.attachments:
+        text_blocks = format_text_blocks(read_str(block.get("content")))
+        block["content"] = [*text_blocks, *map(format_file_block, message.attachments)]
+    elif message.is_error and "content" in block:
+        # Refused without text: https://github.com/UKGovernmentBEIS/inspect_ai/pull/169
+        block["is_error"] = True
+    return block
 
 
 def read_blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [block for block in read_list(message.get("content")) if isinstance(block, dict)]
-
-
-def join_text(blocks: Sequence[Mapping[str, Any]]) -> str:
-    return "".join(read_str(block.get("text")) for block in blocks if block.get("type") == "text")
 
 
 def list_call_ids(blocks: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -476,14 +560,16 @@ def format_refusal_reason(response: Mapping[str, Any]) -> str:
     return ": ".join(filter(None, (read_str(details.get("category")), read_str(details.get("explanation")))))
 
 
-def can_send_back(block: Mapping[str, Any], *, include_thinking: bool = True) -> bool:
+def is_sendable_block(
+    block: Mapping[str, Any], *, include_thinking: bool = True, requires_signature: bool = True
+) -> bool:
     """Check whether a block may be sent back.
 
     The API refuses blank text, although it sends such blocks, and unsigned thinking.
     """
     block_type = read_str(block.get("type"))
-    if block_type in THINKING_FIELDS and not include_thinking:
-        return False
+    if block_type in THINKING_FIELDS and not (include_thinking and requires_signature):
+        return include_thinking
     return block_type not in REQUIRED_FIELDS or read_str(block.get(REQUIRED_FIELDS[block_type])).strip() != ""
 
 
@@ -493,7 +579,9 @@ def add_cache_markers(body: dict[str, Any]) -> None:
     The last marker lets this request find its prefix after any number of calls: the API looks back at most 20 blocks
     from a marker.
     """
-    prefix = read_list(body.get("system")) or read_list(body.get("tools"))
+    # A tool that is not loaded yet cannot be marked.
+    tools = [tool for tool in read_list(body.get("tools")) if not tool.get("defer_loading")]
+    prefix = read_list(body.get("system")) or tools
     user_contents = [read_list(message.get("content")) for message in body["messages"] if message["role"] == "user"]
     for blocks in (prefix, *user_contents[-2:]):
         cacheable = [block for block in blocks if block.get("type") != "tool_result" or "content" in block]
@@ -511,7 +599,7 @@ def sanitize_tool_name(name: str) -> str:
 
     A model or another provider may have used other characters.
     """
-    return INVALID_CHARACTERS.sub("_", name)[:MAX_TOOL_NAME_LENGTH] or "unnamed"
+    return INVALID_CHARACTERS.sub("_", name)[:MAX_TOOL_NAME_CHARACTERS] or "unnamed"
 
 
 # Parameters, usage and models
@@ -531,7 +619,8 @@ def build_thinking(request: ChatRequest) -> dict[str, Any]:
     """Build `thinking`: what the user set, and how to return and check it.
 
     Thinking that no longer follows the same messages, as in a conversation continued with other tools, is dropped by
-    the API instead of refused. {} leaves the decision to the model.
+    the API instead of refused. Other servers may refuse the header that this needs, as Bedrock does:
+    https://github.com/BerriAI/litellm/pull/41203. {} leaves the decision to the model.
     """
     version = parse_claude_version(request.model)
     thinks_by_default = {"type": "adaptive"} if version >= DEFAULT_THINKING_VERSION else {}
@@ -541,7 +630,7 @@ def build_thinking(request: ChatRequest) -> dict[str, Any]:
     parameters: dict[str, Any] = {}
     if request.show_reasoning and version >= OMITTED_THINKING_VERSION:
         parameters["display"] = "summarized"
-    if version >= BOUND_THINKING_VERSION:
+    if version >= BOUND_THINKING_VERSION and request.is_own_url:
         parameters["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
     return parameters | thinking if parameters or "thinking" in request.options else {}
 
@@ -559,11 +648,6 @@ def read_efforts(capabilities: Mapping[str, Any]) -> tuple[str, ...] | None:
     return ("none", *supported) if can_turn_off else supported
 
 
-def build_headers(key: str) -> dict[str, str]:
-    """Build the headers of every request: the version, and the key if there is one."""
-    return {"anthropic-version": API_VERSION} | ({"x-api-key": key} if key else {})
-
-
 def to_api_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
     """Rename the user's parameters to the API's names."""
     body = dict(options)
@@ -577,17 +661,22 @@ def to_api_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_usage(usage: Mapping[str, Any]) -> Usage:
-    """Parse the token counts.
+    """Parse the token counts and the tier.
 
-    The API's `input_tokens` does not include tokens read from the cache or written to it.
+    The API's `input_tokens` does not include tokens read from the cache or written to it. Fast mode is a speed within
+    the standard tier: https://platform.claude.com/docs/en/build-with-claude/fast-mode#pricing
     """
+    speed = read_service_tier(usage.get("speed"))
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     input_counts = [tokens for tokens in (read_int(usage.get(name)) for name in names) if tokens is not None]
     return Usage(
         input_tokens=sum(input_counts) if input_counts else None,
         output_tokens=read_int(usage.get("output_tokens")),
         cached_tokens=read_int(usage.get("cache_read_input_tokens")),
+        cache_write_tokens=read_int(usage.get("cache_creation_input_tokens")),
+        cache_write_1h_tokens=read_int(read_dict(usage.get("cache_creation")).get("ephemeral_1h_input_tokens")),
         reasoning_tokens=read_int(read_dict(usage.get("output_tokens_details")).get("thinking_tokens")),
+        service_tier=speed if speed == FAST_TIER else read_service_tier(usage.get("service_tier"), speed),
     )
 
 
@@ -598,6 +687,5 @@ provider = Anthropic(
         base_url="https://api.anthropic.com",
         default_model="claude-sonnet-5-5",
         key_env=("ANTHROPIC_API_KEY",),
-        docs="https://platform.claude.com/docs/en/api/messages",
     )
 )

@@ -13,6 +13,13 @@ from ask.profiles import ModelProfile
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """https://platform.claude.com/docs/en/build-with-claude/vision"""
 PDF_TYPE = "application/pdf"
+ATTACHMENT_LIMITS: Mapping[str, Any] = {
+    "image_bytes": 7_864_320,  # 10 MiB in Base64: https://github.com/kolega-ai/kolega-code/pull/354
+    "image_side": 8_000,
+    "many_images_side": 2_000,
+    "pdf_pages": 600,
+}
+"""Read on 2026-11-27: https://platform.claude.com/docs/en/build-with-claude/vision and .../pdf-support"""
 SAMPLING = ("temperature", "top_p", "top_k")
 ALL_EFFORTS = ("low", "medium", "high", "xhigh", "max")
 OFF = {"thinking": {"type": "disabled"}}
@@ -76,6 +83,7 @@ PROFILES = (
         refused_when_reasoning=("temperature", "top_k"),
         output_limit=64_000,
         context_length=200_000,
+        pdf_pages=100,
     ),
     ModelProfile(
         "claude-opus-{4.7+}*|claude-sonnet-{4.7+}*|claude-haiku-{4.7+}*|claude-fable-*|claude-mythos-*",
@@ -84,5 +92,7 @@ PROFILES = (
         output_limit=128_000,
         context_length=1_000_000,
     ),
-    ModelProfile("*", MODELS_PAGE, effort_parameters={"none": OFF}, attachments=(*IMAGE_TYPES, PDF_TYPE)),
+    ModelProfile(
+        "*", MODELS_PAGE, effort_parameters={"none": OFF}, attachments=(*IMAGE_TYPES, PDF_TYPE), **ATTACHMENT_LIMITS
+    ),
 )

@@ -38,7 +38,7 @@ ANTHROPIC_MESSAGES = {
     "expired": "the batch expired before this request was sent",
     "canceled": "the batch was canceled before this request was sent",
 }
-"""Messages by type of result."""
+"""Messages by type of result, for the types that have none of their own."""
 
 
 class AnthropicBatchApi(BatchApi):
@@ -52,7 +52,7 @@ class AnthropicBatchApi(BatchApi):
     cancel_suffix = "/cancel"
 
     def build_create_request(self, requests: Sequence[BatchRequest], tag: str, file_id: str, key: str) -> HttpRequest:
-        body = {"requests": [{"custom_id": one.custom_id, "params": one.body} for one in requests]}
+        body = {"requests": [{"custom_id": request.custom_id, "params": request.body} for request in requests]}
         return HttpRequest(ANTHROPIC_PATH, body, self.build_headers(key))
 
     def parse_batch(self, body: Any) -> Batch:
@@ -109,8 +109,13 @@ class OpenAIBatchApi(BatchApi):
 
     def build_upload_request(self, requests: Sequence[BatchRequest], tag: str, key: str) -> HttpRequest | None:
         lines = (
-            {"custom_id": one.custom_id, "method": "POST", "url": OPENAI_PREFIX + one.path, "body": one.body}
-            for one in requests
+            {
+                "custom_id": request.custom_id,
+                "method": "POST",
+                "url": OPENAI_PREFIX + request.path,
+                "body": request.body,
+            }
+            for request in requests
         )
         data = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines).encode()
         # The tag, which is random, does not occur in the file.
@@ -217,8 +222,11 @@ class OpenRouterBatchApi(BatchApi):
 
     def build_create_request(self, requests: Sequence[BatchRequest], tag: str, file_id: str, key: str) -> HttpRequest:
         entries = [
-            {"custom_id": one.custom_id, "body": {name: one.body[name] for name in one.body if name != "model"}}
-            for one in requests
+            {
+                "custom_id": request.custom_id,
+                "body": {name: request.body[name] for name in request.body if name != "model"},
+            }
+            for request in requests
         ]
         # The body is read as a stream, so the requests come last.
         body = {
@@ -242,13 +250,14 @@ GEMINI_FINAL_STATES = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED")
 GEMINI_ID_FIELD = "key"
 """The field of a line, or of an inline request's metadata, with the id of the request."""
 GEMINI_MAX_INLINE_BYTES = 19_000_000
+"""The size of the requests up to which they are sent inline: the API accepts 20 MB with everything around them."""
 
 
 class GeminiBatchApi(BatchApi):
     """Gemini's Batch API. https://ai.google.dev/gemini-api/docs/batch-api and https://ai.google.dev/api/batch-api
 
-    Up to 20 MB of requests are sent inline, and the results are in the batch. More are uploaded as a JSONL file, and
-    the results are in another one. Files are deleted after two days (https://ai.google.dev/gemini-api/docs/files).
+    A few requests are sent inline, and the results are in the batch. More are uploaded as a JSONL file, and the results
+    are in another one. Files are deleted after two days (https://ai.google.dev/gemini-api/docs/files).
     """
 
     max_bytes = 2_000_000_000
@@ -263,7 +272,7 @@ class GeminiBatchApi(BatchApi):
         Metadata and file are sent in one request, as Google's JavaScript SDK does:
         https://github.com/google-gemini/generative-ai-js/blob/main/packages/main/src/server/file-manager.ts
         """
-        lines = ({GEMINI_ID_FIELD: one.custom_id, "request": one.body} for one in requests)
+        lines = ({GEMINI_ID_FIELD: request.custom_id, "request": request.body} for request in requests)
         data = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines).encode()
         if len(data) <= GEMINI_MAX_INLINE_BYTES:
             return None
@@ -284,7 +293,9 @@ class GeminiBatchApi(BatchApi):
     def build_create_request(self, requests: Sequence[BatchRequest], tag: str, file_id: str, key: str) -> HttpRequest:
         input_config: dict[str, Any] = {"fileName": file_id}
         if not file_id:
-            entries = [{"request": one.body, "metadata": {GEMINI_ID_FIELD: one.custom_id}} for one in requests]
+            entries = [
+                {"request": request.body, "metadata": {GEMINI_ID_FIELD: request.custom_id}} for request in requests
+            ]
             input_config = {"requests": {"requests": entries}}
         body = {"batch": {"displayName": tag, "inputConfig": input_config}}
         path = requests[0].path.rpartition(":")[0]

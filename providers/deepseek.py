@@ -76,5 +76,4 @@ provider = DeepSeek(
     base_url="https://api.deepseek.com",
     key_env="DEEPSEEK_API_KEY",
     default_model="deepseek-flash",
-    docs="https://api-docs.deepseek.com",
 )

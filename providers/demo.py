@@ -21,9 +21,9 @@ from ask import ChatCompletions, ChatRequest, HttpRequest, RawEvent
 from ask.parsing import read_dict, read_list, read_str
 
 MODEL = {"id": "demo", "object": "model", "created": 0, "owned_by": "ask", "name": "Rules, no language model"}
-TEXT_CHUNK_SIZE = 24
-ARGUMENTS_CHUNK_SIZE = 8
-"""Characters per streamed fragment."""
+TEXT_CHUNK_CHARACTERS = 24
+ARGUMENTS_CHUNK_CHARACTERS = 8
+"""Characters per streamed fragment of text and of arguments: short answers have several, too."""
 FILES_INTRODUCTION = "I am the embedded demo, not a language model: I cannot look at files, but I received these:"
 
 
@@ -31,7 +31,7 @@ class Demo(ChatCompletions):
     """Chat Completions answered in this process."""
 
     def provider_supports_attachment(self, model: str, media_type: str) -> bool:
-        return media_type.startswith(("image/", "audio/")) or media_type == "application/pdf"
+        return media_type.startswith(("image/", "audio/", "video/")) or media_type == "application/pdf"
 
     def supports_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
         return True
@@ -59,6 +59,7 @@ def choose_answer(body: Mapping[str, Any]) -> tuple[str, Sequence[PlannedCall]]:
     later_messages = messages[last_user_index + 1 :]
     results = list_finished_calls(later_messages)
     paragraphs = [describe_result(call, result) for call, result in results]
+    # The rounds that are left after those whose calls are in the conversation.
     rounds = plan_calls(prompt)[sum("tool_calls" in message for message in later_messages) :]
     if rounds and not any(is_error_result(result) for _, result in results):
         offered_tools = {tool["function"]["name"] for tool in body.get("tools", ())}
@@ -124,14 +125,14 @@ def iter_chunks(body: Mapping[str, Any], text: str, calls: Sequence[PlannedCall]
 
 def iter_deltas(body: Mapping[str, Any], text: str, calls: Sequence[PlannedCall]) -> Iterator[dict[str, Any]]:
     """Yield an answer in fragments."""
-    for piece in split_chunks(text, TEXT_CHUNK_SIZE):
+    for piece in split_chunks(text, TEXT_CHUNK_CHARACTERS):
         yield {"content": piece}
     # Continue the numbering of earlier calls, so that ids are unique in the conversation.
     call_count = sum(len(message.get("tool_calls", ())) for message in body["messages"])
     for index, call in enumerate(calls):
         function = {"name": call.tool_name, "arguments": ""}
         yield {"tool_calls": [{"index": index, "id": f"call_{call_count + index + 1}", "function": function}]}
-        for piece in split_chunks(json.dumps(call.arguments, ensure_ascii=False), ARGUMENTS_CHUNK_SIZE):
+        for piece in split_chunks(json.dumps(call.arguments, ensure_ascii=False), ARGUMENTS_CHUNK_CHARACTERS):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
 
@@ -142,8 +143,8 @@ def split_chunks(text: str, size: int) -> list[str]:
 # Prompts
 
 PATTERN_FLAGS = re.IGNORECASE | re.DOTALL
-MAX_PROMPT_LENGTH = 2_000
-"""Longest prompt, in characters, that is matched against the rules, which are made for a sentence or two."""
+MAX_PROMPT_CHARACTERS = 2_000
+"""Longest prompt that is matched against the rules, which are made for a sentence or two."""
 MAX_SHOWN_LINES = 40
 MAX_SHOWN_CHARACTERS = 4_000
 """Limits for quoting a text in an answer."""
@@ -162,8 +163,6 @@ PRONOUNS = {"it", "this", "that", "them", "these", "those", "me", "everything", 
 
 
 class PlannedCall(NamedTuple):
-    """A planned tool call."""
-
     tool_name: str
     arguments: dict[str, str]
 
@@ -188,7 +187,7 @@ def parse_prompt(text: str) -> tuple[str, list[InputBlock]]:
 
 
 def compile_rule(pattern: str) -> re.Pattern[str]:
-    """Compile a rule's pattern, in which a space matches any white space."""
+    """Compile a rule's pattern, in which a space matches any white space, with polite words around it."""
     polite = r"(?:(?:please|now|first|can you|could you)[, ]+)*"
     return re.compile(f"{polite}{pattern}(?:,? please)?[.?!]*".replace(" ", r"\s+"), PATTERN_FLAGS)
 
@@ -217,7 +216,7 @@ def plan_calls(prompt: str) -> list[list[PlannedCall]]:
 
     "then" separates rounds if both sides of it are understood.
     """
-    if len(prompt) > MAX_PROMPT_LENGTH:
+    if len(prompt) > MAX_PROMPT_CHARACTERS:
         return []
     for steps in (split_outside_quotes(r",?\s+(?:and\s+)?then\s+", prompt), [prompt]):
         rounds = [match_step(step.strip()) for step in steps]
@@ -239,6 +238,7 @@ def match_step(step: str) -> list[PlannedCall]:
             arguments = {name: strip_quotes(value or ".") for name, value in match.groupdict().items()}
             if arguments.get("content", "").lower() in PRONOUNS:
                 return []
+            # In a prompt, the content may come first; the tool has the path first.
             return [PlannedCall(tool_name, dict(sorted(arguments.items(), key=lambda item: item[0] != "filepath")))]
     return []
 

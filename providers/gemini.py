@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
-from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
 
@@ -28,32 +27,59 @@ from ask import (
     ProviderInfo,
     ProviderState,
     RawEvent,
+    ReasoningDelta,
     RetryAction,
+    ServerToolCall,
+    ServerToolDelta,
+    TextDelta,
     ToolCall,
     ToolCallDelta,
     ToolSpec,
     Usage,
 )
 from ask.parsing import (
-    ITEM_OVERHEAD,
-    MEDIA_NOTICE,
+    AUDIO_NOTICE,
+    CHARACTERS_PER_MEDIA_CHARACTER,
+    ITEM_OVERHEAD_CHARACTERS,
+    AnswerAccumulator,
     decode_arguments,
     find_error,
+    format_unknown_reason,
     merge_fields,
-    merge_usage,
     parse_event,
     parse_json,
     read_dict,
+    read_image,
     read_int,
     read_list,
     read_number,
+    read_service_tier,
     read_str,
     read_tool_calls,
     to_object_list,
 )
 
-from .gemini_models import PROFILES
-from .stream_events import to_deltas
+from .gemini_arguments import set_argument
+from .gemini_finish import (
+    KNOWN_REASONS,
+    format_filter_reason,
+    get_first_candidate,
+    make_failure,
+    read_continuation_token,
+    read_finish_reason,
+    to_finish,
+)
+from .gemini_models import PROFILES, RESULT_ATTACHMENT_TYPES
+from .gemini_server_tools import (
+    SERVER_TOOLS,
+    is_server_part,
+    join_metadata,
+    merge_grounding,
+    read_citations,
+    read_part_call,
+    read_reported_calls,
+    read_server_calls,
+)
 
 Part = dict[str, Any]
 
@@ -69,11 +95,12 @@ PARAMETER_NAMES = {
     "stop": "stopSequences",
     "frequency_penalty": "frequencyPenalty",
     "presence_penalty": "presencePenalty",
+    "service_tier": "serviceTier",
 }
 """Gemini's names of common parameters."""
-TOP_LEVEL_PARAMETERS = ("safetySettings", "cachedContent", "serviceTier")
+TOP_LEVEL_PARAMETERS = ("safetySettings", "cachedContent", "serviceTier", "store")
 """Parameters that belong in the body itself, not in its generationConfig."""
-MIME_TYPE_NAMES = {"audio/mpeg": "audio/mp3"}
+MIME_TYPE_NAMES = {"audio/mpeg": "audio/mp3", "video/quicktime": "video/mov", "video/x-msvideo": "video/avi"}
 """MIME types for which Gemini uses another name."""
 NO_FREE_QUOTA_HINT = "this model is not in the free tier: enable billing, or use another model"
 DAILY_QUOTA_HINT = "the daily quota is used up: use another model or key, or try again tomorrow"
@@ -84,18 +111,22 @@ class Gemini(Provider):
     """Gemini's own API."""
 
     profiles = PROFILES
+    key_header = "x-goog-api-key"
+    has_batches = True
+    """Whether the service has the API for batches."""
+    common_error_rules = (
+        ("Function calling is not enabled", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),
+        ("Tool use with function calling is unsupported", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),
+    )
+    """The rules that also apply to other services with this API."""
     error_rules = (
         ("API_KEY_INVALID|key was reported as leaked", RetryAction.NEXT_KEY, "check the key (see ask keys)"),
         ("credits are depleted", RetryAction.NEXT_KEY, "add credits at https://ai.studio/projects, or use another key"),
         # https://github.com/Gitlawb/openclaude/pull/249
         (r"^429 .*\blimit: 0\b", RetryAction.NEXT_KEY, NO_FREE_QUOTA_HINT),
         (r'"quotaId":\s*"[^"]*PerDay', RetryAction.NEXT_KEY, DAILY_QUOTA_HINT),
-        ("Function calling is not enabled", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),
-        ("Tool use with function calling is unsupported", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),
+        *common_error_rules,
     )
-
-    def build_headers(self, key: str) -> dict[str, str]:
-        return {"x-goog-api-key": key} if key else {}
 
     # Requests
 
@@ -103,7 +134,7 @@ class Gemini(Provider):
         method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
         model = quote(request.model, safe="/-._~@", errors="replace")
         path = model if "/" in model else f"models/{model}"
-        return HttpRequest(f"/v1beta/{path}:{method}", self.build_body(request), self.build_headers(key))
+        return HttpRequest(f"/v1beta/{path}:{method}", self.build_body(request), self.build_key_header(key))
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -115,10 +146,10 @@ class Gemini(Provider):
         if system:
             body["systemInstruction"] = {"parts": system}
         schema = self.choose_schema(request)
-        if request.tools and not (schema and request.profile.schema_with_tools is False):
-            mode = "NONE" if request.tool_choice == "none" else "AUTO"
-            body["tools"] = list(request.tools)
-            body["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
+        if not (schema and request.profile.schema_with_tools is False):
+            body |= self.build_tool_parameters(request)
+        if request.continuation_token:
+            body["continuationToken"] = request.continuation_token
         config: dict[str, Any] = {}
         # Older models refuse to include thoughts if they do not think, as some do by default.
         if request.show_reasoning and request.profile.efforts and not is_old_model(request.model):
@@ -126,22 +157,34 @@ class Gemini(Provider):
         if schema is not None:
             config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
         for name, value in request.options.items():
-            if name in TOP_LEVEL_PARAMETERS:
-                body[name] = value
+            gemini_name = PARAMETER_NAMES.get(name, name)
+            if gemini_name in TOP_LEVEL_PARAMETERS:
+                body[gemini_name] = value
             elif name == "reasoning_effort":
                 config["thinkingConfig"] = {"thinkingLevel": value, "includeThoughts": True}
             else:
-                config[PARAMETER_NAMES.get(name, name)] = (
-                    [value] if name == "stop" and isinstance(value, str) else value
-                )
+                config[gemini_name] = [value] if name == "stop" and isinstance(value, str) else value
         return body | ({"generationConfig": config} if config else {})
+
+    def build_tool_parameters(self, request: ChatRequest) -> dict[str, Any]:
+        """Build `tools` and `toolConfig`. With tools of both kinds, the mode is left to the service."""
+        tools = [*request.tools, *request.server_tools.values()]
+        config: dict[str, Any] = {}
+        if request.tools and (request.tool_choice == "none" or not request.server_tools):
+            config["functionCallingConfig"] = {"mode": "NONE" if request.tool_choice == "none" else "AUTO"}
+        if request.tools and request.server_tools:
+            config["includeServerSideToolInvocations"] = True
+        return ({"tools": tools} if tools else {}) | ({"toolConfig": config} if config else {})
+
+    def provider_server_tools(self, model: str) -> dict[str, dict[str, Any]]:
+        return {} if model.removeprefix("models/").startswith(("gemma", "learnlm")) else SERVER_TOOLS
 
     def choose_schema(self, request: ChatRequest) -> dict[str, Any] | None:
         """Return the schema to send, if any.
 
         Models before Gemini 3 refuse a schema together with tools; it is sent once no more tools may be called.
         """
-        has_callable_tools = request.tools and request.tool_choice != "none"
+        has_callable_tools = (request.tools and request.tool_choice != "none") or request.server_tools
         if request.schema is None or (has_callable_tools and request.profile.schema_with_tools is False):
             return None
         return dict(request.schema)
@@ -160,11 +203,15 @@ class Gemini(Provider):
             elif message.role == "tool":
                 original_id = ids.get(message.tool_call_id)
                 function_response = read_dict(read_dict(message.formatted_result).get("functionResponse"))
-                parts = [{"functionResponse": function_response | ({"id": original_id} if original_id else {})}]
+                files = {"parts": format_file_parts(message)} if message.attachments else {}
+                parts = [{"functionResponse": function_response | ({"id": original_id} if original_id else {}) | files}]
             else:
                 parts = format_user_parts(message) if message.role == "user" else []
             role = "model" if message.role == "assistant" else "user"
-            if parts and turns and turns[-1]["role"] == role:
+            # Files next to the results of parallel calls are a 400, at times, on models older than Gemini 3:
+            # https://github.com/google-gemini/gemini-cli/pull/16137
+            starts_turn = message.role == "user" and bool(message.attachments)
+            if parts and turns and turns[-1]["role"] == role and not starts_turn:
                 turns[-1]["parts"] += parts
             elif parts:
                 turns.append({"role": role, "parts": parts})
@@ -191,8 +238,13 @@ class Gemini(Provider):
         stored_calls = [
             (call.get("name"), {} if call.get("args") is None else call["args"]) for call in list_function_calls(parts)
         ]
+        parts = insert_images(parts, message)
         if (message.content, calls) != (join_text(parts), stored_calls):
             parts = [{"text": message.content}] if message.content else []
+            parts += format_file_parts(message)
+            if "image" in model and not is_old_model(model):
+                # https://github.com/googleapis/js-genai/issues/1116: these models require one on texts, too
+                parts = [part | {SIGNATURE_FIELD: SKIP_SIGNATURE} for part in parts]
             parts += [{"functionCall": {"name": name, "args": arguments}} for name, arguments in calls]
         first_call = next((i for i, part in enumerate(parts) if "functionCall" in part), None)
         if first_call is not None and SIGNATURE_FIELD not in parts[first_call] and not is_old_model(model):
@@ -209,6 +261,12 @@ class Gemini(Provider):
             )
         return [{"functionDeclarations": declarations}] if declarations else []
 
+    def provider_supports_result_attachment(self, model: str, media_type: str) -> bool:
+        return media_type in RESULT_ATTACHMENT_TYPES and not is_old_model(model.removeprefix("models/"))
+
+    def provider_supports_answer_attachment(self, model: str, media_type: str) -> bool:
+        return media_type in RESULT_ATTACHMENT_TYPES
+
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
         return {"functionResponse": {"name": to_function_name(tool_name), "response": {"output": result}}}
 
@@ -220,12 +278,20 @@ class Gemini(Provider):
     def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         parts = read_parts(response)
         reason = read_finish_reason(response)
-        stored_parts = [part for part in map(to_stored_part, parts) if SIGNATURE_FIELD in part or is_answer_part(part)]
+        stored_parts = [
+            part
+            for part in map(to_stored_part, parts)
+            if SIGNATURE_FIELD in part or is_answer_part(part) or is_server_part(part)
+        ]
         needs_state = any(
-            SIGNATURE_FIELD in part or read_dict(part.get("functionCall")).get("id") for part in stored_parts
+            SIGNATURE_FIELD in part or read_dict(part.get("functionCall")).get("id") or is_server_part(part)
+            for part in stored_parts
         )
+        candidate = get_first_candidate(response)
         model = read_str(response.get("modelVersion")).removeprefix("models/")
-        state = ProviderState(self.info.name, model, {"parts": stored_parts})
+        state = ProviderState(self.info.name, model, {"parts": list(map(remove_image_data, stored_parts))})
+        media = [read_dict(part.get("inlineData")) for part in parts if not part.get("thought")]
+        images = [read_image(each.get("data")) for each in media if not is_audio(each)]
         error = self.find_response_error(response, reason)
         answer = ModelResponse(
             text=join_text(parts),
@@ -234,17 +300,42 @@ class Gemini(Provider):
             usage=parse_usage(read_dict(response.get("usageMetadata"))),
             provider_state=state if needs_state else None,
             finish_message=format_filter_reason(response, reason)
-            or (MEDIA_NOTICE if any("inlineData" in part and not part.get("thought") for part in parts) else ""),
+            or (AUDIO_NOTICE if any(map(is_audio, media)) else "")
+            or format_unknown_reason(reason, KNOWN_REASONS),
+            continuation_token=read_continuation_token(response, reason),
+            attachments=tuple(filter(None, images)),
+            citations=read_citations(parts, candidate),
+            server_calls=read_server_calls(parts, candidate),
         )
         return self.check_answer(answer, error)
+
+    def provider_join_responses(self, response: Mapping[str, Any], continuation: Mapping[str, Any]) -> dict[str, Any]:
+        """Join the responses of a long answer.
+
+        Each continues from the last token before it: https://ai.google.dev/gemini-api/docs/generate-content/long-decode
+        """
+        earlier, later = get_first_candidate(response), get_first_candidate(continuation)
+        kept = read_parts(response)[: read_int(earlier.get(KEPT_PARTS))]
+        parts = [*kept, *read_parts(continuation)]
+        candidate = {name: value for name, value in earlier.items() if name not in ("finishReason", KEPT_PARTS)} | later
+        if "continuationToken" in later:
+            if KEPT_PARTS in later:
+                candidate[KEPT_PARTS] = len(kept) + later[KEPT_PARTS]
+        elif "finishReason" in later:
+            candidate.pop("continuationToken", None)
+        else:
+            candidate[KEPT_PARTS] = len(kept)
+        candidate |= join_metadata(earlier, later, len(kept))
+        candidate["content"] = {"role": "model", "parts": parts}
+        fields = {name: value for name, value in response.items() if name != "error"}
+        return fields | dict(continuation) | {"candidates": [candidate]}
 
     def find_response_error(self, response: Mapping[str, Any], reason: str) -> ProviderError | None:
         """Return the error in a response with status 200, if any."""
         error = find_error(response)
         if error is not None:
             return self.parse_embedded_error(error)
-        failure = FAILURE_MESSAGES.get(reason)
-        return ProviderError(failure, None, RetryAction.retry()) if failure else None
+        return make_failure(reason)
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         calls = list_function_calls(read_parts(response))
@@ -264,18 +355,22 @@ class Gemini(Provider):
         return provider_error
 
     def provider_batch(self) -> BatchApi | None:
+        if not self.has_batches:
+            return None
         from .batch_apis import GeminiBatchApi
 
-        return GeminiBatchApi(self.build_headers)
+        return GeminiBatchApi(self.build_key_header)
 
     # Models
 
     def provider_models_request(self, key: str) -> HttpRequest:
-        return HttpRequest("/v1beta/models?pageSize=1000", None, self.build_headers(key), "GET")
+        # The largest page, https://ai.google.dev/api/models#method:-models.list
+        return HttpRequest("/v1beta/models?pageSize=1000", None, self.build_key_header(key), "GET")
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
-        entries = [read_dict(entry) for entry in read_list(read_dict(body).get("models"))]
-        return [
+        lists = read_dict(body)
+        entries = [read_dict(entry) for entry in read_list(lists.get("models"))]
+        models = [
             ModelInfo(
                 id=read_str(entry.get("name")).removeprefix("models/"),
                 title=read_str(entry.get("displayName")),
@@ -284,6 +379,10 @@ class Gemini(Provider):
             for entry in entries
             if read_str(entry.get("name")) and "generateContent" in read_list(entry.get("supportedGenerationMethods"))
         ]
+        # Vertex lists all that it offers, without methods: publishers/google/models/NAME.
+        names = [read_str(read_dict(entry).get("name")) for entry in read_list(lists.get("publisherModels"))]
+        publisher_models = [name.rpartition("/")[2] for name in names]
+        return models + [ModelInfo(id=name) for name in publisher_models if name.startswith("gemini-")]
 
 
 def is_old_model(model: str) -> bool:
@@ -291,9 +390,8 @@ def is_old_model(model: str) -> bool:
     return OLD_MODELS_PATTERN.match(model) is not None
 
 
-def format_user_parts(message: Message) -> list[Part]:
-    """Format a user message: files before text, as Google recommends."""
-    files: list[Part] = [
+def format_file_parts(message: Message) -> list[Part]:
+    return [
         {
             "inlineData": {
                 "mimeType": MIME_TYPE_NAMES.get(attachment.media_type, attachment.media_type),
@@ -302,7 +400,40 @@ def format_user_parts(message: Message) -> list[Part]:
         }
         for attachment in message.attachments
     ]
+
+
+def format_user_parts(message: Message) -> list[Part]:
+    """Format a user message: files before text, as Google recommends."""
+    files = format_file_parts(message)
     return [*files, {"text": message.content}] if message.content or not files else files
+
+
+def insert_images(parts: Sequence[Part], message: Message) -> list[Part]:
+    """Return the stored parts of an answer with the data of its images; none if the images have changed.
+
+    Parts that an earlier version stored have the data themselves.
+    """
+    empty = [part for part in parts if is_empty_image(part)]
+    if len(empty) != len(message.attachments):
+        return []
+    files = iter(format_file_parts(message))
+    return [part | next(files) if is_empty_image(part) else part for part in parts]
+
+
+def is_empty_image(part: Part) -> bool:
+    """Check whether a stored part is an image whose data are in the message's attachments."""
+    return read_dict(part.get("inlineData")).get("data") == ""
+
+
+def remove_image_data(part: Part) -> Part:
+    """Return a part without the data of an image, which is also in the attachments of the answer."""
+    inline_data = read_dict(part.get("inlineData"))
+    is_attached = not part.get("thought") and not is_audio(inline_data) and read_image(inline_data.get("data"))
+    return part | {"inlineData": inline_data | {"data": ""}} if is_attached else part
+
+
+def is_audio(inline_data: Mapping[str, Any]) -> bool:
+    return read_str(inline_data.get("mimeType")).startswith("audio/")
 
 
 def to_function_name(name: str) -> str:
@@ -341,43 +472,29 @@ def parse_retry_delay(details: Iterable[Mapping[str, Any]]) -> float | None:
 
 PARTIAL_CALL_FIELDS = ("partialArgs", "willContinue")
 """Fields of a call that arrives in fragments; an assembled call has them only if it is incomplete."""
-PATH_STEP_PATTERN = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\['([^']*)'\]|\["([^"]*)"\]""")
-FINISH_REASON_NAMES = (
-    *("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT"),
-    *("SPII", "MALFORMED_FUNCTION_CALL", "IMAGE_SAFETY", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"),
-)
-"""Finish reasons by number, for servers that send enums as numbers."""
-FILTER_REASONS = {
-    *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "ESCALATION", "MODEL_ARMOR"),
-    *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
-}
-FAILURE_MESSAGES = {
-    "MALFORMED_FUNCTION_CALL": "the model wrote a tool call that cannot be read",
-    "UNEXPECTED_TOOL_CALL": "the model called a tool, but none was offered",
-    "TOO_MANY_TOOL_CALLS": "the model called too many tools at once",
-    "MALFORMED_RESPONSE": "the model wrote an answer that cannot be read",
-    "MISSING_THOUGHT_SIGNATURE": "the signature of an earlier tool call is missing",
-    "OTHER": "the model stopped without a reason",
-}
+KEPT_PARTS = "keptParts"
+"""Our field for how many parts of a broken stream came before its last continuation token."""
 
 
-class GeminiStreamReader:
+class GeminiStreamReader(AnswerAccumulator):
     """Assembles a stream into the response that the API returns without streaming."""
 
     def __init__(self) -> None:
-        self.complete = False
-        self.size = 0
+        super().__init__()
         self.may_end = False
         """Set by a finish reason before any part. Gateways send it while the model reasons, ahead of the answer.
 
         https://github.com/Chevey339/kelivo/issues/1003
         """
         self._response_fields: dict[str, Any] = {}
-        self._usage: dict[str, Any] = {}
         self._candidate: dict[str, Any] | None = None
         self._parts: list[tuple[dict[str, Any], StringIO | None]] = []
         """The fields of each part, and its text so far."""
         self._call_count = 0
+        self._kept_part_count: int | None = None
+        """How many parts came before the last continuation token, if there was one."""
+        self._server_calls: list[ServerToolCall] = []
+        self._reported_count = 0
 
     def feed(self, event: RawEvent) -> list[Delta]:
         chunk = parse_event(event.data, event.event, after_end=self.complete)
@@ -389,52 +506,71 @@ class GeminiStreamReader:
         self.complete = (
             self.complete or error is not None or bool(read_dict(chunk.get("promptFeedback")).get("blockReason"))
         )
-        deltas: list[Delta] = []
+        self._deltas = []
         for candidate in map(read_dict, to_object_list(chunk.get("candidates"))):
             if (read_int(candidate.get("index")) or 0) > 0:
                 continue
             self._candidate = self._candidate or {}
-            merge_fields(self._candidate, candidate, "content")
-            new_deltas: list[Delta] = []
+            merge_fields(self._candidate, candidate, "content", "groundingMetadata")
+            if grounding := read_dict(candidate.get("groundingMetadata")):
+                self._candidate["groundingMetadata"] = merge_grounding(
+                    read_dict(self._candidate.get("groundingMetadata")), grounding
+                )
+                self.size += len(event.data)
+            delta_count = len(self._deltas)
             for part in to_object_list(read_dict(candidate.get("content")).get("parts")):
-                new_deltas += self._read_part(read_dict(part), len(event.data))
-            deltas += new_deltas
+                self._read_part(read_dict(part), len(event.data))
+            if candidate.get("continuationToken"):
+                self._kept_part_count = len(self._parts)
             # A finish reason can also come before the result of code, after which the answer continues.
             reason = candidate.get("finishReason")
             is_code_running = reason == "STOP" and self._parts and "executableCode" in self._parts[-1][0]
             self.may_end = reason == "STOP" and not self._parts
-            if (reason or new_deltas) and error is None:
+            if (reason or len(self._deltas) > delta_count) and error is None:
                 self.complete = bool(reason and not is_code_running and not self.may_end)
+            self._show_reported_calls()
         if "usageMetadata" in chunk:
-            merge_usage(self._usage, chunk["usageMetadata"], is_final=self.complete)
-        return deltas
+            self.add_usage(chunk["usageMetadata"])
+        return self._deltas
 
-    def _read_part(self, part: dict[str, Any], event_size: int) -> list[Delta]:
+    def _read_part(self, part: dict[str, Any], event_size: int) -> None:
         call, text = part.get("functionCall"), part.get("text")
         part_count = len(self._parts)
-        deltas: list[Delta] = []
         if isinstance(call, dict):
-            deltas = self._read_call(part, call)
+            self._read_call(part, call)
             self.size += event_size
         elif isinstance(text, str):
             fields = {name: value for name, value in part.items() if name != "text"}
             last_fields, last_text = self._parts[-1] if self._parts else ({}, None)
             # A part with a signature stays separate, because it must be sent back as received.
-            if last_text is not None and last_fields == fields and SIGNATURE_FIELD not in fields:
+            # What follows a continuation token does, too, because another request may send it again.
+            is_after_token = len(self._parts) == self._kept_part_count
+            if last_text is not None and last_fields == fields and SIGNATURE_FIELD not in fields and not is_after_token:
                 last_text.write(text)
             elif text or SIGNATURE_FIELD in fields:
                 last_text = StringIO()
                 last_text.write(text)
                 self._parts.append((fields, last_text))
             self.size += len(text)
-            deltas = to_deltas(text, is_reasoning=bool(part.get("thought")))
+            if text:
+                self._deltas.append(ReasoningDelta(text) if part.get("thought") else TextDelta(text))
         else:
+            if call_with_result := read_part_call(part, [fields for fields, _ in self._parts]):
+                self._server_calls.append(call_with_result)
+                self._deltas.append(ServerToolDelta(call_with_result))
             self._parts.append((part, None))
+            if "inlineData" in part:
+                event_size = int(event_size * CHARACTERS_PER_MEDIA_CHARACTER)
         if len(self._parts) > part_count:
-            self.size += ITEM_OVERHEAD + event_size
-        return deltas
+            self.size += ITEM_OVERHEAD_CHARACTERS + event_size
 
-    def _read_call(self, part: dict[str, Any], fragment: dict[str, Any]) -> list[Delta]:
+    def _show_reported_calls(self) -> None:
+        """Show the calls that only the candidate reports, mostly at its end."""
+        reported = read_reported_calls(self._candidate or {}, self._server_calls)
+        self._deltas += map(ServerToolDelta, reported[self._reported_count :])
+        self._reported_count = max(self._reported_count, len(reported))
+
+    def _read_call(self, part: dict[str, Any], fragment: dict[str, Any]) -> None:
         """Add a call, or a fragment to the call that announced more: Vertex AI can send arguments value by value."""
         name = read_str(fragment.get("name"))
         last_call = read_dict(self._parts[-1][0].get("functionCall")) if self._parts else {}
@@ -450,60 +586,24 @@ class GeminiStreamReader:
                 set_argument(call, read_dict(value))
         except LookupError:
             call["partialArgs"] = fragment["partialArgs"]
-        return [ToolCallDelta(self._call_count - 1, name)] if name else []
+        if name:
+            self._deltas.append(ToolCallDelta(self._call_count - 1, name))
 
     def response(self) -> dict[str, Any]:
-        fields = self._response_fields | ({"usageMetadata": self._usage} if self._usage else {})
+        fields = self._response_fields | ({"usageMetadata": self.usage} if self.usage else {})
         if self._candidate is None:
             return fields
         parts = [fields if text is None else {"text": text.getvalue()} | fields for fields, text in self._parts]
-        content = {"role": "model", "parts": parts}
-        return fields | {"candidates": [{"content": content} | self._candidate]}
-
-
-def set_argument(call: dict[str, Any], fragment: dict[str, Any]) -> None:
-    """Set the argument at a fragment's JSONPath, such as "$.places[0].name"; more of a string is appended.
-
-    Raises:
-        LookupError: The path does not exist.
-    """
-    path = read_str(fragment.get("jsonPath"))
-    matches = list(PATH_STEP_PATTERN.finditer(path))
-    if not matches or "$" + "".join(match[0] for match in matches) != path:
-        raise LookupError(path)
-    steps = ["args", *(int(match[2]) if match[2] else str(match[match.lastindex or 0]) for match in matches)]
-    container: Any = call
-    for step, next_step in pairwise(steps):
-        container = enter_step(container, step, [] if isinstance(next_step, int) else {})
-    value = next((fragment[name] for name in ("stringValue", "numberValue", "boolValue") if name in fragment), None)
-    old_value = enter_step(container, steps[-1], None)
-    container[steps[-1]] = old_value + value if isinstance(old_value, str) and isinstance(value, str) else value
-
-
-def enter_step(container: Any, step: str | int, default: Any) -> Any:
-    """Return the value one step further in an object or array, inserting `default` if missing.
-
-    Raises:
-        LookupError: The step does not exist.
-    """
-    if isinstance(container, dict) and isinstance(step, str):
-        return container.setdefault(step, default)
-    if isinstance(container, list) and isinstance(step, int) and step <= len(container):
-        if step == len(container):
-            container.append(default)
-        return container[step]
-    raise LookupError(step)
+        candidate = {"content": {"role": "model", "parts": parts}} | self._candidate
+        if self._kept_part_count is not None and "finishReason" not in candidate:
+            candidate[KEPT_PARTS] = self._kept_part_count
+        return fields | {"candidates": [candidate]}
 
 
 def read_parts(response: Mapping[str, Any]) -> list[Part]:
     """Return the parts of the first candidate."""
     candidate = get_first_candidate(response)
     return [read_dict(part) for part in read_list(read_dict(candidate.get("content")).get("parts"))]
-
-
-def get_first_candidate(response: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the first candidate of a response; {} if there is none."""
-    return read_dict(next(iter(read_list(response.get("candidates"))), None))
 
 
 def list_function_calls(parts: Iterable[Part]) -> list[dict[str, Any]]:
@@ -544,44 +644,8 @@ def format_arguments(call: Mapping[str, Any]) -> str:
     return text[:-1] if any(call.get(name) for name in PARTIAL_CALL_FIELDS) else text
 
 
-def read_finish_reason(response: Mapping[str, Any]) -> str:
-    """Return Gemini's finish reason; "" if there is none.
-
-    It is "SAFETY" if the prompt itself was blocked.
-    """
-    if read_dict(response.get("promptFeedback")).get("blockReason"):
-        return "SAFETY"
-    reason = get_first_candidate(response).get("finishReason")
-    number = read_int(reason)
-    if number is not None:
-        return FINISH_REASON_NAMES[number] if 0 <= number < len(FINISH_REASON_NAMES) else ""
-    return read_str(reason).upper()
-
-
-def format_filter_reason(response: Mapping[str, Any], reason: str) -> str:
-    """Return the reason, message and harm categories of a content filter; "" if none applied."""
-    prompt, candidate = read_dict(response.get("promptFeedback")), get_first_candidate(response)
-    if reason not in FILTER_REASONS:
-        return ""
-    blocked = prompt.get("blockReason")
-    label = f"prompt blocked: {blocked}" if blocked else reason
-    message = read_str(prompt.get("blockReasonMessage") if blocked else candidate.get("finishMessage"))
-    ratings = (read_dict(rating) for rating in read_list((prompt if blocked else candidate).get("safetyRatings")))
-    harms = [read_str(rating.get("category")) for rating in ratings if rating.get("blocked") is True]
-    return ": ".join(filter(None, (label, message, ", ".join(filter(None, harms)))))
-
-
-def to_finish(reason: str, has_calls: bool) -> FinishReason:
-    """Convert the finish reason; an unknown reason is a normal end."""
-    if reason in FILTER_REASONS:
-        return FinishReason.CONTENT_FILTER
-    if reason in ("MAX_TOKENS", "CONTINUATION"):
-        return FinishReason.LENGTH
-    return FinishReason.TOOL_CALLS if has_calls else FinishReason.STOP
-
-
 def parse_usage(usage: Mapping[str, Any]) -> Usage:
-    """Parse the token counts.
+    """Parse the token counts and the tier, which Vertex AI reports as a traffic type.
 
     Gemini's total is the sum of prompt, tool use prompt, candidates and thoughts.
     https://ai.google.dev/api/generate-content#UsageMetadata
@@ -591,6 +655,7 @@ def parse_usage(usage: Mapping[str, Any]) -> Usage:
         output_tokens=sum_counts(usage, "candidatesTokenCount", "thoughtsTokenCount"),
         cached_tokens=read_int(usage.get("cachedContentTokenCount")),
         reasoning_tokens=read_int(usage.get("thoughtsTokenCount")),
+        service_tier=read_service_tier(usage.get("serviceTier"), usage.get("trafficType")),
     )
 
 
@@ -608,6 +673,5 @@ provider = Gemini(
         default_model="gemini-flash-latest",
         key_env=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         base_url_env=("GOOGLE_GEMINI_BASE_URL",),  # as in Google's SDK
-        docs="https://ai.google.dev/api",
     )
 )

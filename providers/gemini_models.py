@@ -1,6 +1,6 @@
 """What Google documents about its models. https://ai.google.dev/gemini-api/docs/models
 
-Gemini 3 has thinking levels and cannot turn thinking off; Gemini 2.5 has a budget in tokens.
+Gemini 3 and 4 have thinking levels and cannot turn thinking off; Gemini 2.5 has a budget in tokens.
 """
 
 from __future__ import annotations
@@ -14,8 +14,15 @@ IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/heic")
 ATTACHMENT_TYPES = (
     *(*IMAGE_TYPES, "application/pdf"),
     *("audio/wav", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg", "audio/flac"),
+    *("video/mp4", "video/mpeg", "video/quicktime", "video/x-msvideo", "video/webm", "video/3gpp"),
 )
-"""https://ai.google.dev/gemini-api/docs/image-understanding, .../document-processing and .../audio"""
+"""https://ai.google.dev/gemini-api/docs/image-understanding, .../document-processing, .../audio
+and .../video-understanding
+
+A PDF may have 1,000 pages, as open-source programs quote the page.
+"""
+RESULT_ATTACHMENT_TYPES = ("image/png", "image/jpeg", "image/webp", "application/pdf")
+"""For Gemini 3 and later: https://ai.google.dev/gemini-api/docs/function-calling#multimodal"""
 THINKING_PAGE = "https://ai.google.dev/gemini-api/docs/thinking"
 LEVELS: Mapping[str, Mapping[str, Any]] = {
     effort: {"thinkingConfig": {"thinkingLevel": effort, "includeThoughts": True}} for effort in EFFORTS[1:]
@@ -27,7 +34,20 @@ BUDGET_PARAMETERS: Mapping[str, Mapping[str, Any]] = {
     for effort, budget in BUDGETS.items()
 }
 
+GEMINI_4_PAGE = "https://ai.google.dev/gemini-api/docs/generate-content/latest-model"
+OMNI_PAGE = "https://docs.cloud.google.com/gemini-enterprise-agent-platform/models/gemini/omni-1-2-flash"
+
 PROFILES = (
+    ModelProfile("gemini-omni*", OMNI_PAGE, (), attachments=IMAGE_TYPES),
+    ModelProfile("gemini-{4+}-*cyber*", GEMINI_4_PAGE, default_effort="high"),
+    ModelProfile(
+        "gemini-{4+}*",
+        GEMINI_4_PAGE,
+        ("low", "medium", "high"),
+        default_effort="medium",
+        output_limit=1_048_576,
+        context_length=1_048_576,
+    ),
     ModelProfile("gemini-{3+}-flash-image*", THINKING_PAGE, ("minimal", "high")),
     ModelProfile(
         "gemini-{3+}-flash-lite*|gemini-flash-lite-latest|gemini-{3-3.6}-flash*",
@@ -59,6 +79,11 @@ PROFILES = (
         "https://ai.google.dev/gemini-api/docs/structured-output",
         schema_with_tools=False,
     ),
+    ModelProfile(
+        "gemini-{1-2.5}*|gemma*|learnlm*",
+        "https://ai.google.dev/gemini-api/docs/tool-combination",
+        server_tools_with_tools=False,
+    ),
     ModelProfile("gemma*", "https://ai.google.dev/gemma/docs/core", attachments=IMAGE_TYPES),
-    ModelProfile("*", "https://ai.google.dev/gemini-api/docs/models", attachments=ATTACHMENT_TYPES),
+    ModelProfile("*", "https://ai.google.dev/gemini-api/docs/models", attachments=ATTACHMENT_TYPES, pdf_pages=1_000),
 )

@@ -91,5 +91,4 @@ provider = Moonshot(
     base_url="https://api.moonshot.ai/v1",
     key_env="MOONSHOT_API_KEY",
     default_model="kimi-k3",
-    docs="https://platform.kimi.ai/docs",
 )

@@ -10,12 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from io import StringIO
 from typing import Any
 
 from ask import (
     ChatRequest,
-    Delta,
     FinishReason,
     HttpRequest,
     Message,
@@ -25,20 +23,17 @@ from ask import (
     ProviderError,
     ProviderInfo,
     ProviderState,
-    RawEvent,
     RetryAction,
     ToolCall,
-    ToolCallDelta,
     ToolSpec,
     Usage,
 )
 from ask.parsing import (
-    ITEM_OVERHEAD,
+    AnswerAccumulator,
     decode_arguments,
     format_error_message,
+    format_unknown_reason,
     merge_fields,
-    merge_usage,
-    parse_event,
     read_dict,
     read_int,
     read_list,
@@ -47,8 +42,6 @@ from ask.parsing import (
     to_object_list,
 )
 from ask.profiles import ModelProfile
-
-from .stream_events import to_deltas
 
 PARAMETER_NAMES = {"max_tokens": "num_predict", "max_completion_tokens": "num_predict"}
 TOP_LEVEL_PARAMETERS = {"format", "keep_alive", "logprobs", "shift", "think", "top_logprobs", "truncate"}
@@ -68,7 +61,7 @@ PROFILES = (
 )
 TOKENS_PER_IMAGE = 2_048
 """A high estimate: 256 to 1,600 are usual."""
-MIN_CONTEXT_SIZE = 8192
+MIN_CONTEXT_TOKENS = 8192
 RESERVED_OUTPUT_TOKENS = 4096
 """Tokens reserved for the response if `max_tokens` is not set."""
 BYTES_PER_TOKEN = 3
@@ -119,7 +112,11 @@ class Ollama(Provider):
         return len(json.dumps(prompt, ensure_ascii=False).encode("utf-8", "replace"))
 
     def format_message(self, message: Message, model: str) -> dict[str, Any]:
-        """Format a message together with the thinking that led to it."""
+        """Format a message together with the thinking that led to it.
+
+        Images are in user messages only. In a tool message, models such as qwen3-vl do not get them:
+        https://github.com/ollama/ollama/blob/main/model/renderers/qwen3vl.go
+        """
         if message.role == "tool":
             return dict(message.formatted_result or {})
         formatted: dict[str, Any] = {"role": message.role, "content": message.content}
@@ -170,6 +167,7 @@ class Ollama(Provider):
                 cached_tokens=read_int(response.get("prompt_eval_cached_count")),
             ),
             provider_state=state,
+            finish_message=format_unknown_reason(response.get("done_reason"), ("length", "load", "unload")),
         )
         if not response.get("error"):
             return answer
@@ -217,47 +215,37 @@ class Ollama(Provider):
 COUNT_FIELDS = ("prompt_eval_count", "eval_count", "prompt_eval_cached_count")
 
 
-class OllamaStreamReader:
+class OllamaStreamReader(AnswerAccumulator):
     """Reads one stream; see `ask.StreamReader`."""
 
     def __init__(self) -> None:
-        self.complete = False
-        self.size = 0
+        super().__init__()
         self._response_fields: dict[str, Any] = {}
-        self._texts = {"content": StringIO()}
-        self._tool_calls: list[Any] = []
 
-    def feed(self, event: RawEvent) -> list[Delta]:
-        line = read_dict(parse_event(event.data, event.event, after_end=self.complete))
-        message = read_dict(line.get("message"))
-        # After the end, there may still be the usage, but no error that matters.
-        ignored = ("error",) if self.complete else ()
-        merge_fields(self._response_fields, line, "message", *ignored, *COUNT_FIELDS)
-        counts = {name: line[name] for name in COUNT_FIELDS if name in line}
-        merge_usage(self._response_fields, counts, is_final=line.get("done") is True)
+    def read_event(self, fields: dict[str, Any]) -> None:
+        message = read_dict(fields.get("message"))
+        merge_fields(self._response_fields, fields, "message", "error", *COUNT_FIELDS)
         # Some servers send the reason for the end with `"done": false`.
-        self.complete = self.complete or any(line.get(name) for name in ("done", "done_reason", "error"))
-        deltas: list[Delta] = []
-        for name in ("thinking", "content"):
-            text = read_str(message.get(name))
-            if text:
-                self.size += self._texts.setdefault(name, StringIO()).write(text)
-                deltas += to_deltas(text, is_reasoning=name == "thinking")
-        calls = [
-            call for call in to_object_list(message.get("tool_calls")) if read_dict(read_dict(call).get("function"))
-        ]
-        self.size += len(event.data) + ITEM_OVERHEAD * len(calls) if calls else 0
-        for call in calls:
-            name = read_str(read_dict(read_dict(call).get("function")).get("name"))
-            deltas.append(ToolCallDelta(len(self._tool_calls), name or "unnamed"))
-            self._tool_calls.append(call)
-        return deltas
+        if fields.get("done") or fields.get("done_reason"):
+            self.finish()
+        self.add_usage({name: fields[name] for name in COUNT_FIELDS if name in fields})
+        self.add_reasoning(message.get("thinking"))
+        self.add_text(message.get("content"))
+        for call in map(read_dict, to_object_list(message.get("tool_calls"))):
+            if function := read_dict(call.get("function")):
+                name = read_str(function.get("name")) or "unnamed"
+                self.add_call(len(self.calls), call_id=call.get("id"), name=name, arguments=function.get("arguments"))
 
     def response(self) -> dict[str, Any]:
-        message: dict[str, Any] = {name: text.getvalue() for name, text in self._texts.items()}
-        if self._tool_calls:
-            message["tool_calls"] = self._tool_calls
-        return self._response_fields | {"message": {"role": "assistant"} | message}
+        message: dict[str, Any] = {"role": "assistant", "content": self.text}
+        if reasoning := self.reasoning:
+            message["thinking"] = reasoning
+        if self.calls:
+            message["tool_calls"] = [
+                {"id": call.id, "function": {"name": call.name, "arguments": call.arguments}} for call in self.calls
+            ]
+        error = {"error": self.error} if self.error else {}
+        return self._response_fields | self.usage | error | {"message": message}
 
 
 def filter_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -293,7 +281,7 @@ def compute_context_size(prompt_size: int, max_output_tokens: Any, image_count: 
     output_tokens = read_int(max_output_tokens) or 0
     prompt_tokens = prompt_size // BYTES_PER_TOKEN + image_count * TOKENS_PER_IMAGE
     needed = prompt_tokens + (output_tokens if output_tokens > 0 else RESERVED_OUTPUT_TOKENS)
-    return max(MIN_CONTEXT_SIZE, 1 << (needed - 1).bit_length())
+    return max(MIN_CONTEXT_TOKENS, 1 << (needed - 1).bit_length())
 
 
 def build_headers(key: str) -> dict[str, str]:
@@ -335,7 +323,6 @@ provider = Ollama(
         key_env=("OLLAMA_API_KEY",),
         needs_key=False,
         stream_format="ndjson",
-        docs="https://docs.ollama.com/api",
         base_url_env=("OLLAMA_HOST",),
         offline_hint="start it with ollama serve, or set OLLAMA_HOST to its address",
         no_models_hint="install one with ollama pull MODEL (https://ollama.com/library)",

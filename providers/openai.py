@@ -7,7 +7,7 @@ and compatible services, have Chat Completions only. An account without credit i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ask import BatchApi, ChatCompletions, ChatRequest, ProviderError, Responses, RetryAction
@@ -15,9 +15,11 @@ from ask.parsing import parse_duration
 from ask.profiles import ModelProfile, find_profile
 
 ADD_CREDIT_HINT = "add credit at https://platform.openai.com/settings/organization/billing, or use another key"
-DEFAULT_MODEL = "gpt-6-sol"
-NO_REASONING_HINT = f"use --no-tools, or a model that calls tools without reasoning (-m {DEFAULT_MODEL})"
+DEFAULT_MODEL = "gpt-6.2-sol"
+"""OpenAI has no alias for its newest general model."""
+NO_REASONING_HINT = "use --no-tools, or a model that calls tools without reasoning (-m gpt-6-sol)"
 
+PDF_TYPE = "application/pdf"
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 AUDIO_TYPES = ("audio/wav", "audio/mpeg")
 """https://developers.openai.com/api/docs/guides/images-vision and .../audio; the only other file type is PDF."""
@@ -29,8 +31,19 @@ UP_TO_MAX = (*UP_TO_XHIGH, "max")
 FROM_MEDIUM = ("medium", "high", "xhigh")
 PAGE = "https://developers.openai.com/api/docs/models"
 REASONING_PAGE = "https://developers.openai.com/api/docs/guides/reasoning"
+DEPRECATIONS_PAGE = "https://developers.openai.com/api/docs/deprecations"
 
 PROFILES = (
+    ModelProfile(
+        "gpt-5|gpt-5-mini*|gpt-5-nano*|gpt-5-2025*|o3|o3-2025*", DEPRECATIONS_PAGE, retirement_date="2026-12-11"
+    ),
+    ModelProfile(
+        "gpt-4o|gpt-4o-2024-08*|gpt-4o-2024-11*|gpt-4o-mini|gpt-4o-mini-2024*|gpt-4.1|gpt-4.1-2025*|gpt-4.1-mini*",
+        DEPRECATIONS_PAGE,
+        retirement_date="2027-01-14",
+    ),
+    ModelProfile("gpt-audio-mini*", DEPRECATIONS_PAGE, retirement_date="2027-01-20"),
+    ModelProfile("gpt-5.1|gpt-5.1-2025*|gpt-5.4-nano*", DEPRECATIONS_PAGE, retirement_date="2027-04-01"),
     # Audio models take no other files.
     ModelProfile("*audio*", f"{PAGE}/gpt-audio", efforts=(), attachments=AUDIO_TYPES),
     # GPT-3.5 and GPT-4
@@ -79,13 +92,27 @@ PROFILES = (
         ("none", *UP_TO_MAX),
         default_effort="medium",
     ),
-    ModelProfile("gpt-{6+}-astra*|gpt-{6.1+}-sol*", f"{PAGE}/gpt-6.1-sol", UP_TO_MAX, default_effort="medium"),
-    # What several generations have in common. Chat Completions accepts tools only with reasoning turned off.
-    ModelProfile("gpt-{5.4+}*", f"{PAGE}/gpt-6.1-sol", reasoning_with_tools=False, context_length=1_050_000),
     ModelProfile(
-        "gpt-{5+}*", REASONING_PAGE, refused_when_reasoning=SAMPLING, output_limit=128_000, context_length=400_000
+        "gpt-{6+}-astra*|gpt-{6.1+}-sol*|gpt-{6+}-cyber*|gpt-daybreak*",
+        f"{PAGE}/gpt-6.2-sol",
+        UP_TO_MAX,
+        default_effort="medium",
     ),
-    ModelProfile("*", PAGE, attachments=(*IMAGE_TYPES, "application/pdf"), schema_with_tools=True),
+    # What several generations have in common. Chat Completions accepts tools only with reasoning turned off.
+    ModelProfile(
+        "gpt-{5.4+}*|gpt-daybreak*|gpt-rosalind*",
+        f"{PAGE}/gpt-6.2-sol",
+        reasoning_with_tools=False,
+        context_length=1_050_000,
+    ),
+    ModelProfile(
+        "gpt-{5+}*|gpt-daybreak*|gpt-rosalind*",
+        REASONING_PAGE,
+        refused_when_reasoning=SAMPLING,
+        output_limit=128_000,
+        context_length=400_000,
+    ),
+    ModelProfile("*", PAGE, attachments=(*IMAGE_TYPES, PDF_TYPE), schema_with_tools=True),
 )
 """Reasoning with tools is about Chat Completions: from GPT-5.4 on, it exists only on the Responses API."""
 
@@ -131,14 +158,58 @@ class OpenAIChat(ChatCompletions):
         return error
 
 
+SERVER_TOOLS: dict[str, dict[str, Any]] = {
+    "web_search": {"type": "web_search"},
+    "code_execution": {"type": "code_interpreter", "container": {"type": "auto"}},
+    "tool_search": {"type": "tool_search"},
+}
+"""https://developers.openai.com/api/docs/guides/tools. The search also opens pages, so there is no tool for that."""
+INCLUDED_FIELDS = {
+    "web_search": "web_search_call.action.sources",
+    "code_execution": "code_interpreter_call.outputs",
+}
+"""What the response reports of a tool only if the request asks for it."""
+
+DOCUMENT_TYPES = tuple(
+    f"application/vnd.openxmlformats-officedocument.{kind}"
+    for kind in ("wordprocessingml.document", "spreadsheetml.sheet", "presentationml.presentation")
+)
+"""Chat Completions accepts only PDF: https://developers.openai.com/api/docs/guides/file-inputs"""
+
+
 class OpenAI(Responses):
     """OpenAI on the Responses API."""
+
+    @property
+    def profiles(self) -> Sequence[ModelProfile]:  # type: ignore[override]  # computed, as in the base class
+        return [
+            profile._replace(attachments=(*profile.attachments, *DOCUMENT_TYPES))
+            if PDF_TYPE in (profile.attachments or ()) and profile.attachments
+            else profile
+            for profile in super().profiles
+        ]
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        body = super().build_body(request)
+        fields = [INCLUDED_FIELDS[name] for name in request.server_tools if name in INCLUDED_FIELDS]
+        if fields:
+            body["include"] = list(dict.fromkeys([*body.get("include", ()), *fields]))
+        return body
+
+    def provider_server_tools(self, model: str) -> dict[str, dict[str, Any]]:
+        return {} if self.requires_chat(model) else SERVER_TOOLS
 
     def requires_chat(self, model: str) -> bool:
         return "audio" in model
 
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
+        return media_type in (find_profile(self.profiles, model).attachments or ())
+
     def provider_supports_tools(self, model: str) -> bool:
         return True
+
+    def provider_supports_result_attachment(self, model: str, media_type: str) -> bool:
+        return not self.requires_chat(model)
 
 
 provider = OpenAI(
@@ -148,6 +219,5 @@ provider = OpenAI(
         base_url="https://api.openai.com/v1",
         key_env="OPENAI_API_KEY",
         default_model=DEFAULT_MODEL,
-        docs="https://developers.openai.com/api/reference/resources/responses",
     )
 )

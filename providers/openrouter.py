@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import time
-from binascii import crc32
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -28,9 +27,11 @@ from ask import (
 from ask.parsing import (
     CallIdMap,
     find_error,
+    fit_call_id,
     get_model_family,
     parse_json,
     parse_retry_after,
+    read_date,
     read_dict,
     read_first_choice,
     read_int,
@@ -39,6 +40,8 @@ from ask.parsing import (
     read_str,
 )
 from ask.profiles import EFFORTS, ModelProfile
+
+from .anthropic_models import ATTACHMENT_LIMITS
 
 TOKENS_PER_PRICE = 1_000_000
 CACHE_MARKER = {"type": "ephemeral"}
@@ -54,6 +57,7 @@ NATIVE_LENGTH_REASONS = ("length", "max_tokens", "max_output_tokens")
 ATTACHMENT_TYPES = (
     *("image/png", "image/jpeg", "image/webp", "image/gif", "application/pdf"),
     *("audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/mp4", "audio/aac", "audio/aiff"),
+    *("video/mp4", "video/mpeg", "video/quicktime", "video/webm"),
 )
 """https://openrouter.ai/docs/features/multimodal. The models list says which model accepts them; all accept PDF."""
 SIGNED_FORMAT = "anthropic-claude-v1"
@@ -83,6 +87,7 @@ PROFILES = (
         "https://ai.google.dev/gemini-api/docs/structured-output",
         schema_with_tools=False,
     ),
+    ModelProfile("*anthropic/*", "https://platform.claude.com/docs/en/build-with-claude/vision", **ATTACHMENT_LIMITS),
     ModelProfile(
         "*anthropic/*|*google/*|*openai/*|*x-ai/*",
         "https://openrouter.ai/docs/features/structured-outputs",
@@ -96,6 +101,13 @@ PROFILES = (
         {effort: {"reasoning": {"effort": effort}} for effort in EFFORTS},
     ),
 )
+SERVER_TOOLS: dict[str, dict[str, Any]] = {
+    "web_search": {"type": "openrouter:web_search"},
+    "web_fetch": {"type": "openrouter:web_fetch"},
+    # Any other engine returns the calls of this tool instead of running them.
+    "code_execution": {"type": "openrouter:bash", "parameters": {"engine": "openrouter"}},
+}
+"""https://openrouter.ai/docs/guides/features/server-tools; `tool_search` is not available on Chat Completions."""
 # Without HTTP-Referer, which must be the URL of the program's website: https://openrouter.ai/docs/app-attribution
 ATTRIBUTION_HEADERS = {"X-Title": "ask", "X-OpenRouter-Categories": "cli-agent"}
 
@@ -121,13 +133,19 @@ class OpenRouter(ChatCompletions):
     def build_headers(self, key: str) -> dict[str, str]:
         return super().build_headers(key) | ATTRIBUTION_HEADERS
 
+    def provider_server_tools(self, model: str) -> dict[str, dict[str, Any]]:
+        return SERVER_TOOLS
+
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        body = super().build_body(request)
-        body["messages"] = convert_call_ids(body["messages"], get_model_family(request.model))
-        if get_model_family(request.model) in EXPLICIT_CACHE_VENDORS:
+        body, vendor = super().build_body(request), get_model_family(request.model)
+        if vendor in CALL_ID_PATTERNS:
+            body["messages"] = convert_call_ids(body["messages"], CALL_ID_PATTERNS[vendor])
+        if vendor in EXPLICIT_CACHE_VENDORS:
             body["messages"] = add_cache_markers(body["messages"])
-        if request.conversation:  # routes its requests to one provider, whose cache has the conversation
-            body.setdefault("session_id", request.conversation)
+        if "-image" in request.model:
+            body.setdefault("modalities", ["image", "text"])
+        if request.conversation_id:  # routes its requests to one provider, whose cache has the conversation
+            body.setdefault("session_id", request.conversation_id)
         return body
 
     def format_message(self, message: Message, model: str) -> dict[str, Any]:
@@ -140,17 +158,17 @@ class OpenRouter(ChatCompletions):
         vendor = get_model_family(model)
         if message.role == "assistant" and vendor in REASONING_VENDORS and not details:
             formatted["reasoning_content"] = REASONING_PLACEHOLDER
-        is_signed = any(read_dict(detail).get("type") == "reasoning.encrypted" for detail in details)
-        if message.tool_calls and vendor == "google" and not is_signed and not OLD_GEMINI_PATTERN.search(model):
-            call_id = formatted["tool_calls"][0]["id"]
-            formatted["reasoning_details"] = [*details, SIGNATURE_PLACEHOLDER | {"id": call_id}]
+        if message.tool_calls and vendor == "google" and not OLD_GEMINI_PATTERN.search(model):
+            is_signed = any(read_dict(detail).get("type") == "reasoning.encrypted" for detail in details)
+            placeholder = SIGNATURE_PLACEHOLDER | {"id": formatted["tool_calls"][0]["id"]}
+            formatted["reasoning_details"] = details if is_signed else [*details, placeholder]
         return formatted
 
     def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
         """Leave out reasoning that cannot be sent back."""
         state = super().find_provider_state(message, model)
         details = state.get("reasoning_details")
-        return state if details is None else {"reasoning_details": list(filter(can_send_back, read_list(details)))}
+        return state if details is None else {"reasoning_details": list(filter(is_sendable_detail, read_list(details)))}
 
     def can_read_state(self, author: str, model: str) -> bool:
         """Also send reasoning to routers and presets, which have no family: OpenRouter drops what they cannot read."""
@@ -160,6 +178,8 @@ class OpenRouter(ChatCompletions):
         """Parse the answer, also if a call was cut off at the token limit: then only the native reason says so."""
         answer = super().provider_parse_response(response)
         native_reason = read_str(read_first_choice(response).get("native_finish_reason")).lower()
+        if native_reason == "continuation" and has_continuation(answer):
+            return answer._replace(finish_reason=FinishReason.CONTINUE)
         is_cut_off = native_reason in NATIVE_LENGTH_REASONS
         return answer._replace(finish_reason=FinishReason.LENGTH) if is_cut_off else answer
 
@@ -212,12 +232,23 @@ class OpenRouter(ChatCompletions):
             input_price=parse_price(pricing.get("prompt")),
             output_price=parse_price(pricing.get("completion")),
             cached_input_price=parse_price(pricing.get("input_cache_read")),
+            cache_write_price=parse_price(pricing.get("input_cache_write")),
             output_limit=read_int(read_dict(entry.get("top_provider")).get("max_completion_tokens")),
             efforts=read_efforts(entry),
+            retirement_date=read_date(entry.get("expiration_date")),
         )
 
 
-def can_send_back(detail: Any) -> bool:
+def has_continuation(answer: ModelResponse) -> bool:
+    """Check whether an answer has the encrypted reasoning with which a Gemini model goes on in the next request.
+
+    https://openrouter.ai/docs/cookbook/evaluate-and-optimize/model-migrations/gemini-4
+    """
+    details = read_list(answer.provider_state.data.get("reasoning_details")) if answer.provider_state else []
+    return any(read_dict(detail).get("type") == "reasoning.encrypted" for detail in details)
+
+
+def is_sendable_detail(detail: Any) -> bool:
     """Check whether reasoning may be sent back: Anthropic refuses text without the signature at its end.
 
     The signature is missing if the answer was cut off.
@@ -241,11 +272,9 @@ def read_efforts(entry: Mapping[str, Any]) -> tuple[str, ...] | None:
     )
 
 
-def convert_call_ids(messages: list[dict[str, Any]], vendor: str) -> list[dict[str, Any]]:
+def convert_call_ids(messages: list[dict[str, Any]], pattern: str) -> list[dict[str, Any]]:
     """Replace call ids that the vendor of the model refuses, in a conversation that another model began."""
-    if vendor not in CALL_ID_PATTERNS:
-        return messages
-    call_ids = CallIdMap(partial(convert_call_id, CALL_ID_PATTERNS[vendor]))
+    call_ids = CallIdMap(partial(fit_call_id, pattern))
 
     def convert(message: dict[str, Any]) -> dict[str, Any]:
         if "tool_call_id" in message:
@@ -254,11 +283,6 @@ def convert_call_ids(messages: list[dict[str, Any]], vendor: str) -> list[dict[s
         return message | ({"tool_calls": calls} if calls else {})
 
     return list(map(convert, messages))
-
-
-def convert_call_id(pattern: str, call_id: str) -> str:
-    """Return the id if it matches the pattern, else a checksum of it."""
-    return call_id if re.fullmatch(pattern, call_id) else f"{crc32(call_id.encode('utf-8', 'replace')):09x}"
 
 
 def add_cache_markers(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -314,7 +338,6 @@ provider = OpenRouter(
     base_url="https://openrouter.ai/api/v1",
     key_env="OPENROUTER_API_KEY",
     default_model="~anthropic/claude-sonnet-latest",
-    docs="https://openrouter.ai/docs/api-reference",
     reports_cost=True,
     attachments=ATTACHMENT_TYPES,
 )

@@ -15,7 +15,7 @@ from ask.parsing import read_int, read_number
 from ask.profiles import ModelProfile
 
 ADD_CREDITS_HINT = "buy credits or raise the limit at https://console.x.ai, or use another key"
-STALL_TIMEOUT = 900.0
+STALL_TIMEOUT_SECONDS = 900.0
 """https://docs.x.ai/developers/model-capabilities/text/best-practices"""
 TICKS_PER_DOLLAR = 10**10
 """The unit of a response's cost."""
@@ -89,8 +89,22 @@ class XAIChat(ChatCompletions):
         )
 
 
+SERVER_TOOLS: dict[str, dict[str, Any]] = {
+    "web_search": {"type": "web_search"},
+    "x_search": {"type": "x_search"},
+    "code_execution": {"type": "code_interpreter"},
+}
+"""https://docs.x.ai/developers/tools/overview"""
+
+
 class XAI(Responses):
     """xAI on the Responses API."""
+
+    def provider_server_tools(self, model: str) -> dict[str, dict[str, Any]]:
+        return SERVER_TOOLS
+
+    def provider_supports_result_attachment(self, model: str, media_type: str) -> bool:
+        return True  # verified in https://github.com/vercel/ai/issues/17381
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         return add_cost(super().parse_usage(usage), usage)
@@ -121,8 +135,7 @@ provider = XAI(
         base_url="https://api.x.ai/v1",
         key_env=("XAI_API_KEY", "GROK_API_KEY"),
         default_model="grok-latest",
-        docs="https://docs.x.ai",
         reports_cost=True,
-        stall_timeout=STALL_TIMEOUT,
+        stall_timeout=STALL_TIMEOUT_SECONDS,
     )
 )

@@ -16,9 +16,11 @@ import termios
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
+from typing import Any
 
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCONT, signal.SIGALRM)
 _AT_START: dict[signal.Signals, Callable[[int, FrameType | None], object] | signal.Handlers] = {
@@ -29,8 +31,10 @@ _AT_START: dict[signal.Signals, Callable[[int, FrameType | None], object] | sign
 _FOR_INTERPRETER = ("PYTHON", "LC_", "LD_", "TZ", "MALLOC_")
 """Prefixes of environment variables that are read when the interpreter or the C library starts."""
 _Cached = type(lru_cache(int))
-_found: list[bytes] = []
-"""The content of the plugin index that `ask` caches, once it is known."""
+_caches: list[Any] = []
+"""The caches of ask's functions in the modules that have been looked through."""
+_searched: set[str] = set()
+"""The names of all modules that have been looked through."""
 
 
 def can_run_here(env: Mapping[str, str], arguments: Sequence[str]) -> bool:
@@ -75,8 +79,8 @@ def run_cli(
         sys.argv = ["ask", *arguments]
         if packages:
             sys.path.insert(0, str(packages))
-        elif "XDG_CACHE_HOME" in env:
-            _keep_found_plugins(Path(env["XDG_CACHE_HOME"], "ask"))
+        else:
+            write_plugin_index(env, _find_own_plugins)
         late = _set_alarm(timeout)
         code = run_process()
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -95,19 +99,39 @@ def leave_terminal() -> None:
         os.close(terminal)
 
 
-def _keep_found_plugins(cache: Path) -> None:
-    """Write the plugin index for a new home, since searching for plugins takes as long as the rest of a run."""
-    from ask.plugin_api.loader import find_plugins
+def write_plugin_index(env: Mapping[str, str], find: Callable[[], bytes]) -> None:
+    """Write the plugin index of a new home, since searching for plugins takes as long as the rest of a run.
 
-    kept = cache / "plugins.json"
+    It applies to one interpreter and its `sys.path`, so that this process and the installed command have one each.
+    An index that a test or `ask` has written is kept.
+    """
+    if "XDG_CACHE_HOME" not in env:
+        return
+    cache = Path(env["XDG_CACHE_HOME"], "ask")
+    index = cache / "plugins.json"
     with suppress(OSError):  # a test may have made the folder unwritable
         cache.mkdir(mode=0o700, exist_ok=True)
-        if not _found:
-            find_plugins(kept)
-            _found.append(kept.read_bytes())
-        elif not kept.exists():
-            kept.write_bytes(_found[0])
-            kept.chmod(0o600)
+        content = find()
+        _written.add(content)
+        if not index.exists():
+            index.touch(0o600)
+        elif index.read_bytes() not in _written - {content}:
+            return
+        index.write_bytes(content)
+
+
+_written: set[bytes] = set()
+"""The indexes for this process and for the installed command."""
+
+
+@cache
+def _find_own_plugins() -> bytes:
+    from ask.plugin_api.index import find_plugins
+
+    with TemporaryDirectory() as folder:
+        index = Path(folder, "plugins.json")
+        find_plugins(index)
+        return index.read_bytes()
 
 
 @contextmanager
@@ -136,11 +160,13 @@ def _state_restored() -> Iterator[None]:
 
 def _forget() -> None:
     """Clear the caches of ask's functions, some of which depend on the process, such as its working directory."""
-    for name, module in list(sys.modules.items()):
+    new = sys.modules.keys() - _searched
+    _searched.update(new)
+    for name in new:
         if name.partition(".")[0] in ("ask", "ask_providers"):
-            for value in vars(module).values():
-                if isinstance(value, _Cached):
-                    value.cache_clear()
+            _caches.extend(value for value in vars(sys.modules[name]).values() if isinstance(value, _Cached))
+    for cached in _caches:
+        cached.cache_clear()
 
 
 @contextmanager
@@ -197,20 +223,24 @@ def _in_background(work: Callable[[], None]) -> threading.Thread:
 
 @contextmanager
 def _fresh_streams() -> Iterator[None]:
-    """Open the standard streams as Python does at its start."""
-    files = (
-        io.BufferedReader(io.FileIO(0, closefd=False)),
-        *(io.BufferedWriter(io.FileIO(n, "w", closefd=False)) for n in (1, 2)),
-    )
-    sys.stdin = io.TextIOWrapper(files[0], "utf-8", "surrogateescape")
-    sys.stdout = io.TextIOWrapper(files[1], "utf-8", "surrogateescape")
-    sys.stderr = io.TextIOWrapper(files[2], "utf-8", "backslashreplace", line_buffering=True)
+    open_streams()
     try:
         yield
     finally:
         for stream in (sys.stdin, sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.close()
+
+
+def open_streams() -> None:
+    """Open the standard streams as Python does at its start."""
+    files = (
+        io.BufferedReader(io.FileIO(0, closefd=False)),
+        *(io.BufferedWriter(io.FileIO(n, "w", closefd=False)) for n in (1, 2)),
+    )
+    sys.stdin = io.TextIOWrapper(files[0], "utf-8", "surrogateescape")
+    sys.stdout = io.TextIOWrapper(files[1], "utf-8", "surrogateescape", line_buffering=os.isatty(1))
+    sys.stderr = io.TextIOWrapper(files[2], "utf-8", "backslashreplace", line_buffering=True)
 
 
 def _set_alarm(seconds: float) -> list[bool]:

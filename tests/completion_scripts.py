@@ -17,6 +17,8 @@ import click
 from ask.cli.ask import command as root
 from ask.cli.commands import COMMANDS
 from ask.config.settings import SETTINGS
+from ask.config.sign_in_services import SIGN_IN_SERVICES
+from ask.profiles import EFFORTS
 from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
 
 SCRIPTS = Path(__file__).parents[1] / "completions"
@@ -29,7 +31,9 @@ OPTION_VALUES = {
     "--resume": "conversation",
     "--system": "system",
     "--option": "parameter",
+    "--effort": f"choice:{','.join(EFFORTS)}",
     "--disable-tool": "tool",
+    "--server-tool": "choice:web_search,web_fetch,code_execution,tool_search,x_search",
     "--allow-tool": "tool",
     "--tool": "file",
     "--template": "prompt",
@@ -37,14 +41,19 @@ OPTION_VALUES = {
     "--schema": "file",
     **dict.fromkeys(("--judge", "--combine"), "model"),
     "--engine": "choice:dask",
+    "map --forget": "job",
 }
-"""Completions of option values whose metavar does not determine them."""
+"""Completions of option values whose metavar does not determine them, by option, or by command and option."""
 WORDS = {
     "": "file",
-    **dict.fromkeys(("config get", "config set", "config unset"), "key"),
-    **dict.fromkeys(("templates edit", "templates show"), "template"),
-    **dict.fromkeys(("compare", "templates new", "skills show"), "nothing"),
+    **dict.fromkeys(("config get", "config unset"), "key"),
+    "config set": "setting",
+    **dict.fromkeys(("templates delete", "templates edit", "templates show"), "template"),
+    **dict.fromkeys(("compare", "templates new"), "nothing"),
+    "skills show": "skill",
+    "tools forget": "approval",
     **dict.fromkeys(("map", "mcp add"), "file"),
+    **dict.fromkeys(("login", "logout"), f"choice:{','.join(SIGN_IN_SERVICES)}"),
 }
 """Completions of command arguments whose metavars do not determine them."""
 METAVARS = {
@@ -54,8 +63,9 @@ METAVARS = {
     "ID": "conversation",
     "PROVIDER": "provider",
     "COMMAND": f"choice:{','.join(COMMANDS)}",
-    **dict.fromkeys(("SERVER", "TOOL"), "nothing"),
-    **dict.fromkeys(("URL", "KEY", "N", "S", "USD", "AGE", "HOST", "KEYS", "VALUE", "WORDS", "K=V"), "nothing"),
+    "SERVER": "server",
+    **dict.fromkeys(("TOOL", "URL", "KEY", "KEYS", "N", "NAME", "S", "USD", "AGE", "HOST"), "nothing"),
+    **dict.fromkeys(("VALUE", "WORDS", "K=V", "TIME", "NAMES"), "nothing"),
 }
 PARAMETERS = (
     *("frequency_penalty", "max_tokens", "presence_penalty", "reasoning_effort", "seed", "stop"),
@@ -127,7 +137,7 @@ def find_value_completion(path: str, param: click.Parameter) -> str:
     if isinstance(param.type, click.Choice):
         return f"choice:{','.join(param.type.choices)}"
     metavar = (param.metavar or param.name or "").strip("[].").upper()
-    value = OPTION_VALUES.get(name) or METAVARS.get(metavar)
+    value = OPTION_VALUES.get(f"{path} {name}") or OPTION_VALUES.get(name) or METAVARS.get(metavar)
     if value is None:
         raise SystemExit(f"say in {Path(__file__).name} what completes {name} {metavar} of ask {path}".rstrip())
     return value
@@ -157,7 +167,12 @@ def tool_names() -> list[str]:
     return [*(tool.spec.name for tool in BUILTIN_TOOLS), SEARCH_WEB.name]
 
 
-LISTS = {"_ask_tools": tool_names(), "_ask_keys": list(SETTINGS), "_ask_parameters": list(PARAMETERS)}
+LISTS = {
+    "_ask_tools": tool_names(),
+    "_ask_keys": list(SETTINGS),
+    "_ask_parameters": list(PARAMETERS),
+    "_ask_efforts": list(EFFORTS),
+}
 
 
 # zsh
@@ -253,7 +268,7 @@ def fish_action(value: str) -> str:
         return f" -a {fish_quote(value.removeprefix('choice:').replace(',', ' '))}"
     if value == "directory":
         return " -a '(__fish_complete_directories)'"
-    order = " -k" if value == "conversation" else ""  # newest first
+    order = " -k" if value in ("conversation", "job") else ""  # newest first
     return "" if value == "nothing" else f"{order} -a '(__ask_{value})'"
 
 

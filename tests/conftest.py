@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import gc
+import re
+import resource
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.cli_runner import leave_terminal
+from tests.mcp.setting import SDK, start_server
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home, make_home
 from tests.recordings import FOLDER as RECORDINGS
 from tests.required_programs import format_missing_programs, skip_if_programs_are_missing
+
+ROOT = Path(__file__).parents[1]
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores SIGINT, which the programs started by the tests would inherit.
@@ -23,9 +32,14 @@ signal.signal(
 )  # nohup ignores SIGHUP, which the programs started by the tests would inherit
 
 leave_terminal()
+# Runs in this process keep their connections until garbage is collected, which may be more than the usual 1,024.
+soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+new_limit = 8_192 if hard_limit == resource.RLIM_INFINITY else max(soft_limit, min(8_192, hard_limit))
+resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard_limit))
+gc.disable()  # collecting garbage takes a third of the time in which the tests are collected
 
-settings.register_profile("quick", deadline=None, database=None, max_examples=25)
-settings.register_profile("thorough", deadline=None, database=None, max_examples=2_000)
+settings.register_profile("quick", deadline=None, database=None, max_examples=15)
+settings.register_profile("thorough", deadline=None, database=None, max_examples=50)  # `make test-slow`
 settings.load_profile("quick")
 
 
@@ -40,10 +54,46 @@ def server() -> Iterator[ModelServer]:
         yield model
 
 
+@pytest.fixture(scope="session")
+def sdk_port() -> Iterator[int]:
+    """The port of an MCP server built with the official SDK, which takes seconds to start."""
+    port, process = start_server(SDK)
+    with process:
+        yield port
+
+
 @pytest.fixture
 def ask(home: Home, server: ModelServer) -> Ask:
     env = {**home.env, "OPENROUTER_API_KEY": TEST_KEY, "OPENROUTER_BASE_URL": server.base_url}
     return Ask(env, home.work)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile the tests: each worker begins with another part, and reads what the others have compiled by then."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    modules = sorted({*ROOT.glob("tests/**/test_*.py")} - {*ROOT.glob("tests/real/*")})
+    start = len(modules) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for module in modules[start:] + modules[:start]:
+        with suppress(Exception, pytest.skip.Exception):  # which the collection reports
+            import_module(".".join(module.relative_to(ROOT).with_suffix("").parts))
+
+
+@cache
+def checks_with_sdks(path: Path) -> bool:
+    """Report whether a file checks requests with the types of the vendors' SDKs, which take seconds to import."""
+    return bool(re.search("provider_wires|anthropic_wire|gemini_wire|read_by_ollama", path.read_text()))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests that import the vendors' SDKs first, so that one worker runs them all."""
+    items.sort(key=lambda item: not checks_with_sdks(item.path))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

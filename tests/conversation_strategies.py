@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from ask import Usage
 from tests.json_strategies import any_json
 
 CANARY = """<script>document.title='ran'</script><img src=x onerror="document.title='ran'"><svg onload="alert(1)">"""
@@ -46,10 +47,8 @@ WHOLE_NUMBERS = st.none() | st.integers(-(2**63) + 1, 2**63 - 1)
 NUMBERS = st.none() | st.floats(0, 1e9, allow_nan=False)
 IDS = st.from_regex(r"[a-f][0-9a-f]{11}", fullmatch=True)
 JSON = any_json()
-USAGES = st.tuples(*[WHOLE_NUMBERS] * 4, NUMBERS).map(
-    lambda drawn: dict(
-        zip(("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost"), drawn, strict=True)
-    )
+USAGES = st.fixed_dictionaries(
+    dict.fromkeys(Usage._fields, WHOLE_NUMBERS) | {"cost": NUMBERS, "service_tier": st.none() | TEXTS}
 )
 CALLS = st.lists(
     st.fixed_dictionaries(
@@ -82,15 +81,35 @@ PROVIDER_STATES = st.none() | st.fixed_dictionaries(
 )
 
 
+PLACES = st.none() | st.integers(-3, 60)
+CITATIONS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "url": st.sampled_from(["javascript:alert(1)", "https://a.example/x", 'http://b.example/"><script>'])
+            | TEXTS
+            | TEXTS.map("https://c.example/".__add__),
+            "title": TEXTS,
+            "cited_text": TEXTS,
+            "start": PLACES,
+            "end": PLACES,
+        }
+    ),
+    max_size=2,
+)
+SERVER_CALLS = st.lists(
+    st.fixed_dictionaries({"name": TEXTS, "arguments": TEXTS, "result": TEXTS, "failed": st.booleans()}), max_size=1
+)
+
+
 @st.composite
 def messages(draw: st.DrawFn, role: str, calling: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
     return {
         "time": draw(TIMES),
         "role": role,
         "content": draw(TEXTS),
-        "whole": draw(st.booleans()),
+        "complete": draw(st.booleans()),
         "reasoning": draw(TEXTS),
-        "finish": draw(st.sampled_from(["", "stop", "cut"])),
+        "finish_reason": draw(st.sampled_from(["", "stop", "cut"])),
         "provider": draw(st.just("") | TEXTS),
         "model": draw(st.just("") | TEXTS),
         "usage": draw(USAGES),
@@ -99,6 +118,8 @@ def messages(draw: st.DrawFn, role: str, calling: Sequence[dict[str, Any]] = ())
         "calls": list(calling),
         "attachments": draw(ATTACHMENTS),
         "provider_state": draw(PROVIDER_STATES),
+        "citations": draw(CITATIONS),
+        "server_calls": draw(SERVER_CALLS),
     }
 
 
@@ -115,7 +136,7 @@ def runs(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "started": draw(TIMES),
         "ended": draw(st.none() | TIMES),
-        "compacts": None,
+        "first_kept_run": None,
         "replaced_by": None,
         "status": draw(st.sampled_from(["", "refused", "merged"])),
         **{name: draw(TEXTS) for name in names},
@@ -130,12 +151,12 @@ def runs(draw: st.DrawFn) -> dict[str, Any]:
 def conversations(draw: st.DrawFn) -> dict[str, Any]:
     several = draw(st.lists(runs(), min_size=1, max_size=2))
     for run in several[1:]:
-        run["compacts"] = draw(st.none() | st.integers(0, len(several)))
+        run["first_kept_run"] = draw(st.none() | st.integers(0, len(several)))
     for index, run in enumerate(several[:-1]):
         run["replaced_by"] = draw(st.none() | st.integers(index + 1, len(several) - 1))
     about = {
         "format": "ask-conversation",
-        "version": 1,
+        "version": 2,
         "id": draw(IDS),
     }
     return {**about, "title": draw(TEXTS), "created": draw(TIMES), "updated": draw(TIMES), "runs": several}

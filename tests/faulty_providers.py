@@ -37,12 +37,13 @@ from ask import (
 )
 from ask.parsing import generate_call_id, parse_json, read_dict, read_str
 from ask.plugin_api.chat_completions import ChatStreamReader
-from tests.native_provider import INFO, Wren, WrenReader, make_module
+from tests.native_provider import INFO, SUITE, Wren, WrenReader, make_module
 
 
 class Service(ChatCompletions):
     """A correct Chat Completions provider that sends reasoning back and accepts images."""
 
+    suite: Mapping[str, Any] = {}
     state_fields = ("reasoning_content",)
 
     def __init__(self) -> None:
@@ -55,7 +56,7 @@ class Service(ChatCompletions):
 
 
 class Faulty:
-    """The base class of providers with a mistake; its subclasses also inherit from `Service` or `Wren`."""
+    """The base class of providers with a mistake; its subclasses also inherit from a correct provider."""
 
     fails = ""
     says = ""
@@ -69,6 +70,7 @@ class ClassInsteadOfInstance(Faulty, Wren):
 
 
 class NotAProvider(Faulty):
+    suite = SUITE
     fails, says = "test_provider_can_be_loaded", r"instance of ask\.Provider"
 
 
@@ -80,6 +82,7 @@ class MisspelledHook(Faulty, Service):
 
 
 class MisspelledRequiredHook(Faulty, Provider):
+    suite = SUITE
     fails, says = "test_provider_can_be_loaded", r"provider_build_requests.*did you mean provider_build_request"
 
     def __init__(self) -> None:
@@ -100,6 +103,7 @@ class MisspelledPrefix(Faulty, Wren):
 
 
 class MissingHook(Faulty, Provider):
+    suite = SUITE
     fails, says = (
         "test_provider_can_be_loaded",
         r"provider_stream_reader.*missing|missing.*provider_stream_reader",
@@ -115,14 +119,14 @@ class MissingHook(Faulty, Provider):
 
 
 class RenamedParameter(Faulty, Service):
-    fails, says = "test_provider_can_be_loaded", r"provider_build_request.*'req'"
+    fails, says = "test_provider_can_be_loaded", r"provider_build_request has the parameter req.*did you mean request"
 
     def provider_build_request(self, req: ChatRequest, key: str) -> HttpRequest:
         return super().provider_build_request(req, key)
 
 
 class RenamedToolParameter(Faulty, Wren):
-    fails, says = "test_provider_can_be_loaded", r"provider_format_tool_result.*'call_id'"
+    fails, says = "test_provider_can_be_loaded", r"provider_format_tool_result has the parameter call_id"
 
     def provider_format_tool_result(self, call_id: str, tool_name: str, result: str) -> dict[str, Any]:
         return super().provider_format_tool_result(call_id, tool_name, result)
@@ -149,7 +153,7 @@ class SlashAtTheEnd(Faulty, Service):
 
 
 class KeyEnvIsText(Faulty, Wren):
-    fails, says = "test_info_is_valid", r"key_env.*tuple"
+    fails, says = "test_provider_can_be_loaded", r"key_env.*tuple"
 
     def __init__(self) -> None:
         super().__init__(INFO._replace(key_env="WREN_API_KEY"))  # type: ignore[arg-type]
@@ -550,6 +554,40 @@ class EarlierAttachmentsDropped(Faulty, Service):
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
         last = len(request.messages) - 1
         kept = [m if i == last else m._replace(attachments=()) for i, m in enumerate(request.messages)]
+        return super().build_body(request._replace(messages=kept))
+
+
+class ResultAttachmentsDropped(Faulty, Wren):
+    fails, says = "test_files_of_tool_results_are_sent_once", r"provider_supports_result_attachment.*image/png.*lacks"
+
+    def provider_supports_result_attachment(self, model: str, media_type: str) -> bool:
+        return True
+
+
+class ResultAttachmentsMoved(Faulty, Service):
+    fails, says = "test_files_of_tool_results_are_sent_once", r"order"
+
+    def provider_supports_result_attachment(self, model: str, media_type: str) -> bool:
+        return True
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        files = tuple(file for m in request.messages if m.role == "tool" for file in m.attachments)
+        moved = Message("user", "Files.", attachments=files)
+        emptied = [m._replace(attachments=()) if m.role == "tool" else m for m in request.messages]
+        messages = [*emptied, moved] if files else request.messages
+        return super().build_body(request._replace(messages=messages))
+
+
+class UserMessageAfterResultsDropped(Faulty, Service):
+    fails, says = "test_files_of_tool_results_are_sent_once", r"image/png.*0 times"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        previous = (None, *request.messages)
+        kept = [
+            m
+            for m, before in zip(request.messages, previous, strict=False)
+            if not (m.role == "user" and before and before.role == "tool")
+        ]
         return super().build_body(request._replace(messages=kept))
 
 
@@ -1127,7 +1165,7 @@ def list_faulty_modules() -> Iterator[tuple[str, ModuleType]]:
         ),
         "ModuleWithRenamedParameter": (
             "test_provider_can_be_loaded",
-            "provider_supports_tools.*'name'",
+            "provider_supports_tools has the parameter name",
             ("provider_supports_tools", lambda name: True),
         ),
         "ModuleThatPrints": (
@@ -1147,7 +1185,7 @@ def list_faulty_modules() -> Iterator[tuple[str, ModuleType]]:
             delattr(module, hook)
         else:
             setattr(module, hook, function)
-        module.fails, module.says = fails, says  # type: ignore[attr-defined]
+        module.fails, module.says, module.suite = fails, says, SUITE  # type: ignore[attr-defined]
         yield name, module
 
 

@@ -9,12 +9,28 @@ import sys
 from pathlib import Path
 
 from ask.safety.seccomp import generate_filters
-from tests import attachment_table, completion_scripts, manual, model_table, provider_table, session_picture
+from tests import (
+    attachment_table,
+    completion_scripts,
+    manual,
+    model_table,
+    plugin_reference,
+    provider_table,
+    session_picture,
+)
 
 
 def generate_files() -> dict[Path, bytes]:
     """Return the content of all generated files, by path."""
-    modules = (completion_scripts, manual, provider_table, attachment_table, model_table, session_picture)
+    modules = (
+        completion_scripts,
+        manual,
+        provider_table,
+        plugin_reference,
+        attachment_table,
+        model_table,
+        session_picture,
+    )
     texts = {path: text.encode() for module in modules for path, text in module.generate().items()}
     return {**texts, **generate_filters()}
 

@@ -18,7 +18,8 @@ def make_command_without(package: str, home: Home) -> list[str]:
     for entry in installed.iterdir():
         if not entry.name.startswith((package, "__editable__")):
             (packages / entry.name).symlink_to(entry)
-    for name, folder in (("ask", "ask"), ("ask_providers", "providers"), ("ask_prompts", "prompts")):
+    folders = {"ask": "ask", **{f"ask_{folder}": folder for folder in ("providers", "prompts", "completions", "shell")}}
+    for name, folder in folders.items():
         (packages / name).symlink_to(ROOT / folder)
     start = f"import sys; sys.path.append({str(packages)!r}); from ask.__main__ import main; main()"
     return [sys._base_executable, "-I", "-c", start]  # type: ignore[attr-defined]

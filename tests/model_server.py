@@ -106,20 +106,23 @@ NOT_FOUND = Reply((b'{"detail":"Not Found"}',), status=404)
 class ModelServer:
     """The server, which runs while the context is open.
 
+    Args:
+        port: the port to listen on; 0 for a free one.
+
     Attributes:
         requests: All requests in order of arrival, except those to an API that the server does not have.
         unserved: The requests to an API that the server does not have.
         abandoned: The requests whose client disconnected before the reply ended.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.requests: list[Request] = []
         self.unserved: list[Request] = []
         self.abandoned: list[Request] = []
         self._replies: list[Reply | Script] = []
         self._next = 0
         self._changed = threading.Condition()
-        self._listener = Listener(self)
+        self._listener = Listener(self, port)
         self._thread = threading.Thread(target=self._listener.serve_forever, args=(POLL,))
 
     @property
@@ -176,8 +179,8 @@ class Listener(ThreadingHTTPServer):
     daemon_threads = False  # makes server_close() wait for the handlers
     request_queue_size = 64
 
-    def __init__(self, model: ModelServer) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, model: ModelServer, port: int) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
         self.model = model
         self.stopping = threading.Event()
         self.faults: list[BaseException] = []

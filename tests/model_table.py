@@ -16,7 +16,7 @@ from tests.provider_table import list_providers, table
 PAGE = Path(__file__).parents[1] / "docs" / "models.md"
 BEGIN = "<!-- make generated writes from here -->\n"
 END = "<!-- to here -->\n"
-HEADING = "models | reasoning efforts | not accepted | output limit | context | files | source"
+HEADING = "models | reasoning efforts | not accepted | output limit | context | files | retired on | source"
 
 
 def list_rows(profiles: Sequence[ModelProfile]) -> Iterator[tuple[str, ...]]:
@@ -28,6 +28,7 @@ def list_rows(profiles: Sequence[ModelProfile]) -> Iterator[tuple[str, ...]]:
             format_refused_options(profile),
             *(f"{limit:,}" if limit else "" for limit in (profile.output_limit, profile.context_length)),
             format_attachments(profile),
+            profile.retirement_date or "",
             f"[page]({profile.source})" if profile.source else "",
         )
 

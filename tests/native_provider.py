@@ -30,6 +30,7 @@ from ask import (
 from ask.parsing import (
     choose_retry_action,
     extract_error_text,
+    format_unknown_reason,
     generate_call_id,
     parse_json,
     read_dict,
@@ -85,6 +86,8 @@ class Wren(Provider):
     """A provider that uses every hook."""
 
     reader = WrenReader
+    suite: Mapping[str, Any] = {}
+    """The attributes of its test class; set below."""
 
     def __init__(self, info: ProviderInfo = INFO) -> None:
         super().__init__(info)
@@ -137,8 +140,11 @@ class Wren(Provider):
             text=read_str(response.get("text")),
             reasoning=thought,
             finish_reason=FINISH_REASONS.get(read_str(response.get("end")), FinishReason.STOP),
-            usage=Usage(read_int(tokens.get("read")), read_int(tokens.get("written"))),
+            usage=Usage(
+                read_int(tokens.get("read")), read_int(tokens.get("written")), read_int(tokens.get("from_cache"))
+            ),
             provider_state=ProviderState("wren", read_str(response.get("model")), state) if state else None,
+            finish_message=format_unknown_reason(response.get("end"), FINISH_REASONS),
         )
         if response.get("fault"):
             error = self.provider_parse_error(503, {}, json.dumps(response))
@@ -177,14 +183,17 @@ def make_module(provider: Provider, *hooks: str) -> ModuleType:
     return module
 
 
+TOKENS = {"read": 12, "written": 7, "from_cache": 4, "to_cache": 3}
+
+
 def stream(*lines: dict[str, Any], end: str = "stop") -> list[RawEvent]:
-    last = {"end": end, "tokens": {"read": 12, "written": 7}, "model": "wren-1"}
+    last = {"end": end, "tokens": TOKENS, "model": "wren-1"}
     return [RawEvent(None, json.dumps(line)) for line in (*lines, *([last] if end else []))]
 
 
 def response(end: str = "stop", **fields: Any) -> dict[str, Any]:
     empty = {"text": "", "thought": "", "calls": []}
-    return empty | {"end": end, "tokens": {"read": 12, "written": 7}, "model": "wren-1"} | fields
+    return empty | {"end": end, "tokens": TOKENS, "model": "wren-1"} | fields
 
 
 HELLO = ({"text": "Hello, "}, {"text": "wörld!"})
@@ -219,3 +228,6 @@ WHOLE = {
     "filter": response("blocked", text="Hello, w"),
     "error": FAULT,
 }
+SUITE: dict[str, Any] = {"samples": SAMPLES, "unstreamed_samples": WHOLE}
+"""The attributes of a test class for a provider with this wire format."""
+Wren.suite = SUITE

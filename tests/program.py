@@ -5,25 +5,30 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import termios
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
-from tests.cli_runner import can_run_here, run_cli
+from tests.cli_runner import can_run_here, run_cli, write_plugin_index
+from tests.fork_server import ForkedProcess
 
 PROGRAMS = Path(sys.executable).parent
 ASK = str(PROGRAMS / "ask")
 CTRL_C = "\x03"
 TEST_KEY = "sk-test-0123456789abcdef"
 STYLED = rb"(?:\x1b\[[02]m|\r\x1b\[2K)*"
-CONVERSATION = re.compile(rb"^" + STYLED + rb"\xc2\xb7 conversation (\w+)\r?\n(?:\x1b\[0m)?", re.MULTILINE)
+CONVERSATION = re.compile(rb"^" + STYLED + rb"\xc2\xb7 conversation \w+\r?\n(?:\x1b\[0m)?", re.MULTILINE)
 TAKE_TERMINAL = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -63,18 +68,48 @@ def make_home(path: Path) -> Home:
     return Home(path, work, env | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}", "LANG": "C.UTF-8"})
 
 
+@cache
+def find_installed_plugins() -> bytes:
+    """Return the content of the plugin index that the installed command writes."""
+    with TemporaryDirectory() as folder:
+        home = make_home(Path(folder))
+        run([ASK, "-p", "demo", "hello"], env=home.env, cwd=home.work)
+        return Path(home.env["XDG_CACHE_HOME"], "ask/plugins.json").read_bytes()
+
+
 @dataclass(frozen=True)
 class Result:
     """The result of a process. On a terminal, `stdout` is all output. A negative code is a signal number.
 
-    Lines that name the conversation are removed; `conversation` is the last id in them, or "".
+    Lines that name the conversation are removed. `history_file` is that of the environment, `ended` the time of the
+    end.
     """
 
     stdout: bytes
     stderr: str
     code: int
     seconds: float
-    conversation: str = ""
+    history_file: Path
+    ended: float
+    command: Sequence[str] = ()
+
+    @property
+    def conversation(self) -> str:
+        """Return the id of the conversation that was saved last during the process, or "".
+
+        Of those that parallel processes have saved, it is that whose question is in the command.
+        """
+        if not self.history_file.exists():
+            return ""
+        query = (
+            "SELECT id, (SELECT content FROM messages WHERE run = runs.number ORDER BY number LIMIT 1) "
+            "FROM runs JOIN conversations ON conversations.number = runs.conversation "
+            "WHERE runs.started BETWEEN ? AND ? ORDER BY runs.number DESC"
+        )
+        with closing(sqlite3.connect(self.history_file)) as database:
+            rows = database.execute(query, (self.ended - self.seconds, self.ended)).fetchall()
+        own_rows = [row for row in rows if row[1] in self.command]
+        return next((str(row[0]) for row in own_rows or rows), "")
 
     @property
     def text(self) -> str:
@@ -86,7 +121,7 @@ class Running:
     """A process in its own session, whose output is collected as it arrives. It is killed at the end of the context.
 
     `stdin` is bytes to pipe in, None for /dev/null, or a file descriptor. With `terminal`, the process runs on a new
-    terminal, which is also its /dev/tty.
+    terminal, which is also its /dev/tty. With `forked`, the process is `ask`, forked by `fork_server.py`.
     """
 
     def __init__(
@@ -97,31 +132,33 @@ class Running:
         cwd: Path | None = None,
         stdin: bytes | int | None = None,
         terminal: bool = False,
+        forked: bool = False,
     ) -> None:
+        self._command = command
         self.stdout = bytearray()
         self.stderr = bytearray()
         self._changed = threading.Condition()
         self._threads: list[threading.Thread] = []
         self._started = time.monotonic()
+        self._env = os.environ if env is None else env
         self._terminal: int | None = None
+        self.process: ForkedProcess | subprocess.Popen[bytes]
         if terminal:
-            self._start_on_terminal(command, env, cwd)
+            self._start_on_terminal(command, cwd, forked)
         else:
-            self._start_on_pipes(command, env, cwd, stdin)
+            self._start_on_pipes(command, cwd, stdin, forked)
 
     def _start_on_pipes(
-        self, command: Sequence[str], env: Mapping[str, str] | None, cwd: Path | None, stdin: bytes | int | None
+        self, command: Sequence[str], cwd: Path | None, stdin: bytes | int | None, forked: bool
     ) -> None:
         source = subprocess.PIPE if isinstance(stdin, bytes) else subprocess.DEVNULL if stdin is None else stdin
-        self.process = subprocess.Popen(
-            command,
-            stdin=source,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=env,
-            cwd=cwd,
-            start_new_session=True,
-        )
+        pipe, env = subprocess.PIPE, self._env
+        if forked:
+            self.process = ForkedProcess(command, stdin=source, stdout=pipe, stderr=pipe, env=env, cwd=cwd)
+        else:
+            self.process = subprocess.Popen(
+                command, stdin=source, stdout=pipe, stderr=pipe, env=env, cwd=cwd, start_new_session=True
+            )
         assert self.process.stdout and self.process.stderr
         self._gather(self.process.stdout.fileno(), self.stdout)
         self._gather(self.process.stderr.fileno(), self.stderr)
@@ -129,18 +166,24 @@ class Running:
             data = stdin
             self._in_background(lambda: self._pipe_in(data))
 
-    def _start_on_terminal(self, command: Sequence[str], env: Mapping[str, str] | None, cwd: Path | None) -> None:
+    def _start_on_terminal(self, command: Sequence[str], cwd: Path | None, forked: bool) -> None:
         self._terminal, its_end = os.openpty()
         termios.tcsetwinsize(its_end, (24, 80))
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", TAKE_TERMINAL, *command],
-            stdin=its_end,
-            stdout=its_end,
-            stderr=its_end,
-            env={"TERM": "xterm-256color", **(os.environ if env is None else env)},
-            cwd=cwd,
-            start_new_session=True,
-        )
+        env = {"TERM": "xterm-256color", **self._env}
+        if forked:
+            self.process = ForkedProcess(
+                command, stdin=its_end, stdout=its_end, stderr=its_end, env=env, cwd=cwd, terminal=True
+            )
+        else:
+            self.process = subprocess.Popen(
+                [sys.executable, "-SE", "-c", TAKE_TERMINAL, *command],  # without packages it starts faster
+                stdin=its_end,
+                stdout=its_end,
+                stderr=its_end,
+                env=env,
+                cwd=cwd,
+                start_new_session=True,
+            )
         os.close(its_end)
         self._gather(self._terminal, self.stdout)
 
@@ -203,9 +246,17 @@ class Running:
             assert not thread.is_alive(), (
                 f"ended, but another process holds its conversation; it showed {self._shown()}"
             )
-        stdout, conversation = take_conversation(bytes(self.stdout)) if self._terminal else (bytes(self.stdout), b"")
-        stderr, beside = take_conversation(bytes(self.stderr))
-        return Result(stdout, stderr.decode(errors="replace"), code, seconds, (conversation or beside).decode())
+        stdout = remove_footer(bytes(self.stdout)) if self._terminal else bytes(self.stdout)
+        stderr = remove_footer(bytes(self.stderr)).decode(errors="replace")
+        return Result(stdout, stderr, code, seconds, find_history_file(self._env), time.time(), self._command)
+
+    def answer(self, answers: Sequence[tuple[str, str]], timeout: float = 30) -> Result:
+        """Type each answer once its prompt text appears, and wait for the end."""
+        place = 0
+        for text, answer in answers:
+            place = self.wait_for(text, timeout, after=place)
+            self.type_in(answer)
+        return self.finish(timeout)
 
     def _shown(self) -> str:
         return f"stdout {bytes(self.stdout[-2000:])!r}, stderr {bytes(self.stderr[-2000:])!r}"
@@ -215,7 +266,8 @@ class Running:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has just ended
+                os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
         for thread in self._threads:
             thread.join(1)
@@ -228,9 +280,15 @@ class Running:
                 pipe.close()
 
 
-def take_conversation(shown: bytes) -> tuple[bytes, bytes]:
-    """Remove the lines that name the conversation; return the rest and the last id in them."""
-    return CONVERSATION.sub(b"", shown), (CONVERSATION.findall(shown) or [b""])[-1]
+def remove_footer(shown: bytes) -> bytes:
+    """Remove the lines that name the conversation."""
+    return CONVERSATION.sub(b"", shown)
+
+
+def find_history_file(env: Mapping[str, str]) -> Path:
+    """Return the path of the history of an environment, which need not exist."""
+    data = env.get("XDG_DATA_HOME") or f"{env.get('HOME', '/nonexistent')}/.local/share"
+    return Path(data, "ask", "history.db")
 
 
 def read_some(source: int) -> bytes:
@@ -264,11 +322,7 @@ def run_on_terminal(
 ) -> Result:
     """Run a program to its end on a terminal; type each answer once its prompt text appears."""
     with Running(command, env=env, cwd=cwd, terminal=True) as running:
-        place = 0
-        for text, answer in answers:
-            place = running.wait_for(text, timeout, after=place)
-            running.type_in(answer)
-        return running.finish(timeout)
+        return running.answer(answers, timeout)
 
 
 def is_running(process: int) -> bool:
@@ -284,10 +338,11 @@ def is_running(process: int) -> bool:
 class Ask:
     """`ask` in an environment and working directory. The `env` of a call is added to the environment.
 
-    A call runs in the test process if that makes no difference; everything else starts the installed command.
+    A call runs in the test process if that makes no difference; everything else is forked, or starts the installed
+    command.
 
     Attributes:
-        installed: Whether every call starts the installed command.
+        installed: Whether everything starts the installed command.
         packages: A folder of installed tool packages; ask itself does not import their modules.
     """
 
@@ -297,8 +352,12 @@ class Ask:
     packages: Path | None = None
 
     def _environment(self, env: Mapping[str, str] | None) -> dict[str, str]:
+        """Build the environment of a process, and write the plugin index that it will read."""
         packages = {"PYTHONPATH": str(self.packages)} if self.packages else {}
-        return {**self.env, **packages, **(env or {})}
+        complete = {**self.env, **packages, **(env or {})}
+        if "PYTHONPATH" not in complete:
+            write_plugin_index(complete, find_installed_plugins)
+        return complete
 
     def __call__(
         self, *args: str, stdin: bytes | int | None = None, env: Mapping[str, str] | None = None, timeout: float = 30
@@ -310,23 +369,24 @@ class Ask:
         code, stdout, raw_stderr = run_cli(
             *args, env=whole, cwd=self.cwd, stdin=stdin, timeout=timeout, packages=self.packages
         )
-        stderr, conversation = take_conversation(raw_stderr)
         seconds = time.monotonic() - started
-        return Result(stdout, stderr.decode(errors="replace"), code, seconds, conversation.decode())
+        stderr = remove_footer(raw_stderr).decode(errors="replace")
+        return Result(stdout, stderr, code, seconds, find_history_file(whole), time.time(), args)
 
     def process(
         self, *args: str, stdin: bytes | int | None = None, env: Mapping[str, str] | None = None, timeout: float = 30
     ) -> Result:
-        """Run the installed command to its end over pipes."""
-        return run([ASK, *args], env=self._environment(env), cwd=self.cwd, stdin=stdin, timeout=timeout)
+        """Run the command to its end in its own process, over pipes."""
+        with self.start(*args, stdin=stdin, env=env) as running:
+            return running.finish(timeout)
 
     def start(self, *args: str, stdin: bytes | int | None = None, env: Mapping[str, str] | None = None) -> Running:
         """Start the command over pipes; use the result as a context manager."""
-        return Running([ASK, *args], env=self._environment(env), cwd=self.cwd, stdin=stdin)
+        return self._start(args, env, stdin=stdin)
 
     def start_on_terminal(self, *args: str, env: Mapping[str, str] | None = None) -> Running:
         """Start the command on a terminal; use the result as a context manager."""
-        return Running([ASK, *args], env=self._environment(env), cwd=self.cwd, terminal=True)
+        return self._start(args, env, terminal=True)
 
     def on_terminal(
         self,
@@ -336,8 +396,20 @@ class Ask:
         timeout: float = 30,
     ) -> Result:
         """Run the command to its end on a terminal, typing answers."""
-        env = self._environment(env)
-        return run_on_terminal([ASK, *args], env=env, cwd=self.cwd, answers=answers, timeout=timeout)
+        with self.start_on_terminal(*args, env=env) as running:
+            return running.answer(answers, timeout)
+
+    def _start(
+        self,
+        args: Sequence[str],
+        env: Mapping[str, str] | None,
+        *,
+        stdin: bytes | int | None = None,
+        terminal: bool = False,
+    ) -> Running:
+        complete = self._environment(env)
+        forked = sys.platform == "linux" and not self.installed and can_run_here(complete, args)
+        return Running([ASK, *args], env=complete, cwd=self.cwd, stdin=stdin, terminal=terminal, forked=forked)
 
     def shell(self, script: str, env: Mapping[str, str] | None = None, timeout: float = 30) -> Result:
         """Run a bash script in which `ask` is available."""

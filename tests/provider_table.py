@@ -1,6 +1,6 @@
-"""Generates the tables of the built-in providers from their code.
+"""Generates the tables of the built-in providers and of the services from their code.
 
-`make generated` writes them into docs/providers.md.
+`make generated` writes them into docs/built-in-providers.md and docs/services.md.
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from ask import ChatCompletions, ChatRequest, Message, ModelResponse, Provider, Responses, ToolSpec
-from ask.plugin_api.loader import PROVIDER_GROUP
+from ask.config.sign_in_services import SIGN_IN_SERVICES
+from ask.plugin_api.index import PROVIDER_GROUP
+from providers.services import SERVICES
 from tests import wire
 from tests.host_requests import prepare_request
 from tests.sample_answers import CALLS, SAMPLE_ANSWERS
 
-PAGE = Path(__file__).parents[1] / "docs" / "providers.md"
+PAGE = Path(__file__).parents[1] / "docs" / "built-in-providers.md"
+SERVICES_PAGE = PAGE.with_name("services.md")
 BEGIN = "<!-- make generated writes from here -->\n"
 END = "<!-- to here -->\n"
 WHO = "provider | service | default model | key | base URL"
+SERVICE = "name | service | API | default model | key | base URL | page, read on"
 WHAT = (
     "name | API | tools | parallel calls | streaming | reasoning sent back | prompt cache | models list | reports cost"
 )
@@ -67,6 +71,8 @@ class Sample:
     # Table columns
 
     def key(self) -> str:
+        if self.info.name in SIGN_IN_SERVICES:
+            return f"[`ask login {self.info.name}`](login.md)"
         names = ", ".join(f"`{name}`" for name in self.info.key_env)
         return names if self.info.needs_key else f"optional ({names})"
 
@@ -86,7 +92,8 @@ class Sample:
         def asked(stream: bool) -> Any:
             return self.provider.provider_build_request(ChatRequest(self.model, [QUESTION], stream=stream), "key")
 
-        return FRAMINGS[self.info.stream_format] if asked(True) != asked(False) else "no"
+        is_stream = asked(True) != asked(False) or (asked(False).body or {}).get("stream")
+        return FRAMINGS[self.info.stream_format] if is_stream else "no"
 
     def reasoning_goes_back(self) -> bool:
         state = self.answer.provider_state
@@ -153,9 +160,33 @@ def table(heading: str, rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+API_TITLES = {"chat": "Chat Completions", "responses": "Responses", "messages": "Messages", "gemini": "Gemini"}
+
+
+def build_service_table() -> str:
+    rows = [
+        (
+            f"`{name}`",
+            row["title"],
+            API_TITLES[row.get("api", "chat")],
+            f"`{row['model']}`" if "model" in row else "",
+            ", ".join(f"`{variable}`" for variable in row.get("key_env", ())) or "not needed",
+            f"`{row['base_url']}`",
+            f"[{row['read']}]({row['page']})",
+        )
+        for name, row in SERVICES.items()
+    ]
+    return table(SERVICE, rows)
+
+
 def generate() -> dict[Path, str]:
-    """Return the page with its tables replaced."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
+    """Return the pages with their tables replaced."""
+    pages = ((PAGE, build_tables()), (SERVICES_PAGE, build_service_table()))
+    return {page: insert_tables(page, tables) for page, tables in pages}
+
+
+def insert_tables(page: Path, tables: str) -> str:
+    before, _, rest = page.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
-    assert end, f"{PAGE} has no place for the tables"
-    return {PAGE: before + BEGIN + "\n" + build_tables() + "\n" + END + after}
+    assert end, f"{page} has no place for the tables"
+    return before + BEGIN + "\n" + tables + "\n" + END + after

@@ -5,6 +5,7 @@ Answers are built from the same parts for every wire format, and requests are pa
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from abc import ABC, abstractmethod
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ask import Message, Provider, ToolCall
+from ask import Attachment, Message, Provider, ToolCall
 from providers import anthropic, deepseek, gemini, lmstudio, moonshot, ollama, openai, openrouter, xai
 from tests import responses_wire
 from tests import wire as chat_wire
@@ -196,8 +197,11 @@ class Chat(Wire):
                 ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
                 for call in message.get("tool_calls", [])
             ]
-            text = read_content(message["content"] or "")
-            yield Message(message["role"], text, tuple(calls), message.get("tool_call_id", ""))
+            content = message["content"] or ""
+            files = read_files(content)
+            yield Message(
+                message["role"], read_content(content), tuple(calls), message.get("tool_call_id", ""), "", files
+            )
 
     def offered(self, body: Json) -> list[str]:
         return [tool["function"]["name"] for tool in body.get("tools", [])]
@@ -245,12 +249,13 @@ class ResponsesApi(Wire):
                 yield assistant
                 assistant = None
             if kind == "function_call_output":
-                yield Message("tool", item["output"], tool_call_id=item["call_id"])
+                output = item["output"]
+                yield Message("tool", read_content(output), (), item["call_id"], "", read_files(output))
             elif kind == "message" and item["role"] == "assistant":
                 before = assistant or Message("assistant")
                 assistant = before._replace(content=before.content + read_content(item["content"]))
             elif kind == "message":
-                yield Message(item["role"], read_content(item["content"]))
+                yield Message(item["role"], read_content(item["content"]), attachments=read_files(item["content"]))
         if assistant:
             yield assistant
 
@@ -260,6 +265,32 @@ class ResponsesApi(Wire):
 
 def read_content(content: Any) -> str:
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+def read_files(content: Any) -> tuple[Attachment, ...]:
+    """Return the files in a list of content parts, in any service's format, decoded and without their names."""
+    return tuple(filter(None, map(decode_file, content if isinstance(content, list) else [])))
+
+
+def decode_file(part: Json) -> Attachment | None:
+    """Return the file in a content part; None for a part of text or of a call."""
+    match part:
+        case {"image_url": {"url": str(url)}} | {"image_url": str(url)}:
+            return decode_data_url(url)
+        case {"file": {"file_data": str(url)}} | {"type": "input_file", "file_data": str(url)}:
+            return decode_data_url(url)
+        case {"input_audio": {"data": str(data), "format": str(name)}}:
+            return Attachment("", f"audio/{name}", base64.b64decode(data))
+        case {"source": {"type": "base64", "media_type": str(media_type), "data": str(data)}}:
+            return Attachment("", media_type, base64.b64decode(data))
+        case {"inlineData": {"mimeType": str(media_type), "data": str(data)}}:
+            return Attachment("", media_type, base64.b64decode(data))
+    return None
+
+
+def decode_data_url(url: str) -> Attachment:
+    media_type, data = url.removeprefix("data:").split(";base64,")
+    return Attachment("", media_type, base64.b64decode(data))
 
 
 # Anthropic
@@ -312,10 +343,11 @@ class Anthropic(Wire):
                 continue
             for block in message["content"]:
                 if block["type"] == "tool_result":
-                    yield Message("tool", block.get("content", ""), tool_call_id=block["tool_use_id"])
+                    content = block.get("content", "")
+                    yield Message("tool", read_content(content), (), block["tool_use_id"], "", read_files(content))
             if text:
                 assert message["content"][-1]["type"] == "text", "results come before what the user says"
-                yield Message("user", text)
+                yield Message("user", text, attachments=read_files(message["content"]))
 
     def offered(self, body: Json) -> list[str]:
         return [tool["name"] for tool in body.get("tools", [])]
@@ -354,7 +386,11 @@ class Gemini(Wire):
 
     def validate(self, body: Json) -> None:
         assert gemini_wire.read_by_google(body) == gemini_wire.plain(body)
-        check_turns(body["contents"])
+        turns = body["contents"]
+        # Files that follow results have a turn of their own.
+        check_turns(
+            [turn for i, turn in enumerate(turns) if not (read_files(turn["parts"]) and has_results(turns[i - 1]))]
+        )
         for turn in body["contents"]:
             calls = [part for part in turn["parts"] if "functionCall" in part]
             assert all(GEMINI_NAME.fullmatch(call["functionCall"]["name"]) for call in calls)
@@ -367,16 +403,21 @@ class Gemini(Wire):
             for part in turn["parts"]:
                 if "functionResponse" in part:
                     given = part["functionResponse"]
-                    yield Message("tool", given["response"]["output"], (), given.get("id", ""), given["name"])
+                    output, files = given["response"]["output"], read_files(given.get("parts", []))
+                    yield Message("tool", output, (), given.get("id", ""), given["name"], files)
             calls = [part["functionCall"] for part in turn["parts"] if "functionCall" in part]
             if turn["role"] == "model":
                 made = (ToolCall(call.get("id", ""), call["name"], json.dumps(call.get("args", {}))) for call in calls)
                 yield Message("assistant", "".join(spoken), tuple(made))
             elif spoken:
-                yield Message("user", "".join(spoken))
+                yield Message("user", "".join(spoken), attachments=read_files(turn["parts"]))
 
     def offered(self, body: Json) -> list[str]:
         return [one["name"] for tool in body.get("tools", []) for one in tool["functionDeclarations"]]
+
+
+def has_results(turn: Json) -> bool:
+    return any("functionResponse" in part for part in turn.get("parts", []))
 
 
 # Ollama
@@ -416,7 +457,8 @@ class Ollama(Wire):
                 for call in message.get("tool_calls", [])
             ]
             names = message.get("tool_call_id", ""), message.get("tool_name", "")
-            yield Message(message["role"], message["content"], tuple(calls), *names)
+            files = tuple(Attachment("", "", base64.b64decode(data)) for data in message.get("images", []))
+            yield Message(message["role"], message["content"], tuple(calls), *names, files)
 
     def offered(self, body: Json) -> list[str]:
         return [tool["function"]["name"] for tool in body.get("tools", [])]

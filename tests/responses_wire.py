@@ -83,7 +83,7 @@ def events(whole: Json, *, pieces: int = 2) -> list[Json]:
 
 
 def item_events(index: int, item: Json, pieces: int) -> Iterator[Json]:
-    place = {"output_index": index, "item_id": item["id"]}
+    place = {"output_index": index, "item_id": item.get("id", "")}
     empty = {
         name: type(value)() if name in ("content", "summary", "arguments") else value for name, value in item.items()
     }

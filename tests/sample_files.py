@@ -74,8 +74,14 @@ BEGINNINGS = {
     "image/avif": iso(b"avif"),
     "image/bmp": b"BM\x3a\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0" + bytes(40),
     "image/tiff": b"II*\0\x08\0\0\0\0\0",
+    "video/quicktime": iso(b"qt  "),
+    "video/3gpp": iso(b"3gp4"),
     "video/mp4": iso(b"isom"),
-    "video/webm": b"\x1a\x45\xdf\xa3\x9f\x42\x86\x81\x01\0",
+    "video/webm": b"\x1a\x45\xdf\xa3\x9f\x42\x86\x81\x01\x42\x82\x84webm\0",
+    "video/mpeg": b"\0\0\x01\xba\x44\0\x04",
+    "video/x-msvideo": b"RIFF\x1a\0\0\0AVI LIST",
+    "video/x-matroska": b"\x1a\x45\xdf\xa3\xa3\x42\x86\x81\x01\x42\x82\x88matroska\0",
+    "application/x-ole-storage": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(16),
     "application/zip": b"PK\x03\x04\x14\0\0\0\0\0",
 }
 """The first bytes of a real file of each MIME type."""
@@ -85,12 +91,24 @@ PAPER = Attachment("paper.pdf", "application/pdf", pdf())
 SPEECH = Attachment("speech.wav", "audio/wav", wav())
 
 
+WORD_CONTENT_TYPES = (
+    '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+    '<Override PartName="/word/document.xml" '
+    'ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>'
+)
+
+
 def docx(text: str) -> bytes:
     """Return a Word document with a paragraph and a table of one row."""
     namespace = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
     cells = "".join(f"<w:tc><w:p><w:r><w:t>{cell}</w:t></w:r></w:p></w:tc>" for cell in "ab")
     body = f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p><w:tbl><w:tr>{cells}</w:tr></w:tbl>"
-    return zipped({"word/document.xml": f"<w:document {namespace}><w:body>{body}</w:body></w:document>"})
+    return zipped(
+        {
+            "[Content_Types].xml": WORD_CONTENT_TYPES,
+            "word/document.xml": f"<w:document {namespace}><w:body>{body}</w:body></w:document>",
+        }
+    )
 
 
 def zipped(files: Mapping[str, str]) -> bytes:

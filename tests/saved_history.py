@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
+import ask.history
 from ask.history.entries import Conversation, Run, read_runs
 from ask.history.recorder import Recorder, RunMetadata
-from ask.history.store import Store
+from ask.history.store import APPLICATION_ID, MIGRATIONS, Store
 from ask.messages import Message
 from tests.program import Home
+
+FIRST_VERSION = Path(__file__).parent / "history/first_version.sql"
 
 
 def history_file(home: Home) -> Path:
     return home.data / "history.db"
+
+
+def write_tables(connection: sqlite3.Connection, version: int) -> None:
+    """Write the tables of an earlier version to an empty file."""
+    scripts = Path(ask.history.__file__).parent
+    for script in [FIRST_VERSION, *(scripts / name for name in MIGRATIONS[: version - 1])]:
+        connection.executescript(script.read_text())
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {version}")
 
 
 def read_conversations(path: Path) -> list[Conversation]:

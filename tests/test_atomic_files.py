@@ -17,6 +17,7 @@ from tests import wire
 from tests.cli.chat.chat_session import CTRL_D, ENTER, PROMPT
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, run, run_on_terminal
+from tests.slow_parameters import mark_others_slow
 
 
 def mode_of(path: Path) -> int:
@@ -99,7 +100,7 @@ for _ in range(50):
 """
 
 
-@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize("link", mark_others_slow([False, True]))
 def test_changes_under_the_lock_are_not_lost(link: bool, tmp_path: Path) -> None:
     target = tmp_path / "folder/count"
     target.parent.mkdir()

@@ -9,8 +9,8 @@ import pytest
 from ask.attachments import MAX_FILE_BYTES, MAX_TOTAL_BYTES
 from ask.inputs.clipboard import CLIPBOARD_READERS
 from ask.inputs.prompt_inputs import MAX_FILES
-from ask.inputs.readers import FILE_LIMIT
-from ask.tools.http_get import MAX_BODY_SIZE
+from ask.inputs.readers import MAX_TEXT_BYTES
+from ask.tools.http_get import MAX_BODY_BYTES
 from tests.attachment_table import PAGE
 from tests.doc_pages import (
     find_code_blocks,
@@ -29,20 +29,21 @@ BLOCKS = find_code_blocks(TEXT, "console")
 def test_examples_print_the_documented_output(ask: Ask) -> None:
     assert len(BLOCKS) > 3
     for line, shown in (step for block in BLOCKS for step in parse_console_steps(block)):
-        result = ask.shell(f"{{ {line}; }} 2>&1 | grep -v '^· conversation'")
+        result = ask.shell(f"{{ {line}; }} 2>&1")
         assert matches_documented_output(result.text, shown), result.text
 
 
 @pytest.mark.parametrize(
     ("what", "limit"),
     [
-        ("a text, or the texts of a folder together", FILE_LIMIT),
+        ("a text, or the texts of a folder together", MAX_TEXT_BYTES),
         ("files in a folder", MAX_FILES),
         ("an image", MAX_FILE_BYTES["image"]),
-        ("a PDF", MAX_FILE_BYTES["PDF"]),
+        ("a PDF, or an Office document that is sent as it is", MAX_FILE_BYTES["PDF"]),
         ("audio", MAX_FILE_BYTES["audio"]),
-        ("a URL", MAX_BODY_SIZE),
-        ("images, PDFs and audio of a message together", MAX_TOTAL_BYTES),
+        ("a video", MAX_FILE_BYTES["video"]),
+        ("a URL", MAX_BODY_BYTES),
+        ("images, PDFs, audio and videos of a message together", MAX_TOTAL_BYTES),
     ],
 )
 def test_documented_limits_equal_the_code(what: str, limit: int) -> None:

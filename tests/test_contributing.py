@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -26,9 +25,8 @@ def test_a_named_path_exists(path: str) -> None:
 
 def test_named_functions_and_classes_exist() -> None:
     files = [path for folder in ("ask", "providers", "tests") for path in (ROOT / folder).rglob("*.py")]
-    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
-    defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    defined |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    definition = re.compile(r"^ *(?:def|class) (\w+)|^ *(\w+)(?:: [^=\n]+)? = |^ +(\w+): ", re.MULTILINE)
+    defined = {name for path in files for names in definition.findall(path.read_text()) for name in names}
     named = {
         part for text in QUOTED if re.fullmatch(r"[A-Z]\w+(\.\w+)?|[a-z]+(_[a-z]+)+", text) for part in text.split(".")
     }

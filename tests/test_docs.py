@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +18,8 @@ import pytest
 
 import ask
 import ask.parsing
-from ask import ChatCompletions, Provider, ProviderInfo, Responses, RetryAction
+import ask.testing
+from ask import Provider
 from ask.cli.ask import command
 from ask.cli.commands import COMMANDS
 from ask.cli.history import command as history_command
@@ -27,12 +28,11 @@ from ask.client.certificates import CA_VARIABLES
 from ask.config.config_file import PROVIDER_KEYS, read_config
 from ask.config.options import RunOptions
 from ask.config.resolution import resolve_settings
-from ask.config.secrets import list_key_variables
+from ask.config.secrets import SIGN_IN_PROVIDERS, format_variable_prefix, list_key_variables
 from ask.config.settings import SETTINGS, Settings
 from ask.errors import AskError
-from ask.plugin_api.loader import list_hook_names
-from ask.plugin_api.types import DEFAULT_STALL_TIMEOUT
-from ask.testing import EXPECTED
+from ask.plugin_api.provider import REQUIRED_HOOKS, list_hook_names
+from ask.plugin_api.types import DEFAULT_STALL_SECONDS
 from ask.tools.builtin import BUILTIN_TOOLS, KEYED_ENGINES, SEARCH_WEB
 from tests import responses_wire, wire
 from tests.doc_pages import (
@@ -53,8 +53,9 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 PAGES = {path.stem: path.read_text() for path in (ROOT / "docs").glob("*.md")}
 PROVIDERS = PAGES["providers"]
+REFERENCE = PAGES["plugin-reference"]
 COMPATIBLE_SERVICE = read_section(PROVIDERS, "## A compatible service")
-THREE_LINES, SUBCLASS, RESPONSES, PROFILES = find_code_blocks(COMPATIBLE_SERVICE, "python")
+THREE_LINES, SUBCLASS, MISTRAL, RESPONSES, PROFILES = find_code_blocks(COMPATIBLE_SERVICE, "python")
 PYTEST = [str(PROGRAMS / "pytest"), "-q", "-n0", "-p", "no:cacheprovider"]
 STANDARD = {"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", *CA_VARIABLES}
 """Variables of other programs that ask also reads."""
@@ -69,7 +70,7 @@ OPTIONS = {name: option for option in command.params for name in option.opts}
 def test_help_states_the_actual_defaults(name: str) -> None:
     option = next(option for option in command.params if option.name == name)
     assert isinstance(option, click.Option)
-    defaults = {**Settings._field_defaults, "timeout": DEFAULT_STALL_TIMEOUT}
+    defaults = {**Settings._field_defaults, "timeout": DEFAULT_STALL_SECONDS}
     assert f"({defaults[name]:g}" in (option.help or "")
 
 
@@ -83,6 +84,8 @@ def subcommands() -> Iterator[click.Command]:
                 yield from filter(None, (one.get_command(context, each) for each in one.list_commands(context)))
 
 
+USAGE = PAGES["usage"].replace(read_section(PAGES["usage"], "## Names in other programs"), "")
+"""The page without what `tests.cli.test_synonyms` compares with the code."""
 OTHERS = {"-r", "--staged", "-type", "-size", "--strict"}
 """Options of jq, git, find and mypy in examples."""
 
@@ -90,11 +93,11 @@ OTHERS = {"-r", "--staged", "-type", "-size", "--strict"}
 def test_text_names_only_existing_options() -> None:
     known = {*OPTIONS, "-h", "--help", *OTHERS}
     known |= {name for one in subcommands() for option in one.params for name in option.opts}
-    assert set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*(?![\w.])", README + PAGES["usage"] + PROVIDERS)) <= known
+    assert set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*(?![\w.])", README + USAGE + PROVIDERS)) <= known
 
 
 def test_pages_list_exactly_the_subcommands_of_history_and_keys() -> None:
-    assert {*re.findall(r"`ask keys (\w+)", PAGES["usage"])} | {"list"} == set(keys_command.commands)
+    assert {*re.findall(r"`ask keys (\w+)", USAGE)} | {"list"} == set(keys_command.commands)
     assert re.findall(r"^\| `ask history (\w+)", PAGES["history"], re.MULTILINE) == list(history_command.commands)
 
 
@@ -137,6 +140,7 @@ def test_the_page_on_configuration_lists_exactly_the_config_keys(tmp_path: Path)
 
 
 OTHER_PROGRAMS = {
+    *("STY", "TMUX", "TMUX_PANE", "LC_TERMINAL"),
     *(
         "COLORTERM",
         "DIRENV_CONFIG",
@@ -148,6 +152,11 @@ OTHER_PROGRAMS = {
         "TERM_PROGRAM",
         "VIMINIT",
         "ZDOTDIR",
+        "DISPLAY",
+        "SSH_CONNECTION",
+        "SSH_TTY",
+        "TMUX",
+        "WAYLAND_DISPLAY",
     ),
 }
 """Variables of the system, terminals, zsh, git, direnv and Vim, which users do not set for ask."""
@@ -165,6 +174,7 @@ def test_the_page_on_configuration_lists_exactly_the_environment_variables() -> 
         info = provider.provider_info()
         read |= {*info.key_env, *info.base_url_env} - {*list_key_variables(info.name)}
     read |= {list_key_variables(name)[0] for name in KEYED_ENGINES}
+    read |= {f"{format_variable_prefix(name)}_{kind}" for name in SIGN_IN_PROVIDERS for kind in ("ACCOUNT", "ISSUER")}
     documented = {name for row in read_table(PAGES["configuration"], "variable") for name in find_code_spans(row)}
     assert documented == read | STANDARD
     mentioned = set(re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", PAGES["configuration"])) - {
@@ -281,6 +291,11 @@ def test_the_three_line_provider_is_listed_and_answers(with_example_provider: As
     assert ask.shell(answer).text == "Hello.\n"
 
 
+def test_the_provider_for_mistral_is_that_of_the_example() -> None:
+    folder = ROOT / "examples/ask-provider-mistral-example"
+    assert (folder / "ask_provider_mistral_example.py").read_text().count(MISTRAL) == 1
+
+
 def test_the_responses_provider_answers(ask: Ask, home: Home, server: ModelServer) -> None:
     packages = install_provider(home.path / "packages", "parley", RESPONSES)
     server.reply(responses_wire.says("Hello."))
@@ -298,6 +313,7 @@ def test_the_subclass_renames_the_parameter(ask: Ask, home: Home, server: ModelS
     assert (body["max_output_tokens"], "max_tokens" in body) == (500, False)
 
 
+@pytest.mark.slow
 def test_the_provider_with_profiles_adapts_options(ask: Ask, home: Home, server: ModelServer) -> None:
     packages = install_provider(home.path / "packages", "parley", PROFILES)
     server.reply(wire.says("Hello."))
@@ -343,71 +359,65 @@ def test_a_config_toml_table_with_the_same_keys_does_the_same(ask: Ask, home: Ho
     assert server.requests[0].json["model"] == values["model"]
 
 
-def test_the_page_lists_the_hooks_with_their_arguments_and_defaults() -> None:
-    rows = [row for row in PROVIDERS.splitlines() if row.startswith("| `provider_")]
-    for heading in ("hook", "tool hook"):
-        for row in read_table(PROVIDERS, heading):
-            hook, arguments = re.findall(r"`(\w+)\((.*)\)`", row)[0]
-            assert arguments.split(", ") == (list_parameters(getattr(Provider, hook)) or [""])
-    reference = {find_code_spans(row)[0].partition("(")[0]: row for row in rows if row.count(" | ") == 3}
-    assert list(reference) == [row.partition("(")[0].strip("`") for row in read_table(PROVIDERS, "hook")]
-    assert set(reference) == set(list_hook_names())
+def test_the_guide_names_hooks_with_their_arguments() -> None:
+    named = {find_code_spans(row)[0] for row in read_table(PROVIDERS, "hook")}
+    named |= {span for span in find_code_spans(PROVIDERS) if re.fullmatch(r"provider_\w+\(.*\)", span)}
+    assert len(named) > len(REQUIRED_HOOKS)
+    for hook, arguments in (re.findall(r"(\w+)\((.*)\)", span)[0] for span in named):
+        parameters = [name for name in inspect.signature(getattr(Provider, hook)).parameters if name != "self"]
+        assert arguments.split(", ") == (parameters or [""])
 
 
-def list_parameters(function: Callable[..., object]) -> list[str]:
-    parameters = inspect.signature(function).parameters.values()
-    stars: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-    return [stars.get(parameter.kind, "") + parameter.name for parameter in parameters if parameter.name != "self"]
+def test_the_guide_is_short() -> None:
+    assert len(PROVIDERS.split()) <= 2500
 
 
-@pytest.mark.parametrize(("heading", "base"), [("override", ChatCompletions), ("override in `Responses`", Responses)])
-def test_the_documented_methods_to_override_exist_with_these_arguments(heading: str, base: type) -> None:
-    spans = [find_code_spans(row)[0] for row in read_table(PROVIDERS, heading) if "`" in row]
-    assert spans
-    for name, _, arguments in (span.partition("(") for span in spans):
-        member = getattr(base, name)
-        if arguments:
-            assert arguments.rstrip(")").split(", ") == list_parameters(member)
+def test_examples_import_only_public_names() -> None:
+    blocks = [block for page in ("providers", "tools", "loaders") for block in find_code_blocks(PAGES[page], "python")]
+    sources = [*blocks, *(path.read_text() for path in (ROOT / "examples").rglob("*.py"))]
+    nodes = [node for source in sources for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+    imported = {
+        (str(node.module), alias.name)
+        for node in nodes
+        if str(node.module).partition(".")[0] == "ask"
+        for alias in node.names
+    }
+    modules = {"ask": ask, "ask.parsing": ask.parsing, "ask.testing": ask.testing}
+    assert imported <= {(name, public) for name, module in modules.items() for public in module.__all__}
 
 
-def test_the_page_lists_exactly_the_fields_of_the_provider_info_and_their_defaults() -> None:
-    names = [find_code_spans(row)[0] for row in read_table(PROVIDERS, "field")]
-    assert names == list(ProviderInfo._fields)
-    own = {"stream_format", "base_url_env"}
-    assert {*names} - own | {"attachments"} == {*list_parameters(ChatCompletions)}
-    section = read_section(PROVIDERS, "### Description of the provider")
-    defaults = {row.split(" | ")[0].strip("| `"): row.rpartition(" | ")[2].strip(" |`") for row in section.splitlines()}
-    for name, default in ProviderInfo._field_defaults.items():
-        assert defaults[name] == (json.dumps(default) if isinstance(default, str) else str(default))
+def test_links_into_the_reference_lead_to_a_heading() -> None:
+    headings = {heading.replace(".", "").lower() for heading in re.findall(r"^#+ (\S+)$", REFERENCE, re.MULTILINE)}
+    links = [link for page in PAGES.values() for link in re.findall(r"\(plugin-reference\.md#([\w-]+)\)", page)]
+    assert links
+    assert {*links} <= headings
 
 
-def test_the_page_lists_exactly_the_fields_of_arguments_and_results() -> None:
-    rows = {find_code_spans(name)[0]: find_code_spans(row) for name, row in read_table(PROVIDERS, "type").items()}
-    fields = {name: getattr(getattr(ask, name), "__match_args__", ()) for name in ask.__all__}
-    elsewhere = {"ProviderInfo", "RetryAction", "Tool", "ToolContext", "ToolResult"}
-    assert rows == {name: [*names] for name, names in fields.items() if names and name not in elsewhere}
+def test_the_reference_describes_every_public_name() -> None:
+    headings = re.findall(r"^#+ (\S+)$", REFERENCE, re.MULTILINE)
+    assert {*ask.__all__, *ask.parsing.__all__, *ask.testing.__all__, *list_hook_names()} <= {*headings}
+    descriptions = re.split(r"^#+ .*$", REFERENCE, flags=re.MULTILINE)[1:]
+    undescribed = [text for text in descriptions if not re.sub(r"```.*?```", "", text, flags=re.DOTALL).strip()]
+    assert len(undescribed) == len(re.findall(r"^## (?!ask)", REFERENCE, re.MULTILINE)), "the headings of groups"
 
 
-def test_the_page_lists_exactly_the_parsing_helpers() -> None:
-    functions = [
-        f"{name}({', '.join(list_parameters(function))})"
-        for name, function in vars(ask.parsing).items()
-        if inspect.isfunction(function) and function.__module__ == "ask.parsing"
-    ]
-    assert sorted(find_code_spans(row)[0] for row in read_table(PROVIDERS, "helper")) == sorted(functions)
+def test_the_signatures_in_the_reference_are_valid_python() -> None:
+    signatures = re.findall(r"```python\n(\w+\(.*\)( -> .*)?)\n```", REFERENCE)
+    assert signatures
+    for signature, _ in signatures:
+        ast.parse(f"def {signature}: ...")
 
 
-def test_the_page_lists_exactly_the_retry_actions() -> None:
-    constants = [name for name, value in vars(RetryAction).items() if isinstance(value, RetryAction)]
-    rows = [find_code_spans(row)[0] for row in read_table(PROVIDERS, "action")]
-    assert sorted(rows) == sorted(["RetryAction.retry(delay)", *(f"RetryAction.{name}" for name in constants)])
-
-
-def test_the_page_lists_exactly_the_sample_kinds_of_the_suite() -> None:
-    assert [find_code_spans(row)[0] for row in read_table(PROVIDERS, "kind")] == list(EXPECTED)
+def test_the_reference_describes_the_attributes_that_the_guide_sets() -> None:
+    mistral = (ROOT / "examples/ask-provider-mistral-example/ask_provider_mistral_example.py").read_text("utf-8")
+    attributes = re.findall(r"^    (\w+) = ", mistral, re.MULTILINE)
+    assert attributes
+    assert {*attributes} <= {*re.findall(r"^\| `(\w+)` \|", REFERENCE, re.MULTILINE)}
 
 
 def test_every_documented_name_of_ask_exists() -> None:
-    for name in {name for name in find_code_spans(README + PROVIDERS) if re.fullmatch(r"ask(\.\w+)+", name)}:
+    for name in {
+        name for name in find_code_spans(README + PROVIDERS + REFERENCE) if re.fullmatch(r"ask(\.\w+)+", name)
+    }:
         module, _, attribute = name.rpartition(".")
         assert hasattr(import_module(module), attribute) or import_module(name), name

@@ -18,7 +18,7 @@ from tests.model_server import ModelServer
 from tests.program import ASK, PROGRAMS, Ask, Home, Result, Running, run
 from tests.safety.installation import installation
 
-DATE = '· bash {"command": "date"}\n'
+DATE = "· bash: date\n"
 NOBODY = 54_321
 """A user id that does not exist."""
 

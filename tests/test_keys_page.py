@@ -12,7 +12,7 @@ from tests.model_server import ModelServer
 from tests.program import Ask, Home
 
 PAGE = (Path(__file__).parents[1] / "docs" / "keys.md").read_text()
-(CONFIG,) = find_code_blocks(PAGE, "toml")
+CONFIG, CLOUD_CONFIG = find_code_blocks(PAGE, "toml")
 SAVING, COMMAND, KEYRING = find_code_blocks(PAGE, "console")
 
 
@@ -41,3 +41,20 @@ def test_commands_print_the_documented_output(
         assert matches_documented_output(result.text + result.stderr, output), f"{line}\n{result}"
     keys = [request.headers["Authorization"] for request in server.requests]
     assert keys == (["Bearer sk-or-v1-of-the-command"] if config else [])
+
+
+def test_the_commands_of_cloud_programs_print_the_key(ask: Ask, home: Home, server: ModelServer) -> None:
+    programs = home.path / "programs"
+    programs.mkdir()
+    for name in ("gcloud", "az"):
+        (programs / name).write_text(f"#!/bin/sh\n[ $# -gt 1 ] && echo token-of-{name}-0123456789\n")
+        (programs / name).chmod(0o755)
+    home.config.mkdir()
+    (home.config / "config.toml").write_text(CLOUD_CONFIG)
+    server.reply(wire.says("Hello."))
+    path = {"PATH": f"{programs}:{home.env['PATH']}"}
+    azure = ask("-m", "azure:x", "hi", env=path | {"AZURE_BASE_URL": server.base_url})
+    assert azure.code == 0, azure.stderr
+    assert server.requests[-1].headers["Authorization"] == "Bearer token-of-az-0123456789"
+    ask("-p", "vertex", "hi", env=path | {"VERTEX_BASE_URL": server.base_url})
+    assert server.requests[-1].headers["Authorization"] == "Bearer token-of-gcloud-0123456789"

@@ -6,7 +6,6 @@ import re
 import tomllib
 from pathlib import Path
 
-import click
 import pytest
 
 from ask.cli.ask import command
@@ -14,21 +13,21 @@ from ask.cli.commands import COMMANDS
 from ask.config.settings import SETTINGS
 from tests import roff
 from tests.cli.chat.chat_session import PROMPT
-from tests.command_line import list_subcommands
+from tests.command_line import is_documented_option, list_subcommands
 from tests.manual import EXAMPLES, FILES, MAN_PAGE, OPTIONS_PAGE
 from tests.program import Ask, Home, run
 from tests.recipes import PAGE as RECIPES_PAGE
 
 ROOT = Path(__file__).parents[1]
-TRUST_QUESTION = "here and from now on?"
+TRUST_QUESTION = "in later runs?"
 APPROVAL_QUESTION = "Run this? "
-EXTENT_QUESTION = "Allow this c(ommand)"
+EXTENT_QUESTION = "Which? "
 
 
 @pytest.mark.parametrize("page", [MAN_PAGE, OPTIONS_PAGE], ids=lambda page: page.name)
 def test_every_option_command_and_config_key_is_documented(page: Path) -> None:
     text = page.read_text().replace("\\fB", "").replace("\\fR", "").replace("\\-", "-")
-    options = [name for option in command.params if isinstance(option, click.Option) for name in option.opts]
+    options = [name for option in command.params if is_documented_option(option) for name in option.opts]
     for name in (*options, *(f"ask {name}" for name in COMMANDS), *SETTINGS):
         assert name in text, name
 
@@ -87,7 +86,7 @@ def test_documented_file_locations_are_correct(home: Home) -> None:
     (home.work / "AGENTS.md").write_text("Be brief.\n")
     assert ask("--context", "write b.txt with b").code == 0
     assert ask.on_terminal("write c.txt with c", answers=[(TRUST_QUESTION, "y\n")]).code == 0
-    approval = [(APPROVAL_QUESTION, "a\n"), (EXTENT_QUESTION, "c a\n")]
+    approval = [(APPROVAL_QUESTION, "m"), (EXTENT_QUESTION, "3")]
     assert ask.on_terminal("--confirm", "run cat a.txt", answers=approval).code == 0
     assert ask.on_terminal("chat", answers=[(PROMPT, "hello\r"), ("embedded", ""), (PROMPT, "exit\r")]).code == 0
     for name in FILES:

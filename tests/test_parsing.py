@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from ask.parsing import read_dict, read_int, read_list, read_number, read_str
+from ask.parsing import format_unknown_reason, read_dict, read_int, read_list, read_number, read_str
 from tests.json_strategies import any_json
 
 
@@ -61,3 +61,14 @@ def test_any_value_can_be_read_as_each_type(value: Any) -> None:
     assert isinstance(read_str(value), str)
     number = read_number(value)
     assert number is None or math.isfinite(number)
+
+
+@pytest.mark.parametrize(
+    ("reason", "named"),
+    [
+        *(("stop", False), ("STOP", False), ("end_turn", False), ("eosFound", False), ("tool_calls", False)),
+        *(("", False), (None, False), (7, False), ("length", False), ("melted", True), ("stop_it", True)),
+    ],
+)
+def test_a_finish_reason_that_is_neither_known_nor_success_is_named(reason: Any, named: bool) -> None:
+    assert (repr(reason) in format_unknown_reason(reason, ["length"])) == named

@@ -140,7 +140,7 @@ def test_option_may_be_refused_only_while_the_model_reasons(
         return
     with pytest.raises(ParameterError) as caught:
         adapt(profile, temperature=0.5, **options)
-    assert "reasoning_effort=none" in caught.value.hint
+    assert "--effort none" in caught.value.hint
 
 
 def test_model_without_reasoning_accepts_what_only_reasoning_prevents() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 import tomllib
 from collections.abc import Callable
@@ -129,9 +130,9 @@ def test_ctrl_c_kills_the_program_and_its_children(mynah: Ask, home: Home) -> No
     assert has_ended(home)
 
 
-def test_the_guide_shows_the_example() -> None:
+def test_the_guide_shows_a_part_of_the_example() -> None:
     (source,) = find_code_blocks(read_section(PROVIDERS, "## A provider that is not HTTP"), "python")
-    assert source == SOURCE
+    assert textwrap.indent(source, "    ") in SOURCE
 
 
 @pytest.mark.slow

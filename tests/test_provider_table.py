@@ -1,4 +1,4 @@
-"""The tables of docs/providers.md are up to date."""
+"""The tables of docs/built-in-providers.md are up to date."""
 
 from __future__ import annotations
 

@@ -25,12 +25,15 @@ PUBLIC = [
     "BatchResult",
     "ChatCompletions",
     "ChatRequest",
+    "Citation",
     "Delta",
     "FinishReason",
     "HttpRequest",
     "Message",
     "ModelInfo",
+    "ModelProfile",
     "ModelResponse",
+    "PromptTemplate",
     "Provider",
     "ProviderError",
     "ProviderInfo",
@@ -40,6 +43,8 @@ PUBLIC = [
     "Responses",
     "ResultsRequest",
     "RetryAction",
+    "ServerToolCall",
+    "ServerToolDelta",
     "StreamReader",
     "TextDelta",
     "Tool",
@@ -68,8 +73,25 @@ def imports_for_types() -> dict[str, str]:
 
 def test_exactly_these_names_are_public() -> None:
     assert ask.__all__ == PUBLIC
-    assert dir(ask) == sorted(PUBLIC)
-    assert len(PUBLIC) <= 36
+    assert len(PUBLIC) <= 41
+
+
+def test_an_interactive_session_completes_the_names_without_loading_them() -> None:
+    code = "import ask, rlcompleter, sys; complete = rlcompleter.Completer({'ask': ask}).complete; names = []\n"
+    code += "while name := complete('ask.', len(names)): names.append(name.rstrip('('))\n"
+    code += "print(*names); print(sum(name.startswith('ask.') for name in sys.modules))"
+    names, loaded = run([sys.executable, "-c", code]).text.splitlines()
+    assert {f"ask.{name}" for name in PUBLIC} <= {*names.split()}
+    assert loaded == "0"
+
+
+def test_help_is_short_and_lists_only_public_modules() -> None:
+    shown = run([sys.executable, "-c", "import ask; help(ask)"]).text
+    assert shown.count("\n") <= 600
+    assert "    tool  " in shown
+    listed = shown.partition("PACKAGE CONTENTS\n")[2].partition("\n\n")[0]
+    assert [line.split()[0] for line in listed.splitlines()] == ["parsing", "testing"]
+    assert "CLASSES" not in shown
 
 
 def test_names_are_sorted_constants_then_classes_then_functions() -> None:

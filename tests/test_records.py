@@ -116,10 +116,16 @@ def test_subclasses_may_have_other_bases() -> None:
     assert type(Record) is type
 
 
+def test_fields_whose_types_cannot_be_resolved_are_in_the_signature() -> None:
+    assert str(inspect.signature(records.Constraint)).startswith("(description: 'str', is_valid: 'Callable")
+
+
 def test_described_as_by_typing() -> None:
     assert repr(Record(1)) == repr(StandardRecord(1)).removeprefix("Standard")
     assert Record._fields == StandardRecord._fields
     assert Record._field_defaults == StandardRecord._field_defaults
     assert Record._make([1, 2, 3]) == (1, 2, 3)
     assert list(inspect.get_annotations(Record)) == list(StandardRecord._fields)
+    assert str(inspect.signature(Record)) == "(first: int, second: int = 2, third: Any = ())"
+    assert inspect.signature(SpecialRecord) == inspect.signature(Record)
     assert typing.get_type_hints(Record)["first"] is int

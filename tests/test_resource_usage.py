@@ -23,14 +23,14 @@ LOCAL = "import click, pluggy, sqlite3"
 WIRED = "import click, pluggy, requests, sqlite3"
 COMMANDS = {
     "--version": (CLICK, 10, 3),
-    "--help": (CLICK, 11, 12),
-    "--complete providers": (CLICK, 13, 3),
+    "--help": (CLICK, 14, 12),
+    "--complete providers": (CLICK, 16, 4),  # two for the table of services
     "tools": (CLICK, 55, 19),
-    "history list": (CLICK, 25, 8),
-    "providers": (WIRED, 52, 4),
-    "hi": (WIRED, 66, 4),
-    "-p demo hi": (LOCAL, 61, 10),
-    "chat -p demo hi": (LOCAL, 74, 11),
+    "history list": (CLICK, 26, 8),
+    "providers": (WIRED, 58, 4),
+    "hi": (WIRED, 68, 4),
+    "-p demo hi": (LOCAL, 63, 10),
+    "chat -p demo hi": (LOCAL, 79, 11),
 }
 """For each command line: the script to compare with, our additional modules, and additional other packages."""
 ROUNDS = 20

@@ -11,8 +11,8 @@ from ask.cli.ask import command
 from ask.config.settings import SETTINGS
 from ask.safety.bubblewrap import BUBBLEWRAP_PATHS, MIN_VERSION
 from ask.safety.folder_scan import MAX_SCANNED_ENTRIES
-from ask.safety.path_policy import INHERITED_VARIABLES
 from ask.safety.protected_paths import PROTECTED_NAMES
+from ask.safety.sandbox_config import INHERITED_VARIABLES
 from tests.doc_pages import find_code_blocks, find_code_spans, matches_documented_output, parse_console_steps
 from tests.escapes.test_escapes import GROUPS
 from tests.program import Ask, Home

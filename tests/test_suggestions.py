@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.text import MAX_WORD_LENGTH, find_similar, suggest
+from ask.text import MAX_WORD_CHARACTERS, find_similar, suggest
 
 WORDS = st.text("abc", max_size=8)
 
@@ -23,7 +23,7 @@ def test_of_many_words_those_with_similar_letters_are_compared() -> None:
 
 
 def test_very_long_words_are_never_similar() -> None:
-    long = "a" * (MAX_WORD_LENGTH + 1)
+    long = "a" * (MAX_WORD_CHARACTERS + 1)
     assert find_similar(long, [long, long[1:]], 1) == []
     assert find_similar(long[1:], [long, long[1:]], 2) == [long[1:]]
 

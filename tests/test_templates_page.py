@@ -64,5 +64,5 @@ def test_examples_print_the_documented_output(ask: Ask, home: Home, block: str) 
     ask.shell(HISTORY)
     for line, output in parse_console_steps(block):
         result = run(["bash", "-c", f"({line}) 2>&1"], env=ask.env, cwd=home.work)
-        shown = re.sub(r"^· conversation .*\n", "", result.text, flags=re.MULTILINE)
+        shown = result.text
         assert matches_documented_output(shown, output), result.text

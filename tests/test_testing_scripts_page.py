@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests import wire
 from tests.doc_pages import find_code_blocks, matches_documented_output, parse_console_steps
 from tests.model_server import ModelServer
@@ -14,6 +16,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "testing-scripts.md").read_text()
 (RECORD,) = find_code_blocks(PAGE, "json")
 
 
+@pytest.mark.slow
 def test_commands_print_the_documented_output(ask: Ask, home: Home, server: ModelServer) -> None:
     (home.work / "label.sh").write_text(SCRIPT)
     (home.work / "label.sh").chmod(0o755)
@@ -29,5 +32,5 @@ def test_commands_print_the_documented_output(ask: Ask, home: Home, server: Mode
 
 def test_the_documented_record_is_replayed(ask: Ask, home: Home) -> None:
     (home.work / "answers.jsonl").write_text(RECORD)
-    result = ask("--no-tools", "Hi", env={"ASK_REPLAY": "answers.jsonl", "ASK_MODEL": "openai/gpt-5-mini"})
+    result = ask("--no-tools", "Hi", env={"ASK_REPLAY": "answers.jsonl", "ASK_MODEL": "openai/gpt-6-luna"})
     assert result.text == "Hello.\n"

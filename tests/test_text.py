@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.text import SurrogateJoiner, escape_control_characters, escape_non_ascii, format_one_line, repair_surrogates
+from ask.client.answers import DeltaRedactor
+from ask.config.secrets import NO_SECRETS
+from ask.messages import TextDelta
+from ask.text import (
+    escape_control_characters,
+    escape_non_ascii,
+    format_one_line,
+    format_size,
+    repair_surrogates,
+)
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask
@@ -41,14 +51,16 @@ def test_surrogate_pairs_are_joined_and_unpaired_ones_replaced() -> None:
 
 
 @given(ANY_TEXT, st.data())
-def test_joined_chunks_equal_the_complete_text(text: str, data: st.DataObject) -> None:
+def test_surrogate_pairs_that_are_split_between_deltas_are_joined(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
-    pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    joiner = SurrogateJoiner()
-    output = "".join(joiner.feed(piece) for piece in pieces)
+    shown: list[Any] = []
+    redactor = DeltaRedactor(NO_SECRETS, shown.append)
+    for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
+        redactor.feed(TextDelta(text[start:end]))
     waiting = "\ud800" <= text[-1:] <= "\udbff"
-    assert output == repair_surrogates(text[:-1] if waiting else text)
-    assert output + joiner.feed(" ") == repair_surrogates(text + " ")
+    assert "".join(delta.text for delta in shown) == repair_surrogates(text[:-1] if waiting else text)
+    redactor.finish()
+    assert "".join(delta.text for delta in shown) == repair_surrogates(text)
 
 
 @given(ANY_TEXT)
@@ -97,6 +109,17 @@ def test_escaped_text_is_only_printable_ascii_and_newlines(text: str) -> None:
 def test_printable_ascii_is_unchanged(text: str) -> None:
     text = text.replace(" " * 10, "")
     assert escape_non_ascii(text) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        *((0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1_000, "1.0 KB"), (5_340, "5.3 KB"), (9_960, "10 KB")),
+        *((557_100, "557 KB"), (999_600, "1.0 MB"), (10_000_000, "10 MB"), (1_230_000_000, "1.2 GB")),
+    ],
+)
+def test_sizes(size: int, text: str) -> None:
+    assert format_size(size) == text
 
 
 @pytest.mark.parametrize(

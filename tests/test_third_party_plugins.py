@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from ask.plugin_api.loader import list_hook_names
-from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS
+from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS, list_hook_names
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import PROGRAMS, Ask, Home, Result, run
+from tests.sample_files import png
 from tests.third_party_plugins import CHAT_PROVIDER, install, install_example, install_provider
 
 ROOT = Path(__file__).parents[1]
@@ -41,17 +45,17 @@ BROKEN = {
     "lacks a package": (
         "import no_such_package",
         ":provider",
-        "ModuleNotFoundError: No module named 'no_such_package'",
+        "it needs the module no_such_package, which is not installed",
     ),
     "names a wrong attribute": (
         CHAT_PROVIDER,
         ":provder",
-        "AttributeError: module 'ask_odd' has no attribute 'provder'",
+        "its entry point names ask_odd:provder, but there is no provder (did you mean provider?)",
     ),
     "misspells a hook": (
         SUBCLASS.format(body="def provider_suports_tools(self, model): return True"),
         ":provider",
-        "unknown hook provider_suports_tools; did you mean provider_supports_tools?",
+        "unknown hook provider_suports_tools (did you mean provider_supports_tools?)",
     ),
     "lacks hooks": (
         f"import ask\nclass Odd(ask.Provider): pass\nprovider = Odd({INFO})",
@@ -72,8 +76,78 @@ BROKEN = {
     "takes what no hook has": (
         SUBCLASS.format(body="def provider_supports_tools(self, model, mood): return True"),
         ":provider",
-        "provider_supports_tools",
+        "provider_supports_tools has the parameter mood, but it gets model",
     ),
+    "misspells a parameter with a default": (
+        SUBCLASS.format(body="def provider_build_request(self, request, keys=''): return None"),
+        ":provider",
+        "provider_build_request has the parameter keys, but it gets request and key (did you mean key?)",
+    ),
+    "takes arguments by position": (
+        SUBCLASS.format(body="def provider_supports_tools(self, model, /): return True"),
+        ":provider",
+        "provider_supports_tools has the positional-only parameter model",
+    ),
+    "takes any arguments by position": (
+        SUBCLASS.format(body="def provider_supports_tools(self, *arguments): return True"),
+        ":provider",
+        "provider_supports_tools has a parameter with *",
+    ),
+    "has to be awaited": (
+        SUBCLASS.format(body="async def provider_supports_tools(self, model): return True"),
+        ":provider",
+        "provider_supports_tools is async",
+    ),
+    "has a value for a hook": (
+        SUBCLASS.format(body="provider_supports_tools = False"),
+        ":provider",
+        "provider_supports_tools must be a function, not bool",
+    ),
+    "has wrong profiles": (SUBCLASS.format(body="profiles = [5]"), ":provider", "profiles must be a tuple of"),
+    "names a wrong module": (
+        "",
+        "_there:provider",
+        "names ask_odd_there:provider, but there is no module ask_odd_there",
+    ),
+    "is not Exception": (
+        "class Halt(BaseException): pass\nraise Halt('stop')",
+        ":provider",
+        "Halt: stop (ask_odd.py, line 2)",
+    ),
+    "has two names": (CHAT_PROVIDER.format(name="even"), ":provider", "its ProviderInfo.name is 'even'"),
+    "imports a later name": (
+        "from ask import Message, Mesage",
+        ":provider",
+        "it uses ask.Mesage (did you mean Message?), which version 2 of the plugin API does not have: upgrade ask-odd",
+    ),
+    "imports a later module": ("import ask.embeddings", ":provider", "it uses ask.embeddings, which version 2 of"),
+    "uses a later name": ("import ask\nask.Embedding", ":provider", "it uses ask.Embedding, which version 2 of"),
+    "needs a later version": (
+        "api_version = 3\n" + CHAT_PROVIDER,
+        ":provider",
+        "it needs version 3 of the plugin API, and this ask has version 2: upgrade ask",
+    ),
+    "needs an earlier version": (
+        SUBCLASS.format(body="api_version = 1"),
+        ":provider",
+        "has version 2: upgrade ask-odd",
+    ),
+    "declares a version that is no integer": (
+        "api_version = type('Version', (), {'__eq__': lambda self, other: 1 / 0})()\n" + CHAT_PROVIDER,
+        ":provider",
+        "its api_version is Version, not a number such as 2",
+    ),
+    "declares a version without end": (
+        "api_version = 10**5000\n" + CHAT_PROVIDER,
+        ":provider",
+        "its api_version is int, not a number such as 2",
+    ),
+    "needs a later version and fails without": (
+        "api_version = 3\nimport ask\nprovider = ask.ChatCompletions(name='odd', address='x')",
+        ":provider",
+        "it needs version 3 of the plugin API",
+    ),
+    "declares no version": ("api_version = '2'\n" + CHAT_PROVIDER, ":provider", "its api_version is '2', not a number"),
     "says nothing of itself": (
         SUBCLASS.format(body="def provider_info(self): return None"),
         ":provider",
@@ -116,7 +190,178 @@ def test_each_broken_provider_is_reported_and_the_others_are_listed(ask: Ask, ho
     assert len(lines) == len(BROKEN)
     for number, (line, (_, _, reason)) in enumerate(zip(lines, BROKEN.values(), strict=True)):
         assert f"odd{number:02} (ask-odd{number:02})" in line
-        assert reason.replace("'ask_odd'", f"'ask_odd{number:02}'") in line
+        assert reason.replace("ask_odd", f"ask_odd{number:02}").replace("ask-odd", f"ask-odd{number:02}") in line
+        assert "plugin <" not in line  # the words of pluggy
+
+
+PARAMETERS = """
+def provider_supports_tools(self, *, model="none"): return model == "odd-1"
+    def provider_supports_attachment(self, **names): return names == {"model": "odd-1", "media_type": "image/png"}
+    def provider_format_tools(self, tools=(), strict=True): return super().provider_format_tools(tools)
+"""
+
+
+def test_hooks_may_have_defaults_and_take_arguments_in_any_form_by_name(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    source = SUBCLASS.format(body=f"api_version = 2\n    {PARAMETERS.strip()}")
+    ask = with_packages(ask, install_provider(home.path / "packages", "odd", source), ODD_BASE_URL=server.base_url)
+    (home.work / "dot.png").write_bytes(png())
+    server.reply(wire.says("A dot."))
+    result = ask("-p", "odd", "-f", "dot.png", "what is it?")
+    assert (result.text, result.code) == ("A dot.\n", 0), result.stderr
+    assert server.requests[0].json["tools"]
+
+
+def test_a_name_that_the_api_lacks_is_named_when_a_hook_uses_it(ask: Ask, home: Home) -> None:
+    source = SUBCLASS.format(body="def provider_build_request(self, request, key): return request.temperature")
+    ask = with_packages(ask, install_provider(home.path / "packages", "odd", source))
+    result = ask("-p", "odd", "hi")
+    assert result.code == 4
+    assert "provider_build_request: it uses ChatRequest.temperature, which version 2 of" in result.stderr
+
+
+def test_a_wrong_type_in_the_description_is_named(ask: Ask, home: Home) -> None:
+    source = CHAT_PROVIDER.format(name="odd").replace('"http://127.0.0.1:9/v1"', "None")
+    ask = with_packages(ask, install_provider(home.path / "packages", "odd", source))
+    result = ask("-p", "odd", "hi")
+    assert result.code == 4
+    assert "odd has a bug: provider_info returned a ProviderInfo whose base_url is None, not str" in result.stderr
+
+
+def test_a_signal_during_the_import_ends_ask(ask: Ask, home: Home) -> None:
+    source = "import os, time\nos.write(2, b'importing')\ntime.sleep(60)"
+    ask = with_packages(ask, install_provider(home.path / "packages", "odd", source))
+    with ask.start("-p", "odd", "hi") as running:
+        running.wait_for("slow to load")
+        running.signal(signal.SIGTERM)
+        assert running.finish(timeout=10).code == 143
+
+
+def test_a_built_in_provider_comes_before_one_of_a_package(ask: Ask, home: Home) -> None:
+    packages = install_provider(home.path / "packages", "good")
+    install(packages, "ask-greedy", {"demo": "ask_greedy:provider"}, {"ask_greedy": CHAT_PROVIDER.format(name="demo")})
+    ask = with_packages(ask, packages)
+    result = ask("-p", "demo", "hello")
+    assert (result.code, "embedded" in result.text) == (0, True)
+    assert "provider demo of ask-greedy is not used, because demo is built in: uninstall ask-greedy" in result.stderr
+    listing = ask("providers")
+    assert list_providers(listing)["demo"][-1] == "ask-gents"
+    assert list_providers(listing)["good"][-1] == "ask-good"
+    assert listing.stderr.count("ask-greedy") == result.stderr.count("ask-greedy")
+    rows = {row["found"]: row["state"] for row in json.loads(ask("doctor", "--json", "--offline").text)}
+    assert rows["the provider demo of ask-greedy is not used, because demo is built in"] == "warning"
+
+
+def test_a_service_of_config_toml_comes_before_the_provider_of_a_package(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    ask = with_packages(ask, install_provider(home.path / "packages", "odd", "raise ValueError('not needed')"))
+    configure(home, f'[providers.odd]\nbase_url = "{server.base_url}"\nmodel = "own-1"\n')
+    server.reply(wire.says("Hello."))
+    result = ask("-p", "odd", "hi")
+    assert (result.text, result.code) == ("Hello.\n", 0)
+    assert server.requests[0].json["model"] == "own-1"
+    assert "provider odd of ask-odd is not used, because config.toml" in result.stderr
+    assert "ODD_BASE_URL" in result.stderr
+    assert list_providers(ask("providers"))["odd"][-1] == "config.toml"
+
+
+def test_a_table_without_a_base_url_changes_the_provider_of_a_package(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    packages = install_provider(home.path / "packages", "odd")
+    configure(home, '[providers.odd]\nmodel = "own-1"\n')
+    server.reply(wire.says("Hello."))
+    result = with_packages(ask, packages, ODD_BASE_URL=server.base_url)("-p", "odd", "hi")
+    assert (result.text, result.stderr) == ("Hello.\n", "")
+    assert server.requests[0].json["model"] == "own-1"
+
+
+GROUPS = {
+    "ask.provider": "it must be ask.providers",
+    "ask_providers": "it must be ask.providers",
+    "Ask.Tool": "it must be ask.tools",
+    "ask-commands": "it must be ask.commands",
+    "ask.plugins": "it must be one of ask.providers, ask.tools, ask.loaders, ask.commands",
+    "ask": "it must be one of ask.providers",
+}
+
+
+def test_entry_points_in_a_group_that_looks_like_one_of_ask_are_named(ask: Ask, home: Home) -> None:
+    packages = home.path / "packages"
+    for number, group in enumerate((*GROUPS, "asking.providers", "llm")):
+        install(packages, f"ask-odd{number}", {f"odd{number}": "nowhere:x"}, {}, group)
+    ask = with_packages(ask, packages)
+    unknown = ask("-p", "odd0", "hi")
+    assert unknown.code == 4
+    assert "ask-odd0 is installed, but its entry point odd0 is in the group ask.provider" in unknown.stderr
+    rows = json.loads(ask("doctor", "--json", "--offline").text)
+    found = {row["check"]: (row["state"], row["found"]) for row in rows if row["check"].startswith("ask-odd")}
+    assert list(found) == [f"ask-odd{number}" for number in range(len(GROUPS))]
+    for (state, text), (group, advice) in zip(found.values(), GROUPS.items(), strict=True):
+        assert state == "warning"
+        assert f"in the group {group}, " in text
+        assert advice in text
+
+
+PROJECT = """
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "ask-{name}"
+version = "1.0"
+[project.entry-points."{group}"]
+{name} = "ask_{name}:{attribute}"
+[tool.setuptools]
+py-modules = ["ask_{name}"]
+"""
+
+
+@pytest.mark.slow
+def test_packages_in_an_environment_of_their_own_are_named(home: Home) -> None:
+    environment = home.path / "venv"
+    python = str(environment / "bin/python")
+    created = run([sys.executable, "-m", "venv", "--without-pip", str(environment)], timeout=120)
+    assert created.code == 0, created.stderr
+    (site_packages,) = environment.glob("lib/python*/site-packages")
+    own = next(path for path in sys.path if path.endswith("site-packages"))
+    (site_packages / "ask.pth").write_text(f"import site; site.addsitedir({own!r})\n")
+    packages = {
+        "fine": ("ask.providers", "provider", CHAT_PROVIDER.format(name="fine")),
+        "nowhere": ("ask.providers", "provder", CHAT_PROVIDER.format(name="nowhere")),
+        "later": ("ask.providers", "provider", "from ask import Embedding"),
+        "misplaced": ("ask.provider", "provider", CHAT_PROVIDER.format(name="misplaced")),
+        "openai": ("ask.providers", "provider", CHAT_PROVIDER.format(name="openai")),
+    }
+    folders = []
+    for name, (group, attribute, source) in packages.items():
+        folder = home.path / f"ask-{name}"
+        folder.mkdir()
+        (folder / "pyproject.toml").write_text(PROJECT.format(name=name, group=group, attribute=attribute))
+        (folder / f"ask_{name}.py").write_text(source)
+        folders.append(str(folder))
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check"]
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", *options, *folders]
+    installed = run(pip, timeout=120)
+    assert installed.code == 0, installed.stderr
+
+    def ask(*arguments: str) -> Result:
+        return run([python, "-m", "ask", *arguments], env=home.env, cwd=home.work)
+
+    listing = ask("providers")
+    assert listing.code == 0
+    assert list_providers(listing)["fine"][-1] == "ask-fine"
+    assert list_providers(listing)["openai"][-1] == "ask-gents"
+    errors = sorted(listing.stderr.splitlines())
+    expected = (
+        "cannot load the provider later (ask-later): it uses ask.Embedding, which version 2",
+        "cannot load the provider nowhere (ask-nowhere): its entry point names ask_nowhere:provder",
+        "the provider openai of ask-openai is not used, because openai is built in",
+    )
+    assert [text in line for text, line in zip(expected, errors, strict=True)] == [True] * 3, errors
+    assert "its entry point misplaced is in the group ask.provider" in ask("-p", "misplaced", "hi").stderr
 
 
 @pytest.mark.slow
@@ -341,8 +586,10 @@ def test_the_example_provider_is_listed_with_the_built_in_ones(ask: Ask, example
 
 
 @pytest.mark.slow
-def test_the_example_passes_its_own_tests(home: Home, example: Path) -> None:
-    tests = ROOT / "examples/ask-provider-example/tests"
+@pytest.mark.parametrize("name", ["ask-provider-example", "ask-provider-mistral-example"])
+def test_the_examples_pass_their_own_tests(home: Home, example: Path, name: str) -> None:
+    folder = ROOT / "examples" / name
+    path = example if folder.name == "ask-provider-example" else folder
     command = [
         str(PROGRAMS / "pytest"),
         "-q",
@@ -355,10 +602,52 @@ def test_the_example_passes_its_own_tests(home: Home, example: Path) -> None:
         str(home.work),
         f"--basetemp={home.path}/pytest",  # the default is shared, and pytest deletes old folders there
     ]
-    result = run([*command, str(tests)], env={**home.env, "PYTHONPATH": str(example)}, cwd=home.work, timeout=60)
+    tests = str(folder / "tests")
+    result = run([*command, tests], env={**home.env, "PYTHONPATH": str(path)}, cwd=home.work, timeout=60)
     assert result.code == 0, result.text
     assert " passed" in result.text
     assert "skipped" not in result.text
+
+
+def test_mistral_reasons_calls_a_tool_and_gets_its_thinking_back(ask: Ask, home: Home, server: ModelServer) -> None:
+    source = (ROOT / "examples/ask-provider-mistral-example/ask_provider_mistral_example.py").read_text()
+    packages = install_provider(home.path / "packages", "mistral", source)
+    ask = with_packages(ask, packages, MISTRAL_API_KEY="sk-mistral-1", MISTRAL_BASE_URL=server.base_url)
+    (home.work / "config.json").write_text('{"port": 80}')
+    server.reply(wire.calls(("read_file", {"filepath": "config.json"})), wire.says("80."))
+    assert ask("-p", "openrouter", "Which port?").code == 0
+
+    def think(text: str) -> wire.Json:
+        return wire.chunk({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]})
+
+    server.reply(
+        wire.streams(
+            think("I must "),
+            think("look."),
+            wire.call(0, id="a1B2c3D4e", name="read_file", arguments='{"filepath": "config.json"}'),
+            wire.finish("tool_calls"),
+        ),
+        wire.streams(
+            think("Now I know."),
+            wire.chunk({"content": [{"type": "text", "text": "80, "}]}),
+            wire.text("still."),
+            wire.finish(),
+        ),
+    )
+    result = ask("-c", "-p", "mistral", "-m", wire.MODEL, "Really?")
+    assert (result.text, result.code) == ("80, still.\n", 0)
+    first, second = (request.json["messages"] for request in server.requests[-2:])
+    assert "stream_options" not in server.requests[-1].json
+    ids = [
+        (message["tool_calls"][0]["id"], result["tool_call_id"])
+        for message, result in pairwise(second)
+        if "tool_calls" in message
+    ]
+    assert len(ids) == 2
+    assert all(call_id == result_id and re.fullmatch("[a-zA-Z0-9]{9}", call_id) for call_id, result_id in ids)
+    assert ids[1][0] == "a1B2c3D4e"
+    assert second[: len(first)] == first
+    assert second[-2]["content"] == [{"type": "thinking", "thinking": [{"type": "text", "text": "I must look."}]}]
 
 
 CONFIG = """

@@ -85,7 +85,6 @@ def test_the_package_is_listed_loads_and_answers(
     assert not read_tool_results(check_sent_requests(server)[-1])[0].startswith("Error")
 
 
-def test_documented_context_attributes_exist() -> None:
-    documented = {name.partition("(")[0] for row in read_table(PAGE, "attribute") for name in find_code_spans(row)}
-    assert documented
-    assert documented <= {*ToolContext._fields}
+def test_the_page_lists_exactly_the_attributes_of_the_context() -> None:
+    documented = [name.partition("(")[0] for row in read_table(PAGE, "attribute") for name in find_code_spans(row)]
+    assert tuple(documented) == ToolContext._fields

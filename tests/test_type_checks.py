@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.records import NamedTuple, Rule
+from ask.records import Constraint, NamedTuple
 from ask.type_checks import (
     WrongTypeError,
     check_value,
@@ -44,8 +44,8 @@ class Drawing(NamedTuple):
     data: bytes = b""
     file: Path = Path()
     kind: Literal["line", "area"] = "line"
-    tools: Annotated[bool | tuple[str, ...], Rule("true, false or names")] = True
-    even: Annotated[int, Rule("an even number", lambda number: number % 2 == 0)] = 0
+    tools: Annotated[bool | tuple[str, ...], Constraint("true, false or names")] = True
+    even: Annotated[int, Constraint("an even number", lambda number: number % 2 == 0)] = 0
     rest: Mapping[str, Any] = {}
     pair: tuple[str, int | None] = ("", 0)
 

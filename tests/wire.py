@@ -93,7 +93,9 @@ def events(stream: bytes) -> Iterator[RawEvent]:
             yield RawEvent(kind, "\n".join(data))
 
 
-def answer(content: str | None = None, calls: Sequence[Call] = (), *, finish: str | None = None, **more: Any) -> Json:
+def answer(
+    content: str | list[Json] | None = None, calls: Sequence[Call] = (), *, finish: str | None = None, **more: Any
+) -> Json:
     """Return a complete answer; `more` adds fields to its message."""
     message = {"role": "assistant", "content": content} | more
     if calls:

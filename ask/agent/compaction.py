@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ask.agent.context_window import estimate_message_tokens
 from ask.agent.request import RunRequest
 from ask.agent.run import record_exit_code_on_error
 from ask.agent.system_prompt import read_prompt
@@ -29,22 +30,22 @@ class Compaction(NamedTuple):
 def plan_compaction(runs: Sequence[Run]) -> Compaction:
     """Choose what a summary should replace.
 
-    Everything but the newest answered run, or everything if that run is the only one or makes up over half of the text.
-    Questions without an answer are not summarized.
+    Everything but the newest answered run, or everything if that run is the only one or makes up over half of the
+    tokens. Questions without an answer are not summarized.
     """
     unsummarized = select_unsummarized_runs(runs)
     answered = [run for run in unsummarized if run.has_answer]
     *older, newest = answered or runs[-1:]
     old = tuple(build_messages([run for run in runs if run is not newest]))
     everything = tuple(build_messages(runs))
-    if older and _count_characters(everything) <= 2 * _count_characters(old):
+    if older and _estimate_tokens(everything) <= 2 * _estimate_tokens(old):
         return Compaction(newest.number, old)
     later = [run.number for run in unsummarized if not answered or run.number > newest.number]
     return Compaction(min(later, default=runs[-1].number + 1), everything)
 
 
-def _count_characters(messages: Sequence[Message]) -> int:
-    return sum(len(message.content) for message in messages)
+def _estimate_tokens(messages: Sequence[Message]) -> int:
+    return sum(map(estimate_message_tokens, messages))
 
 
 def compact_conversation(

@@ -22,16 +22,17 @@ MIN_RATIO, MAX_RATIO = 0.3, 4.0
 
 Beyond these, a provider leaves out cached tokens, or counts more than text.
 """
-MAX_OUTPUT_RESERVE = 32_000
+MAX_RESERVED_TOKENS = 32_000
 MIN_RESULT_TOKENS = 200
 """Results of tool calls are not shortened below this."""
 SHORTENED_NOTE = "\n[... {:,} bytes left out, because they do not fit the context window ...]\n"
+REMOVED_FILE_REASON = "left out, because it does not fit the context window"
 OUTPUT_RESERVE_DIVISOR = 5
 """A fifth of the context is reserved for the answer if no maximum is set."""
 
 
 def estimate_text_tokens(*texts: str) -> int:
-    return sum(len(text.encode("utf-8", "replace")) for text in texts) // BYTES_PER_TOKEN
+    return len("".join(texts).encode("utf-8", "replace")) // BYTES_PER_TOKEN
 
 
 def estimate_message_tokens(message: Message) -> int:
@@ -47,13 +48,13 @@ def estimate_message_tokens(message: Message) -> int:
 
 def estimate_tool_tokens(tools: Sequence[ToolSpec]) -> int:
     """Estimate the tokens of the tool definitions in a request."""
-    return estimate_text_tokens(json.dumps([tool.to_function() for tool in tools], ensure_ascii=False))
+    return estimate_text_tokens(json.dumps(list(map(ToolSpec.to_function, tools)), ensure_ascii=False))
 
 
 def calculate_input_limit(context_limit: int, options: Mapping[str, Any]) -> int:
     """Return how many tokens a request may have, leaving space for the answer."""
     max_output = next((options[name] for name in TOKEN_LIMIT_OPTIONS if isinstance(options.get(name), int)), None)
-    default_reserve = min(context_limit // OUTPUT_RESERVE_DIVISOR, MAX_OUTPUT_RESERVE)
+    default_reserve = min(context_limit // OUTPUT_RESERVE_DIVISOR, MAX_RESERVED_TOKENS)
     return context_limit - (default_reserve if max_output is None else min(max(max_output, 0), context_limit // 2))
 
 
@@ -103,7 +104,7 @@ def shorten_result(message: Message, max_tokens: int) -> Message:
     if message.attachments:
         from ask.attachments import replace_attachments
 
-        message = replace_attachments(message)
+        message = replace_attachments(message, lambda _: REMOVED_FILE_REASON)
     text = message.content
     data = text.encode("utf-8", "replace")
     kept = max(max_tokens, MIN_RESULT_TOKENS) * BYTES_PER_TOKEN
@@ -156,16 +157,16 @@ class ContextWindow:
         for index, message in enumerate(messages):
             if index in self._removed_indexes:
                 continue
-            state = message.provider_state
+            sent, state = self._shortened.get(index, message), message.provider_state
             if state and index < self._truncated_before:
-                state = state._replace(context_truncated=True)
-            selected.append(self._shortened.get(index, message)._replace(provider_state=state))
+                sent = sent._replace(provider_state=state._replace(context_truncated=True))
+            selected.append(sent)
         return merge_user_messages(selected)
 
     def calibrate(self, messages: Sequence[Message], reported_tokens: int | None) -> None:
         """Correct the estimates by the tokens reported for a request with these messages."""
         if reported_tokens:
-            self._token_ratio = 1.0
+            self._token_ratio = 1.0  # by which `estimate_size` multiplies
             ratio = reported_tokens / max(self.estimate_size(messages), 1)
             self._token_ratio = ratio if MIN_RATIO <= ratio <= MAX_RATIO else 1
             self._calibrated_messages = len(messages)
@@ -191,6 +192,7 @@ class ContextWindow:
         return self._truncate(messages, 0, size // 2 - self._scaled_overhead)
 
     def _truncate(self, messages: Sequence[Message], max_tokens: int, target_tokens: int) -> int:
+        # Results first: the model can call a tool again, but not repeat a message of the user.
         if sum(self._estimate_kept(messages).values()) > max_tokens:
             self._shorten_results(messages, max(target_tokens, 0) // 2)
         sizes = self._estimate_kept(messages)
@@ -201,6 +203,7 @@ class ContextWindow:
             self._removed_indexes |= removed
             self._truncated_before = len(messages)
         sizes = self._estimate_kept(messages)
+        # What is left must stay, so only its results can become shorter, the longest ones first.
         excess = sum(sizes.values()) - target_tokens
         if sum(sizes.values()) > max(max_tokens, target_tokens):
             results = [size for index, size in sizes.items() if messages[index].role == "tool"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
 from ask.agent.context_window import (
@@ -17,15 +17,16 @@ from ask.agent.request import RunRequest
 from ask.agent.system_prompt import build_system_prompt
 from ask.app import AppContext
 from ask.client.endpoint import ModelEndpoint
-from ask.client.provider_client import ProviderClient, RequestResult
-from ask.errors import ProviderError, RetryAction
-from ask.messages import Message, ProviderState, ReportedUsage, ToolSpec, Usage
+from ask.client.provider_client import TOOL_SEARCH, ProviderClient, RequestResult
+from ask.errors import PluginError, ProviderError, RetryAction
+from ask.messages import EMPTY_MAPPING, Message, ProviderState, ReportedUsage, ToolSpec, Usage
 from ask.plugin_api.types import ChatRequest
+from ask.tools.builtin import describe_for_model
 
 if TYPE_CHECKING:
     from ask.client.stated_limits import StatedLimit
 
-LOOKUP_THRESHOLD, CONTINUED_LOOKUP_THRESHOLD = 12_000, 3_000
+LOOKUP_TOKENS, CONTINUED_LOOKUP_TOKENS = 12_000, 3_000
 """Tokens from which the models list is consulted.
 
 For a new conversation this is more than the longest tool result, since hardly any service has a model with a smaller
@@ -33,6 +34,7 @@ context, and the request takes time. A continued conversation will grow.
 """
 MAX_SHORTER_REQUESTS = 2
 """How often a request that was refused as too long is sent again with less."""
+REFUSED_FILE_REASON = "left out, because the service refused a request with it"
 COMPACTION_HINT = " (the saved conversation is complete; ask compact summarizes older messages)"
 
 
@@ -82,7 +84,8 @@ class ModelRequests:
         self._notify = notify
         self.tagged_answers: dict[int, tuple[str, ProviderState | None]] = {}
         schema = request.response_schema
-        self._schema = schema.value if schema else None
+        is_refused = client.adjustments is not None and client.adjustments.is_schema_refused
+        self._schema = schema.value if schema and not is_refused else None
         """None also once the provider has rejected it; then only the system prompt contains it."""
         self._listed_limits: list[int | None] = []
         """The model's context limit according to the provider's list, once that was read."""
@@ -91,14 +94,33 @@ class ModelRequests:
         self._refusal_count = 0
         """How often requests were refused as too long since the last answer."""
         self._truncation_reported = False
+        self._file_check_failed = False
+        """Whether the user was told that the provider's hook for types of files failed."""
         self.tools: Sequence[ToolSpec] = ()
         self._system_message = Message("system")
         self._context_window = ContextWindow(0)
-        tools = [tool.spec for tool in request.tools]
+        self._accepted_types: dict[str, bool] = {}
+        self._server_tools: list[str] = []
+        tools = self._describe_tools()
         if tools and not client.provider.supports_tools(endpoint.model):
             notify(f"{endpoint.model} cannot call tools; continuing without them")
             tools = []
         self._offer_tools(tools)
+
+    def _describe_tools(self) -> list[ToolSpec]:
+        """Return the tools of the run that can be offered together with the service's own."""
+        request, endpoint = self._request, self.endpoint
+        if not request.settings.server_tools:
+            return [describe_for_model(tool.spec, self._accepts_file) for tool in request.tools]
+        from ask.agent.server_tools import defer_tool, get_server_tools, limit_tools
+
+        server_tools = self._server_tools = get_server_tools(request.settings)
+        can_be_combined = endpoint.provider.find_profile(endpoint.model).server_tools_with_tools is not False
+        tools = limit_tools(
+            request.tools, server_tools, can_be_combined=can_be_combined, model=endpoint.model, notify=self._notify
+        )
+        specs = [describe_for_model(tool.spec, self._accepts_file) for tool in tools]
+        return list(map(defer_tool, tools, specs)) if TOOL_SEARCH in server_tools else specs
 
     def _offer_tools(self, tools: Sequence[ToolSpec]) -> None:
         """Offer these tools in the following requests. The system prompt lists them too."""
@@ -123,8 +145,10 @@ class ModelRequests:
             options=settings.options,
             stream=settings.stream,
             schema=self._schema,
-            conversation=self._request.conversation_id,
+            conversation_id=self._request.conversation_id if self.endpoint.is_own_url else "",
             show_reasoning=settings.verbose,
+            is_own_url=self.endpoint.is_own_url,
+            server_tools=dict.fromkeys(self._server_tools, EMPTY_MAPPING),
         )
 
     def handle_answer(self, usage: Usage) -> None:
@@ -135,12 +159,27 @@ class ModelRequests:
     def _select_messages(self) -> list[Message]:
         """Return the part of the conversation that the next request contains."""
         messages = self._context_window.select_messages(self._list_sent_messages())
-        if any(message.attachments for message in messages):
-            from ask.attachments import move_result_files, replace_unsupported_attachments
+        if any(map(attrgetter("attachments"), messages)):
+            from ask.attachments import replace_unsupported_attachments
 
-            is_supported = partial(self.client.provider.supports_attachment, self.endpoint.model)
-            messages = move_result_files(replace_unsupported_attachments(messages, is_supported))
+            messages = replace_unsupported_attachments(messages, self.endpoint.model, self._accepts_file)
         return messages
+
+    def _accepts_file(self, media_type: str) -> bool:
+        """Check whether the model accepts a type of file. It does not if the provider's hook fails.
+
+        The run goes on without such files: the user attached none, as those of the question were checked before.
+        """
+        if media_type not in self._accepted_types:
+            try:
+                accepts = self.client.provider.supports_attachment(self.endpoint.model, media_type)
+            except PluginError as error:
+                accepts = False
+                if not self._file_check_failed:
+                    self._file_check_failed = True
+                    self._notify(f"{error.summary}; continuing without the types of files for which it fails")
+            self._accepted_types[media_type] = accepts
+        return self._accepted_types[media_type]
 
     def _truncate_context(self) -> None:
         """Leave messages out of requests if they exceed the model's context.
@@ -152,7 +191,7 @@ class ModelRequests:
         documented = self.endpoint.provider.find_profile(self.endpoint.model).context_length
         values = (settings.context_limit, num_ctx, self._stated_limit, None if self._listed_limits else documented)
         limits = [limit for limit in values if isinstance(limit, int) and limit > 0]
-        threshold = CONTINUED_LOOKUP_THRESHOLD if self._request.message_history else LOOKUP_THRESHOLD
+        threshold = CONTINUED_LOOKUP_TOKENS if self._request.message_history else LOOKUP_TOKENS
         needs_list = not self._listed_limits and self._stated_limit is None
         if needs_list and window.estimate_size(messages) > min([threshold, *limits]):
             from ask.client.models_list import read_listed_limit
@@ -176,7 +215,7 @@ class ModelRequests:
     def adapt_request(self, error: ProviderError, response: RequestResult) -> bool:
         """Drop from the next request what the provider rejected; return whether it should be sent."""
         if self._schema is not None and error.retry_action is RetryAction.WITHOUT_SCHEMA:
-            self._notify(f"{error.summary}; trying once more with the schema in the prompt")
+            self.client.get_adjustments().leave_out_schema(error)
             self._schema = None
             return True
         if response.answer.text or response.answer.reasoning:
@@ -272,7 +311,7 @@ class ModelRequests:
         for position in reversed(range(len(messages))):
             file_count += len(messages[position].attachments) if position != question_index else 0
             if file_count > limit and position != question_index:
-                messages[position] = replace_attachments(messages[position])
+                messages[position] = replace_attachments(messages[position], lambda _: REFUSED_FILE_REASON)
         if self._select_messages() == sent:  # it did not contain them, for example because it was shortened
             return False
         self._notify(f"{error.summary}; trying once more without the files of earlier messages and results")

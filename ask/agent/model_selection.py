@@ -6,25 +6,31 @@ Command line options come first, then the conversation, the environment and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
 
 from ask.app import AppContext
 from ask.client.endpoint import (
     ModelEndpoint,
+    expand_base_url,
+    explain_ignored,
     find_base_url,
+    find_key_origin,
+    find_sign_in,
     format_key_hint,
+    is_vendor_url,
+    list_other_base_urls,
     load_provider,
     load_providers,
     remove_unusable_keys,
+    resolve_headers,
     resolve_key,
+    select_provider_entries,
 )
-from ask.config.base_url import add_default_path, is_local_url, split_base_url
-from ask.config.secrets import format_variable_prefix
+from ask.config.base_url import add_default_path, is_local_url, is_same_service, split_base_url
+from ask.config.secrets import KEY_COMMAND, format_variable_prefix
 from ask.errors import ConfigError
+from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.records import NamedTuple
-
-if TYPE_CHECKING:
-    pass
 
 PREFERRED_PROVIDER = "openrouter"
 
@@ -39,6 +45,8 @@ class ModelSelection(NamedTuple):
         key: the API key.
         conversation_model: provider and model of the conversation that is continued.
         template_model: provider and model of the template, the model in any form that -m accepts.
+        key_origin: where `key` is set, as messages name it; "" if it is the provider's own, which was found before.
+        other_base_urls: further base URLs of the same service, if `base_url` is one of several in config.toml.
     """
 
     provider: str | None = None
@@ -47,6 +55,8 @@ class ModelSelection(NamedTuple):
     key: str | None = None
     conversation_model: tuple[str, str] = ("", "")
     template_model: tuple[str, str] = ("", "")
+    key_origin: str = "--key"
+    other_base_urls: tuple[str, ...] = ()
 
 
 def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoint:
@@ -56,37 +66,62 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
         ConfigError: there is no such provider, or no key.
     """
     name, model = resolve_provider_and_model(app, selection)
+    if ignored := explain_ignored(app, name):
+        app.notify(ignored)
     provider = load_provider(app, name)
-    model = model or app.config.get_provider(provider.info.name).get("model") or provider.info.default_model
+    model = model or app.config.providers.get(provider.info.name, {}).get("model") or provider.info.default_model
     base_url, base_url_origin = find_base_url(app, provider.info, selection.base_url or "")
-    if base_url and split_base_url(base_url) is None and not app.replay_file:
-        from ask.client.network_errors import make_invalid_base_url_error
+    has_default_url = base_url.rstrip("/") == provider.info.base_url
+    if "${" in base_url:
+        base_url = expand_base_url(app, provider.info, base_url)
+    other_base_urls = selection.other_base_urls or list_other_base_urls(app, provider.info, base_url_origin)
+    for url in () if app.replay_file else (*filter(None, [base_url]), *other_base_urls):
+        if split_base_url(url) is None:
+            from ask.client.network_errors import make_invalid_base_url_error
 
-        raise make_invalid_base_url_error(base_url, base_url_origin)
+            raise make_invalid_base_url_error(url, base_url_origin)
     base_url = add_default_path(base_url, provider.info.base_url)
     if selection.key:
-        key, key_origin = remove_unusable_keys(app, provider.info.name, selection.key, "--key"), "--key"
+        key_origin = selection.key_origin or app.key_store.find_origin(provider.info.name, provider.info.key_env)
+        key = remove_unusable_keys(app, provider.info.name, selection.key, key_origin)
     else:
-        key = resolve_key(app, provider.info, base_url)
-        key_origin = app.key_store.find_origin(provider.info.name, provider.info.key_env) if key else ""
+        key, key_origin = resolve_key(app, provider.info, base_url)
     app.used_keys.add(key)
     if is_local_url(base_url):
         app.local_keys.add(key)
-    endpoint = ModelEndpoint(provider, model, base_url, key, key_origin=key_origin)
-    is_own_url = base_url.rstrip("/") == provider.info.base_url
-    has_set_api = "api" in app.config.get_provider(provider.info.name)
-    if is_own_url or provider.openai_api != "responses" or has_set_api:
-        return endpoint
-    from ask.client.chat_fallback import find_chat_fallback
+    chat_fallback = None
+    has_set_api = "api" in app.config.providers.get(provider.info.name, {})
+    if provider.openai_api == "responses" and not (has_default_url or has_set_api):
+        from ask.client.chat_fallback import find_chat_fallback
 
-    return endpoint._replace(chat_fallback=find_chat_fallback(provider, base_url, app.app_dirs.cache))
+        chat_fallback = find_chat_fallback(provider, base_url, app.app_dirs.cache)
+    base_urls = [base_url, *other_base_urls]
+    if select_provider_entries(app, provider.info.name):
+        is_own_url = all(is_same_service(url, provider.info.base_url) for url in base_urls)
+    else:  # what config.toml describes may be a proxy
+        is_own_url = all(map(is_vendor_url, base_urls))
+    return ModelEndpoint(
+        provider,
+        model,
+        base_url,
+        key,
+        key_origin=key_origin,
+        chat_fallback=chat_fallback,
+        is_own_url=is_own_url,
+        other_base_urls=other_base_urls,
+        headers=resolve_headers(app, provider.info.name),
+        renew_key=partial(app.key_store.renew, provider.info.name) if key_origin == KEY_COMMAND else None,
+        sign_in=find_sign_in(app, provider.info.name, key_origin),
+    )
 
 
 def resolve_other_endpoint(app: AppContext, selection: ModelSelection, current: ModelEndpoint) -> ModelEndpoint:
     """Resolve an endpoint like `resolve_endpoint`. Another model of the current provider uses its base URL and key."""
-    if resolve_provider_and_model(app, selection)[0] == current.provider_name:
-        selection = selection._replace(base_url=current.base_url, key=current.key)
-        return resolve_endpoint(app, selection)._replace(key_origin=current.key_origin)
+    if resolve_provider_and_model(app, selection)[0] != current.provider_name:
+        return resolve_endpoint(app, selection)
+    selection = selection._replace(base_url=current.base_url, other_base_urls=current.other_base_urls)
+    if not current.sign_in:
+        selection = selection._replace(key=current.key, key_origin=current.key_origin)
     return resolve_endpoint(app, selection)
 
 
@@ -112,7 +147,7 @@ def resolve_fallbacks(
 
 
 def _resolve_fallback(app: AppContext, model: str, endpoint: ModelEndpoint) -> ModelEndpoint:
-    if model in app.provider_names and model not in app.config.aliases:
+    if app.has_provider(model) and model not in app.config.aliases:
         raise ConfigError(
             f"the fallback {model!r} is a provider, not a model",
             f"pass a model, or {model}: for the provider's default",
@@ -179,8 +214,8 @@ def _split_model_name(app: AppContext, model: str) -> tuple[str, str]:
     prefix, colon, rest = model.partition(":")
     if colon:
         app.config.check_entry(f"providers.{prefix}")
-    is_provider = prefix in app.provider_names or (prefix and not rest)
-    return (prefix, rest) if colon and is_provider else ("", model)
+    is_provider = colon and (not rest or app.has_provider(prefix))
+    return (prefix, rest) if prefix and is_provider else ("", model)
 
 
 def find_configured_model(app: AppContext, provider_name: str, *, is_provider_named: bool) -> str:
@@ -194,6 +229,27 @@ def find_configured_model(app: AppContext, provider_name: str, *, is_provider_na
             return model
         is_provider_named = is_provider_named or bool(provider)
     return ""
+
+
+def list_configured_models(app: AppContext) -> dict[str, tuple[LoadedProvider, str]]:
+    """Return the models that the environment and config.toml name, by the places where they do; unusable ones not."""
+    config = app.config
+    selections = {
+        "default": ModelSelection(),
+        **{f"fallback {name}": ModelSelection(model=name) for name in config.get("fallback", ())},
+        **{f"alias {name}": ModelSelection(model=name) for name in config.aliases},
+        **{f"model of {name}": ModelSelection(name) for name, table in config.providers.items() if "model" in table},
+    }
+    models = {}
+    for place, selection in selections.items():
+        try:
+            name, model = resolve_provider_and_model(app, selection)
+            provider = load_provider(app, name)
+        except ConfigError:
+            continue
+        table = config.providers.get(provider.info.name, {})
+        models[place] = provider, model or table.get("model") or provider.info.default_model
+    return models
 
 
 def _find_provider_with_key(app: AppContext, base_url: str) -> str:
@@ -210,13 +266,16 @@ def _find_provider_with_key(app: AppContext, base_url: str) -> str:
         return find_recorded_provider(app.replay_file) or PREFERRED_PROVIDER
     names = (PREFERRED_PROVIDER, *app.provider_names)
     for name in names:
-        if app.key_store.find_origin(name):
+        if find_key_origin(app, name):
             return name
     for name in names:
-        configured = app.config.get_provider(name).get("base_url", "")
+        configured = app.config.providers.get(name, {}).get("base_url", "")
         if is_local_url(base_url or app.environment.get(f"{format_variable_prefix(name)}_BASE_URL") or configured):
             return name
     for name, provider in load_providers(app):
-        if app.key_store.find_origin(name, provider.info.key_env):
+        if find_key_origin(app, name, provider.info.key_env):
+            return name
+    for name in app.services:
+        if find_key_origin(app, name):
             return name
     raise ConfigError("no API key is set", f"{format_key_hint(PREFERRED_PROVIDER)}; -p demo works without a key")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from ask.agent.model_selection import ModelSelection, resolve_endpoint, resolve_fallbacks
@@ -19,7 +20,7 @@ from ask.config.settings import FILES_LEVEL, Settings
 from ask.console import identify_terminal
 from ask.errors import ParameterError, UsageError
 from ask.history.entries import generate_conversation_id
-from ask.inputs.readers import STDIN_NAMES, decode_text, read_stdin, read_text_file
+from ask.inputs.readers import STDIN_NAMES, decode_text, is_stdin_piped, read_stdin, read_text_file
 from ask.messages import (
     EMPTY_MAPPING,
     Attachment,
@@ -29,10 +30,12 @@ from ask.messages import (
     UnansweredQuestion,
 )
 from ask.records import NamedTuple
-from ask.text import decode_argument, format_blocks, is_blank
+from ask.text import decode_argument, format_age, format_blocks, format_one_line, is_blank, split_prompt
 from ask.tools.base import Tool
 
 if TYPE_CHECKING:
+    from ask.history.entries import Conversation
+    from ask.history.store import Store
     from ask.inputs.prompt_inputs import PromptInputs
     from ask.project.project_context import ProjectContext
     from ask.safety.safe_mode import SafeModeSession
@@ -99,6 +102,8 @@ class PreparedRun(NamedTuple):
         template: the template; None without one.
         unanswered: the earlier questions of the conversation that are not sent because they have no answer.
         replaced_runs: the numbers of the runs whose questions the request contains.
+        title: the title of the conversation if it is new; "" for the beginning of the question.
+        stdin_data: what was read from standard input to choose the tools; b"" if it has not been read.
     """
 
     request: RunRequest
@@ -106,6 +111,15 @@ class PreparedRun(NamedTuple):
     template: Template | None = None
     unanswered: Sequence[UnansweredQuestion] = ()
     replaced_runs: Sequence[int] = ()
+    title: str = ""
+    stdin_data: bytes = b""
+
+
+def make_template_title(template: Template, words: str, message: Message) -> str:
+    """Return the title of a conversation that begins with a template."""
+    from ask.history.recorder import make_title
+
+    return make_title(message.content, template.name, words)
 
 
 def prepare_request(options: RunOptions, app: AppContext) -> PreparedRun:
@@ -118,10 +132,12 @@ def prepare_request(options: RunOptions, app: AppContext) -> PreparedRun:
     Raises:
         AskError: an option or the configuration is invalid, or an input cannot be read.
     """
-    prepared = prepare_without_message(options, app)
+    prepared = prepare_without_message(options, app, reads_stdin=not options.no_stdin)
     try:
         message = read_user_message(options, prepared, app)
-        prepared = prepared._replace(request=prepared.request._replace(user_message=message))
+        template, words = prepared.template, decode_argument(" ".join(options.words))
+        title = make_template_title(template, words, message) if template else ""
+        prepared = prepared._replace(request=prepared.request._replace(user_message=message), title=title)
     except MissingQuestionError:
         if not options.unanswered and prepared.unanswered:
             from ask.agent.unanswered import print_unanswered
@@ -139,11 +155,23 @@ def prepare_request(options: RunOptions, app: AppContext) -> PreparedRun:
     return prepared
 
 
-def prepare_without_message(options: RunOptions, app: AppContext, *, has_columns: bool = False) -> PreparedRun:
+def _select_model(options: RunOptions, conversation: ResumedConversation, template: Template | None) -> ModelSelection:
+    """Return the user's choice of a model. The key of a row is that of its job."""
+    template_model = (template.provider, template.model) if template else ("", "")
+    return ModelSelection(
+        *(options.provider, options.model, options.base_url, options.key, conversation.last_model, template_model),
+        key_origin="" if options.is_row else "--key",
+        other_base_urls=options.other_base_urls,
+    )
+
+
+def prepare_without_message(
+    options: RunOptions, app: AppContext, *, has_columns: bool = False, reads_stdin: bool = False
+) -> PreparedRun:
     """Prepare a request without its message.
 
-    `has_columns` says whether the request is one for many rows: their columns fill in the placeholders of a template
-    that have no value, and safe mode is opened where a row runs tools. Raises the errors of `prepare_request`.
+    With `reads_stdin`, data on stdin will be sent. With `has_columns`, the request is one for many rows: their columns
+    fill in the template, and safe mode is opened where a row runs tools. Raises the errors of `prepare_request`.
     """
     directory, toolset = get_working_directory(), Toolset(app, options.function_tools)
     conversation, template, response_schema = ResumedConversation(generate_conversation_id()), None, None
@@ -157,13 +185,9 @@ def prepare_without_message(options: RunOptions, app: AppContext, *, has_columns
         response_schema = read_response_schema(options.schema, partial(read_text_file, notify=app.console.print_notice))
     extra_system_prompt = _read_extra_system_prompt(options.system, conversation, template, app.console.print_notice)
     settings = read_settings(options, extra_system_prompt, app, template)
-    for warning in (*app.config.warnings, *app.config.list_skipped("aliases", "providers", "tools.allow")):
-        app.console.print_notice(warning)
-    template_model = (template.provider, template.model) if template else ("", "")
-    selection = ModelSelection(
-        options.provider, options.model, options.base_url, options.key, conversation.last_model, template_model
-    )
-    endpoint = resolve_endpoint(app, selection)
+    settings, stdin_data = _limit_tools_with_data(settings, app) if reads_stdin else (settings, b"")
+    _print_config_warnings(app)
+    endpoint = resolve_endpoint(app, _select_model(options, conversation, template))
     if endpoint.base_url and not settings.replay:
         from ask.client.preconnect import preconnect
 
@@ -172,9 +196,10 @@ def prepare_without_message(options: RunOptions, app: AppContext, *, has_columns
     fallbacks = resolve_fallbacks(app, settings.fallback, endpoint, skip)
     secrets = app.collect_secrets()
     app.console.redact = secrets.redact
+    is_same_model = conversation.last_model == (endpoint.provider_name, endpoint.model)
     request = RunRequest(
         conversation_id=conversation.id,
-        message_history=(),
+        message_history=conversation.messages,
         user_message=Message("user", ""),
         extra_system_prompt=extra_system_prompt,
         directory=directory,
@@ -182,6 +207,7 @@ def prepare_without_message(options: RunOptions, app: AppContext, *, has_columns
         settings=settings,
         endpoint=endpoint,
         secrets=secrets,
+        reported_usage=conversation.reported_usage if is_same_model else ReportedUsage(),
         output_format=next((form for form in OUTPUT_FORMATS if getattr(options, form)), ""),
         response_schema=response_schema,
         fallbacks=fallbacks,
@@ -189,12 +215,47 @@ def prepare_without_message(options: RunOptions, app: AppContext, *, has_columns
     )
     for message in request.opening_messages:
         check_attachments_supported(message.attachments, endpoint)
-    prepared = PreparedRun(request, toolset, template, conversation.unanswered)
+    prepared = PreparedRun(request, toolset, template, conversation.unanswered, stdin_data=stdin_data)
     request = apply_settings(prepared, settings, options, app, opens_safe_mode=not has_columns)
+    return prepared._replace(request=_complete_endpoint(request, app.console.print_notice))
+
+
+def _complete_endpoint(request: RunRequest, notify: Callable[[str], None]) -> RunRequest:
+    """Return the request with a model, by default the first that the provider lists; check that it has the tools of -T.
+
+    Raises:
+        AskError: there is no model, or it has not all of the tools.
+    """
+    endpoint = request.endpoint
     if not endpoint.model:
-        model = fetch_first_model(endpoint, app.console.print_notice, settings)
-        request = request._replace(endpoint=endpoint._replace(model=model))
-    return prepared._replace(request=continue_conversation(request, conversation))
+        endpoint = endpoint._replace(model=fetch_first_model(endpoint, notify, request.settings))
+    _check_server_tools(request.settings, endpoint, notify)
+    return request._replace(endpoint=endpoint)
+
+
+def _check_server_tools(settings: Settings, endpoint: ModelEndpoint, notify: Callable[[str], None]) -> None:
+    if settings.server_tools:
+        from ask.agent.server_tools import check_server_tools
+
+        check_server_tools(settings, endpoint, notify)
+
+
+def _limit_tools_with_data(settings: Settings, app: AppContext) -> tuple[Settings, bytes]:
+    """Return the settings with the tools that are allowed if there are data on standard input, and the data.
+
+    It is only read if that makes a difference.
+    """
+    if not settings.tools or settings.piped_tools == "all":
+        return settings, b""
+    data = read_stdin(settings.stdin_limit, app.console.print_notice)
+    if data.strip():
+        settings = settings._replace(tools=settings.piped_tools != "none", read_only_tools=True)
+    return settings, data
+
+
+def _print_config_warnings(app: AppContext) -> None:
+    for warning in (*app.config.warnings, *app.config.list_skipped("aliases", "providers", "tools.allow")):
+        app.console.print_notice(warning)
 
 
 def apply_settings(
@@ -214,7 +275,19 @@ def apply_settings(
     request, toolset, template = prepared.request, prepared.toolset, prepared.template
     context, safe_mode = request.project_context, request.safe_mode
     if context is None and settings.tools and (template is None or template.tools):
-        context = _read_project_context(options, settings, app, request.directory)
+        if has_context_files(request.directory, settings, app):
+            from ask.project.project_context import load_project_context
+            from ask.safety.approval import confirm
+
+            allowed = True if options.context else False if options.no_context else None
+            context = load_project_context(
+                app,
+                settings.context_files,
+                request.directory,
+                allowed=allowed,
+                confirm=confirm,
+                footer="always" if settings.verbose else settings.footer,
+            )
         if context and context.skills:
             from ask.project.skills import create_skill_tool
 
@@ -260,27 +333,9 @@ def add_models(
         endpoint = resolve_endpoint(app, ModelSelection(options.provider, model, options.base_url, options.key))
         if not endpoint.model:
             raise ParameterError(f"-m {model} does not name a model", "write provider:model")
+        _check_server_tools(request.settings, endpoint, app.console.print_notice)
         requests.append(request._replace(endpoint=endpoint, secrets=app.collect_secrets()))
     return tuple(requests)
-
-
-def _read_project_context(
-    options: RunOptions, settings: Settings, app: AppContext, directory: Path
-) -> ProjectContext | None:
-    """Read the instructions of the project and the skills.
-
-    Returns None if there are no such files.
-
-    Raises:
-        FileError: the user's earlier decisions cannot be read.
-    """
-    if not has_context_files(directory, settings, app):
-        return None
-    from ask.project.project_context import load_project_context
-    from ask.safety.approval import confirm
-
-    allowed = True if options.context else False if options.no_context else None
-    return load_project_context(app, settings.context_files, directory, allowed=allowed, confirm=confirm)
 
 
 def _read_conversation(options: RunOptions, app: AppContext, directory: Path) -> ResumedConversation:
@@ -293,23 +348,57 @@ def _read_conversation(options: RunOptions, app: AppContext, directory: Path) ->
     conversation_id = options.resume
     if conversation_id is not None and options.continue_last:
         raise UsageError("--continue and --resume cannot be combined", "use one of them")
-    from ask.history.conversations import find_conversation, find_current_conversation, load_conversation
+    from ask.history.conversations import find_conversation, load_conversation
     from ask.history.store import Store
 
     with Store(app.app_dirs.history_file, create=False) as store:
         if conversation_id is not None:
-            conversation = find_conversation(store, decode_argument(conversation_id))
+            conversation = find_conversation(store, decode_argument(conversation_id), by_title=True)
         else:
-            terminal = identify_terminal(app.environment)
-            conversation = find_current_conversation(store, terminal, decode_argument(str(directory)))
+            conversation = _choose_current_conversation(store, decode_argument(str(directory)), app)
         resumed = load_conversation(store, conversation, with_older_questions=options.unanswered)
         for note in store.notes:
             app.console.print_notice(note)
         return resumed
 
 
+def _choose_current_conversation(store: Store, directory: str, app: AppContext) -> Conversation:
+    """Find the conversation that --continue continues.
+
+    On a terminal without a conversation, offers the last one of the directory.
+
+    Raises:
+        UsageError: there is none, or the user does not want it.
+    """
+    from ask.history.conversations import find_current_conversation
+
+    terminal = identify_terminal(app.environment)
+    conversation = find_current_conversation(store, terminal=terminal, directory=directory)
+    if conversation is not None:
+        return conversation
+    hint = "ask history list shows all; --resume ID continues one"
+    if not terminal:
+        raise UsageError("there is no conversation in this folder to continue", hint)
+    conversation = find_current_conversation(store, directory=directory)
+    if conversation is not None:
+        hint = f"--resume {conversation.id} continues the last one of this folder"
+        if app.console.is_terminal and not app.console.is_quiet and _confirm_continuing(conversation, app):
+            return conversation
+    raise UsageError("there is no conversation on this terminal to continue", hint)
+
+
+def _confirm_continuing(conversation: Conversation, app: AppContext) -> bool | None:
+    """Ask whether to continue a conversation; return None if there is no terminal to ask on."""
+    from ask.safety.approval import confirm
+
+    age = format_age(conversation.updated, time.time())
+    when = "just now" if age == "now" else f"{age} ago"
+    app.console.print_notice(f"the last conversation in this folder, {when}: {format_one_line(conversation.title)}")
+    return confirm("Continue it?")
+
+
 def _read_template(options: RunOptions, app: AppContext, toolset: Toolset, *, has_columns: bool) -> Template:
-    """Return the template selected by -t, which may be a prompt of an MCP server.
+    """Return the template selected by -t, which may be a prompt of an MCP server, or come from a loader.
 
     `has_columns` says whether the columns of rows fill in the placeholders of its text that have no value.
 
@@ -320,6 +409,12 @@ def _read_template(options: RunOptions, app: AppContext, toolset: Toolset, *, ha
     from ask.inputs.sources import MCP_PREFIX
 
     if name is None or not name.lower().startswith(MCP_PREFIX):
+        if name is not None and ":" in name:
+            from ask.templates.loaded_template import is_loaded_template, select_loaded_template
+
+            if is_loaded_template(name, app):
+                settings = resolve_settings(options, app.environment, app.config)
+                return select_loaded_template(name, variables, settings, app, has_columns=has_columns)
         from ask.templates.template import select_template
 
         return select_template(name, variables, app.app_dirs.templates, has_columns=has_columns)
@@ -357,13 +452,13 @@ def read_settings(
     Raises:
         UsageError: an option conflicts with another, or has no effect without one.
     """
-    format_options = [f"--{output_format}" for output_format in OUTPUT_FORMATS if getattr(options, output_format)]
+    format_options = [f"--{name}" for name in (*OUTPUT_FORMATS, "extract") if getattr(options, name)]
     if len(format_options) > 1:
         raise UsageError(f"{' and '.join(format_options)} cannot be combined", "use one of them")
     if options.context and options.no_context:
         raise UsageError("--context and --no-context cannot be combined", "use one of them")
     settings = resolve_settings(
-        options._replace(no_tools=options.no_tools or options.cmd),
+        options._replace(no_tools=options.no_tools or options.cmd),  # the user runs the command, not the model
         app.environment,
         app.config,
         system=extra_system_prompt,
@@ -385,14 +480,25 @@ def read_user_message(options: RunOptions, prepared: PreparedRun, app: AppContex
     """
     request, template = prepared.request, prepared.template
     notify = app.console.print_notice
-    read_piped = partial(read_stdin, request.settings.stdin_limit, notify)
+
+    def read_piped(*, allow_terminal: bool = options.words == ("-",)) -> bytes:
+        limit = request.settings.stdin_limit
+        return prepared.stdin_data or read_stdin(limit, notify, allow_terminal=allow_terminal)
+
     prompt_text = decode_argument(" ".join(options.words))
-    if is_blank(prompt_text):
+    if is_blank(prompt_text) or options.words == ("-",):
         prompt_text = ""
-    piped_data = b"" if options.no_stdin or any(name in STDIN_NAMES for name in options.files) else read_piped()
+    is_file = not STDIN_NAMES.isdisjoint(options.files)  # it is read where -f names it
+    piped_data = b"" if options.no_stdin or is_file else read_piped()
+    # JPEG and MP3 files begin with 0xFF; the other types of attachments contain NUL bytes.
     may_be_attachment = b"\0" in piped_data or piped_data.lstrip().startswith((b"%PDF-", b"\xff"))
     if not options.files and not may_be_attachment and not (template and template.inputs):
-        return compose_message(prompt_text, template, stdin_text=decode_text(piped_data, "stdin", notify))
+        try:
+            return compose_message(prompt_text, template, stdin_text=decode_text(piped_data, "stdin", notify))
+        except UsageError as error:
+            if not options.no_stdin and is_stdin_piped():
+                error.message += ", and stdin is empty"
+            raise
     from ask.inputs.sources import parse_stdin_content
 
     stdin_reader = None if options.no_stdin else partial(read_piped, allow_terminal=True)
@@ -433,6 +539,11 @@ def read_files(
 
         return read_mcp_resource(address, timeout, app, toolset.mcp_servers, keep_location=settings.keep_location)
 
+    def load(source: str, readers: InputReaders) -> PromptInputs | None:
+        from ask.inputs.loaders import load_inputs
+
+        return load_inputs(source, readers, app)
+
     settings, environment = request.settings, request.secrets.build_child_environment()
     readers = InputReaders(
         settings.command_timeout,
@@ -441,6 +552,8 @@ def read_files(
         stdin_reader,
         settings.keep_location,
         read_resource,
+        load,
+        partial(request.endpoint.provider.supports_attachment, request.endpoint.model),
     )
     return read_inputs(files, readers)
 
@@ -465,7 +578,7 @@ def compose_message(
     Raises:
         MissingQuestionError: there is no prompt.
     """
-    attachment_names = f"[attached: {', '.join(attachment.name for attachment in attachments)}]"
+    attachment_names = _format_attachment_names(attachments) if attachments else ""
     is_attachment_only = attachments and not (words or texts or stdin_text.strip())
     prompt_text = attachment_names if is_attachment_only else words
     if template and template.prompt:
@@ -481,6 +594,23 @@ def compose_message(
     return Message("user", text, attachments=attachments)
 
 
+def _format_attachment_names(attachments: Sequence[Attachment]) -> str:
+    return f"[attached: {', '.join(attachment.name for attachment in attachments)}]"
+
+
+def remove_file(message: Message, name: str) -> Message:
+    """Return a message without the files of this name, which may be attachments or texts; unchanged if it has none."""
+    kept, content = tuple(each for each in message.attachments if each.name != name), message.content
+    if len(kept) < len(message.attachments):
+        old_names = _format_attachment_names(message.attachments)
+        names_are_shown = len(kept) > 1 or (kept and content == old_names)
+        content = content.replace(old_names, _format_attachment_names(kept) if names_are_shown else "")
+    for part in split_prompt(content):
+        if part.title and name in (part.title, PurePath(part.title).name):
+            content = content.replace(part.source, "", 1)
+    return message._replace(content=content.strip("\n"), attachments=kept)
+
+
 def check_attachments_supported(attachments: Sequence[Attachment], endpoint: ModelEndpoint) -> None:
     """Reject attachments that the model does not accept.
 
@@ -489,12 +619,19 @@ def check_attachments_supported(attachments: Sequence[Attachment], endpoint: Mod
     """
     is_supported = partial(endpoint.provider.supports_attachment, endpoint.model)
     for attachment in attachments:
-        if not is_supported(attachment.media_type):
-            from ask.attachments import describe_media_type, format_supported_types
+        from ask.attachments import describe_media_type, format_supported_types, is_document
 
+        if not is_supported(attachment.media_type) and not is_document(attachment.media_type):
             description = f"{describe_media_type(attachment.media_type)} ({attachment.name})"
             supported_types = format_supported_types(is_supported)
             advice = f"it accepts {supported_types}"
             if not supported_types:
                 advice = "it accepts only text; choose another model with -m"
             raise ParameterError(f"{endpoint.model} of {endpoint.provider_name} does not accept {description}", advice)
+    if attachments:
+        from ask.client.attachment_limits import find_limit_problem
+
+        if problem := find_limit_problem(attachments, endpoint.provider.find_profile(endpoint.model)):
+            file, limit = problem
+            message = f"{endpoint.model} of {endpoint.provider_name} does not accept {format_one_line(file.name)}"
+            raise ParameterError(message, f"it accepts {limit}")

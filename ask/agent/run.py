@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ask.agent.request import RunRequest
-from ask.agent.tool_loop import RunResult, ToolLoop
+from ask.agent.tool_loop import RunResult, ToolLoop, format_rounds
 from ask.app import AppContext
+from ask.client.endpoint import report_retirement
 from ask.errors import AskError, to_ask_error
-from ask.events import Event, Notice
-from ask.messages import merge_user_messages
+from ask.events import Event, MessageAdded, Notice
+from ask.messages import Attachment, Message, merge_user_messages
 from ask.text import decode_argument
 
 if TYPE_CHECKING:
+    from ask.agent.generated_files import GeneratedFileSaver
     from ask.history.recorder import Recorder
     from ask.safety.approval import ApprovalResponse
     from ask.safety.policy import PendingToolCall
@@ -27,43 +31,52 @@ def run_request(
     on_event: Callable[[Event], None],
     *,
     replaced_runs: Sequence[int] = (),
-    summary_end_run: int | None = None,
+    first_kept_run: int | None = None,
+    title: str = "",
+    asks_for_rounds: bool = False,
 ) -> RunResult:
     """Answer a request: send it, run the tools the model calls, record everything, report events.
-
-    Events are recorded before they are reported, because a reader that goes away ends the run.
 
     Args:
         request: the request.
         app: the user's installation.
         on_event: receives the events.
         replaced_runs: the numbers of the saved runs whose questions the request contains.
-        summary_end_run: for a request that asks for a summary, the number of the first run that it does not cover.
+        first_kept_run: for a request that asks for a summary, the number of the first run that it does not cover.
+        title: the title of the conversation if it is new; "" for the beginning of the question.
+        asks_for_rounds: whether to ask the user for more tool rounds at the limit, instead of ending the run.
     """
     enable_garbage_collection()
-    # The user messages at the end of a template are sent as a part of the question, and have no answer without it.
-    messages = merge_user_messages((*request.opening_messages, request.user_message))
-    *opening_messages, user_message = map(request.secrets.redact_message, messages)
-    request = request._replace(
-        message_history=(*request.message_history, *opening_messages), user_message=user_message, opening_messages=()
-    )
+    request, opening_messages = _merge_opening_messages(request)
     if request.settings.options:  # for which the model's profile is needed
         from ask.client.models_list import add_cached_model
 
         request = request._replace(endpoint=add_cached_model(request.endpoint, app.app_dirs.cache))
-    calls_tools = summary_end_run is None
-    if not request.settings.save:
-        return ToolLoop(request, app, on_event, request_approval=_request_approval, calls_tools=calls_tools).run()
-    recorder = _create_recorder(request, app, on_event, summary_end_run)
+    report_retirement(request.endpoint, app, lambda text: on_event(Notice(text)))
+    recorder = _create_recorder(request, app, on_event, first_kept_run, title) if request.settings.save else None
+    savers: list[GeneratedFileSaver] = []
 
     def record_and_report(event: Event) -> None:
-        recorder.on_event(event)
-        on_event(event)
+        if recorder:
+            recorder.on_event(event)
+        on_event(event)  # last, because a reader that goes away ends the run
+        if savers and isinstance(event, MessageAdded):
+            savers[0].report()
 
+    loop = ToolLoop(
+        request,
+        app,
+        record_and_report,
+        request_approval=partial(_request_approval, app),
+        confirm_more_rounds=partial(_confirm_more_rounds, app, request) if asks_for_rounds else lambda *_: False,
+        calls_tools=first_kept_run is None,
+        save_files=partial(_save_files, savers, request, app, record_and_report),
+    )
+    if recorder is None:
+        return _add_save_error(loop.run(), savers)
     recorder.begin(request.user_message, opening_messages, replaced_runs)
     try:
-        loop = ToolLoop(request, app, record_and_report, request_approval=_request_approval, calls_tools=calls_tools)
-        result = loop.run()
+        result = _add_save_error(loop.run(), savers)
     except BaseException as error:
         recorder.end(to_ask_error(error).exit_code)
         raise
@@ -73,8 +86,42 @@ def run_request(
     return result
 
 
+def _merge_opening_messages(request: RunRequest) -> tuple[RunRequest, list[Message]]:
+    """Return the request with a template's messages in its history, and these messages.
+
+    The user messages at their end are sent as a part of the question, and have no answer without it.
+    """
+    messages = merge_user_messages((*request.opening_messages, request.user_message))
+    *opening_messages, user_message = map(request.secrets.redact_message, messages)
+    history = (*request.message_history, *opening_messages)
+    merged = request._replace(message_history=history, user_message=user_message, opening_messages=())
+    return merged, opening_messages
+
+
+def _save_files(
+    savers: list[GeneratedFileSaver],
+    request: RunRequest,
+    app: AppContext,
+    on_event: Callable[[Event], None],
+    files: Sequence[Attachment],
+) -> tuple[Attachment, ...]:
+    """Save images that the model generated, with the run's saver, which the first of them adds to `savers`."""
+    from ask.agent.generated_files import GeneratedFileSaver
+
+    if not savers:
+        savers.append(GeneratedFileSaver(request, app, on_event))
+    return savers[0].save(files)
+
+
+def _add_save_error(result: RunResult, savers: Sequence[GeneratedFileSaver]) -> RunResult:
+    """Return a result with the error of an image that could not be saved, unless the run has failed anyway."""
+    for saver in savers:
+        result.error = result.error or saver.error
+    return result
+
+
 def _create_recorder(
-    request: RunRequest, app: AppContext, on_event: Callable[[Event], None], summary_end_run: int | None
+    request: RunRequest, app: AppContext, on_event: Callable[[Event], None], first_kept_run: int | None, title: str
 ) -> Recorder:
     from ask.console import identify_terminal
     from ask.history.recorder import Recorder, RunMetadata
@@ -86,19 +133,41 @@ def _create_recorder(
         system=request.secrets.redact(request.extra_system_prompt),
         directory=decode_argument(str(request.directory)),
         terminal=identify_terminal(app.environment),
-        compacts=summary_end_run,
+        first_kept_run=first_kept_run,
+        title=request.secrets.redact(title),
     )
     return Recorder(app.app_dirs.history_file, metadata, lambda text: on_event(Notice(text)))
 
 
 def _request_approval(
-    pending_call: PendingToolCall, request: RunRequest, explain: Callable[[PendingToolCall], str]
+    app: AppContext, pending_call: PendingToolCall, request: RunRequest, explain: Callable[[PendingToolCall], str]
 ) -> ApprovalResponse | None:
     """Ask the user about a tool call; return None if there is no terminal."""
-    from ask.safety.approval import can_read_anything, prompt_for_approval
+    from ask.safety.approval_prompt import can_read_anything, prompt_for_approval
 
     can_read = request.safe_mode.can_read if request.safe_mode else can_read_anything
-    return prompt_for_approval(pending_call, explain=explain, can_read=can_read)
+    with _announce_question("a tool call waits for your approval", app, request):
+        return prompt_for_approval(pending_call, explain=explain, can_read=can_read, use_color=app.console.use_color)
+
+
+@contextmanager
+def _announce_question(text: str, app: AppContext, request: RunRequest) -> Iterator[None]:
+    """Notify the user if a question waits for its answer."""
+    from ask.notifications import announce_question
+
+    with announce_question(text, request.settings.notifications, app.environment):
+        yield
+    app.last_input_time = time.monotonic()
+
+
+def _confirm_more_rounds(app: AppContext, request: RunRequest, used: int, more: int) -> bool:
+    """Ask the user whether the model may call tools in more rounds."""
+    from ask.safety.approval import confirm
+
+    more_rounds = "1 more round" if more == 1 else f"{more} more rounds"
+    question = f"ask: reached the limit of {format_rounds(used)}. Continue for {more_rounds}?"
+    with _announce_question("the limit of tool rounds is reached; continue?", app, request):
+        return bool(confirm(question, default=True))
 
 
 def enable_garbage_collection() -> None:

@@ -17,12 +17,13 @@ from ask.text import format_one_line
 from ask.tools.builtin import READ_SKILL_NAME
 
 if TYPE_CHECKING:
+    from ask.project.project_context import ProjectContext
     from ask.safety.sandbox_config import SandboxConfig
 
 PROMPTS_FOLDER = Path(str(ask_prompts.__file__)).parent
 """The folder of the prompts that come with `ask`."""
 
-MAX_SUMMARY_LENGTH = 200
+MAX_SUMMARY_CHARACTERS = 200
 """Characters of a tool's description in the prompt. The full one is sent with the tool's definition."""
 NO_TOOLS_TEXT = "You have no tools in this conversation: answer from the information you are given."
 TOOLS_TEXT = """\
@@ -61,13 +62,11 @@ def build_system_prompt(
     the time. `environment` names the user's shell; each of the offered `tools` is listed on one line.
     """
     directory, today = request.directory, today or date.today()
-    placeholders = request.safe_mode.placeholders if request.safe_mode else ()
     user_prompt = request.settings.system.strip()
-    lines = "\n".join(f"- {tool.name}: {_summarize_description(tool.description)}" for tool in tools)
-    inside = (path.relative_to(directory) if path.is_relative_to(directory) else path for path in sorted(placeholders))
-    placeholder_names = ", ".join(format_one_line(_to_utf8(path)) for path in inside)
+    lines = "\n".join(map(_format_tool, tools))
     uname = os.uname()
-    skills_text, project_text = _format_project_context(request, tools) if lines else ("", "")
+    context = request.project_context
+    skills_text, project_text = _format_project_context(request, context, tools) if lines and context else ("", "")
     sources = [
         *["the project's instructions below"] * bool(project_text),
         *["what read_skill returns"] * bool(skills_text),
@@ -84,20 +83,19 @@ def build_system_prompt(
         "other_sources": f", and after them {' and '.join(sources)}," if sources else "",
         "tools": TOOLS_TEXT.format(lines=lines) if lines else NO_TOOLS_TEXT,
     }
-    if lines and placeholder_names:
-        values["tools"] += "\n\n" + PLACEHOLDERS_TEXT.format(names=placeholder_names)
     if lines and request.safe_mode:
+        placeholders = sorted(request.safe_mode.placeholders)
+        inside = (path.relative_to(directory) if path.is_relative_to(directory) else path for path in placeholders)
+        if names := ", ".join(format_one_line(_to_utf8(path)) for path in inside):
+            values["tools"] += "\n\n" + PLACEHOLDERS_TEXT.format(names=names)
         values["tools"] += "".join(f"\n\n{text}" for text in _explain_repositories(request.safe_mode.sandbox_config))
-    default = "\n\n".join(read_prompt(name) for name in ("system", request.output_format) if name)
+    default = "\n\n".join(map(read_prompt, filter(None, ("system", request.output_format))))
     text = re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], default)
     return "\n\n".join(filter(None, (text, skills_text, project_text, user_prompt)))
 
 
-def _format_project_context(request: RunRequest, tools: Sequence[ToolSpec]) -> tuple[str, str]:
+def _format_project_context(request: RunRequest, context: ProjectContext, tools: Sequence[ToolSpec]) -> tuple[str, str]:
     """Return the texts about skills and about the project's instructions, "" for none."""
-    context = request.project_context
-    if not context:
-        return "", ""
     is_offered = any(tool.name == READ_SKILL_NAME for tool in tools)
     skill_lines = "\n".join(f"- {skill.name}: {skill.description}" for skill in context.skills if is_offered)
     redact = request.secrets.redact
@@ -111,11 +109,11 @@ def _to_utf8(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def _summarize_description(description: str) -> str:
-    """Return the first sentence of a description, on one line."""
-    paragraph = re.split(r"\n\s*\n", description.strip(), maxsplit=1)[0]
+def _format_tool(tool: ToolSpec) -> str:
+    """Return a tool's name and the first sentence of its description, on one line."""
+    paragraph = re.split(r"\n\s*\n", tool.description.strip(), maxsplit=1)[0]
     sentence = format_one_line(paragraph).split(". ")[0].rstrip(".") + "."
-    return format_one_line(sentence, MAX_SUMMARY_LENGTH)
+    return f"- {tool.name}: {format_one_line(sentence, MAX_SUMMARY_CHARACTERS)}"
 
 
 def find_shell(environment: Mapping[str, str]) -> str:

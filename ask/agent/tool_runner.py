@@ -14,15 +14,23 @@ from ask.agent.request import RunRequest
 from ask.app import AppContext
 from ask.config.settings import SANDBOX_LEVEL
 from ask.errors import AskError, FileError, RunInterruptedError
-from ask.events import Event, Notice, ToolCallFinished, ToolCallOutput, ToolCallRequested, ToolCallStarted
-from ask.messages import EMPTY_MAPPING, ToolCall
+from ask.events import (
+    INTERRUPTED_RULE,
+    Event,
+    Notice,
+    ToolCallFinished,
+    ToolCallOutput,
+    ToolCallRequested,
+    ToolCallStarted,
+)
+from ask.messages import DECLINED_REASON, EMPTY_MAPPING, INTERRUPTED_REASON, NOT_RUN_REASON, Attachment, ToolCall
 from ask.parsing import decode_arguments
 from ask.records import NamedTuple
 from ask.safety.policy import NO_TERMINAL, Decision, PendingToolCall, ToolPolicy, Verdict
 from ask.safety.tool_call_log import log_tool_call
 from ask.text import format_one_line, repair_surrogates
 from ask.tools.arguments import parse_arguments
-from ask.tools.base import ApprovedFile, Tool, ToolContext, ToolError, ToolResult
+from ask.tools.base import ApprovedFile, RunToolContext, Tool, ToolError, ToolResult
 from ask.tools.output_limits import truncate_result
 from ask.undo.run_backups import RunBackups
 
@@ -37,16 +45,17 @@ DECORATED_NAME_PATTERN = re.compile(r"(?:(?:functions|default_api)[.:])?(.*?)(?:
 https://github.com/vllm-project/vllm/issues/32587, https://github.com/juspay/clairvoyance/pull/1030
 """
 
-INTERRUPTED_RESULT = "interrupted by the user; it may or may not have run"
-NOT_RUN_RESULT = "not run: interrupted by the user"
-
 
 class ToolCallRejectedError(ToolError):
-    """The call is not executed. `rule` is the reason for the audit log."""
+    """The call is not executed.
 
-    def __init__(self, rule: str, reason: str) -> None:
+    `rule` is the reason for the log of tool calls, and `was_shown` is whether the user was asked about the call.
+    """
+
+    def __init__(self, rule: str, reason: str, *, was_shown: bool = False) -> None:
         super().__init__(reason)
         self.rule = rule
+        self.was_shown = was_shown
 
 
 class ApprovedToolCall(NamedTuple):
@@ -57,12 +66,14 @@ class ApprovedToolCall(NamedTuple):
         arguments: the arguments.
         edited_command: the command as edited by the user; "" if it is the model's.
         approved_file: the only file that the call may write, if the user was shown one.
+        was_shown: whether the user was asked about it.
     """
 
     decision: Decision
     arguments: Mapping[str, Any] = EMPTY_MAPPING
     edited_command: str = ""
     approved_file: ApprovedFile | None = None
+    was_shown: bool = False
 
 
 ApprovalCallback = Callable[[PendingToolCall], "ApprovalResponse | None"]
@@ -73,7 +84,7 @@ class ToolRunner:
 
     Args:
         request: the request, with the offered tools; calls of other tools are rejected.
-        app: the user's installation, with the remembered approvals and the audit log.
+        app: the user's installation, with the remembered approvals and the log of tool calls.
         on_event: receives the events.
         request_approval: asks the user; returns None if nobody can be asked.
 
@@ -103,7 +114,7 @@ class ToolRunner:
         )
         self.unattended_denial: Decision | None = None
         self.interruption: RunInterruptedError | None = None
-        context = ToolContext(
+        context = RunToolContext(
             directory=request.directory,
             environment=secrets.build_child_environment(),
             command_timeout=settings.command_timeout,
@@ -111,10 +122,12 @@ class ToolRunner:
             on_output=lambda text: on_event(ToolCallOutput(secrets.redact(text))),
             before_write=self.backups.before_write,
             redactor=secrets,
+            max_command_timeout=settings.max_command_timeout,
         )
         self._context = safe_mode.confine_context(context) if safe_mode else context
         self._policy = safe_mode.policy if safe_mode else ToolPolicy.from_settings(settings)
         self._safe_level = safe_mode.level if safe_mode else ""
+        self._keep_location = settings.keep_location
         self._tools = {tool.spec.name: tool for tool in request.tools}
         self._conversation_id = request.conversation_id
         self._app = app
@@ -133,7 +146,7 @@ class ToolRunner:
         later calls are not executed.
         """
         call = call._replace(name=self._normalize_tool_name(call.name))
-        decided_call = ApprovedToolCall(Decision(Verdict.DENY, "interrupted"))
+        decided_call = ApprovedToolCall(Decision(Verdict.DENY, INTERRUPTED_RULE))
         start_time = time.monotonic()
         try:
             self._on_event(ToolCallRequested(self._redactor.redact_call(call)))
@@ -143,20 +156,20 @@ class ToolRunner:
             approved_call = self._authorize(tool, arguments)
             if approved_call.edited_command:
                 call = call._replace(arguments=json.dumps(approved_call.arguments, ensure_ascii=False))
-            self._on_event(ToolCallStarted(self._redactor.redact_call(call)))
+            self._on_event(ToolCallStarted(self._redactor.redact_call(call), approved_call.was_shown))
             self.backups.before_tool_call(tool)
             decided_call = approved_call
             start_time = time.monotonic()
             result = tool.run(decided_call.arguments, self._context._replace(approved_file=decided_call.approved_file))
         except ToolCallRejectedError as error:
-            decided_call = ApprovedToolCall(Decision(Verdict.DENY, error.rule))
+            decided_call = ApprovedToolCall(Decision(Verdict.DENY, error.rule), was_shown=error.was_shown)
             result = make_error_result(str(error))
         except ToolError as error:
             result = make_error_result(str(error))
         except (KeyboardInterrupt, SystemExit) as error:
             self.interruption = RunInterruptedError.from_exception(error)
             result = make_error_result(
-                NOT_RUN_RESULT if decided_call.decision.verdict is Verdict.DENY else INTERRUPTED_RESULT
+                NOT_RUN_REASON if decided_call.decision.verdict is Verdict.DENY else INTERRUPTED_REASON
             )
         except AskError:
             raise  # from an event handler: the run cannot continue
@@ -164,7 +177,7 @@ class ToolRunner:
             result = make_error_result(f"the tool failed: {type(error).__name__}: {error}")
         if decided_call.edited_command:
             result = result._replace(text=_format_edited_result(decided_call.edited_command, result.text))
-        return self._finish_call(call, result, decided_call.decision, start_time)
+        return self._finish_call(call, result, decided_call, start_time)
 
     def _normalize_tool_name(self, name: str) -> str:
         """Return the tool that a name means, which may be decorated or in another case; the name if there is none."""
@@ -188,7 +201,7 @@ class ToolRunner:
             ToolCallRejectedError: the call is invalid, repeated too often, or follows an interruption.
         """
         if self.interruption:
-            raise ToolCallRejectedError("interrupted", NOT_RUN_RESULT)
+            raise ToolCallRejectedError(INTERRUPTED_RULE, NOT_RUN_REASON)
         if repetitions:
             reason = (
                 f"not run: this call was just made {repetitions} times with the same arguments; its result "
@@ -232,17 +245,19 @@ class ToolRunner:
         response = self._request_approval(pending_call)
         if response is None:
             self.unattended_denial = decision
-            self._on_event(Notice(f"{tool.spec.name} was denied: {NO_TERMINAL} (rule: {decision.rule})"))
             raise ToolCallRejectedError(f"{decision.rule}: no terminal", f"denied: {NO_TERMINAL}")
         from ask.safety.approval import ApprovalChoice
 
         if response.choice is ApprovalChoice.NO:
-            raise ToolCallRejectedError(f"{decision.rule}: no", "the user declined this call")
+            reason = f"{DECLINED_REASON}: {response.reason}" if response.reason else DECLINED_REASON
+            raise ToolCallRejectedError(f"{decision.rule}: no", reason, was_shown=True)
         if response.choice is ApprovalChoice.ALWAYS:
             with self._report_file_error():
                 self._approvals.add(pending_call, response.scope, response.duration)
         rule = f"{decision.rule}: {response.choice}"
-        approved = ApprovedToolCall(Decision(Verdict.ALLOW, rule), arguments, approved_file=response.approved_file)
+        approved = ApprovedToolCall(
+            Decision(Verdict.ALLOW, rule), arguments, approved_file=response.approved_file, was_shown=True
+        )
         if response.choice is not ApprovalChoice.EDITED:
             return approved
         command = response.edited_command
@@ -260,19 +275,28 @@ class ToolRunner:
         except FileError as error:
             self._on_event(Notice(str(error)))
 
+    def _clean_file(self, file: Attachment) -> Attachment:
+        """Return a file of a result with a valid name without secrets, and a photo without its position."""
+        data = file.data
+        if file.media_type.startswith("image/") and not self._keep_location:
+            from ask.inputs.photo_locations import remove_location
+
+            data = remove_location(data)
+        return file._replace(name=self._redactor.redact(repair_surrogates(file.name)), data=data)
+
     def _finish_call(
-        self, call: ToolCall, result: ToolResult, decision: Decision, start_time: float
+        self, call: ToolCall, result: ToolResult, decided_call: ApprovedToolCall, start_time: float
     ) -> ToolCallFinished:
         """Log and report a call, with its result as the model receives it."""
-        attachments = result.attachments
+        attachments, decision, diff = result.attachments, decided_call.decision, result.diff
         if attachments:
             from ask.attachments import limit_attachments
 
             attachments, notes = limit_attachments(attachments)
             result = result._replace(text="\n".join((result.text.rstrip("\n"), *notes)))
-            attachments = tuple(
-                file._replace(name=self._redactor.redact(repair_surrogates(file.name))) for file in attachments
-            )
+            attachments = tuple(map(self._clean_file, attachments))
+        if diff:
+            diff = diff._replace(lines=tuple(self._redactor.redact(repair_surrogates(line)) for line in diff.lines))
         text = truncate_result(self._redactor.redact(repair_surrogates(result.text)), self._context)
         finished = ToolCallFinished(
             call=self._redactor.redact_call(call),
@@ -283,6 +307,9 @@ class ToolRunner:
             exit_status=result.exit_status,
             seconds=time.monotonic() - start_time,
             attachments=attachments,
+            has_side_effects=call.name in self._tools and self._tools[call.name].has_side_effects,
+            diff=diff,
+            was_shown=decided_call.was_shown,
         )
         try:
             log_tool_call(self._app.app_dirs.tool_call_log, self._conversation_id, finished)

@@ -5,23 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from operator import attrgetter
 from os.path import join, lexists
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.app import AppContext
 from ask.config.secrets import format_variable_prefix
-from ask.config.settings import FILES_LEVEL, Settings
+from ask.config.settings import COMMAND_SECONDS, FILES_LEVEL, MAX_COMMAND_SECONDS, Settings
 from ask.errors import UsageError
 from ask.text import decode_argument, format_one_line
 from ask.tools.base import Tool
 from ask.tools.builtin import (
+    BASH,
     BUILTIN_TOOLS,
     DUCKDUCKGO,
     ENGINE_BASE_URLS,
     READ_SKILL_NAME,
     SEARCH_WEB,
     SearchEngine,
+    create_bash_tool,
     create_search_tool,
     is_ddgs_installed,
 )
@@ -103,7 +106,7 @@ class Toolset:
             advice = "remove the option or setting that disables tools"
             raise UsageError("--tool cannot be used when tools are disabled", advice)
         tools = self.load_tools(settings) if settings.tools else BUILTIN_TOOLS
-        names = [tool.spec.name for tool in tools]
+        names: list[str] = list(map(attrgetter("spec.name"), tools))
         named = [*settings.disabled_tools]
         if template and not isinstance(template.tools, bool):
             named += template.tools
@@ -116,7 +119,13 @@ class Toolset:
         allowed = template.select_tools(names) if template else frozenset(names)
         allowed -= settings.disabled_tools
         self._report_excluded_functions(settings, allowed)
-        return [tool for tool in tools if settings.tools and tool.spec.name in allowed]
+        selected = [tool for tool in tools if settings.tools and tool.spec.name in allowed]
+        if not settings.read_only_tools:
+            return selected
+        for tool in selected:
+            if tool.has_side_effects and tool.spec.name in self._function_origins:
+                self._report_exclusion(tool.spec.name, "can change things", "tools.piped allows no such tool here")
+        return [tool for tool in selected if not tool.has_side_effects]
 
     def _get_missing_prefixes(self, settings: Settings) -> tuple[str, ...]:
         """Return the name prefixes of tools that may exist but are not loaded. An empty prefix matches any name."""
@@ -148,6 +157,9 @@ class Toolset:
 
     def _iter_all_tools(self, settings: Settings) -> Iterator[Tool]:
         tools = [*BUILTIN_TOOLS]
+        limits = settings.command_timeout, settings.max_command_timeout
+        if limits != (COMMAND_SECONDS, MAX_COMMAND_SECONDS):
+            tools[tools.index(BASH)] = create_bash_tool(*limits)
         if engine := find_search_engine(self._app, settings.search_engine):
             tools.append(create_search_tool(engine))
         elif settings.search_engine and SEARCH_WEB.name not in settings.disabled_tools:

@@ -14,13 +14,13 @@ from ask.text import format_one_line
 if TYPE_CHECKING:
     from ask.agent.request import PreparedRun
 
-MAX_EXCERPT_LENGTH = 60
+MAX_EXCERPT_CHARACTERS = 60
 
 
 def _describe_question(question: UnansweredQuestion) -> str:
     """Describe a question by whether it was refused and the beginning of its text."""
     kind = "refused" if question.is_refused else "unanswered"
-    return f"the {kind} question {format_one_line(question.message.content, MAX_EXCERPT_LENGTH)!r}"
+    return f"the {kind} question {format_one_line(question.message.content, MAX_EXCERPT_CHARACTERS)!r}"
 
 
 def _describe_left_out(questions: Sequence[UnansweredQuestion], conversation_id: str) -> Iterator[str]:

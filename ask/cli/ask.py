@@ -7,21 +7,31 @@ word, short options are text, and ask's own long options are an error, because t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
 
 from ask import __version__
-from ask.cli.commands import COMMANDS, CommandContext, is_on_terminal
+from ask.cli.commands import (
+    ALL_HELP,
+    COMMANDS,
+    RARE_COMMANDS,
+    SectionedCommand,
+    change_directory,
+    find_plugin_commands,
+    is_on_terminal,
+)
 from ask.config.options import RunOptions
 from ask.config.settings import SETTINGS, get_default_value, get_kind
 from ask.errors import RunInterruptedError, UsageError
 from ask.records import NamedTuple
 
 MAX_SECONDS = 31_536_000.0
+"""A year."""
 MAX_DOLLARS = 1_000_000_000.0
-"""The same limits as in config.toml."""
+"""The same limit as in config.toml."""
 
 
 class ParsedCommandLine(NamedTuple):
@@ -86,9 +96,10 @@ def _count_options(arguments: Sequence[str], names: Mapping[str, bool]) -> int:
         value = arguments[position]
         if value == "--" or _is_known_option(value, names):
             attached = f"{option}={value}" if option.startswith("--") else f"{option}{value}"
-            raise UsageError(
-                f"{option} needs a value, but {value} is an option", f"write {attached} to use it as the value"
-            )
+            hint = f"write {attached} to use it as the value"
+            if option == "-p":
+                hint = "-p selects a provider, and a question needs no option"
+            raise UsageError(f"{option} needs a value, but {value} is an option", hint)
         position += 1
     return position
 
@@ -123,13 +134,13 @@ def _is_known_option(argument: str, names: Mapping[str, bool]) -> bool:
 def _takes_next_argument(option: str, names: Mapping[str, bool]) -> bool:
     """Check whether an option's value is the next argument.
 
-    It is for "-p demo" and "-qp demo", but not for "-pdemo" or "--key=x".
+    It is in "-p demo" and "-qp demo", but not in "-pdemo" or "--key=x".
     """
     if option.startswith("--"):
         return names.get(option, False)
     for position, letter in enumerate(option[1:], start=2):
-        if names.get(f"-{letter}"):
-            return position == len(option)
+        if names.get(f"-{letter}", True):  # an unknown letter is an error, or text as in "ls -la"
+            return position == len(option) and f"-{letter}" in names
     return False
 
 
@@ -165,27 +176,63 @@ MAX_LISTED_FILES = 4
 
 
 OPTION_GROUPS = {
-    "Model": ("provider", "model", "options", "fallback", "max_cost"),
+    "Model": ("provider", "model", "effort", "options", "fallback", "max_cost"),
     "Input": ("files", "system", "template", "variables", "context", "no_context"),
     "Conversation": ("continue_last", "resume", "unanswered", "no_save"),
-    "Tools": ("confirm", "yes", "no_tools", "disabled_tools", "function_tools", "max_rounds", "command_timeout"),
+    "Tools": (
+        *("server_tools", "confirm", "yes", "no_tools", "disabled_tools", "function_tools"),
+        *("max_rounds", "command_timeout", "max_command_timeout"),
+    ),
     "Sandbox": ("safe", "safe_files", "allow_dirs", "allow_git", "allow_hosts", "allow_tools"),
-    "Output": ("cmd", "code", "schema", "as_json", "as_events", "plain", "quiet", "verbose"),
+    "Output": ("cmd", "code", "extract", "schema", "as_json", "as_events", "plain", "quiet", "verbose"),
 }
-"""The sections of options in the help, by their parameter names; rare options are in a last section."""
+"""The sections of options in the help, by their parameter names."""
+RARE_OPTIONS = ("base_url", "key", "directory", "color", "usage", "record")
+SYNONYMS = {
+    "files": ("-a", "--attachment"),
+    "system": ("--append-system-prompt",),
+    "resume": ("--cid", "--conversation"),
+    "no_save": ("-n", "--no-log"),
+    "no_stream": ("-S",),
+    "directory": ("--cwd",),
+    "extract": ("--xl", "--extract-last"),
+    "schema": ("--json-schema", "--output-schema"),
+}
+"""Names of options in other programs, by parameter name. Help, manual and completion leave them out."""
+OUTPUT_FORMATS = {"text": (), "json": ("as_json",), "stream-json": ("as_events",)}
+"""The parameters that the values of `--output-format` set, which is the name that other programs use for them."""
 
 
-class AskCommand(click.Command):
-    """Separates the options from the prompt before Click parses the options, and groups them in its help."""
+class AskOption(click.Option):
+    """An option that is also recognized by its `SYNONYMS`."""
 
-    context_class = CommandContext
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        # Only while it is added: help and errors show the names in `opts`.
+        own_names, self.opts = self.opts, _list_names(self)
+        super().add_to_parser(parser, ctx)
+        self.opts = own_names
+
+
+class AskCommand(SectionedCommand):
+    """Separates the options from the prompt before Click parses the options."""
+
+    sections = OPTION_GROUPS
+    rare_options = RARE_OPTIONS
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
-        parsed = parse_command_line(args, {name: not option.is_flag for option in options for name in option.opts})
+        takes_value: dict[str, bool] = {}
+        long_names: dict[str, str] = {}
+        for param in self.get_params(ctx):
+            names = _list_names(param)
+            takes_value.update(dict.fromkeys(names, isinstance(param, click.Option) and not param.is_flag))
+            long_names.update(dict.fromkeys(names, param.opts[-1]))
+        parsed = parse_command_line(args, takes_value)
         # Click looks up each short option as a long one first, and then imports difflib for an error that it discards.
-        long_names = {name: option.opts[-1] for option in options for name in option.opts}
         rest = super().parse_args(ctx, [long_names.get(word, word) for word in parsed.options])
+        ctx.params |= dict.fromkeys(OUTPUT_FORMATS[ctx.params.pop("output_format") or "text"], True)
+        provider = ctx.params["provider"] or ""
+        if " " in provider.strip() or provider.endswith("?"):  # in other programs, -p prints the answer
+            raise UsageError("-p selects a provider, and a question needs no option", f'try: ask "{provider}"')
         with_files = ctx.params["files"] or parsed.misplaced_option.startswith(("-f", "--file"))
         if with_files and not parsed.explicit:
             _check_no_stray_files(ctx.params["files"], parsed.words)
@@ -202,33 +249,48 @@ class AskCommand(click.Command):
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["[OPTIONS]", "[PROMPT]..."]
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        options = {param.name: record for param in self.get_params(ctx) if (record := param.get_help_record(ctx))}
-        for title, names in OPTION_GROUPS.items():
-            with formatter.section(title):
-                formatter.write_dl([options.pop(name) for name in names if name in options])
-        with formatter.section("Other"):
-            formatter.write_dl(list(options.values()))
-
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        shows_all = ALL_HELP in ctx.meta
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([item for item in COMMANDS.items() if shows_all or item[0] not in RARE_COMMANDS])
+        if plugin_commands := find_plugin_commands():
+            with formatter.section("Commands of packages"):
+                formatter.write_dl([(name, entry.distribution) for name, (entry, *_) in plugin_commands.items()])
         formatter.write_paragraph()
         formatter.write_text("Options come first, or after a quoted question. -- ends the options.")
+        if not shows_all:
+            formatter.write_text("ask --help --all also shows what is rarely needed.")
+
+
+def _list_names(option: click.Parameter) -> list[str]:
+    """Return the names by which an option is recognized, its own first."""
+    return [*option.opts, *(SYNONYMS.get(option.name or "", ()) if isinstance(option, AskOption) else ())]
+
+
+def _change_directory(_: click.Context, __: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        change_directory(value)
+
+
+def _choose_colors(_: click.Context, __: click.Parameter, value: str | None) -> None:
+    """Choose with the environment, which the console reads, whether colors are used."""
+    if value in ("always", "never"):
+        os.environ.pop("FORCE_COLOR", None)
+        os.environ["FORCE_COLOR" if value == "always" else "NO_COLOR"] = "1"
 
 
 def _find_mistyped_command(words: Sequence[str]) -> str:
-    """Find the command that a prompt nearly names; return "" if there is none.
+    """Find the command that a prompt nearly names, or names as other programs do; return "" if there is none.
 
     Only a prompt of one word, or of "help" and one word, is checked.
     """
-    from ask.text import find_misspelled
+    from ask.cli.usage_errors import find_meant_command
 
     *before, word = words or ("",)
     if before not in ([], ["help"]):
         return ""
-    similar_command = find_misspelled(word.lower(), COMMANDS, TYPO_SIMILARITY)
-    return " ".join(("ask", *before, similar_command)) if similar_command else ""
+    command = find_meant_command(word.lower(), COMMANDS, TYPO_SIMILARITY)
+    return " ".join(("ask", *before, command)) if command else ""
 
 
 def _check_no_stray_files(files: Sequence[str], words: Sequence[str]) -> None:
@@ -260,7 +322,7 @@ def _check_no_stray_files(files: Sequence[str], words: Sequence[str]) -> None:
 
 def _parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """Split values such as "a,b" at commas."""
-    return tuple(name.strip() for part in value for name in part.split(",") if name.strip())
+    return tuple(filter(None, map(str.strip, ",".join(value).split(","))))
 
 
 def _setting_option(
@@ -282,7 +344,8 @@ def _setting_option(
     elif isinstance(default, int | float) and not isinstance(default, bool):
         text += f" ({default:g})"
     kind: Mapping[str, Any] = {bool: {"is_flag": True}, list: {"multiple": True}}.get(get_kind(setting.type), {})
-    return click.option(*declarations, name, help="; ".join(filter(None, (text, more))) + ".", **kind, **attributes)
+    about = "; ".join(filter(None, (text, more))) + "."
+    return click.option(*declarations, name, cls=AskOption, help=about, **kind, **attributes)
 
 
 @click.command("ask", cls=AskCommand)
@@ -292,14 +355,23 @@ def _setting_option(
 @click.option("--base-url", metavar="URL", help="Base URL of the provider.")
 @click.option("--key", metavar="KEY", help="API key.")
 @_setting_option("system", "-s", "--system", metavar="TEXT", more="@file reads a file")
-@click.option("-f", "--file", "files", metavar="PATH", multiple=True, help="Attach a file, folder, image, PDF or URL.")
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    cls=AskOption,
+    metavar="PATH",
+    multiple=True,
+    help="Attach a file, folder, image, PDF or URL.",
+)
+@click.option("--effort", metavar="LEVEL", help="Reasoning effort, such as none, low or high.")
 @click.option(
     "-o", "--option", "options", metavar="KEY=VALUE", multiple=True, help="Model parameter, such as temperature=0.2."
 )
 @click.option("-t", "--template", metavar="NAME", help="Use a prompt template (see ask templates).")
 @click.option("--var", "variables", metavar="K=V", multiple=True, help="With -t: value for a {{placeholder}}.")
 @click.option("-c", "--continue", "continue_last", is_flag=True, help="Continue this terminal's last conversation.")
-@click.option("--resume", metavar="ID", help="Continue a conversation (see ask history).")
+@click.option("--resume", cls=AskOption, metavar="ID", help="Continue a conversation (see ask history).")
 @click.option("--unanswered", is_flag=True, help="With -c or --resume: also send the unanswered question.")
 @_setting_option("history.enabled", "--no-save")
 @_setting_option("tools.enabled", "--no-tools")
@@ -309,9 +381,19 @@ def _setting_option(
 @click.option(
     "--tool", "function_tools", metavar="FILE:FUNCTION", multiple=True, help="Offer a Python function as a tool."
 )
+@click.option(
+    "-T",
+    "--server-tool",
+    "server_tools",
+    metavar="NAME",
+    multiple=True,
+    callback=_parse_comma_list,
+    help="Offer the provider's own tool, such as web_search.",
+)
 @_setting_option("max_rounds", "--max-rounds", metavar="N", type=parse_max_rounds)
 @_setting_option("max_cost", "--max-cost", metavar="USD", type=parse_dollars)
 @_setting_option("tools.command_timeout", "--command-timeout", metavar="S", type=parse_seconds)
+@_setting_option("tools.max_command_timeout", "--max-command-timeout", metavar="S", type=parse_seconds)
 @_setting_option("tools.confirm", "--confirm")
 @click.option("-y", "--yes", is_flag=True, help="Approve everything that --confirm would ask about.")
 @click.option("--safe", is_flag=True, help="Confine tools to this folder, without network.")
@@ -322,13 +404,39 @@ def _setting_option(
 @_setting_option("safe.allow_tools", "--allow-tool", metavar="NAME")
 @click.option("--cmd", is_flag=True, help="Answer with one shell command, and offer to run it.")
 @click.option("--code", is_flag=True, help="Answer with code only.")
-@click.option("--schema", metavar="S", help='Answer with JSON matching a schema (inline, file, or "name, age int").')
+@click.option("-x", "--extract", cls=AskOption, is_flag=True, help="Print only the last code block of the answer.")
+@click.option(
+    "--schema",
+    cls=AskOption,
+    metavar="S",
+    help='Answer with JSON matching a schema (inline, file, or "name, age int").',
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @click.option("--events", "as_events", is_flag=True, help="Print events as JSON lines.")
+@click.option("--output-format", type=click.Choice(list(OUTPUT_FORMATS)), hidden=True)
 @_setting_option("stream", "--no-stream")
 @click.option("--plain", is_flag=True, help="No color, layout or animation.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing to stderr except the final error.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors, and commands and writes that fail, to stderr.")
 @click.option("-v", "--verbose", is_flag=True, help="Show tool results, reasoning and token usage.")
+@click.option("-u", "--usage", is_flag=True, help="Show token usage and cost.")
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    callback=_choose_colors,
+    expose_value=False,
+    help="Use color: auto, always or never.",
+)
+@click.option(
+    "-C",
+    "--cd",
+    "directory",
+    cls=AskOption,
+    metavar="DIR",
+    callback=_change_directory,
+    expose_value=False,
+    is_eager=True,
+    help="Work in this folder.",
+)
 @click.option("--record", metavar="FILE", help="Append requests and answers to this file, for ASK_REPLAY.")
 @click.option("--no-stdin", is_flag=True, help="Do not read stdin.")
 @_setting_option("timeout", "--timeout", metavar="S", type=parse_seconds)
@@ -347,7 +455,7 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
 
     if is_on_terminal() and not ctx.meta["ask.explicit"] and (similar := _find_mistyped_command(flags["words"])):
         text = format_one_line(" ".join(flags["words"]))
-        question = f"ask: {text!r} is not a command; did you mean {similar!r}? Send it as a question?"
+        question = f"ask: {text!r} is not a command (did you mean {similar!r}?). Send it as a question?"
         from ask.safety.approval import confirm
 
         if not confirm(question):

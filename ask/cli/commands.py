@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import os
+import re
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ask.config.options import ROW_ARGUMENT
-from ask.errors import RunInterruptedError, UsageError
+from ask.errors import AskError, RunInterruptedError, UsageError
+
+if TYPE_CHECKING:
+    from ask.plugin_api.index import PluginEntry
 
 COMMANDS = {
     "chat": "Chat with a model.",
@@ -23,6 +28,8 @@ COMMANDS = {
     "history": "List, search, export and delete conversations.",
     "init": "Set up ask in bash, zsh or fish.",
     "keys": "Manage API keys.",
+    "login": "Sign in to a provider, in place of a key.",
+    "logout": "Sign out of a provider.",
     "map": "Ask one prompt about many rows or files.",
     "mcp": "Manage MCP servers.",
     "models": "List a provider's models.",
@@ -35,6 +42,41 @@ COMMANDS = {
     "version": "Print the version.",
 }
 """The subcommands with their summaries; each is `command` in the module of its name, imported on demand."""
+RARE_COMMANDS = ("safe", "version")
+"""Those that only the help of `--help --all` lists."""
+SYNONYMS = {
+    "logs": "history list",
+    "logs list": "history list",
+    "list": "history list",
+    "stats": "history stats",
+    "history rm": "history delete",
+    "history remove": "history delete",
+    "models list": "models",
+    "models default": "config set model",
+    "providers list": "providers",
+    "auth login": "keys set",
+    "auth logout": "keys remove",
+    "auth list": "keys list",
+    "auth status": "keys list",
+    "keys add": "keys set",
+    "keys delete": "keys remove",
+    "keys rm": "keys remove",
+    "templates add": "templates new",
+    "templates create": "templates new",
+    "templates remove": "templates delete",
+    "templates rm": "templates delete",
+    "mcp delete": "mcp remove",
+    "mcp rm": "mcp remove",
+    "config delete": "config unset",
+    "config remove": "config unset",
+}
+"""Names of commands in other programs. If the first word is not a command of `ask`, only options may follow."""
+
+
+RESERVED_NAMES = frozenset({"ask", *COMMANDS, *(name.partition(" ")[0] for name in SYNONYMS)})
+"""The names that no command of a package can have."""
+PLUGIN_COMMAND_PATTERN = re.compile(r"[a-z][a-z0-9_-]*")
+"""The names that a command of a package can have."""
 
 
 class CommandContext(click.Context):
@@ -49,6 +91,48 @@ class CommandContext(click.Context):
         return HelpFormatter()
 
 
+def read_all_help(ctx: click.Context, arguments: list[str]) -> list[str]:
+    """Read `--all` if it is beside `--help`; return the other arguments."""
+    if "--all" not in arguments or {"-h", "--help"}.isdisjoint(arguments):
+        return arguments
+    ctx.meta[ALL_HELP] = True
+    return [word for word in arguments if word != "--all"]
+
+
+class SectionedCommand(click.Command):
+    """A command whose help has sections of options. Rare options are only in that of `--help --all`.
+
+    Attributes:
+        sections: the parameter names of each section, by its title; other options are in a last section.
+        rare_options: the parameter names of options that are rarely needed.
+    """
+
+    context_class = CommandContext
+    sections: Mapping[str, Sequence[str]] = {}
+    rare_options: Sequence[str] = ()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, read_all_help(ctx, args))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        params = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        options = {param.name: record for param in params if (record := param.get_help_record(ctx))}
+        rare = [record for name in self.rare_options if (record := options.pop(name, None))]
+        for title, names in self.sections.items():
+            if records := [options.pop(name) for name in names if name in options]:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+        with formatter.section("Other"):
+            formatter.write_dl(list(options.values()))
+        if ALL_HELP in ctx.meta and rare:
+            with formatter.section("Rare"):
+                formatter.write_dl(rare)
+
+
+ALL_HELP = "ask.help.all"
+"""The key of the context's `meta` that is set for `--help --all`."""
+
+
 def run_command_line(arguments: Sequence[str]) -> int:
     """Run a command line; return its exit code.
 
@@ -59,12 +143,22 @@ def run_command_line(arguments: Sequence[str]) -> int:
         from ask.cli.run import run_row
 
         return run_row()
-    if not arguments and is_on_terminal():
+    # `ask` and `ask chat` have -C as an option of their own; before the name of a command, and alone, it is
+    # handled here.
+    directory, following = _split_directory(arguments)
+    opens_chat = not following and is_on_terminal()
+    if directory and (opens_chat or find_command(_replace_synonym(following))[0] != "ask"):
+        change_directory(directory)
+        arguments = following
+    if not arguments and opens_chat:
         arguments = ["chat"]
-    name, rest = find_command(arguments)
-    command: click.Command = importlib.import_module(f"ask.cli.{name}").command
+    name, rest = find_command(_replace_synonym(arguments))
     program = "ask" if name == "ask" else f"ask {name}"
     try:
+        if name != "ask" and name not in COMMANDS:
+            exit_code: int = importlib.import_module("ask.cli.plugin_commands").run_plugin_command(name, rest)
+            return exit_code
+        command: click.Command = importlib.import_module(f"ask.cli.{name}").command
         # Not command.main(), which turns a broken pipe into exit code 1.
         with command.make_context(program, list(rest)) as context:
             return command.invoke(context) or 0
@@ -72,44 +166,100 @@ def run_command_line(arguments: Sequence[str]) -> int:
         return exit_request.exit_code
     except click.exceptions.Abort:
         return RunInterruptedError.exit_code
-    except click.UsageError as error:
-        raise _make_usage_error(error, name, arguments) from None
+    except (click.UsageError, AskError) as error:
+        if isinstance(error, AskError) and name in ("ask", "chat"):
+            raise
+        from ask.cli.usage_errors import explain_error
+
+        raise explain_error(error, name, arguments) from None
 
 
-def _make_usage_error(error: click.UsageError, command_name: str, arguments: Sequence[str]) -> UsageError:
-    """Create the error for invalid arguments. For a subcommand, it says how to send them as a prompt instead."""
-    hint = f"see {error.ctx.command_path if error.ctx else 'ask'} --help"
-    if command_name == "ask":
-        hint += ", and -- ends the options"
-    elif command_name != "chat" and not any(word.startswith("-") for word in arguments):
-        import shlex
+def _split_directory(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Split arguments that begin with -C into the folder, "" for none, and those that follow."""
+    name, equals, value = arguments[0].partition("=") if arguments else ("", "", "")
+    if name in ("-C", "--cd", "--cwd") and not equals:
+        return "".join(arguments[1:2]), arguments[2:]
+    if name in ("--cd", "--cwd"):
+        return value, arguments[1:]
+    return (arguments[0][2:], arguments[1:]) if name.startswith("-C") else ("", arguments)
 
-        hint += f"; to ask it as a question: ask -- {shlex.join(arguments)}"
-    message, _, suggestion = error.format_message().rstrip(".").partition(". Did you mean ")
-    return UsageError(f"{message} (did you mean {suggestion})" if suggestion else message, hint)
+
+def change_directory(path: str) -> None:
+    """Work in another folder, as if `ask` had been started there.
+
+    Raises:
+        UsageError: that is not possible.
+    """
+    try:
+        os.chdir(path)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"cannot change to {path} ({reason})", "-C needs a folder") from None
+
+
+def _replace_synonym(arguments: Sequence[str]) -> Sequence[str]:
+    """Replace the name of a command in another program by its name here."""
+    for count in (2, 1):
+        name, rest = " ".join(arguments[:count]), arguments[count:]
+        if name in SYNONYMS and (arguments[0] in COMMANDS or not rest or rest[0].startswith("-")):
+            if name == "models default" and not rest:
+                return ["config", "get", "model"]
+            return [*SYNONYMS[name].split(), *rest]
+    return arguments
 
 
 def find_command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
     """Find the command that the arguments call, and its arguments.
 
     For a prompt, the command is "ask". A prompt may begin with "help" or "version": these are commands only if a
-    command name or nothing follows.
+    command name or nothing follows. Commands of packages are found in the plugin index, and not loaded.
     """
     name, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
-    is_question = (name == "help" and rest[:1] != ["--help"] and load_command(rest) is None) or (
-        name == "version" and list(rest) not in ([], ["--help"], ["-h"])
-    )
-    return (name, rest) if name in COMMANDS and not is_question else ("ask", arguments)
+    is_question = name == "version" and list(rest) not in ([], ["--help"], ["-h"])
+    if name == "help" and rest[:1] != ["--help"]:
+        is_question = load_command([word for word in rest if word != "--all"]) is None
+    is_command = name in COMMANDS or (name != "" and name in find_plugin_commands(name))
+    return (name, rest) if is_command and not is_question else ("ask", arguments)
+
+
+def find_plugin_commands(word: str = "") -> Mapping[str, Sequence[PluginEntry]]:
+    """Return the entry points of the commands of packages by name; nothing if `word` cannot be one of them."""
+    if word and not is_usable_name(word):
+        return {}
+    from ask.config.directories import AppDirs
+    from ask.plugin_api.index import find_plugins
+
+    commands = find_plugins(AppDirs.from_environment(os.environ).cache / "plugins.json").commands
+    return {name: entries for name, entries in commands.items() if is_usable_name(name)}
+
+
+def is_usable_name(name: str) -> bool:
+    """Check whether a command of a package can have a name."""
+    return name not in RESERVED_NAMES and bool(PLUGIN_COMMAND_PATTERN.fullmatch(name))
+
+
+def get_own_names(names: Sequence[str]) -> Sequence[str]:
+    """Return the names of a command here, which other programs may call differently."""
+    own_names = SYNONYMS.get(" ".join(names))
+    return own_names.split()[:2] if own_names else names
 
 
 def load_command(names: Sequence[str]) -> click.Command | None:
     """Load a command by its names, such as ["history", "list"].
 
     Without names, load `ask` itself. Return None if there is no such command.
+
+    Raises:
+        ConfigError: the command of a package cannot be loaded.
     """
+    names = get_own_names(names)
+    command: click.Command | None
     if names and names[0] not in COMMANDS:
-        return None
-    command: click.Command | None = importlib.import_module(f"ask.cli.{names[0] if names else 'ask'}").command
+        if names[0] not in find_plugin_commands(names[0]):
+            return None
+        command = importlib.import_module("ask.cli.plugin_commands").load_plugin_command(names[0])
+    else:
+        command = importlib.import_module(f"ask.cli.{names[0] if names else 'ask'}").command
     for name in names[1:]:
         command = command.get_command(click.Context(command), name) if isinstance(command, click.Group) else None
     return command

@@ -33,8 +33,8 @@ def command(*, conversation: str | None, **flags: Any) -> None:
     options = create_run_options(flags, resume=conversation, continue_last=conversation is None)
     with open_session(quiet=options.quiet, plain=options.plain, verbose=options.verbose) as app:
 
-        def summarize(request: RunRequest, end_run: int | None) -> RunResult:
+        def summarize(request: RunRequest, first_kept_run: int | None) -> RunResult:
             renderer = create_renderer(options, request, app.console)
-            return run_and_render(request, app, renderer, summary_end_run=end_run)
+            return run_and_render(request, app, renderer, first_kept_run=first_kept_run)
 
         compact_conversation(prepare_without_message(options, app).request, app, summarize)

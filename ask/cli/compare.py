@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -15,14 +14,19 @@ from ask.agent.request import RunRequest, add_models, prepare_without_message, r
 from ask.app import AppContext
 from ask.cli.ask import create_run_options, select_options
 from ask.cli.groups import subcommand
-from ask.cli.run import create_text_renderer, open_session
+from ask.cli.run import create_text_renderer, notify_end, open_session
+from ask.client.endpoint import report_plugin_output
 from ask.compare.answers import ModelAnswer, ask_model, ask_models, combine_answers, judge_answers
 from ask.compare.views import ColumnComparison, ComparisonView, JsonComparison, SectionComparison, fits_columns
-from ask.console import StandardOutput, StderrConsole, can_redraw
+from ask.config.options import RunOptions
+from ask.console import STDOUT, StandardOutput, StderrConsole, can_redraw
 from ask.errors import UsageError
 from ask.render.live_region import LiveRegion
 
-OPTIONS = select_options("provider", "system", "files", "options", "plain", "quiet", "record", "no_stdin", "timeout")
+OPTIONS = select_options(
+    *("provider", "system", "files", "options", "effort", "server_tools"),
+    *("plain", "quiet", "record", "no_stdin", "timeout"),
+)
 
 
 @subcommand("compare", OPTIONS)
@@ -35,17 +39,18 @@ OPTIONS = select_options("provider", "system", "files", "options", "plain", "qui
 def command(**flags: Any) -> None:
     """Ask several models the same question, at the same time.
 
-    On a terminal the answers stream side by side; in a pipe, they are one JSON object. No tools are offered, and
-    nothing is saved.
+    On a terminal the answers stream side by side; in a pipe, they are one JSON object. Only the tools of -T are
+    offered, and nothing is saved.
 
     \b
-    ask compare -m openai:gpt-5 -m xai:grok-4 "why is the sky blue?"
+    ask compare -m openai:gpt-6.2-sol -m xai:grok-latest "is 91 prime?"
     ask compare -p demo -m a -m b --race "hello"
     ask compare -m A -m B --judge C -f draft.md "shorten this"
     """
     if len(flags["models"]) < 2:
         question = shlex.join(["compare", *flags["words"]])
-        raise UsageError("compare needs at least two models", f"add -m NAME; to ask a question: ask -- {question}")
+        hint = f"add -m NAME; to ask it as a question: ask -- {question}"
+        raise UsageError("compare needs at least two models", hint)
     if flags["race"] and (flags["judge"] or flags["combine"]):
         raise UsageError("--race keeps one answer, so there is nothing to judge or combine", "leave out --race")
     with open_session(quiet=flags["quiet"], plain=flags["plain"]) as app:
@@ -71,6 +76,7 @@ def command(**flags: Any) -> None:
         finally:
             console.show_status("")
             view.finish()
+        notify_end(app, requests[0].settings, None)
 
 
 def _prepare_requests(
@@ -87,7 +93,7 @@ def _prepare_requests(
     request = prepared.request._replace(user_message=message, fallbacks=())
     requests = add_models(request, flags["models"][1:], options, app)
     # The models may accept different parameters, so the judge gets only those of the configuration.
-    own_settings = request.settings._replace(options=app.config.options, given_options=frozenset())
+    own_settings = request.settings._replace(options=app.config.options, given_options=frozenset(), server_tools=())
     own = request._replace(settings=own_settings)
     judge, combiner = (
         add_models(own, [flags[name]], options, app)[1] if flags[name] else None for name in ("judge", "combine")
@@ -99,6 +105,7 @@ def _collect_answers(
     requests: Sequence[RunRequest], app: AppContext, view: ComparisonView, *, race: bool
 ) -> list[ModelAnswer | None]:
     """Ask all models; return their answers, None for those canceled because another model won the race."""
+    app.cleanup.enter_context(report_plugin_output([request.endpoint for request in requests], app.notify))
     answers: list[ModelAnswer | None] = [None] * len(requests)
     with closing(ask_models(requests, app)) as batches:
         try:
@@ -136,9 +143,9 @@ def _create_view(flags: Mapping[str, Any], requests: Sequence[RunRequest], conso
     if flags["as_json"] or not output.is_terminal:
         return JsonComparison(output, console)
     names = [request.endpoint.full_name for request in requests]
-    open_renderer = partial(create_text_renderer, requests[0], console, plain=flags["plain"])
+    open_renderer = partial(create_text_renderer, RunOptions(plain=flags["plain"]), requests[0], console)
     if not flags["race"] and not flags["plain"] and can_redraw(output, console.environment):
-        live_region = LiveRegion(output.write_raw, sys.stdout.fileno(), console.environment)
+        live_region = LiveRegion(output.write_raw, STDOUT, console.environment)
         if fits_columns(len(names), live_region.size.columns):
             return ColumnComparison(output, console, open_renderer, names, live_region)
     return SectionComparison(output, console, open_renderer, names, race=flags["race"])

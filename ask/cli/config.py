@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from ask.app import AppContext
 from ask.cli.editor import edit_file
 from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text
 from ask.config.config_editor import UNSET, find_existing_key, find_value, set_value, update_config_file
-from ask.config.config_file import PROVIDER_KEYS, check_config, read_config, read_toml
+from ask.config.config_file import PROVIDER_KEYS, BaseUrls, check_config, read_config, read_toml
 from ask.config.model_options import DEDICATED_OPTIONS, parse_model_options
 from ask.config.resolution import read_switch
 from ask.config.secrets import format_variable_prefix
@@ -22,7 +22,7 @@ from ask.config.settings import SETTINGS, get_default_value, get_kind
 from ask.errors import ConfigError, UsageError
 from ask.records import NamedTuple
 from ask.render.table import write_table
-from ask.text import format_unknown_key
+from ask.text import format_unknown_key, mask_password
 
 
 @click.group("config", cls=CommandGroup)
@@ -96,7 +96,7 @@ def change_setting(app: AppContext, parts: tuple[str, ...], value: Any) -> None:
 def _print_change_notices(app: AppContext, key: str) -> None:
     """Print notices about surprising effects of a change to config.toml."""
     provider = app.config.get("provider")
-    if key == "provider" and provider and provider not in app.provider_names:
+    if key == "provider" and provider and not app.has_provider(provider):
         print_notice(f"there is no provider {provider!r} yet (see ask providers)")
     variable, _ = _read_overriding_variable(app, key)
     if variable:
@@ -127,6 +127,9 @@ def parse_key(dotted_key: str) -> ConfigKey:
     table, _, name = dotted_key.partition(".")
     if table == "aliases" and name:
         return ConfigKey((table, name), str)
+    provider, separator, header = name.partition(".headers.")
+    if table == "providers" and separator and provider and header:
+        return ConfigKey((table, provider, "headers", header), str)
     if match := API_KEY_PATTERN.fullmatch(dotted_key):
         provider = (match[1] or match[2] or "").removeprefix("options.").lower() or "PROVIDER"
         raise UsageError("API keys are not stored in config.toml", f"ask keys set {provider}")
@@ -191,7 +194,16 @@ def parse_list(text: str) -> list[Any]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
+def _parse_base_urls(text: str) -> str | list[str]:
+    """Parse one URL, or several in a list. A URL may contain a comma."""
+    urls = parse_list(text)
+    is_list = text.lstrip().startswith("[") or len(urls) > 1
+    return urls if urls and is_list and all("://" in str(url) for url in urls) else text
+
+
 VALUE_PARSERS: dict[Any, Callable[[str], Any]] = {
+    Mapping: json.loads,
+    BaseUrls: _parse_base_urls,
     int: int,
     float: _parse_number,
     bool: lambda text: click.BOOL.convert(text, None, None),
@@ -206,7 +218,8 @@ def format_value(dotted_key: str, value: Any) -> str:
     Strings and lists of simple strings are text, everything else is JSON.
     """
     is_parameter = dotted_key.startswith("options.")
-    if isinstance(value, list) and not is_parameter:
+    if isinstance(value, list) and not (is_parameter or (len(value) == 1 and dotted_key.endswith(".base_url"))):
+        # Only items that `parse_list` reads back unchanged.
         if all(isinstance(item, str) and re.fullmatch(r"[^\s,\[](?:[^,]*[^\s,])?", item) for item in value):
             return ",".join(value)
     elif isinstance(value, str) and not (is_parameter and _is_json(value)):
@@ -232,9 +245,13 @@ def list_command(*, as_json: bool) -> None:
     rows = []
     for parts, description in _list_settings(app):
         key, (value, origin) = ".".join(parts), _find_effective_value(app, parts)
+        if key.endswith(".headers"):
+            value = app.collect_secrets().redact_value(value)
+        elif value and key.endswith(".base_url"):
+            value = mask_password(value) if isinstance(value, str) else list(map(mask_password, value))
         shown_value = value if as_json or value is None else format_value(key, value)
         rows.append({"key": key, "value": shown_value, "from": origin, "meaning": description})
-    write_table(rows, as_json=as_json)
+    write_table(rows, as_json=as_json, optional=("meaning", "from"))
 
 
 @command.command("get", short_help="Print the value of a setting.")

@@ -48,7 +48,12 @@ def list_command(*, as_json: bool) -> None:
                 "since": format_since(decision.time, as_json=as_json),
             }
         )
-    write_table(rows, as_json=as_json)
+    write_table(
+        rows,
+        as_json=as_json,
+        empty="no projects; ask asks about one with an AGENTS.md or skills, and ask context trust trusts it",
+        optional=("since",),
+    )
 
 
 def _find_folders(root: Path, names: Sequence[str]) -> Iterator[Path]:

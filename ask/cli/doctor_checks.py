@@ -17,39 +17,55 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ask import __distribution__, __version__
-from ask.agent.model_selection import ModelSelection, resolve_endpoint, resolve_fallbacks
+from ask.agent.model_selection import ModelSelection, list_configured_models, resolve_endpoint, resolve_fallbacks
 from ask.agent.toolset import find_search_engine, format_search_setup_hint
 from ask.app import AppContext
+from ask.cli.commands import find_plugin_commands
+from ask.cli.doctor_results import OK, PROBLEM, WARNING, CheckResult, note, ok, problem, warning
 from ask.cli.init import EVAL_LINES, RC_FILES, SHELLS, find_completion_script, find_install_path, is_installed_by_ask
+from ask.cli.plugin_commands import load_plugin_command
 from ask.client.endpoint import (
     ModelEndpoint,
     create_client,
+    expand_base_url,
+    explain_ignored,
+    find_base_url,
+    find_key_origin,
+    find_provider_origin,
+    find_sign_in,
+    list_configured_services,
+    list_other_base_urls,
     load_provider,
-    remove_unusable_keys,
+    report_plugin_output,
     requires_key,
-    resolve_base_url,
+    resolve_headers,
+    resolve_key,
 )
 from ask.client.models_cache import find_newest_file, read_models
+from ask.client.models_list import keep_models_list
 from ask.client.prices import OPENROUTER, PRICES_EXTRA, is_genai_prices_installed
+from ask.client.retirement import find_retirement_date, format_retirement, is_due
 from ask.config.config_file import Config
 from ask.config.directories import AppDirs
 from ask.config.installation import find_launcher, format_install_command
+from ask.config.logins import LoginStore
 from ask.config.options import RunOptions
 from ask.config.resolution import read_switch, resolve_settings
-from ask.config.secrets import KEYRING, KeyStore, format_variable_prefix
+from ask.config.secrets import KEYRING, SIGNED_IN, KeyStore, format_variable_prefix
 from ask.config.settings import SAFE_OPTIONS, SANDBOX_LEVEL, SETTINGS, Settings
-from ask.console import StandardOutput
+from ask.config.sign_in_services import SIGN_IN_SERVICES
+from ask.console import protect_standard_output
 from ask.errors import AskError, ConfigError, SafetyError, to_ask_error
 from ask.history.entries import generate_conversation_id
 from ask.history.store import Store
+from ask.inputs.loaders import check_loader, create_readers, find_loaders
 from ask.map.ledger import Ledger
 from ask.mcp.run_servers import is_mcp_installed, open_sign_ins
 from ask.mcp.server_config import MCP_EXTRA, expand_variables, find_servers
+from ask.process.time_limit import limit_time
 from ask.project.project_context import UNTRUSTED, list_all_skills
 from ask.project.trust import TrustStore
-from ask.records import NamedTuple
-from ask.render.amounts import format_compact_number, format_count
-from ask.render.table import write_table
+from ask.render.amounts import format_count
 from ask.safety.approval_store import ApprovalStore
 from ask.safety.bubblewrap import find_bubblewrap, read_bubblewrap_version
 from ask.safety.file_confinement import FileConfinement
@@ -58,59 +74,28 @@ from ask.safety.protected_paths import SHOWN_ONCE
 from ask.safety.safe_mode import parse_allowed_host, prepare_sandbox_config
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
-from ask.text import decode_argument
+from ask.text import decode_argument, format_size
 from ask.tools.base import Tool
 from ask.tools.builtin import BUILTIN_TOOLS, DUCKDUCKGO, KEYED_ENGINES, SEARCH_WEB
 from ask.tools.plugins.plugin_tools import format_origin, load_plugin_tools
 from ask.tools.plugins.source import PluginLoadError
 
-OK, WARNING, PROBLEM = "ok", "warning", "problem"
 NO_KEY = ": no key"
 
 
-class CheckResult(NamedTuple):
-    """The result of one check.
-
-    Attributes:
-        state: `OK`, `WARNING` for a possible problem, or `PROBLEM` if something does not work.
-        check: the subject of the check.
-        found: the state of the subject.
-        fix: how to fix it; "" if nothing needs to be done.
-    """
-
-    state: str
-    check: str
-    found: str
-    fix: str = ""
-
-
-ok, warning, problem = (partial(CheckResult, state) for state in (OK, WARNING, PROBLEM))
-
-
-def print_results(results: Iterable[CheckResult], *, as_json: bool) -> int:
-    """Print a table of results, problems first; return the number of problems.
-
-    On a terminal, `found` includes the fix.
-    """
-    results = sorted(results, key=lambda result: (PROBLEM, WARNING, OK).index(result.state))
-    rows = [result._asdict() for result in results]
-    if not as_json and StandardOutput().is_terminal:
-        for row in rows:
-            row["found"] = ": ".join(filter(None, (row["found"], row.pop("fix"))))
-    write_table(rows, as_json=as_json)
-    return sum(result.state == PROBLEM for result in results)
-
-
+LOAD_TIMEOUT_SECONDS = 10.0
+"""The time limit for loading the command of a package."""
+CONTACT_HINT = "contact its author, or uninstall it"
 SWITCH_VARIABLES = tuple(setting.variable for setting in SETTINGS.values() if setting.type is bool and setting.variable)
 """The environment variables that are on or off."""
 
 
-def run_checks(app: AppContext, *, offline: bool) -> list[CheckResult]:
+def run_checks(app: AppContext, *, offline: bool, verbose: bool) -> list[CheckResult]:
     """Run all checks in the order in which they are shown; redact the results. A check that fails is a problem."""
     usable_app = _leave_out_invalid(app)
     usable_app.needs_keys = not offline
     checks: dict[str, Callable[[AppContext], Iterable[CheckResult]]] = {
-        "versions": _check_versions,
+        "versions": partial(_check_versions, verbose=verbose),
         "PATH": _check_launcher,
         "config.toml": lambda _: _check_config_file(app),
         "keys.toml": _check_keys,
@@ -120,6 +105,9 @@ def run_checks(app: AppContext, *, offline: bool) -> list[CheckResult]:
         "tools": _check_tools,
         "approvals": _check_approvals,
         "tool plugins": _check_tool_plugins,
+        "loaders": _check_loaders,
+        "commands": _check_commands,
+        "entry points": _check_entry_points,
         "context": _check_context,
         "mcp": _check_mcp_servers,
         "sign-ins": _check_sign_ins,
@@ -128,6 +116,7 @@ def run_checks(app: AppContext, *, offline: bool) -> list[CheckResult]:
         "prices": _check_prices,
         "default": _check_default,
         "providers": partial(_check_providers, offline=offline),
+        "models": _check_models,
     }
     results: list[CheckResult] = []
     for name, check in checks.items():
@@ -160,8 +149,8 @@ def _leave_out_invalid(app: AppContext) -> AppContext:
     return usable_app
 
 
-def _check_versions(_: AppContext) -> Iterator[CheckResult]:
-    """Report the versions that bug reports should include; check SQLite for FTS5."""
+def _check_versions(_: AppContext, *, verbose: bool) -> Iterator[CheckResult]:
+    """Report the versions that bug reports should include, with `verbose` those of packages; check SQLite for FTS5."""
     import sqlite3
     from importlib.metadata import requires, version
 
@@ -172,6 +161,8 @@ def _check_versions(_: AppContext) -> Iterator[CheckResult]:
         yield ok("sqlite", sqlite3.sqlite_version)
     except sqlite3.Error as error:
         yield problem("sqlite", f"{sqlite3.sqlite_version}: {error}", "use a Python whose SQLite has FTS5")
+    if not verbose:
+        return
     requirements = [requirement for requirement in requires(__distribution__) or () if "extra ==" not in requirement]
     names = [re.split(r"[^\w.-]", requirement)[0] for requirement in requirements]
     yield ok("packages", ", ".join(f"{name} {version(name)}" for name in names))
@@ -229,8 +220,8 @@ def _check_keys(app: AppContext) -> Iterator[CheckResult]:
         found = f"{format_count(len(saved_keys) - in_keyring, 'key')} in {path}{keyring_count}"
         yield _report_private_file("keys.toml", found, path)
     else:
-        yield ok("keys.toml", "no saved keys", "ask keys set PROVIDER saves one")
-    for name in sorted(saved_keys.keys() - {*app.provider_names, *KEYED_ENGINES}):
+        yield note("keys.toml", "no saved keys", "ask keys set PROVIDER saves one")
+    for name in sorted(saved_keys.keys() - {*app.provider_names, *app.services, *KEYED_ENGINES}):
         fix = f"install the provider, or run ask keys remove {name}"
         yield warning("keys.toml", f"it has a key for {name}, which is not a provider", fix)
 
@@ -255,14 +246,14 @@ def _check_folders(app: AppContext) -> Iterator[CheckResult]:
             fix = f"make {existing} writable, or set XDG_{name.upper()}_HOME to another folder"
             yield CheckResult(state, check, f"{existing} is not writable: {consequence}", fix)
         elif (free := shutil.disk_usage(existing).free) < MIN_FREE_BYTES:
-            found = f"{folder} is on a disk with only {format_compact_number(free)} bytes free"
+            found = f"{folder} is on a disk with only {format_size(free)} free"
             yield CheckResult(state, check, found, "free some space")
         else:
             yield ok(check, str(folder) if existing == folder else f"{folder} (not created yet)")
 
 
-HISTORY_LOCK_TIMEOUT = 1.0
-"""Time to wait for another process that has locked the history, in seconds."""
+HISTORY_LOCK_SECONDS = 1.0
+"""Time to wait for another process that has locked the history."""
 
 
 def _check_history(app: AppContext) -> Iterator[CheckResult]:
@@ -271,9 +262,9 @@ def _check_history(app: AppContext) -> Iterator[CheckResult]:
     if not path.exists():
         yield ok("history", "no saved conversations")
         return
-    with Store(path, create=False, lock_timeout=HISTORY_LOCK_TIMEOUT) as store:
+    with Store(path, create=False, lock_timeout=HISTORY_LOCK_SECONDS) as store:
         [(count,)] = store.fetch_rows("SELECT count(*) FROM conversations")
-    found = f"{format_count(count, 'conversation')} in {format_compact_number(path.stat().st_size)} bytes"
+    found = f"{format_count(count, 'conversation')} in {format_size(path.stat().st_size)}"
     yield _report_private_file("history", found, path)
 
 
@@ -284,7 +275,7 @@ def _check_map_jobs(app: AppContext) -> Iterator[CheckResult]:
         return
     with Ledger(path) as ledger:
         jobs = ledger.list_jobs()
-    found = f"{format_count(len(jobs), 'job')} in {format_compact_number(path.stat().st_size)} bytes"
+    found = f"{format_count(len(jobs), 'job')} in {format_size(path.stat().st_size)}"
     yield ok("map", found, "ask map --list shows them" if jobs else "")
 
 
@@ -297,7 +288,7 @@ def _check_tools(app: AppContext) -> Iterator[CheckResult]:
     if settings.tools:
         yield ok("tools", ", ".join(offered) or "all are disabled")
     else:
-        yield ok("tools", "switched off", "ask config set tools.enabled true enables them")
+        yield note("tools", "switched off", "ask config set tools.enabled true enables them")
     # A name with two underscores may be a tool of an MCP server, and no server is started here.
     unknown_names = {name for name in settings.disabled_tools.difference(names) if "__" not in name}
     if unknown_names:
@@ -311,7 +302,7 @@ def _check_tools(app: AppContext) -> Iterator[CheckResult]:
         yield warning("web search", *format_search_setup_hint(settings.search_engine).split(": ", 1))
     else:
         fix = f"{format_search_setup_hint(DUCKDUCKGO)}, or set a key for {' or '.join(KEYED_ENGINES)}"
-        yield ok("web search", "no search engine is available", fix)
+        yield note("web search", "no search engine is available", fix)
     if settings.tools and "bash" in offered and not shutil.which("bash"):
         yield problem("tools", "bash is not installed", "install it, or use --disable-tool bash")
 
@@ -331,16 +322,59 @@ def _check_approvals(app: AppContext) -> Iterator[CheckResult]:
 
 
 def _check_tool_plugins(app: AppContext) -> Iterator[CheckResult]:
-    """Check each package with tools."""
     loaded = _load_tool_plugins(app)
     if not loaded:
         yield ok("tool plugins", "none installed")
     for distribution, tools in loaded.items():
         if isinstance(tools, PluginLoadError):
-            yield problem(distribution, f"cannot load its tools: {tools}", "contact its author, or uninstall it")
+            reason, _, advice = str(tools).rpartition("; ")
+            if not reason:
+                reason, advice = advice, CONTACT_HINT
+            yield problem(distribution, f"cannot load its tools: {reason}", advice)
         else:
             names = ", ".join(tool.spec.name for tool in tools)
             yield ok(distribution, f"tools: {names}" if names else "it has no tools")
+
+
+def _check_loaders(app: AppContext) -> Iterator[CheckResult]:
+    readers = create_readers(resolve_settings(RunOptions(), app.environment, app.config), app)
+    usable = find_loaders(app)
+    for prefix, entries in app.plugins.loaders.items():
+        distribution = entries[0].distribution
+        if prefix not in usable:
+            yield warning(distribution, f"its loader {prefix!r} has a prefix that ask does not allow", CONTACT_HINT)
+            continue
+        try:
+            check_loader(entries, readers)
+            yield ok(distribution, f"loader: {prefix}:")
+        except ConfigError as error:
+            yield problem(distribution, error.summary, error.hint or CONTACT_HINT)
+
+
+def _check_commands(app: AppContext) -> Iterator[CheckResult]:
+    usable = find_plugin_commands()
+    if usable:  # what they print while they are loaded must not be part of the report
+        protect_standard_output()
+    for name, entries in app.plugins.commands.items():
+        distribution = entries[0].distribution
+        if name not in usable:
+            yield warning(distribution, f"its command {name!r} has a name that ask does not allow", CONTACT_HINT)
+            continue
+        try:
+            with limit_time(LOAD_TIMEOUT_SECONDS, partial(TimeoutError, "it is still loading")):
+                load_plugin_command(name)
+            yield ok(distribution, f"command: ask {name}")
+        except ConfigError as error:
+            yield problem(distribution, error.summary, error.hint or CONTACT_HINT)
+
+
+def _check_entry_points(app: AppContext) -> Iterator[CheckResult]:
+    for entry in app.plugins.misplaced:
+        yield warning(entry.distribution, entry.explain(), CONTACT_HINT)
+    for name in app.plugins.providers:
+        ignored, _, advice = explain_ignored(app, name).partition(": ")
+        if ignored:
+            yield warning("entry points", ignored, advice)
 
 
 def _check_context(app: AppContext) -> Iterator[CheckResult]:
@@ -374,7 +408,7 @@ def _check_mcp_servers(app: AppContext) -> Iterator[CheckResult]:
     servers = [server for server in server_index.servers.values() if server.enabled]
     names = ", ".join(server.name for server in servers)
     if not servers:
-        yield ok(check, "no servers configured", "ask mcp add adds one")
+        yield note(check, "no servers configured", "ask mcp add adds one")
         return
     if not is_mcp_installed():
         found = f"{names} cannot be used: the package mcp is not installed"
@@ -399,7 +433,16 @@ def _check_mcp_servers(app: AppContext) -> Iterator[CheckResult]:
 
 
 def _check_sign_ins(app: AppContext) -> Iterator[CheckResult]:
-    """Check that each sign-in is to a configured MCP server."""
+    """Check that sign-ins to providers can be read, and that each other one is to a configured MCP server."""
+    for path in sorted(app.app_dirs.logins.glob("*.json")):
+        try:
+            accounts = LoginStore(path.parent, path.stem).read().accounts.values()
+        except ConfigError as error:
+            yield problem("sign-ins", error.summary, error.hint)
+            continue
+        signed_in = [account.label for account in accounts if account.is_signed_in]
+        found = f"{path.stem}: {', '.join(signed_in) or 'signed out'}"
+        yield _report_private_file("sign-ins", found, path, "ask login lists accounts")
     servers = find_servers(app.config, app.app_dirs.config).servers
     for path in sorted(app.app_dirs.sign_ins.glob("*.json")):
         if path.stem not in servers:
@@ -416,7 +459,7 @@ def _check_prices(app: AppContext) -> Iterator[CheckResult]:
         return
     cached = read_models(find_newest_file(app.app_dirs.cache, OPENROUTER))
     found = "from OpenRouter's models list" if cached.models else "unknown unless the provider reports the cost"
-    yield ok("prices", found, format_install_command(PRICES_EXTRA))
+    yield note("prices", found, format_install_command(PRICES_EXTRA))
 
 
 def _check_safe_mode(app: AppContext) -> Iterator[CheckResult]:
@@ -500,7 +543,7 @@ def _check_shell(app: AppContext) -> Iterator[CheckResult]:
         yield ok("shell", "integration is enabled ($ASK_SESSION is set)")
     elif shell in SHELLS:
         fix = f"add {EVAL_LINES[shell]} to {RC_FILES[shell]} to enable it"
-        yield ok("shell", "integration is not enabled", fix)
+        yield note("shell", "integration is not enabled", fix)
     else:
         yield ok("shell", f"integration is not enabled; it supports {', '.join(SHELLS)}")
     if shell not in SHELLS:
@@ -515,7 +558,7 @@ def _check_shell(app: AppContext) -> Iterator[CheckResult]:
     elif is_integrated:
         yield ok("completions", "included in the integration")
     else:
-        yield ok("completions", f"not installed for {shell}", f"{fix} installs them")
+        yield note("completions", f"not installed for {shell}", f"{fix} installs them")
 
 
 def _check_default(app: AppContext) -> Iterator[CheckResult]:
@@ -526,19 +569,19 @@ def _check_default(app: AppContext) -> Iterator[CheckResult]:
         yield ok(name, f"{each.model or 'its first model'} of {each.provider_name}")
 
 
-PROVIDER_READ_TIMEOUT, ALL_PROVIDERS_TIMEOUT = 3.0, 3.5
-"""Read timeout for each provider, and total time for all of them, in seconds."""
+PROVIDER_READ_SECONDS, ALL_PROVIDERS_SECONDS = 3.0, 3.5
+"""Read timeout for each provider, and total time for all of them."""
 
 
 def _check_providers(app: AppContext, *, offline: bool) -> Iterator[CheckResult]:
     """Check each provider; those that can be queried are queried in parallel."""
     results: dict[str, CheckResult] = {}
-    without_key, threads = [], []
+    without_key, threads, queried = [], [], []
 
     def query(name: str, loaded: CheckResult, endpoint: ModelEndpoint) -> None:
-        results[name] = _query_provider(loaded, endpoint)
+        results[name] = _query_provider(loaded, endpoint, app.app_dirs.cache)
 
-    for name in app.provider_names:
+    for name in (*app.provider_names, *list_configured_services(app)):
         result, endpoint = _inspect_provider(app, name)
         if result is None:
             continue
@@ -549,18 +592,21 @@ def _check_providers(app: AppContext, *, offline: bool) -> Iterator[CheckResult]
         elif offline:
             results[name] = result._replace(state=OK, found=f"{result.found}, not contacted")
         else:
-            reason = f"no complete response within {ALL_PROVIDERS_TIMEOUT:g} s"
+            reason = f"no complete response within {ALL_PROVIDERS_SECONDS:g} s"
             results[name] = _add_failure(result, reason, "check the network and the base URL")
             # Not an executor: shutting it down would wait for connections that never complete.
             threads.append(threading.Thread(target=query, args=(name, result, endpoint), daemon=True))
-    for thread in threads:
-        thread.start()
-    deadline = time.monotonic() + ALL_PROVIDERS_TIMEOUT
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
+            queried.append(endpoint)
+    with report_plugin_output(queried, app.notify):
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + ALL_PROVIDERS_SECONDS
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
     yield from list(results.values())
     if without_key:
-        yield ok("other providers", f"{', '.join(without_key)}{NO_KEY}", "ask keys set PROVIDER saves one")
+        advice = "ask keys set PROVIDER saves one; ask login chatgpt signs in"
+        yield note("other providers", f"{', '.join(without_key)}{NO_KEY}", advice)
 
 
 def _inspect_provider(app: AppContext, name: str) -> tuple[CheckResult | None, ModelEndpoint | None]:
@@ -569,48 +615,70 @@ def _inspect_provider(app: AppContext, name: str) -> tuple[CheckResult | None, M
     There is no result for another name of a provider. The state is `PROBLEM` if a query must not fail, because the user
     has configured the provider.
     """
-    origin = ", ".join(entry.distribution for entry in app.plugins.providers.get(name, ())) or "config.toml"
+    origin = find_provider_origin(app, name)
     try:
         loaded = load_provider(app, name)
     except ConfigError as error:
-        fix = "contact its author, or uninstall it" if origin != "config.toml" else "correct it with ask config edit"
-        return problem(name, str(error), fix), None
+        fix = error.hint if origin != "config.toml" else "correct it with ask config edit"
+        return problem(name, error.summary, fix), None
     info, environment = loaded.info, app.environment
     if name != info.name and info.name in app.provider_names:
         return None, None
-    key_origin = app.key_store.find_origin(info.name, info.key_env)
-    prefix, base_url = format_variable_prefix(info.name), resolve_base_url(app, info)
+    key_origin = find_key_origin(app, info.name, info.key_env)
+    prefix, (base_url, base_url_origin) = format_variable_prefix(info.name), find_base_url(app, info)
     is_configured = (
         name in (environment.get("ASK_PROVIDER"), app.config.get("provider"))
-        or bool(key_origin or app.config.get_provider(info.name))
+        or bool(key_origin or app.config.providers.get(info.name, {}))
         or any(environment.get(variable) for variable in (f"{prefix}_BASE_URL", *info.base_url_env))
     )
     result = CheckResult(PROBLEM if is_configured else OK, name, f"{info.title} ({origin})")
     if not key_origin and requires_key(app, info, base_url):
         fix = f"set {(*info.key_env, f'{prefix}_API_KEY')[0]} or run ask keys set {info.name}"
+        if info.name in SIGN_IN_SERVICES:
+            fix = f"run ask login {info.name}"
         return result._replace(found=f"{result.found}{NO_KEY}", fix=fix), None
     key_description = f"key from {key_origin}" if key_origin else "needs no key"
+    if key_origin == SIGNED_IN:
+        key_description = "signed in"
     result = result._replace(found=f"{result.found}, {key_description}")
     try:
-        key = app.key_store.find(info.name, info.key_env)[0] if app.needs_keys else ""
-        key = remove_unusable_keys(app, info.name, key, key_origin)
+        base_url = expand_base_url(app, info, base_url)
+        other_base_urls = list_other_base_urls(app, info, base_url_origin)
+        headers = resolve_headers(app, info.name)
+        key = resolve_key(app, info, base_url)[0]
     except AskError as error:
         return problem(name, f"{result.found}, but {error.summary}", error.hint), None
-    return result, ModelEndpoint(loaded, "", base_url, key)
+    sign_in = find_sign_in(app, info.name, key_origin)
+    return result, ModelEndpoint(
+        loaded, "", base_url, key, sign_in=sign_in, other_base_urls=other_base_urls, headers=headers
+    )
 
 
-def _query_provider(loaded: CheckResult, endpoint: ModelEndpoint) -> CheckResult:
-    """Query how many models a provider lists, and add that or the error to its result."""
+def _query_provider(loaded: CheckResult, endpoint: ModelEndpoint, cache: Path) -> CheckResult:
+    """Query each server of a provider; return its result, a failure if there is one: a warning if others answer."""
+    servers = [endpoint._replace(base_url=url, other_base_urls=()) for url in endpoint.base_urls]
+    results = [_query_server(loaded, server, cache) for server in servers]
+    failed = [result for result in results if result.state != OK]
+    if failed and len(failed) < len(results):  # the others are used
+        found = f"{failed[0].found} at {len(failed)} of {len(results)} base URLs"
+        return failed[0]._replace(state=WARNING, found=found)
+    return failed[0] if failed else results[0]
+
+
+def _query_server(loaded: CheckResult, endpoint: ModelEndpoint, cache: Path) -> CheckResult:
+    """Query the models that a server lists, and add their number or the error to the result of its provider."""
     try:
-        settings = Settings(timeout=PROVIDER_READ_TIMEOUT, tries=1)
-        count = len(create_client(endpoint, lambda _: None, settings).list_models())
+        settings = Settings(timeout=PROVIDER_READ_SECONDS, tries=1)
+        models = create_client(endpoint, lambda _: None, settings).list_models()
     except Exception as error:  # noqa: BLE001 - a server may send anything
         # Not to_ask_error(), which asks for a report: the plugin may be to blame.
         advice = "-v with a question shows the traceback"
         unforeseen = AskError(f"{type(error).__name__}: {error}", advice)
         ask_error = error if isinstance(error, AskError) else unforeseen
         return _add_failure(loaded, ask_error.summary, ask_error.hint)
-    listed = f"lists {format_count(count, 'model')}" if count else "answers"
+    if models:
+        keep_models_list(endpoint, cache, models)
+    listed = f"lists {format_count(len(models), 'model')}" if models else "answers"
     return loaded._replace(state=OK, found=f"{loaded.found}, {listed}")
 
 
@@ -618,3 +686,12 @@ def _add_failure(loaded: CheckResult, reason: str, advice: str) -> CheckResult:
     """Add to the result of a provider why it cannot be queried."""
     failure = f", but {reason}" if loaded.state == PROBLEM else f", not running here ({reason})"
     return loaded._replace(found=loaded.found + failure, fix=advice)
+
+
+def _check_models(app: AppContext) -> Iterator[CheckResult]:
+    """Check when the models in the environment and config.toml are retired."""
+    for name, (provider, model) in list_configured_models(app).items():
+        date = find_retirement_date(provider, model, app.app_dirs.cache)
+        if date and is_due(date):
+            advice = f"choose another: ask models -p {provider.info.name}"
+            yield warning(name, format_retirement(model, date), advice)

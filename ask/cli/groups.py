@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from ask.cli.commands import CommandContext
+from ask.cli.commands import CommandContext, read_all_help
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import UsageError
 from ask.text import decode_argument, format_one_line
 
-MAX_SUMMARY = 200
+MAX_SUMMARY_CHARACTERS = 200
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 TEXT = decode_argument
 """The type of arguments and options that are text in UTF-8, whatever the locale."""
@@ -27,7 +27,7 @@ class Subcommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, read_all_help(ctx, args))
         except click.UsageError as error:
             error.ctx = error.ctx or ctx  # Click leaves it out if an option lacks its value
             raise
@@ -46,13 +46,13 @@ class CommandGroup(click.Group):
         """List the commands with complete summaries; Click cuts them to one line."""
         with formatter.section("Commands"):
             formatter.write_dl(
-                [(name, command.get_short_help_str(MAX_SUMMARY)) for name, command in self.commands.items()]
+                [(name, command.get_short_help_str(MAX_SUMMARY_CHARACTERS)) for name, command in self.commands.items()]
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
             args = ["list", *args]
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, read_all_help(ctx, args))
 
 
 def subcommand(name: str, params: Sequence[click.Parameter] = ()) -> Callable[[Callable[..., Any]], click.Command]:

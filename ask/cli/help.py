@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import click
 
-from ask.cli.commands import load_command
+from ask.cli.commands import ALL_HELP, COMMANDS, get_own_names, load_command
 from ask.cli.groups import subcommand
+from ask.cli.plugin_commands import get_plugin_help
 
 
 @subcommand("help")
 @click.argument("command", nargs=-1, metavar="[COMMAND]...")
-def command(command: tuple[str, ...]) -> None:
+@click.option("--all", "shows_all", is_flag=True, help="Also show what is rarely needed.")
+def command(command: tuple[str, ...], *, shows_all: bool) -> None:
     """Show the help of ask or of COMMAND, for example: ask help history list.
 
     Anything else after `ask help` is a question.
     """
     target = load_command(command)
-    if target is not None:
-        name = " ".join(("ask", *command))
-        click.echo(target.get_help(target.context_class(target, info_name=name)))
+    if target is not None and command and get_own_names(command)[0] not in COMMANDS:
+        click.echo(get_plugin_help(target, command))
+    elif target is not None:
+        name = " ".join(("ask", *get_own_names(command)))
+        context = target.context_class(target, info_name=name)
+        if shows_all:
+            context.meta[ALL_HELP] = True
+        click.echo(target.get_help(context))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from shutil import get_terminal_size
 
 import click
 
-MAX_HELP_WIDTH = 80
-NARROW_WIDTH = 50
+MAX_HELP_COLUMNS = 80
+NARROW_COLUMNS = 50
 """Columns below which help shows descriptions below options instead of beside them."""
 
 
@@ -15,12 +16,10 @@ class HelpFormatter(click.HelpFormatter):
     """Formats help for terminals of any width; Click's own needs 50 columns."""
 
     def __init__(self) -> None:
-        from shutil import get_terminal_size
-
-        super().__init__(width=max(min(get_terminal_size().columns, MAX_HELP_WIDTH) - 2, 1))
+        super().__init__(width=max(min(get_terminal_size().columns, MAX_HELP_COLUMNS) - 2, 1))
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
-        if self.width >= NARROW_WIDTH:
+        if self.width >= NARROW_COLUMNS:
             super().write_dl(rows, col_max, col_spacing)
             return
         for term, description in rows:
@@ -29,10 +28,10 @@ class HelpFormatter(click.HelpFormatter):
                 self.write_text(description)
 
     def write_text(self, text: str) -> None:
-        if self.width >= NARROW_WIDTH:
+        if self.width >= NARROW_COLUMNS:
             super().write_text(text)
             return
-        from textwrap import fill
+        from ask.text import wrap_text  # loads more than help otherwise needs
 
         for number, paragraph in enumerate(text.split("\n\n")):
             is_literal = paragraph.startswith("\b")
@@ -40,12 +39,7 @@ class HelpFormatter(click.HelpFormatter):
             self.write("\n" if number else "")
             for line in paragraph.split("\n")[1:] if is_literal else [paragraph]:
                 hanging_indentation = indentation + " " * (self.indent_increment * is_literal)
-                filled = fill(
-                    line,
-                    self.width,
-                    initial_indent=indentation,
-                    subsequent_indent=hanging_indentation,
-                    break_long_words=False,
-                    break_on_hyphens=False,
-                )
-                self.write(f"{filled}\n")
+                text = " ".join(line.split())
+                first, *others = wrap_text(text, self.width - len(hanging_indentation), divide_words=False)
+                rows = [indentation + first, *(hanging_indentation + row for row in others)]
+                self.write("".join(f"{row}\n" for row in rows))

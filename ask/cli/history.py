@@ -27,24 +27,38 @@ from ask.cli.groups import (
     require_confirmation,
 )
 from ask.config.directories import AppDirs, get_working_directory
-from ask.console import StandardOutput, StderrConsole
+from ask.console import STDOUT, StandardOutput, StderrConsole
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_newest_conversation
 from ask.history.entries import Conversation, Run, generate_conversation_id, query_conversations, read_runs
 from ask.history.listing import NO_LIMIT, ConversationOverview, list_conversations
 from ask.history.store import Store
 from ask.messages import Usage
-from ask.render.amounts import format_age, format_count, format_dollars, format_timestamp
+from ask.render.amounts import format_count, format_dollars, format_timestamp
+from ask.render.live_region import get_terminal_size
 from ask.render.table import write_table
 from ask.render.text_layout import truncate_text
-from ask.text import decode_argument, format_one_line
+from ask.text import decode_argument, format_age, format_one_line
 
 if TYPE_CHECKING:
     from ask.history.export_format import ConversationExport
     from ask.history.importer import ImportResult
 
 
-@click.group("history", cls=CommandGroup)
+ID_PATTERN = re.compile(r"[0-9]+|[a-f][0-9a-f]{3,}")
+"""The number of a conversation in the list, or the beginning of an ID."""
+
+
+class HistoryGroup(CommandGroup):
+    """Shows the conversation whose ID is given instead of a subcommand."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and ID_PATTERN.fullmatch(args[0]):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("history", cls=HistoryGroup)
 def command() -> None:
     """List, search, export and delete conversations. Without a command, list them."""
 
@@ -73,7 +87,8 @@ MIN_MODEL_WIDTH = 12
 def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
     """List conversations, newest first: the newest 20 on a terminal, all of them in a pipe.
 
-    To select a conversation, also for --resume, use its number, its id, or the unique beginning of its id.
+    To select a conversation, use its number, its id, or the unique beginning of its id; for --resume, show and export,
+    also words of its title.
     """
     is_terminal = StandardOutput().is_terminal
     max_count = limit if limit is not None else TERMINAL_LIST_LIMIT if is_terminal and not as_json else 0
@@ -83,10 +98,13 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
         overviews = list_conversations(store, row_limit, directory, include_details=as_json)
     listed = overviews[: max_count or None]
     to_row = _to_overview_dict if as_json else partial(to_overview_row, is_terminal=is_terminal)
-    write_table([to_row(overview) for overview in listed], as_json=as_json, truncated="title")
-    if is_terminal and not overviews:
-        print_notice("no saved conversations" + (" from this directory" if here else ""))
-    elif is_terminal and limit is None and len(overviews) > len(listed):
+    write_table(
+        [to_row(overview) for overview in listed],
+        as_json=as_json,
+        empty="no conversations from this folder; ask history lists all" if here else "no saved conversations",
+        optional=("rounds", "cost", "model", "age"),
+    )
+    if is_terminal and limit is None and len(overviews) > len(listed):
         console = StderrConsole(os.environ, quiet=False, plain=False)
         console.print_dim(f"· the newest {TERMINAL_LIST_LIMIT}; -n 0 lists all\n")
 
@@ -136,8 +154,9 @@ def to_overview_row(overview: ConversationOverview, *, is_terminal: bool) -> dic
 def show_command(*, conversation_id: str | None, last: int | None, tools: bool, as_json: bool) -> None:
     """Show a conversation, by default the newest.
 
-    ID is an id, its unique beginning, or a number from the list.
+    ID is an id, its unique beginning, a number from the list, or words of the title.
     """
+    from ask.cli.pager import page_output
     from ask.export.conversation_text import TranscriptWriter
     from ask.history.export_format import ConversationExport, to_json_value
 
@@ -145,14 +164,16 @@ def show_command(*, conversation_id: str | None, last: int | None, tools: bool, 
         if conversation_id is None:
             conversation = find_newest_conversation(store)
         else:
-            conversation = find_conversation(store, conversation_id)
+            conversation = find_conversation(store, conversation_id, by_title=True)
         runs = read_runs(store, conversation)
     runs = runs[-last:] if last else runs
     if as_json:
         value = to_json_value(ConversationExport(conversation, runs))
         print_text(json.dumps(value, ensure_ascii=False, indent=2))
     else:
-        TranscriptWriter(StandardOutput(os.environ), show_tool_details=tools).write_runs(runs)
+        width = get_terminal_size(STDOUT).columns  # before standard output is a pipe to the pager
+        with page_output(os.environ) as output:
+            TranscriptWriter(output, width, show_tool_details=tools).write_runs(runs)
 
 
 @command.command("search", short_help="Search all conversations.")
@@ -176,7 +197,7 @@ def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None
     if not query.phrases and not query.fragments:
         raise UsageError("a search needs at least one letter, digit or emoji", "see ask history search --help")
     with _open_history() as store:
-        hits = search_conversations(store, words, limit or -1)
+        hits = search_conversations(store, words, limit or NO_LIMIT)
     if as_json or not output.is_terminal:
         write_table([to_hit_row(hit) for hit in hits], as_json=as_json)
     else:
@@ -190,7 +211,7 @@ def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None
 FORMATS = ("md", "json", "html")
 FORMATS_BY_SUFFIX = {".json": "json", ".jsonl": "json", ".html": "html", ".htm": "html"}
 """Formats by the suffix of the output file; others are Markdown."""
-STDOUT = STDIN = "-"
+STDOUT_NAME = STDIN_NAME = "-"
 
 
 @command.command("export", short_help="Export conversations as Markdown, JSON or HTML.")
@@ -200,7 +221,7 @@ STDOUT = STDIN = "-"
     "--format", "format_name", type=click.Choice(FORMATS), help="Output format (default: by the file name, or md)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
-@click.option("-o", "--output", metavar="FILE", default=STDOUT, help="Write to this file, replacing it.")
+@click.option("-o", "--output", metavar="FILE", default=STDOUT_NAME, help="Write to this file, replacing it.")
 def export_command(
     *, ids: tuple[str, ...], everything: bool, format_name: str | None, as_json: bool, output: str
 ) -> None:
@@ -231,7 +252,7 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
         if everything:
             conversations = query_conversations(store, "ORDER BY number")
         elif ids:
-            conversations = list(dict.fromkeys(find_conversation(store, wanted) for wanted in ids))
+            conversations = list(dict.fromkeys(find_conversation(store, wanted, by_title=True) for wanted in ids))
         else:
             conversations = [find_newest_conversation(store)]
         unreadable: list[FileError] = []
@@ -252,7 +273,7 @@ def _write_output(output: str, chunks: Iterable[str]) -> None:
         FileError: the file cannot be written.
         BrokenOutputError: it is a pipe whose reader has closed it.
     """
-    if output == STDOUT:
+    if output == STDOUT_NAME:
         standard_output = StandardOutput()
         for chunk in chunks:
             standard_output.write(chunk)
@@ -319,10 +340,10 @@ def import_command(*, files: tuple[str, ...], as_new: bool, as_json: bool) -> No
 
     from ask.history.importer import import_conversations
 
-    if (STDIN in files or not files) and (sys.stdin is None or sys.stdin.isatty()):
+    if (STDIN_NAME in files or not files) and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError("no file given", "pass a file written by ask history export --json")
     with ExitStack() as cleanup:
-        copies = [_copy_import_file(name, cleanup.enter_context(TemporaryFile())) for name in files or (STDIN,)]
+        copies = [_copy_import_file(name, cleanup.enter_context(TemporaryFile())) for name in files or (STDIN_NAME,)]
         problems: list[FileError] = []
         count = sum(1 for _ in _read_imported_conversations(copies, problems))
         if problems and not count:
@@ -341,9 +362,9 @@ def _copy_import_file(name: str, copy: BinaryIO) -> ImportFile:
     """Copy a file, or standard input, which cannot be read twice; return the copy with its name for errors."""
     from shutil import copyfileobj
 
-    with nullcontext(sys.stdin.buffer) if name == STDIN else Path(name).open("rb") as file:
+    with nullcontext(sys.stdin.buffer) if name == STDIN_NAME else Path(name).open("rb") as file:
         copyfileobj(file, copy)
-    return "stdin" if name == STDIN else decode_argument(name), copy
+    return "stdin" if name == STDIN_NAME else decode_argument(name), copy
 
 
 def _read_imported_conversations(
@@ -365,9 +386,11 @@ def _print_import_results(results: Sequence[ImportResult], *, as_json: bool) -> 
         write_table([result._asdict() for result in results], as_json=True)
         return
     for result in results:
-        if result.became is ImportStatus.RENAMED:
-            click.echo(f"{result.id} is already used by another conversation; imported as {result.here}.", err=True)
-    present_count = sum(result.became is ImportStatus.ALREADY_PRESENT for result in results)
+        if result.status is ImportStatus.RENAMED:
+            click.echo(
+                f"{result.id} is already used by another conversation; imported as {result.imported_id}.", err=True
+            )
+    present_count = sum(result.status is ImportStatus.ALREADY_PRESENT for result in results)
     imported_count = len(results) - present_count
     if imported_count or not present_count:
         click.echo(f"Imported {format_count(imported_count, 'conversation')}.", err=True)
@@ -487,4 +510,4 @@ def stats_command(*, days: int, as_json: bool, html_file: str | None) -> None:
     elif statistics.total.runs:
         write_charts(statistics, first_day.isoformat())
     elif StandardOutput().is_terminal:
-        print_notice("no runs in this period")
+        print_notice("no runs in this period; --days N goes further back")

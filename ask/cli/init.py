@@ -6,10 +6,15 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 
 import click
 
+import ask_completions
+import ask_shell
+from ask.cli.ask import SYNONYMS
+from ask.cli.commands import COMMANDS
 from ask.cli.groups import subcommand
 from ask.config.config_editor import replace_file_content
 from ask.errors import FileError, UsageError
@@ -20,13 +25,16 @@ COMPLETIONS_MARKER = "# ask: completions for "
 RC_FILES = {"bash": "~/.bashrc", "zsh": "~/.zshrc, after compinit", "fish": "~/.config/fish/config.fish"}
 EVAL_LINES = {"bash": 'eval "$(ask init bash)"', "zsh": 'eval "$(ask init zsh)"', "fish": "ask init fish | source"}
 KEY_PATTERN = re.compile(r"alt-([a-z0-9])|ctrl-([abe-hkln-z])|([a-z0-9])")
-"""A key. Enter, Tab and the keys for interrupt, suspend and end of file are not allowed."""
+"""A key. Ctrl with c (interrupt), d (end of file), i (Tab), j or m (Enter) is not allowed."""
 NO_KEY = "none"
+QUESTION_COMMANDS = {"chat", "compare", "help", "version"}
+"""Commands whose arguments can be the words of a question."""
 
 
 def _parse_keys(text: str) -> str:
     """Parse one or more keys in a row, such as alt-a, ctrl-g or "ctrl-x a"; or none."""
     keys = text.lower().split()
+    # A letter alone is text that the user types.
     is_valid = all(KEY_PATTERN.fullmatch(key) for key in keys) and keys and len(keys[0]) > 1
     if not is_valid and text != NO_KEY:
         raise click.BadParameter(f"must be a key such as alt-a, ctrl-g or 'ctrl-x a', or none, not {text!r}")
@@ -60,18 +68,27 @@ def _build_integration_script(shell: str, key: str | None, explain_key: str | No
 
     A key that is None gets its default, which does not override a binding of the user.
     """
-    import ask_shell
-
+    value_options = _find_value_options()
     script = Path(str(ask_shell.__file__)).with_name(f"init.{shell}").read_text(encoding="utf-8")
     values = {
         "key": _format_key_sequence(shell, key or "alt-a"),
         "explain_key": _format_key_sequence(shell, explain_key or "alt-e"),
         "key_named": "1" if key else "0",
         "explain_key_named": "1" if explain_key else "0",
+        "value_options": shlex.join(value_options),
+        "value_letters": shlex.quote("".join(name[1] for name in value_options if len(name) == 2)),
+        "commands": shlex.join(sorted(COMMANDS.keys() - QUESTION_COMMANDS)),
         "completions": shlex.quote(str(find_completion_script(shell))),
         "completions_folder": shlex.quote(str(find_completion_script(shell).parent)),
     }
     return re.sub(r"'\{\{(\w+)\}\}'", lambda match: values[match[1]], script)
+
+
+def _find_value_options() -> list[str]:
+    """Return the options that take a value in the commands whose other arguments are a question."""
+    params = [param for name in ("ask", "compare") for param in import_module(f"ask.cli.{name}").command.params]
+    valued = [param for param in params if not getattr(param, "is_flag", True)]
+    return sorted({name for param in valued for name in (*param.opts, *SYNONYMS.get(param.name or "", ()))})
 
 
 def _format_key_sequence(shell: str, keys: str) -> str:
@@ -89,8 +106,6 @@ def _format_key_sequence(shell: str, keys: str) -> str:
 
 def find_completion_script(shell: str) -> Path:
     """Return the path of the completion script that comes with this version."""
-    import ask_completions
-
     return Path(str(ask_completions.__file__)).with_name(f"ask.{shell}")
 
 

@@ -9,6 +9,7 @@ import click
 from ask.app import AppContext
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
 from ask.config.secrets import KEYRING, is_valid_key, repair_key
+from ask.config.sign_in_services import SIGN_IN_SERVICES
 from ask.errors import ConfigError, UsageError
 from ask.render.table import write_table
 from ask.tools.builtin import KEYED_ENGINES
@@ -31,6 +32,9 @@ def set_key(provider: str, *, keyring: bool) -> None:
     app = AppContext()
     if provider not in KEYED_ENGINES and not provider.startswith("mcp:"):
         from ask.client.endpoint import load_provider
+
+        if provider in SIGN_IN_SERVICES:
+            raise UsageError(f"{provider} has a sign-in in place of a key", f"run ask login {provider}")
 
         provider = load_provider(app, provider).info.name
     text = _read_key(f"Key for {provider}").strip()
@@ -60,16 +64,17 @@ def _read_key(prompt: str) -> str:
 @JSON_OPTION
 def list_keys(*, as_json: bool) -> None:
     """List the providers that have a key, and where it is set. Keys are never shown."""
-    from ask.client.endpoint import load_providers
+    from ask.client.endpoint import find_key_origin, list_configured_services, load_providers
 
     app = AppContext()
     rows = []
-    vendor_variables = {name: provider.info.key_env for name, provider in load_providers(app)}
+    providers = load_providers(app, list_configured_services(app))
+    vendor_variables = {name: provider.info.key_env for name, provider in providers}
     for name in sorted({*vendor_variables, *KEYED_ENGINES, *app.key_store.read_saved_keys()}):
-        origin = app.key_store.find_origin(name, vendor_variables.get(name, ()))
+        origin = find_key_origin(app, name, vendor_variables.get(name, ()))
         if origin:
             rows.append({"provider": name, "from": origin})
-    write_table(rows, as_json=as_json)
+    write_table(rows, as_json=as_json, empty="no keys; ask keys set PROVIDER saves one")
 
 
 @command.command("remove")

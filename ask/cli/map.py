@@ -9,9 +9,8 @@ import os
 import random
 import resource
 import signal
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from hashlib import blake2b
@@ -26,16 +25,22 @@ from ask.agent.run import enable_garbage_collection
 from ask.app import AppContext
 from ask.atomic_files import open_private_file
 from ask.cli.ask import (
+    RARE_OPTIONS,
+    AskOption,
     create_run_options,
-    make_amount_parser,
     parse_dollars,
     parse_max_rounds,
     parse_seconds,
     select_options,
 )
-from ask.cli.groups import parse_whole_number, subcommand
+from ask.cli.commands import ALL_HELP, SectionedCommand
+from ask.cli.groups import Subcommand, parse_whole_number
 from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
-from ask.cli.run import open_session
+from ask.cli.map_options import parse_columns, parse_engine, parse_failure_limit, parse_jobs, parse_rate, parse_wait
+from ask.cli.run import notify_end, open_session
+from ask.client.answers import find_requested_tier
+from ask.client.cost import Cost
+from ask.client.endpoint import report_plugin_output, report_retirement
 from ask.client.prices import open_price_finder
 from ask.client.run_costs import to_priced_model
 from ask.config.options import RunOptions
@@ -67,18 +72,18 @@ from ask.map.rows import (
     select_inputs,
 )
 from ask.messages import Usage
-from ask.render.amounts import format_age, format_count, format_dollars, format_duration
+from ask.parsing import BATCH_TIER
+from ask.render.amounts import format_cache_use, format_count, format_dollars, format_duration, format_since
 from ask.render.progress_bar import ProgressBar
 from ask.render.table import write_table
-from ask.text import decode_argument, format_one_line
+from ask.text import decode_argument, format_age, format_one_line
 from ask.tools.file_names import find_equivalent_path
 
 if TYPE_CHECKING:
     from ask.map.agent_runner import AgentOptions
 
-MAX_RATE = 1e12
 MAX_OPEN_FILES = 10_240
-"""The most that macOS allows."""
+"""The highest limit that macOS accepts (OPEN_MAX)."""
 SAMPLE_SEED = 0
 """A fixed seed, so that the same sample is drawn each time."""
 TOOL_OPTIONS = {
@@ -88,46 +93,47 @@ TOOL_OPTIONS = {
 CONTINUE_HINT = "run the same command again to continue"
 
 
-def _parse_failure_limit(text: str) -> tuple[float, bool]:
-    """Parse a number, or a percentage such as "5%"; return whether it is a percentage."""
-    try:
-        number = float(text.removesuffix("%"))
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 1e9:
-        raise click.BadParameter(f"must be a positive number or a percentage, not {text!r}")
-    return number, text.endswith("%")
+OPTIONS = select_options(
+    *("provider", "base_url", "key", "system", "options", "effort", "variables", "server_tools"),
+    *("plain", "quiet", "record"),
+)
+
+OPTION_GROUPS = {
+    "Rows": ("files", "input_format", "is_null_separated", "rows_are_files", "limit", "sample"),
+    "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema"),
+    "Output": ("output", "columns", "unordered", "csv_safe", "plain", "quiet"),
+    "Speed and cost": ("jobs", "rpm", "tpm", "max_cost", "max_failures", "timeout", "wait", "dry_run", "engine"),
+    "Batch": ("batch", "detach", "cancel", "poll_interval"),
+    "Tools": ("server_tools", "with_tools", "max_rounds", "workdir_template", "safe", "safe_files", "context"),
+    "Jobs": ("retry_failed", "fresh", "no_save", "list_jobs", "forget"),
+}
+"""The sections of options in the help, by their parameter names."""
 
 
-def _parse_jobs(text: str) -> int | None:
-    """Parse a number of requests at a time; None for "auto"."""
-    if text == "auto":
-        return None
-    if not (text.isdigit() and int(text) > 0):
-        raise click.BadParameter(f"must be a positive number or auto, not {text!r}")
-    return int(text)
+class MapCommand(SectionedCommand, Subcommand):
+    """The Click command `ask map`, whose help has sections of options."""
+
+    sections = OPTION_GROUPS
+    rare_options = RARE_OPTIONS
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if ALL_HELP not in ctx.meta:
+            formatter.write_paragraph()
+            formatter.write_text("ask map --help --all also shows what is rarely needed.")
 
 
-def _parse_engine(text: str) -> str:
-    """Parse "dask" or "dask=ADDRESS" to the scheduler's address; "" to start a cluster on this machine."""
-    name, _, address = text.partition("=")
-    if name != "dask":
-        raise click.BadParameter(f"must be dask or dask=ADDRESS, not {text!r}")
-    return address
-
-
-parse_rate = make_amount_parser("requests or tokens a minute", MAX_RATE)
-
-
-OPTIONS = select_options("provider", "base_url", "key", "system", "options", "variables", "plain", "quiet", "record")
-
-
-@subcommand("map", OPTIONS)
+@click.command("map", cls=MapCommand, params=OPTIONS)
 @click.argument("arguments", metavar="PROMPT [INPUT]...", nargs=-1)
 @click.option("-O", "--output", metavar="FILE", help="Write a .jsonl, .csv or .tsv file instead of JSONL to stdout.")
 @click.option("-m", "--model", "models", metavar="NAME", multiple=True, help="Ask this model; repeat to ask several.")
 @click.option(
-    "-f", "--file", "files", metavar="PATH", multiple=True, help="Attach a file to each row, such as {{path}}."
+    "-f",
+    "--file",
+    "files",
+    cls=AskOption,
+    metavar="PATH",
+    multiple=True,
+    help="Attach a file to each row, such as {{path}}.",
 )
 @click.option("-t", "--template", metavar="NAME", help="Use this template as the prompt; all arguments are inputs.")
 @click.option("--schema", metavar="S", help="Answer with JSON matching a schema; one column per field.")
@@ -137,11 +143,14 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 )
 @click.option("--files", "rows_are_files", is_flag=True, help="Treat each INPUT file as one row, even a table.")
 @click.option(
-    "-j", "--jobs", metavar="N", type=_parse_jobs, help="Send N requests at a time (auto: adapt to the service)."
+    "-j", "--jobs", metavar="N", type=parse_jobs, help="Send N requests at a time (auto: adapt to the service)."
 )
 @click.option("--rpm", metavar="N", type=parse_rate, help="Send at most N requests a minute.")
 @click.option("--tpm", metavar="N", type=parse_rate, help="Use at most N tokens a minute.")
 @click.option("--csv-safe", is_flag=True, help="Write cells such as =1+1 to CSV and TSV as text, not as formulas.")
+@click.option(
+    "--columns", metavar="NAMES", type=parse_columns, help="Write these columns (a,b), or all, with latency and tries."
+)
 @click.option("--unordered", is_flag=True, help="Write rows as they finish, not in the order of the input.")
 @click.option("--limit", metavar="N", type=parse_whole_number(1), help="Read only the first N rows.")
 @click.option(
@@ -151,21 +160,29 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 @click.option("--retry-failed", is_flag=True, help="Send the failed rows of earlier runs again.")
 @click.option("--fresh", is_flag=True, help="Start over: forget earlier answers and replace the output file.")
 @click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop once the job has cost this many US dollars.")
-@click.option("--max-failures", metavar="N", type=_parse_failure_limit, help="Stop after N failed rows, or N%.")
+@click.option("--max-failures", metavar="N", type=parse_failure_limit, help="Stop after N failed rows, or N%.")
 @click.option("--tools", "with_tools", is_flag=True, help="Let the model run tools, in a process for each row.")
 @click.option("--safe", is_flag=True, help="With --tools: confine each row to a working copy, without network.")
 @click.option("--context", is_flag=True, help="With --tools: send the project's AGENTS.md and skills to each row.")
 @click.option("--safe-files", is_flag=True, help="With --tools: like --safe, but without a sandbox or commands.")
 @click.option("--workdir-template", metavar="DIR", help="With --tools: run each row in a copy of this folder.")
 @click.option("--max-rounds", metavar="N", type=parse_max_rounds, help="With --tools: allow N tool rounds (10).")
+@click.option(
+    "--wait",
+    metavar="TIME",
+    default="30m",
+    type=parse_wait,
+    help="Wait this long if the service fails (30m; 0: stop).",
+)
 @click.option("--batch", is_flag=True, help="Use the provider's batch API: cheaper, answers within a day.")
 @click.option("--detach", is_flag=True, help="With --batch: submit and exit; run again to collect the answers.")
 @click.option("--cancel", is_flag=True, help="With --batch: cancel the batch and keep its answers so far.")
 @click.option("--poll-interval", metavar="S", type=parse_seconds, help="With --batch: check every S seconds (2 to 60).")
-@click.option("--engine", metavar="dask[=ADDRESS]", type=_parse_engine, help="Run the rows on a Dask cluster.")
+@click.option("--engine", metavar="dask[=ADDRESS]", type=parse_engine, help="Run the rows on a Dask cluster.")
 @click.option("--timeout", metavar="S", type=parse_seconds, help="Give up on an answer after S seconds (300).")
 @click.option("--no-save", is_flag=True, help="Delete the saved answers once the job is complete.")
 @click.option("--list", "list_jobs", is_flag=True, help="List jobs.")
+@click.option("--json", "as_json", is_flag=True, help="With --list: print a JSON array.")
 @click.option("--forget", metavar="ID", help="Delete a job and its answers; output files stay.")
 def command(**flags: Any) -> None:
     """Ask one prompt about many rows: a JSONL, CSV or text file, or many files.
@@ -180,28 +197,35 @@ def command(**flags: Any) -> None:
     ask map --batch "Language: {{text}}" tickets.jsonl -O languages.jsonl
     """
     with open_session(quiet=flags["quiet"], plain=flags["plain"]) as app:
+        if flags["as_json"] and not flags["list_jobs"]:
+            raise UsageError("--json is only for --list", "the rows are JSON Lines without it")
         app.needs_keys = app.needs_keys and not flags["dry_run"]
         ledger = app.cleanup.enter_context(Ledger(app.app_dirs.ledger_file))
         if flags["list_jobs"]:
-            list_jobs(ledger)
+            list_jobs(ledger, as_json=flags["as_json"])
         elif flags["forget"]:
             if not ledger.forget_job(flags["forget"]):
                 raise UsageError(f"there is no job {flags['forget']!r}", "ask map --list shows all jobs")
         else:
-            MapCommand(flags, app, ledger).run()
+            MapJobRunner(flags, app, ledger).run()
 
 
-def list_jobs(ledger: Ledger) -> None:
+def list_jobs(ledger: Ledger, *, as_json: bool) -> None:
     """Print all jobs as a table."""
     rows = [
-        job._asdict() | {"updated": format_age(job.updated, time.time()), "output": job.output or "stdout"}
+        job._asdict() | {"updated": format_since(job.updated, as_json=as_json), "output": job.output or "stdout"}
         for job in ledger.list_jobs()
     ]
-    write_table(rows, as_json=not (sys.stdout and sys.stdout.isatty()))
+    write_table(
+        rows,
+        as_json=as_json,
+        empty='no jobs; ask map "PROMPT" INPUT starts one',
+        optional=("models", "output", "pending", "cost", "updated", "failed"),
+    )
 
 
-class MapCommand:
-    """Prepares and runs one job.
+class MapJobRunner:
+    """Prepares and runs the job that a command line describes.
 
     `flags` are the options by parameter name.
 
@@ -220,6 +244,9 @@ class MapCommand:
             if option.endswith(OUTPUT_SUFFIXES) and "=" not in option:
                 raise UsageError("-o sets a model parameter", f"to write the output to a file, use -O {option}")
         arguments = flags["arguments"][0 if has_template else 1 :]
+        if not has_template and Path(name := flags["arguments"][0]).is_file():
+            hint = f'put the prompt before it, such as: ask map "Language of this text: {{{{text}}}}" {name}'
+            raise UsageError(f"{name} was taken as the prompt", hint)
         paths = [path if path == STDIN else str(find_equivalent_path(Path(path))) for path in arguments]
         check_inputs(paths)
         if flags["engine"] is not None and flags["key"]:
@@ -250,7 +277,9 @@ class MapCommand:
         rows_are_files = self.job.prompt.uses_path or has_template
         self.inputs = select_inputs(paths, input_format, rows_are_files=rows_are_files)
         self._notices: set[str] = set()
-        self.reads_pipe = any(one.path == STDIN or Path(one.path).is_fifo() for one in self.inputs)
+        self._models = [to_priced_model(app, request.endpoint) for request in self.job.requests]
+        self._cost = Cost()
+        self.reads_pipe = any(source.path == STDIN or Path(source.path).is_fifo() for source in self.inputs)
 
     def run(self) -> None:
         """Run the job.
@@ -271,16 +300,20 @@ class MapCommand:
             self._print_estimate(rows)
             return
         check_batch_flags(flags, job, ledger)
+        for request in job.requests:
+            report_retirement(request.endpoint, self.app, self.app.notify)
         self.app.cleanup.enter_context(_lock_job(self.app, job))
         if flags["fresh"]:
             ledger.forget_answers(job.id)
         else:
-            self._check_output_is_ours()
+            self._check_output_owner()
         prompt = job.requests[0].secrets.redact(job.prompt.text)
         ledger.begin_job(job.id, prompt, ", ".join(job.models), str(job.output or ""))
         start, finished_earlier = time.monotonic(), None
         if flags["batch"]:
-            finished_earlier = run_batches(flags, job, ledger, reread_rows)
+            finished_earlier = run_batches(
+                flags, job, ledger, reread_rows, lambda usage: self._calculate_cost(0, [usage])
+            )
             if finished_earlier is None:
                 return
             ledger.restart_rows()
@@ -294,7 +327,10 @@ class MapCommand:
         self.app.console.show_status("")
         seconds = time.monotonic() - start
         output = flags["output"] if engine.is_published else None
-        self.app.console.print_notice(_format_summary(engine.progress, seconds, output, is_announced=is_announced))
+        cost = self._describe_cost(engine.progress)
+        summary = _format_summary(engine.progress, cost, seconds, output, is_announced=is_announced)
+        self.app.console.print_notice(summary)
+        notify_end(self.app, job.requests[0].settings, engine.stop_error)
         self._finish(engine)
 
     def _finish(self, engine: Engine) -> None:
@@ -305,7 +341,12 @@ class MapCommand:
         if not self.job.requests[0].settings.save:
             self.ledger.forget_answers(self.job.id)
         if engine.progress.failed:
-            count = f"{format_count(engine.progress.failed, 'row')} failed (--retry-failed sends failed rows again)"
+            failed, unavailable = engine.progress.failed, engine.progress.unavailable
+            hints = ["the same command sends them again"] if failed == unavailable else []
+            if not hints:
+                hints = [f"the same command sends {unavailable} of them again"] if unavailable else []
+                hints.append("--retry-failed sends failed rows again")
+            count = f"{format_count(failed, 'row')} failed ({'; '.join(hints)})"
             raise RowsFailedError(f"{count}; first error: {engine.first_row_error}")
 
     def _notify_once(self, text: str) -> None:
@@ -328,7 +369,9 @@ class MapCommand:
             tuple(first_row.columns),
             schema.value if schema else None,
             has_patch=has_patch,
+            has_citations=bool(self.flags["server_tools"]),
             is_table=bool(job.output and job.output.suffix.lower() in TABLE_DELIMITERS),
+            chosen=self.flags["columns"],
         )
         if job.output:
             writer: RowWriter = FileWriter(job.output, names, job.id, escape_formulas=self.flags["csv_safe"])
@@ -336,24 +379,22 @@ class MapCommand:
             writer = StdoutWriter(names, partial(self.app.console.show_status, ""))
         self.app.cleanup.callback(writer.close)
         endpoints = [request.endpoint for request in job.requests]
-        if any(endpoint.provider.is_third_party for endpoint in endpoints):
-            from ask.plugin_api.import_guard import redact_output
-
-            # Also what plugins print in the processes that the runner starts.
-            self.app.cleanup.enter_context(redact_output(self.app.collect_secrets()))
+        # Also of the processes that the runner starts.
+        self.app.cleanup.enter_context(report_plugin_output(endpoints, self.app.notify))
         answer_task, max_concurrency = self._choose_runner(agent_options)
-        models = [to_priced_model(self.app, endpoint) for endpoint in endpoints]
-        flags, finder = self.flags, self.app.share(open_price_finder)
+        flags = self.flags
         engine = Engine(
             job,
             self.ledger,
             RateLimiter(flags["jobs"], flags["rpm"], flags["tpm"], max_concurrency),
             writer,
             answer_task=answer_task,
-            calculate_cost=lambda number, usage: finder.calculate_cost(models[number], [usage]).dollars,
+            calculate_cost=self._calculate_cost,
             ordered=not flags["unordered"],
             retry_failed=flags["retry_failed"] and not flags["batch"],
             max_failures=flags["max_failures"],
+            max_wait=flags["wait"],
+            on_pause=self._announce_pause,
         )
         available_rows = read_in_background(rows) if self.reads_pipe else rows
         with _stop_on_interrupt(engine, self.app.console):
@@ -363,6 +404,28 @@ class MapCommand:
             columns = ", ".join(map(format_one_line, sorted(names.left_out)))
             self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")
         return engine
+
+    def _announce_pause(self, reason: str) -> None:
+        """Print that the job waits for the service."""
+        limit = format_duration(self.flags["wait"])
+        self.app.console.print_notice(f"{reason}; trying again for up to {limit} (--wait)")
+
+    def _calculate_cost(self, model_number: int, usages: Sequence[Usage]) -> float | None:
+        """Return the cost of requests to one of the models, as far as it is known, and add it to that of this run."""
+        cost = self.app.share(open_price_finder).calculate_cost(self._models[model_number], usages)
+        self._cost += cost
+        return cost.dollars
+
+    def _describe_cost(self, progress: Progress) -> str:
+        """Format the cost of the job; "" if it is unknown or 0.
+
+        Estimates are not known as such if they come from the ledger or from rows with tools.
+        """
+        reports_cost = all(request.endpoint.provider.info.reports_cost for request in self.job.requests)
+        is_marked = not progress.resumed and not self.flags["with_tools"]
+        is_estimated = self._cost.is_estimated or not (is_marked or reports_cost)
+        at_least = "" if self._cost.is_complete else "at least "
+        return f"{at_least}{'~' if is_estimated else ''}{format_dollars(progress.cost)}" if progress.cost else ""
 
     def _choose_runner(self, agent_options: AgentOptions | None) -> tuple[Callable[[RowTask], TaskResult], int]:
         """Return the function that answers rows, in several threads, and the limit for concurrent rows.
@@ -399,18 +462,24 @@ class MapCommand:
         """Print how many rows would be sent and what they would cost."""
         requests = self.job.requests
         overheads = [estimate_text_tokens(prompt) for prompt in self.job.system_prompts]
+        tier = BATCH_TIER if self.flags["batch"] else find_requested_tier(requests[0].settings.options)
+        calculate_cost = self.app.share(open_price_finder).calculate_cost
+        cost = calculate_cost(self._models[0], [Usage(0, 0, service_tier=tier)])
         count = invalid = finished = tokens = 0
         for task in filter(None, identify_rows(self.job, self.ledger, rows)):
             if not task.can_be_sent:
                 invalid += 1
-            elif task.stored:
+            elif task.stored_result and task.stored_result.is_final(retry_failed=self.flags["retry_failed"]):
                 finished += 1
             else:
                 count += 1
-                tokens += overheads[task.model_number] + estimate_text_tokens(task.message.content)
-        model = to_priced_model(self.app, requests[0].endpoint)
-        cost = self.app.share(open_price_finder).calculate_cost(model, [Usage(tokens, 0)]).dollars
-        price = "price unknown" if cost is None else f"{format_dollars(cost)} for the input alone"
+                row_tokens = overheads[task.model_number] + estimate_text_tokens(task.message.content)
+                tokens += row_tokens
+                cost += calculate_cost(self._models[task.model_number], [Usage(row_tokens, 0, service_tier=tier)])
+        minimum = "" if cost.is_complete else "at least "
+        price = (
+            "price unknown" if cost.dollars is None else f"{minimum}{format_dollars(cost.dollars)} for the input alone"
+        )
         parts = [format_count(count, "row"), f"about {tokens:,} input tokens", price]
         if finished:
             parts.append(f"{format_count(finished, 'row')} finished before")
@@ -418,7 +487,7 @@ class MapCommand:
             parts.append(f"{format_count(invalid, 'row')} cannot be sent")
         self.app.console.print_notice(f"{', '.join(parts)}; nothing was sent")
 
-    def _check_output_is_ours(self) -> None:
+    def _check_output_owner(self) -> None:
         """Refuse to replace a file that this job did not write.
 
         Raises:
@@ -459,6 +528,7 @@ class MapCommand:
             schema=schema.text if schema else None,
             max_rounds=flags["max_rounds"],
             timeout=flags["timeout"],
+            server_tools=flags["server_tools"],
             context=flags["context"],
             no_context=not flags["context"],
             safe=safe_option == "--safe",
@@ -498,6 +568,7 @@ def _raise_open_files_limit() -> None:
 def _draw_sample(rows: Iterator[Row], size: int) -> list[Row]:
     """Draw a random sample of the rows, in their order, without keeping all of them in memory."""
     generator = random.Random(SAMPLE_SEED)  # noqa: S311 - not used for cryptography
+    # Those with the smallest of the random numbers that each row gets.
     sample = heapq.nsmallest(size, enumerate(rows), key=lambda _: generator.random())
     return [row for _, row in sorted(sample)]
 
@@ -516,7 +587,7 @@ def _peek_row(rows: Iterator[Row], prompt: RowPrompt) -> tuple[Row, Iterator[Row
     """
     read: list[Row] = []
     valid: list[Row] = []
-    for row in itertools.islice(rows, 1000):
+    for row in itertools.islice(rows, 1000):  # a file of another format has only invalid rows, in any number
         read.append(row)
         if row.error:
             continue
@@ -532,7 +603,7 @@ def _peek_row(rows: Iterator[Row], prompt: RowPrompt) -> tuple[Row, Iterator[Row
 
 @contextmanager
 def _lock_job(app: AppContext, job: Job) -> Iterator[None]:
-    """Keep other processes from running the same job, or another one with the same output.
+    """Prevent other processes from running the same job, or another one with the same output.
 
     Raises:
         UsageError: one is doing that.
@@ -567,7 +638,8 @@ def _stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]
         if count > 1:
             signal.default_int_handler(signal_number, frame)
         in_flight = engine.progress.in_flight
-        console.print_notice(f"finishing {in_flight} in flight; Ctrl-C again stops now")
+        pending = f"waiting for {format_count(in_flight, 'answer')}" if in_flight else "stopping after this row"
+        console.print_notice(f"{pending}; Ctrl-C again stops now")
         engine.stop(RunInterruptedError("interrupted"))
 
     previous = signal.signal(signal.SIGINT, handle)
@@ -577,7 +649,7 @@ def _stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]
         signal.signal(signal.SIGINT, previous)
 
 
-def _format_summary(progress: Progress, seconds: float, output: str | None, *, is_announced: bool) -> str:
+def _format_summary(progress: Progress, cost: str, seconds: float, output: str | None, *, is_announced: bool) -> str:
     """Describe the result of a run on one line; `is_announced` if --fresh was mentioned before."""
     hint = "" if is_announced else "; --fresh asks again"
     parts = [f"{format_count(progress.answered, 'row')} answered"]
@@ -586,8 +658,10 @@ def _format_summary(progress: Progress, seconds: float, output: str | None, *, i
     if progress.resumed:
         total = f" of {progress.answered + progress.failed:,}" if progress.failed else ""
         parts[-1] += f" ({progress.resumed:,}{total} earlier{hint})"
-    if progress.cost:
-        parts.append(format_dollars(progress.cost))
+    if cached := format_cache_use(progress.usage):
+        parts.append(f"{progress.usage.input_tokens or 0:,} tokens in{cached}")
+    if cost:
+        parts.append(cost)
     parts.append(format_duration(seconds))
     if output:
         parts.append(f"written to {output}")

@@ -12,6 +12,7 @@ from ask.map.batch_jobs import BatchRunner, get_batch_api
 from ask.map.job import Job, RowTask
 from ask.map.ledger import Ledger
 from ask.map.rows import Row
+from ask.messages import Usage
 from ask.render.amounts import format_count
 
 CONFLICTING_OPTIONS = {
@@ -51,7 +52,11 @@ def check_batch_flags(flags: Mapping[str, Any], job: Job, ledger: Ledger) -> Non
 
 
 def run_batches(
-    flags: Mapping[str, Any], job: Job, ledger: Ledger, read_rows: Callable[[], Iterator[Row]]
+    flags: Mapping[str, Any],
+    job: Job,
+    ledger: Ledger,
+    read_rows: Callable[[], Iterator[Row]],
+    calculate_cost: Callable[[Usage], float | None],
 ) -> int | None:
     """Submit the rows of a job and wait for the answers.
 
@@ -63,7 +68,14 @@ def run_batches(
     """
     request, console = job.requests[0], job.app.console
     client = create_client(request.endpoint, console.print_notice, request.settings, request.secrets)
-    runner = BatchRunner(job, client, ledger, read_rows=read_rows, retry_failed=flags["retry_failed"])
+    runner = BatchRunner(
+        job,
+        client,
+        ledger,
+        read_rows=read_rows,
+        calculate_cost=calculate_cost,
+        retry_failed=flags["retry_failed"],
+    )
 
     def show_progress(show: Callable[[str], None] = console.show_status, hint: str = "") -> None:
         batches = format_count(runner.pending_batches, "batch", "batches")

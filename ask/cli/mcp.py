@@ -32,7 +32,6 @@ from ask.mcp.run_servers import (
 from ask.mcp.server_config import expand_variables, find_servers, read_servers, to_server_table, uses_client_credentials
 from ask.render.amounts import format_count
 from ask.render.table import write_table
-from ask.tools.file_access import escape_for_display
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -57,7 +56,11 @@ def _read_configured_servers(app: AppContext) -> Mapping[str, ServerConfig]:
 
 
 def _get_server(servers: Mapping[str, ServerConfig], name: str, problem: str = "unknown MCP server") -> ServerConfig:
-    """Return the server of this name; raise a UsageError if there is none."""
+    """Return the server of this name.
+
+    Raises:
+        UsageError: there is none.
+    """
     if name not in servers:
         raise UsageError(f"{problem} {name!r}", format_server_hint(name, servers))
     return servers[name]
@@ -89,7 +92,20 @@ def list_command(*, names: tuple[str, ...], tools: bool, as_json: bool) -> None:
         rows = [{**to_tool_row(tool), "server": server.name} for server, tools in found for tool in tools]
     else:
         rows = [_to_server_row(server, as_json=as_json) for server in _read_configured_servers(app).values()]
-    write_table(rows, as_json=as_json)
+    write_table(
+        rows,
+        as_json=as_json,
+        empty=_describe_no_entries("tools"),
+        optional=("from", "transport", "parameters", "runs_or_writes", "server", "enabled"),
+    )
+
+
+def _describe_no_entries(kind: str) -> str:
+    """Describe an empty list of what MCP servers offer."""
+    servers = _read_configured_servers(AppContext()).values()
+    if not servers:
+        return f"no MCP servers are configured; {ADD_SERVER_HINT}"
+    return f"the MCP servers offer no {kind}" if any(server.enabled for server in servers) else "all are disabled"
 
 
 def _to_server_row(server: ServerConfig, *, as_json: bool) -> dict[str, Any]:
@@ -133,7 +149,7 @@ def resources_command(*, names: tuple[str, ...], as_json: bool) -> None:
             if as_json:
                 row |= {"server": server.name, "size": listing.size, "template": listing.is_template}
             rows.append(row)
-    write_table(rows, as_json=as_json)
+    write_table(rows, as_json=as_json, empty=_describe_no_entries("resources"), optional=("type", "name"))
 
 
 @command.command("prompts", short_help="List the prompts of MCP servers, for -t.")
@@ -159,7 +175,7 @@ def prompts_command(*, names: tuple[str, ...], as_json: bool) -> None:
             row: dict[str, Any] = {"address": f"{MCP_PREFIX}{server.name}/{prompt.name}"}
             row |= {"arguments": arguments if as_json else shown_arguments, "description": prompt.description}
             rows.append({**row, "server": server.name} if as_json else row)
-    write_table(rows, as_json=as_json)
+    write_table(rows, as_json=as_json, empty=_describe_no_entries("prompts"))
 
 
 def _query_servers(
@@ -338,28 +354,18 @@ def login_command(*, name: str, no_browser: bool) -> None:
         problem = "uses client credentials" if server.url else "is a local command"
         raise UsageError(f"{server.name} {problem} and needs no sign-in", f"ask mcp test {server.name} starts it")
     import asyncio
-    import threading
-    import webbrowser
 
+    from ask.cli.sign_in_page import can_open_browser, read_redirect, show_page
     from ask.mcp.browser_sign_in import sign_in
 
-    def open_page(url: str) -> None:
-        click.echo(f"Open this page to sign in to {server.name}:\n{escape_for_display(url)}", err=True)
-        if not no_browser:
-            # A text browser, or one that $BROWSER names, runs until it is closed.
-            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
-
-    def read_redirect() -> str:
-        answer: str = click.prompt("Redirected URL", err=True)
-        return answer
-
+    opens_browser = not no_browser and can_open_browser()
     signing_in = sign_in(
         expand_variables(server, app.environment, Path.cwd()),
         open_sign_ins(app),
         environment=app.environment,
         directory=Path.cwd(),
-        open_page=open_page,
-        read_redirect=read_redirect if no_browser else None,
+        open_page=lambda url: show_page(server.name, url, opens_browser=opens_browser),
+        read_redirect=None if opens_browser else read_redirect,
     )
     tools = asyncio.run(signing_in)
     open_tool_list_cache(app).delete(server.name)
@@ -417,7 +423,7 @@ def test_command(*, names: tuple[str, ...], as_json: bool) -> None:
         }
         for server_status in results
     ]
-    write_table(rows, as_json=as_json)
+    write_table(rows, as_json=as_json, optional=("seconds", "tools", "version"), wrapped="found")
     failed = sum(bool(status.failure) for status in results)
     if failed:
         raise ConfigError(f"{format_count(failed, 'MCP server')} failed", "see the reasons above")

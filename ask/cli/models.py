@@ -7,11 +7,17 @@ import click
 from ask.app import AppContext
 from ask.cli.ask import parse_seconds
 from ask.cli.groups import JSON_OPTION, subcommand
-from ask.client.models_cache import get_cache_file, write_models
+from ask.client.endpoint import create_client
+from ask.client.models_list import keep_models_list
 from ask.config.options import RunOptions
 from ask.config.resolution import resolve_settings
+from ask.console import StandardOutput
 from ask.errors import ProviderError
 from ask.render.table import write_table
+
+OPTIONAL_COLUMNS = (
+    *("price_source", "deprecated", "title", "tools", "context", "retires", "output_price", "input_price"),
+)
 
 
 @subcommand("models")
@@ -21,13 +27,12 @@ from ask.render.table import write_table
 )
 @JSON_OPTION
 def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
-    """List a provider's models, with context length and prices where they are known.
+    """List a provider's models, with context length, prices and retirement date where they are known.
 
     Prices are in US dollars per million tokens, from the provider, the package genai-prices, or OpenRouter.
     """
     from ask.agent.model_selection import ModelSelection, resolve_endpoint
     from ask.cli.run import redact_errors
-    from ask.client.endpoint import create_client
     from ask.client.run_costs import find_list_prices
 
     app = AppContext()
@@ -40,7 +45,7 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
             raise ProviderError(
                 f"{endpoint.provider_name} does not list its models", hint="choose one from its documentation with -m"
             )
-        write_models(get_cache_file(app.app_dirs.cache, endpoint.provider_name, endpoint.base_url), models)
+        keep_models_list(endpoint, app.app_dirs.cache, models)
         prices = find_list_prices(app, endpoint, models, settings)
     rows = [
         {
@@ -51,7 +56,12 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
             "input_price": price.tiers[0].input if price else None,
             "output_price": price.tiers[0].output if price else None,
             "price_source": price.source if price else None,
+            "deprecated": model.deprecation_date,
+            "retires": model.retirement_date or endpoint.provider.find_profile(model.id).retirement_date,
         }
         for model, price in sorted(zip(models, prices, strict=True), key=lambda pair: pair[0].id)
     ]
-    write_table(rows, as_json=as_json)
+    for name in ("deprecated", "retires"):
+        if not as_json and StandardOutput().is_terminal and not any(row[name] for row in rows):
+            rows = [{key: value for key, value in row.items() if key != name} for row in rows]
+    write_table(rows, as_json=as_json, optional=OPTIONAL_COLUMNS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -13,23 +14,35 @@ from ask.agent.run import record_exit_code, record_exit_code_on_error, run_reque
 from ask.agent.tool_loop import RunResult
 from ask.app import AppContext
 from ask.config.options import ROW_ARGUMENT, RunOptions
-from ask.console import StandardOutput, StderrConsole, can_redraw
+from ask.config.settings import Settings
+from ask.console import (
+    StandardOutput,
+    StderrConsole,
+    can_redraw,
+    is_for_pager,
+    is_in_foreground,
+    is_output_terminal,
+    should_show_footer,
+)
 from ask.errors import AskError, BrokenOutputError, PluginError, RunInterruptedError, UsageError, to_ask_error
 from ask.render.plain import PlainRenderer
 
 if TYPE_CHECKING:
+    from ask.render.extracted_answer import ExtractedAnswerRenderer
     from ask.render.json_events import JsonRenderer
-    from ask.render.partial_answer import PartRenderer
 
     Renderer = PlainRenderer | JsonRenderer
+
+
+NOTIFICATION_SECONDS = 30.0
+"""The terminal notifies the user of the end of a run that has taken longer."""
 
 
 def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
     """Run the prompt of the command line; return the exit code.
 
-    `literal_options` are short options that are part of the prompt.
-
-    It is 0, or 130 if the user does not want to run the command in the answer.
+    The code is 0, or 130 if the user does not want to run the command in the answer. `literal_options` are the short
+    options that are part of the prompt.
 
     Raises:
         AskError: what ended the run, after everything up to then is shown.
@@ -46,28 +59,35 @@ def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
             from ask.agent.unanswered import confirm_unanswered
 
             prepared = confirm_unanswered(prepared, app)
-        request = prepared.request
+        request = prepared.request._replace(shows_text=not options.extract)
         renderer = create_renderer(options, request, app.console)
-        part_renderer = None
-        if request.output_format:
-            from ask.render.partial_answer import PartRenderer
+        extracted_renderer = None
+        if request.output_format or options.extract:
+            from ask.render.extracted_answer import ExtractedAnswerRenderer
 
-            part_renderer = PartRenderer(request, renderer, app.console, verbose=options.verbose)
+            extracted_renderer = ExtractedAnswerRenderer(request, renderer, app.console, verbose=options.verbose)
         if prepared.unanswered:
             from ask.agent.unanswered import report_left_out
 
             report_left_out(prepared, renderer.show)
-        run_result = run_and_render(request, app, part_renderer or renderer, replaced_runs=prepared.replaced_runs)
+        run_result = run_and_render(
+            request,
+            app,
+            extracted_renderer or renderer,
+            replaced_runs=prepared.replaced_runs,
+            asks_for_rounds=_is_on_terminal(app) and can_ask_for_rounds(options),
+            title=prepared.title,
+        )
         app.cleanup.enter_context(record_exit_code_on_error(run_result, request, app))
         if run_result.error is not None:
             raise run_result.error
-        if part_renderer is None or part_renderer.is_shown:
+        if extracted_renderer is None or extracted_renderer.is_shown:
             return 0
         from ask.cli.shell_command import exec_in_shell, offer_command
 
         run_follow_up = partial(run_and_render, app=app, renderer=renderer)
         command = offer_command(
-            part_renderer.part,
+            extracted_renderer.extracted,
             request._replace(message_history=run_result.messages, opening_messages=()),
             run_follow_up,
         )
@@ -80,7 +100,12 @@ def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
 
 def _is_on_terminal(app: AppContext) -> bool:
     """Check whether a person reads the output. Standard input may be a pipe that is part of the question."""
-    return sys.stdout is not None and sys.stdout.isatty() and app.console.is_terminal and not app.console.is_quiet
+    return is_output_terminal() and app.console.is_terminal and not app.console.is_quiet
+
+
+def can_ask_for_rounds(options: RunOptions) -> bool:
+    """Check whether a run on a terminal may ask the user for more tool rounds: no program reads its output."""
+    return is_in_foreground() and not (options.as_json or options.as_events)
 
 
 @contextmanager
@@ -103,6 +128,7 @@ def redact_errors(console: StderrConsole, *, verbose: bool) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - any error may contain a key
         ask_error = to_ask_error(error)
+        # Only a bug is converted to AskError itself; errors that users can cause have classes of their own.
         if verbose and (type(ask_error) is AskError or isinstance(error, PluginError)):
             import traceback
 
@@ -112,44 +138,70 @@ def redact_errors(console: StderrConsole, *, verbose: bool) -> Iterator[None]:
 
 
 def create_renderer(options: RunOptions, request: RunRequest, console: StderrConsole) -> Renderer:
-    """Create the renderer that the options select."""
     if not (options.as_json or options.as_events):
-        return create_text_renderer(request, console, plain=options.plain, verbose=options.verbose)
+        return create_text_renderer(options, request, console)
     from ask.render.json_events import JsonRenderer
 
     return JsonRenderer(StandardOutput(), console, request, json_lines=options.as_events)
 
 
-def create_text_renderer(
-    request: RunRequest, console: StderrConsole, *, plain: bool, verbose: bool = False
-) -> PlainRenderer:
-    """Create the renderer for text: Markdown on a capable terminal, unless it is to be plain."""
+def create_text_renderer(options: RunOptions, request: RunRequest, console: StderrConsole) -> PlainRenderer:
+    """Create the renderer for text: Markdown on a capable terminal or for a pager, unless it is to be plain."""
     output = StandardOutput(console.environment, show_partial_lines=request.settings.stream)
-    if plain or not can_redraw(output, console.environment):
-        return PlainRenderer(output, console, verbose=verbose)
+    raw = bool(request.output_format) or options.extract
+    shown = {
+        "verbose": options.verbose,
+        "shows_usage": options.usage,
+        "show_footer": should_show_footer(request.settings.footer),
+    }
+    is_paged = is_for_pager(output, console.environment) and not raw
+    if options.plain or not (is_paged or can_redraw(output, console.environment)):
+        return PlainRenderer(output, console, **shown, raw=raw)
     from ask.render.terminal import TerminalRenderer
 
-    return TerminalRenderer(output, console, verbose=verbose, raw=bool(request.output_format))
+    return TerminalRenderer(output, console, **shown, raw=raw)
 
 
 def run_and_render(
     request: RunRequest,
     app: AppContext,
-    renderer: Renderer | PartRenderer,
+    renderer: Renderer | ExtractedAnswerRenderer,
     *,
     replaced_runs: Sequence[int] = (),
-    summary_end_run: int | None = None,
+    first_kept_run: int | None = None,
+    title: str = "",
+    asks_for_rounds: bool = False,
 ) -> RunResult:
-    """Run a request and show it."""
+    """Run a request and show it. The other arguments are those of `run_request`."""
+    app.last_input_time = time.monotonic()
     try:
         run_result = run_request(
-            request, app, renderer.show, replaced_runs=replaced_runs, summary_end_run=summary_end_run
+            request,
+            app,
+            renderer.show,
+            replaced_runs=replaced_runs,
+            first_kept_run=first_kept_run,
+            asks_for_rounds=asks_for_rounds,
+            title=title,
         )
     finally:
         renderer.stop()
     with record_exit_code_on_error(run_result, request, app):
         renderer.finish(run_result, request.conversation_id if run_result.is_saved else "")
+    notify_end(app, request.settings, run_result.error)
     return run_result
+
+
+def notify_end(app: AppContext, settings: Settings, error: AskError | None) -> None:
+    """Send the terminal's notification if the user has been waiting for a run that has ended for long."""
+    seconds = time.monotonic() - app.last_input_time
+    if seconds < NOTIFICATION_SECONDS or not app.console.accepts_notifications:
+        return
+    if not isinstance(error, RunInterruptedError):
+        from ask.notifications import describe_end, notify
+
+        text = describe_end(seconds, error.exit_code if error else 0)
+        notify(text, settings.notifications, app.environment)
 
 
 def run_row() -> int:

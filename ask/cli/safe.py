@@ -33,7 +33,8 @@ def command(*, files: bool, forget: str | None, as_json: bool) -> None:
 
     With --forget, nothing is checked. The next run finds anew what to hide and protect.
     """
-    from ask.cli.doctor_checks import print_results, probe_safe_mode
+    from ask.cli.doctor_checks import probe_safe_mode
+    from ask.cli.doctor_results import print_results
 
     app, directory = AppContext(), get_working_directory()
     if forget is not None:

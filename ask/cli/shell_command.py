@@ -15,12 +15,15 @@ from typing import NoReturn
 from ask.agent.request import RunRequest
 from ask.agent.system_prompt import find_shell
 from ask.agent.tool_loop import RunResult
+from ask.console import STDOUT, get_descriptor
 from ask.errors import MissingDependencyError
 from ask.messages import Message, ReportedUsage
-from ask.safety.approval import MAX_ATTEMPTS, edit_command
+from ask.safety.approval_prompt import edit_command
 from ask.safety.terminal import NoTerminalError, Terminal
 from ask.text import escape_non_ascii
 
+MAX_ATTEMPTS = 3
+"""How many unrecognized answers are accepted before the command is not run."""
 RUN_ANSWERS = ("r", "run", "y", "yes")
 EDIT_ANSWERS = ("e", "edit")
 EXPLAIN_ANSWERS = ("x", "explain", "?")
@@ -63,7 +66,7 @@ def _print_command(terminal: Terminal, command: str) -> str:
     if escaped != command:
         terminal.write("[non-ASCII characters are shown as escapes]\n")
     terminal.write("\n")
-    count = terminal.show(escaped)
+    count = terminal.show([(escaped, "")])
     terminal.write("\n")
     return f"All {count:,} lines: {CHOICES}: " if count else f"{CHOICES}: "
 
@@ -92,6 +95,7 @@ def exec_in_shell(command: str, environment: Mapping[str, str]) -> NoReturn:
         os.dup2(os.open("/dev/tty", os.O_RDWR), 0)  # piped input has already been read
     for signal_number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a new program would inherit that
         signal.signal(signal_number, signal.SIG_DFL)
+    os.dup2(get_descriptor(STDOUT), STDOUT)  # the program of a provider may have got another
     try:
         os.execvpe(shell, [shell, "-c", command], dict(environment))  # noqa: S606 - the user's own shell
     except OSError as error:

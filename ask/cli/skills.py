@@ -9,7 +9,7 @@ from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_text
 from ask.config.directories import get_working_directory
 from ask.errors import FileError, UsageError
 from ask.project.project_context import list_all_skills
-from ask.project.skills import decode_skill_file
+from ask.project.skills import PROJECT_SKILLS_FOLDER, SKILL_FILE, decode_skill_file
 from ask.project.trusted_files import UntrustedFileError
 from ask.render.table import write_table
 from ask.text import decode_argument, format_suggestion
@@ -24,6 +24,7 @@ def command() -> None:
 @JSON_OPTION
 def list_command(*, as_json: bool) -> None:
     """List the skills of this project and your own, and why some of them are not offered."""
+    app = AppContext()
     rows = [
         {
             "name": skill.name,
@@ -33,9 +34,14 @@ def list_command(*, as_json: bool) -> None:
             "description": skill.description if as_json else skill.problem or skill.description,
             **({"problem": skill.problem} if as_json else {}),
         }
-        for skill in list_all_skills(AppContext(), get_working_directory())
+        for skill in list_all_skills(app, get_working_directory())
     ]
-    write_table(rows, as_json=as_json)
+    write_table(
+        rows,
+        as_json=as_json,
+        empty=f"no skills; they are folders with a {SKILL_FILE} in {PROJECT_SKILLS_FOLDER} or in {app.app_dirs.skills}",
+        optional=("folder", "from", "offered"),
+    )
 
 
 @command.command("show", short_help="Print a skill.")

@@ -1,4 +1,4 @@
-"""`ask templates`: list, show, create and edit templates."""
+"""`ask templates`: list, show, create, edit and delete templates."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from ask.app import AppContext
 from ask.atomic_files import lock_file
 from ask.cli.commands import is_on_terminal
 from ask.cli.editor import edit_file
-from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text
+from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text, require_confirmation
 from ask.config.config_editor import replace_file_content
+from ask.config.options import RunOptions
+from ask.config.resolution import resolve_settings
 from ask.errors import UsageError
 from ask.render.table import write_table
+from ask.templates.loaded_template import is_loaded_template, read_loaded_template
 from ask.templates.template import (
     NEW_TEMPLATE_FILE,
     SUFFIX,
@@ -50,15 +53,25 @@ def list_command(*, as_json: bool) -> None:
         }
         for template in read_all_templates(app.app_dirs.templates, print_notice)
     ]
-    write_table(rows, as_json=as_json)
+    write_table(rows, as_json=as_json, optional=("from", "tasks"))
 
 
 @command.command("show", short_help="Print a template.")
 @click.argument("name", metavar="NAME", type=TEXT)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show_command(*, name: str, as_json: bool) -> None:
-    """Print the file of a template, or the prompt of NAME:TASK."""
-    template = find_template(name, AppContext().app_dirs.templates)
+    """Print the file of a template, or the prompt of NAME:TASK.
+
+    PREFIX:REST is a template from a loader: read it before you use it with -t.
+    """
+    app = AppContext()
+    is_loaded = ":" in name and is_loaded_template(name, app)
+    with app.cleanup:
+        if is_loaded:
+            settings = resolve_settings(RunOptions(), app.environment, app.config)
+            template = read_loaded_template(name, settings, app)
+        else:
+            template = find_template(name, app.app_dirs.templates)
     if as_json:
         value = {**template._asdict(), "file": decode_argument(str(template.file)), "variables": template.variables}
         value |= {"options": dict(template.options), "tasks": dict(template.tasks)}
@@ -67,6 +80,8 @@ def show_command(*, name: str, as_json: bool) -> None:
         text = json.dumps(value, ensure_ascii=False, indent=2)
     else:
         text = template.prompt if ":" in name else read_template_text(template.file)
+        if is_loaded and template.system:
+            text = f"[system prompt]\n{template.system.strip()}\n\n[prompt]\n{text}"
     print_text(text)
 
 
@@ -85,6 +100,21 @@ def new_command(*, name: str) -> None:
     print_text(decode_argument(str(path)))
     if is_on_terminal():
         edit_file(path, b"", read_template)
+
+
+@command.command("delete", short_help="Delete a template.")
+@click.argument("name", metavar="NAME", type=TEXT)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+def delete_command(*, name: str, yes: bool) -> None:
+    """Delete one of your templates. A built-in template of the same name applies again."""
+    folder = AppContext().app_dirs.templates
+    path = find_template_file(name, folder)
+    if path.parent != folder:
+        raise UsageError(f"{name} is a built-in template", f"ask templates edit {name} changes a copy of it")
+    if not yes:
+        require_confirmation(f"Delete {path}?", "pass --yes to delete without asking")
+    path.unlink()
+    print_notice(f"deleted {path}")
 
 
 @command.command("edit", short_help="Edit a template, or a copy of a built-in one.")

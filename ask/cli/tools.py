@@ -53,7 +53,7 @@ def list_command(*, functions: tuple[str, ...], as_json: bool) -> None:
                 row["parameters"] = dict(tool.spec.parameters)
             row["offered"] = settings.tools and name not in settings.disabled_tools and allowed
             rows.append({**row, "safe": safe, "from": tool.origin})
-    write_table(rows, as_json=as_json)
+    write_table(rows, as_json=as_json, optional=("from", "safe", "parameters", "runs_or_writes", "offered"))
 
 
 @command.command("approvals", short_help="List the remembered approvals.")
@@ -71,7 +71,12 @@ def list_approvals(*, as_json: bool) -> None:
         }
         for approval in open_approvals(AppContext()).read()
     ]
-    write_table(rows, as_json=as_json)
+    write_table(
+        rows,
+        as_json=as_json,
+        empty="no remembered approvals; with --confirm, ask remembers calls that you allow for a folder, or always",
+        optional=("since", "safe", "folder", "approves"),
+    )
 
 
 @command.command("forget", short_help="Forget remembered approvals, so that ask asks again.")

@@ -19,7 +19,9 @@ from ask.history.conversations import find_conversation, find_last_run
 from ask.history.store import Store
 from ask.render.amounts import format_count, format_local_time
 from ask.render.table import write_table
+from ask.render.text_layout import truncate_text
 from ask.text import decode_argument, join_names
+from ask.text_diff import MAX_LINE_CHARACTERS, draw_diff, format_unified_diff
 from ask.tools.file_access import escape_for_display
 from ask.undo.backups import MAX_NAMES, BackupWriter, count_too_large, format_folders, format_path
 from ask.undo.journal import (
@@ -46,17 +48,14 @@ from ask.undo.restore import (
     plan_restore,
     read_current_state,
 )
-from ask.undo.text_diff import format_unified_diff
 from ask.undo.trees import ABSENT_STATE, LINK_PREFIX, PathState
 
 MAX_DIFFS = 50
 """Maximum number of diffs, unless --dry-run writes them to a file or a pipe."""
-MAX_FILE_SIZE = 2_000_000
-"""Maximum size of a file whose lines are compared, in bytes."""
+MAX_FILE_BYTES = 2_000_000
+"""Maximum size of a file whose lines are compared."""
 MAX_LINES_SHOWN = 200
 """Maximum number of lines of one file's diff on a terminal."""
-RED, GREEN, CYAN = "\x1b[31m", "\x1b[32m", "\x1b[36m"
-LINE_STYLES = {"-": RED, "+": GREEN, "@": CYAN}
 
 
 def _print_diffs(steps: Sequence[RestoreStep], app: AppContext, *, diff_only: bool) -> None:
@@ -103,7 +102,7 @@ def _print_file_diff(output: StandardOutput, change: PathChange, *, is_file: boo
     old_path, new_path = change.path if is_file else None, change.copy_path
     sizes = [path.stat().st_size if path else None for path in (old_path, new_path)]
     hunks, reason = None, "too large to show"
-    if max(size or 0 for size in sizes) <= MAX_FILE_SIZE:
+    if max(size or 0 for size in sizes) <= MAX_FILE_BYTES:
         contents = [path.read_bytes() if path else b"" for path in (old_path, new_path)]
         reason = "binary"
         if not any(b"\0" in content for content in contents):
@@ -116,17 +115,14 @@ def _print_file_diff(output: StandardOutput, change: PathChange, *, is_file: boo
     old_name, new_name = (name if path else "/dev/null" for path in (old_path, new_path))
     output.write(f"--- {old_name}\n", BOLD, {name: old_path} if old_path else None)
     output.write(f"+++ {new_name}\n", BOLD)
-    _write_hunks(output, hunks)
-
-
-def _write_hunks(output: StandardOutput, lines: Sequence[str]) -> None:
-    for position, line in enumerate(lines):
-        if output.is_terminal and position == MAX_LINES_SHOWN:
-            output.write(f"[{len(lines) - position:,} more lines]\n", CYAN)
-            return
-        # A terminal would not show a difference in line endings.
-        text = line.replace("\r", "\\r") if output.is_terminal else line
-        output.write(f"{text}\n", LINE_STYLES.get(line[0], ""))
+    # Elsewhere, it is a patch: complete, and with every byte as it is.
+    if not output.is_terminal:
+        rows = draw_diff(hunks, exact=True)
+    else:
+        drawn = draw_diff(hunks, limit=MAX_LINES_SHOWN, width=MAX_LINE_CHARACTERS)
+        rows = ((truncate_text(text, MAX_LINE_CHARACTERS), style) for text, style in drawn)
+    for text, style in rows:
+        output.write(f"{text}\n", style)
 
 
 def _describe_state(state: PathState) -> str:
@@ -172,8 +168,8 @@ def _format_change_name(change: PathChange) -> str:
     return format_path(change.path) + "/" * change.is_folder_change
 
 
-PROGRESS_DELAY, PROGRESS_INTERVAL = 1.0, 0.1
-"""Time before the first report, and between two updates on a terminal, in seconds."""
+PROGRESS_DELAY_SECONDS, PROGRESS_INTERVAL_SECONDS = 1.0, 0.1
+"""Time before the first report, and between two updates on a terminal."""
 
 
 class ProgressLine:
@@ -184,7 +180,7 @@ class ProgressLine:
 
     def __init__(self, app: AppContext) -> None:
         self._console = app.console
-        self._due = time.monotonic() + PROGRESS_DELAY
+        self._due = time.monotonic() + PROGRESS_DELAY_SECONDS
 
     def __call__(self, work: str, done: int, total: int) -> None:
         """Report that `done` of `total` files are done."""
@@ -194,7 +190,7 @@ class ProgressLine:
         text = f"{work}: {done:,} of {total:,} files"
         if self._console.is_terminal:
             self._console.show_status(text)
-            self._due = now + PROGRESS_INTERVAL
+            self._due = now + PROGRESS_INTERVAL_SECONDS
         else:
             print_notice(f"this takes a while ({text})")
             self._due = math.inf
@@ -211,14 +207,14 @@ class ProgressLine:
 @click.option("-n", "--dry-run", is_flag=True, help="Only show the diff.")
 @click.option("--list", "list_only", is_flag=True, help="Only list the files and what would happen to them.")
 @click.option("--force", is_flag=True, help="Also restore files that have changed since.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; without ID, undo only the last run.")
 def command(*, conversation_id: str | None, **flags: bool) -> None:
     """Restore the files that write_file and edit_file changed in the last run on this terminal.
 
     For a run with --safe, all changes in its folders are restored, if the folders could be backed up. With ID, the last
     run of that conversation that changed something is undone (see ask history list). Another undo then undoes the run
-    before it. If a file has changed since the run, nothing is restored without --force. With --yes and no ID, earlier
-    runs are not undone if the last run changed nothing.
+    before it. If a file has changed since the run, nothing is restored without --force. With --yes and no ID, only the
+    last run is undone: if it changed no files, that is an error, and no earlier run is touched.
     """
     app = AppContext()
     progress = ProgressLine(app)
@@ -250,11 +246,19 @@ def command(*, conversation_id: str | None, **flags: bool) -> None:
         if flags["list_only"]:
             rows = [{"file": _format_change_name(step.change), "what": str(step.status)} for step in steps]
             write_table(rows, as_json=False)
+            _report_nothing_to_restore(steps)
             return
         _print_diffs(steps, app, diff_only=flags["dry_run"])
         _report_conflicts(steps, force=flags["force"])
-        if not flags["dry_run"]:
+        if flags["dry_run"]:
+            _report_nothing_to_restore(steps)
+        else:
             _confirm_and_restore(steps, selected_sets, flags, app, progress)
+
+
+def _report_nothing_to_restore(steps: Sequence[RestoreStep]) -> None:
+    if not any(step.status in ACTION_STATUSES for step in steps):
+        print_notice("there is nothing to restore")
 
 
 def _check_unreadable_sets(unreadable: Mapping[str, FileError], oldest_name: str = "") -> None:
@@ -292,12 +296,25 @@ def _select_backup_sets(
     if not matching:
         problem = "there is no undo to reverse" if redo else "no files to restore"
         scope = f"in conversation {conversation_id}" if conversation_id else "here"
-        raise UsageError(f"{problem} {scope}", "ask undo ID undoes a conversation from ask history list")
+        if redo and restorable:
+            other = restorable[-1]
+            name, time_text = other.header.conversation, format_local_time(other.started)
+            hint = (
+                f"the last undo elsewhere was in conversation {name}, {time_text}: ask undo --redo {name} reverses it"
+            )
+        elif redo:
+            hint = "ask undo -n shows what can be undone"
+        elif conversation_id and _filter_backup_sets(of_kind, conversation_id, app):
+            hint = f"ask undo --redo {conversation_id} reverses the last undo"
+        else:
+            article = "another" if conversation_id else "a"
+            hint = f"ask undo ID undoes {article} conversation from ask history list"
+        raise UsageError(f"{problem} {scope}", hint)
     newest = matching[-1]
     if conversation_id is None and not redo:
         _check_last_run(newest, backup_sets, flags, app)
     if redo:  # an undo that was killed and repeated has several backup sets
-        return [backup_set for backup_set in restorable if backup_set.header.of == newest.header.of]
+        return [backup_set for backup_set in restorable if backup_set.header.restored == newest.header.restored]
     if all_runs:
         return [backup_set for backup_set in restorable if backup_set.header.conversation == newest.header.conversation]
     return [newest]
@@ -329,7 +346,7 @@ def _check_last_run(
     last = f"the last run (conversation {conversation}, {format_local_time(started)})"
     message = f"{last} changed no files that can be restored"
     if flags["yes"] and not (flags["dry_run"] or flags["list_only"]):
-        hint = f"ask undo offers an earlier run; ask undo -y {selected.header.conversation} undoes that one"
+        hint = f"ask undo shows an earlier run and asks; ask undo -y {selected.header.conversation} undoes it"
         raise UsageError(message, hint)
     print_notice(f"{message}; this is an earlier one")
 
@@ -357,12 +374,8 @@ def _filter_backup_sets(
     exact_matches = [backup_set for backup_set in backup_sets if backup_set.header.conversation == conversation_id]
     if exact_matches:
         return exact_matches
-    try:
-        with Store(app.app_dirs.history_file, create=False) as store:
-            full_id = find_conversation(store, decode_argument(conversation_id)).id
-    except UsageError as error:
-        prompt_hint = f"to ask it as a question: ask -- undo {conversation_id}"
-        raise UsageError(error.message, f"{error.hint}; {prompt_hint}") from None
+    with Store(app.app_dirs.history_file, create=False) as store:
+        full_id = find_conversation(store, decode_argument(conversation_id)).id
     return [backup_set for backup_set in backup_sets if backup_set.header.conversation == full_id]
 
 
@@ -410,7 +423,7 @@ def _confirm_and_restore(
         directory=directory,
         terminal=terminal,
         kind=REDO if flags["redo"] else UNDO,
-        of=tuple(backup_set.name for backup_set in backup_sets),
+        restored=tuple(backup_set.name for backup_set in backup_sets),
     )
     failed_steps = apply_restore(steps, BackupWriter(app.app_dirs.data, header, print_notice), progress)
     progress.clear()

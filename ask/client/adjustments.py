@@ -32,6 +32,8 @@ class RequestAdjustments:
         self._notices: set[str] = set()
         self.changes: list[RequestChange] = []
         """The changes without which the service has refused a request."""
+        self.is_schema_refused = False
+        """Whether the service has refused the schema of answers, which is then only in the prompt."""
         self._left_out: set[str] = set()
         self._output_limit: int | None = None
 
@@ -47,30 +49,37 @@ class RequestAdjustments:
             self.changes.append(needed)
             self.notify(f"{error.summary}; trying once more {needed.description}")
 
-    def apply(self, options: Mapping[str, Any], given: Collection[str] | None) -> dict[str, Any]:
+    def leave_out_schema(self, error: ProviderError) -> None:
+        """Send the next requests without the schema of answers, because the service has refused it."""
+        self.is_schema_refused = True
+        self.notify(f"{error.summary}; trying once more with the schema in the prompt")
+
+    def apply(self, options: Mapping[str, Any], given_options: Collection[str] | None) -> dict[str, Any]:
         """Return options without those that the model refused.
 
-        Those `given` on the command line (None for all) stay unchanged.
+        `given_options`, those on the command line (None for all), stay unchanged.
         """
-        given = options if given is None else given
-        adjusted = {name: value for name, value in options.items() if name not in self._left_out or name in given}
-        if self._output_limit is not None and not any(name in given for name in TOKEN_LIMIT_OPTIONS):
+        given_options = options if given_options is None else given_options
+        adjusted = {
+            name: value for name, value in options.items() if name not in self._left_out or name in given_options
+        }
+        if self._output_limit is not None and not any(name in given_options for name in TOKEN_LIMIT_OPTIONS):
             for name in TOKEN_LIMIT_OPTIONS:
                 adjusted.pop(name, None)
             adjusted["max_tokens"] = self._output_limit
         return adjusted
 
-    def learn(self, error: ProviderError, options: Mapping[str, Any], given: Collection[str] | None) -> None:
+    def learn(self, error: ProviderError, options: Mapping[str, Any], given_options: Collection[str] | None) -> None:
         """Learn from the refusal of a request with these options."""
-        given = options if given is None else given
+        given_options = options if given_options is None else given_options
         limit = find_stated_limit(error)
         if limit is not None:
-            has_given_limit = any(name in given for name in TOKEN_LIMIT_OPTIONS)
+            has_given_limit = any(name in given_options for name in TOKEN_LIMIT_OPTIONS)
             output_limit = 0 if has_given_limit else _calculate_output_limit(limit, options)
             self._lower_output_limit(error, output_limit)
             return
         option = find_rejected_option(error, options)
-        if option and option not in given and option not in self._left_out:
+        if option and option not in given_options and option not in self._left_out:
             self._left_out.add(option)
             self.notify(f"{error.summary}; {format_left_out(option)}")
 

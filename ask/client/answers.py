@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import attrgetter
+from typing import Any
 
-from ask.config.secrets import Redactor
+from ask.config.secrets import Redactor, StreamRedactor
 from ask.errors import IncompleteResponseError
-from ask.messages import FinishReason, Message, ModelResponse, ToolSpec
-from ask.plugin_api.types import ChatRequest, Delta, ReasoningDelta, TextDelta, ToolCallDelta
-from ask.text import SurrogateJoiner
+from ask.messages import (
+    Delta,
+    FinishReason,
+    Message,
+    ModelResponse,
+    ReasoningDelta,
+    ServerToolCall,
+    ServerToolDelta,
+    TextDelta,
+    ToolCallDelta,
+    ToolSpec,
+    Usage,
+)
+from ask.parsing import FAST_TIER, read_service_tier
+from ask.plugin_api.types import ChatRequest
 
-MAX_REASON_LENGTH = 300
-"""The limit for a provider's explanation of an incomplete answer, in characters."""
+MAX_COUNT = 10**12
+"""More tokens, or dollars, than any request can have. SQLite cannot store integers of more than 64 bits."""
+MAX_REASON_CHARACTERS = 300
+"""The limit for a provider's explanation of an incomplete answer."""
 
 INCOMPLETE_MESSAGES = {
     FinishReason.LENGTH: (
@@ -24,7 +41,7 @@ INCOMPLETE_MESSAGES = {
 }
 UNFINISHED_REASONING_MESSAGE = (
     "the model was still reasoning at the token limit",
-    "raise it with -o max_tokens=N, or lower -o reasoning_effort",
+    "raise it with -o max_tokens=N, or lower --effort",
 )
 TEXT_CALL_MARKERS = ("<tool_call", "<|tool_call", "<function=", "<invoke ", "[TOOL_REQUEST]", "to=functions.")
 """What the tool calls of various models begin with if their server does not recognize them; others are bare JSON.
@@ -38,10 +55,14 @@ class DeltaRedactor:
 
     def __init__(self, redactor: Redactor, on_delta: Callable[[Delta], None]) -> None:
         self._redact = redactor.redact
+        self._redactor = redactor
         self._on_delta = on_delta
-        text_types: tuple[type[ReasoningDelta | TextDelta], ...] = (ReasoningDelta, TextDelta)
-        self._joiners = {delta_type: SurrogateJoiner() for delta_type in text_types}
-        self._redactors = {delta_type: redactor.open_stream() for delta_type in text_types}
+        create_decoder = getincrementaldecoder("utf-16-le")  # joins surrogate pairs, and replaces lone surrogates
+        self._decoders = {ReasoningDelta: create_decoder("replace"), TextDelta: create_decoder("replace")}
+        self._redactors: dict[type[ReasoningDelta | TextDelta], StreamRedactor] = {
+            ReasoningDelta: redactor.open_stream(),
+            TextDelta: redactor.open_stream(),
+        }
         self._last_type: type[Delta] | None = None
 
     def feed(self, delta: Delta) -> None:
@@ -55,24 +76,29 @@ class DeltaRedactor:
             self._last_type = type(delta)
         if isinstance(delta, ToolCallDelta):
             self._on_delta(ToolCallDelta(delta.index, self._redact(delta.name)))
+        elif isinstance(delta, ServerToolDelta):
+            from ask.citations import clean_server_calls
+
+            for call in clean_server_calls([delta.call]):
+                self._on_delta(ServerToolDelta(_redact_server_call(self._redactor, call)))
         else:
-            text = self._joiners[type(delta)].feed(delta.text)
+            text = self._decoders[type(delta)].decode(delta.text.encode("utf-16-le", "surrogatepass"))
             self._on_delta(type(delta)(self._redactors[type(delta)].feed(text)))
 
     def finish(self) -> None:
         """Forward the text that was held back."""
         for delta_type, redactor in self._redactors.items():
-            if text := redactor.feed(self._joiners[delta_type].finish()) + redactor.finish():
+            if text := redactor.feed(self._decoders[delta_type].decode(b"", final=True), is_last=True):
                 self._on_delta(delta_type(text))
 
 
 def merge_deltas(deltas: Iterable[Delta]) -> Iterator[Delta]:
     """Merge consecutive deltas of the same type."""
     for delta_type, group in groupby(deltas, type):
-        if delta_type is ToolCallDelta:
+        if delta_type in (ToolCallDelta, ServerToolDelta):
             yield from group
         else:
-            yield delta_type("".join(delta.text for delta in group))  # type: ignore[union-attr]  # not a ToolCallDelta
+            yield delta_type("".join(map(attrgetter("text"), group)))
 
 
 def discard_delta(_: Delta) -> None:
@@ -83,24 +109,101 @@ def emit_answer(answer: ModelResponse, on_delta: Callable[[Delta], None]) -> Non
     """Emit a complete answer as deltas."""
     if answer.reasoning:
         on_delta(ReasoningDelta(answer.reasoning))
+    for call in answer.server_calls:
+        on_delta(ServerToolDelta(call))
     if answer.text:
         on_delta(TextDelta(answer.text))
+
+
+def remove_impossible_counts(usage: Usage, *, has_content: bool, is_cut_off: bool) -> Usage:
+    """Return the usage without counts that cannot be: every request has tokens, and so has an answer's content.
+
+    What was counted of an answer before it was cut off is not all that has to be paid.
+    """
+    impossible = {
+        name: None
+        for name, value in usage._asdict().items()
+        if not (isinstance(value, str) or 0 <= (value or 0) < MAX_COUNT)
+    }
+    usage = usage._replace(**impossible)
+    is_unknown = is_cut_off or (has_content and not usage.output_tokens)
+    return usage._replace(
+        input_tokens=usage.input_tokens or None,
+        output_tokens=None if is_unknown else usage.output_tokens,
+        reasoning_tokens=None if is_unknown else usage.reasoning_tokens,
+    )
+
+
+def add_requested_tier(usage: Usage, options: Mapping[str, Any]) -> Usage:
+    """Return the usage with the service tier of the request if the answer does not report its own.
+
+    Without counts there is no tier either: nothing was reported.
+    """
+    if all(amount is None for amount in usage[:-1]):
+        return Usage()
+    return usage._replace(service_tier=usage.service_tier or find_requested_tier(options))
+
+
+def find_requested_tier(options: Mapping[str, Any]) -> str | None:
+    """Return the service tier that the options of a request select; None if they leave it to the service."""
+    if options.get("speed") == FAST_TIER:
+        return FAST_TIER
+    return read_service_tier(options.get("service_tier"), options.get("serviceTier"))
 
 
 def redact_answer(redactor: Redactor, answer: ModelResponse) -> ModelResponse:
     """Replace the secrets in an answer."""
     message = redactor.redact_message(Message("assistant", answer.text, provider_state=answer.provider_state))
+    citations = answer.citations
+    if citations and message.content != answer.text:  # the positions are no longer valid
+        from ask.citations import remove_positions
+
+        citations = remove_positions(citations)
     return answer._replace(
         text=message.content,
         reasoning=redactor.redact(answer.reasoning),
         provider_state=message.provider_state,
         finish_message=redactor.redact(answer.finish_message),
+        citations=tuple(
+            citation._replace(
+                url=redactor.redact(citation.url),
+                title=redactor.redact(citation.title),
+                cited_text=redactor.redact(citation.cited_text),
+            )
+            for citation in citations
+        ),
+        server_calls=tuple(_redact_server_call(redactor, call) for call in answer.server_calls),
+    )
+
+
+def _redact_server_call(redactor: Redactor, call: ServerToolCall) -> ServerToolCall:
+    """Replace the secrets in a call that the service ran itself."""
+    return call._replace(
+        name=redactor.redact(call.name),
+        arguments=redactor.redact_json(call.arguments),
+        result=redactor.redact(call.result),
+    )
+
+
+def clean_answer(answer: ModelResponse, original_text: str) -> ModelResponse:
+    """Make the citations and the service's own calls of an answer safe.
+
+    `original_text` is the text to which positions refer, before reasoning was removed from its beginning.
+    """
+    if not (answer.citations or answer.server_calls):
+        return answer
+    from ask.citations import clean_citations, clean_server_calls
+
+    removed = len(original_text) - len(answer.text) if original_text.endswith(answer.text) else len(original_text)
+    return answer._replace(
+        citations=clean_citations(answer.citations, answer.text, removed),
+        server_calls=clean_server_calls(answer.server_calls),
     )
 
 
 def is_continuation(request: ChatRequest) -> bool:
     """Check whether the model continues an answer, so that its text does not begin at the start of one."""
-    return bool(request.messages) and request.messages[-1].role == "assistant"
+    return bool(request.continuation_token) or (bool(request.messages) and request.messages[-1].role == "assistant")
 
 
 def explain_incomplete_answer(answer: ModelResponse, reason: str) -> IncompleteResponseError | None:
@@ -120,7 +223,7 @@ def describe_missing_call(answer: ModelResponse, tools: Sequence[ToolSpec]) -> s
     """
     text = answer.text
     is_json_call = text.lstrip().startswith("{") and '"name"' in text and '"arguments"' in text
-    is_call = is_json_call or any(marker in text for marker in TEXT_CALL_MARKERS)
+    is_call = is_json_call or any(map(text.__contains__, TEXT_CALL_MARKERS))
     if is_call and any(tool.name in text for tool in tools):
         return "this model wrote a tool call as text, so nothing was run; use a model that is trained to call tools"
     if tools and answer.finish_reason is FinishReason.TOOL_CALLS:

@@ -14,8 +14,8 @@ from ask.plugin_api.loader import switch_api
 
 MISSING_API_STATUSES = (404, 405, 501)
 """HTTP statuses of a request to an API that a server does not have."""
-MAX_AGE = 7 * 24 * 3600
-"""How long a missing API is remembered, in seconds; the server may be updated."""
+MAX_AGE_SECONDS = 7 * 24 * 3600
+"""How long a missing API is remembered; the server may be updated."""
 
 
 class ChatFallback:
@@ -31,7 +31,7 @@ class ChatFallback:
         self._marker = marker
         self.is_active = self._is_remembered = False
         with contextlib.suppress(OSError):
-            self.is_active = self._is_remembered = 0 <= time.time() - marker.stat().st_mtime < MAX_AGE
+            self.is_active = self._is_remembered = 0 <= time.time() - marker.stat().st_mtime < MAX_AGE_SECONDS
 
     def set_limits(self, time_limit: float, notify: Callable[[str], None]) -> None:
         """Limit each call of a hook, as `LoadedProvider.with_limits` does."""

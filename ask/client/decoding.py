@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from http.client import HTTPException
 
-from ask.plugin_api.types import RawEvent
+from ask.messages import RawEvent
 
 MAX_LINE_BYTES = 65_536
 HEX_DIGITS = b"0123456789abcdefABCDEF"
@@ -79,8 +79,8 @@ class ChunkedDecoder:
 
 # Events
 
-MAX_EVENT_BYTES = 8_000_000
-"""The limit for one event, and for an answer that is not a stream."""
+MAX_EVENT_BYTES = 64_000_000
+"""The limit for one event, and for an answer that is not a stream: generated images are in one event each."""
 SMALL_EVENT_BYTES = 1_000_000
 """Events up to this size are not checked for `MAX_CONTAINERS`: any JSON of this size is small in memory."""
 MAX_CONTAINERS = 200_000
@@ -120,26 +120,22 @@ class EventDecoder:
         Raises:
             EventTooLargeError: an event is too large, even if it is still incomplete.
         """
-        events = [event for line in self._split_lines(chunk) for event in self._decode_line(line)]
+        if self._after_carriage_return:
+            chunk = chunk.removeprefix(b"\n")
+        self._after_carriage_return = chunk.endswith(b"\r")
+        if b"\r" in chunk:
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        first, *others = chunk.split(b"\n")
+        self._incomplete_line += first
+        events: list[RawEvent] = []
+        if others:
+            lines = [bytes(self._incomplete_line), *others[:-1]]
+            self._incomplete_line = bytearray(others[-1])
+            for line in lines:
+                events += self._decode_line(line)
         if self._data_bytes + len(self._incomplete_line) > MAX_EVENT_BYTES:
             raise EventTooLargeError
         return events
-
-    def _split_lines(self, data: bytes) -> list[bytes]:
-        """Add a chunk and return the lines that are now complete, without line ends."""
-        if self._after_carriage_return:
-            data = data.removeprefix(b"\n")
-        self._after_carriage_return = data.endswith(b"\r")
-        if b"\r" in data:
-            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        lines = data.split(b"\n")
-        if self._incomplete_line:
-            self._incomplete_line += lines[0]
-            if len(lines) == 1:
-                return []
-            lines[0] = bytes(self._incomplete_line)
-        self._incomplete_line = bytearray(lines.pop())
-        return lines
 
     def _decode_line(self, line: bytes) -> list[RawEvent]:
         """Add a line and return the event that it completes, if any."""

@@ -2,27 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ask import __distribution__
 from ask.app import AppContext
 from ask.client.provider_client import ProviderClient
-from ask.config.base_url import complete_base_url, is_local_url, repair_base_url
-from ask.config.secrets import KEYRING, NO_SECRETS, Redactor, find_key_problem, format_variable_prefix
+from ask.config.base_url import add_default_path, complete_base_url, is_local_url, is_same_service, repair_base_url
+from ask.config.directories import RETIREMENTS_NAME
+from ask.config.secrets import (
+    KEYRING,
+    NO_SECRETS,
+    SIGN_IN_PROVIDERS,
+    SIGNED_IN,
+    VARIABLE_PATTERN,
+    Redactor,
+    find_key_problem,
+    format_variable_prefix,
+    is_valid_key,
+)
 from ask.config.settings import Settings
 from ask.errors import ConfigError
+from ask.messages import EMPTY_MAPPING
+from ask.plugin_api.index import API_CLASSES, PluginEntry, load_api, load_services
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_provider, switch_api
 from ask.plugin_api.loader import load_provider as load_plugin
+from ask.plugin_api.provider import Provider
 from ask.plugin_api.types import ProviderInfo
+from ask.profiles import ModelProfile
 from ask.records import NamedTuple
 
 if TYPE_CHECKING:
     from ask.client.adjustments import RequestAdjustments
     from ask.client.chat_fallback import ChatFallback
     from ask.client.preconnect import Preconnection
+    from ask.client.saved_sign_in import SavedSignIn
     from ask.client.transport import Transport
+
+
+CALL_ID_PATTERNS = {"": "", "alphanumeric-9": "[a-zA-Z0-9]{9}"}
+"""Regular expressions for the forms of call ids in the table of services."""
+
+
+VARIABLE_VALUE_PATTERN = r"(?a:[\w-]+(\.[\w-]+)*)"
+"""Matches what a variable may put into a base URL, so that it cannot send the key to another host."""
+
+
+HEADER_NAME_PATTERN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
+VENDOR_URLS = (
+    *("https://api.openai.com", "https://openai.azure.com"),
+    *("https://api.anthropic.com", "https://generativelanguage.googleapis.com"),
+)
+"""Where an API is its vendor's own, or is run with the vendor's software, as OpenAI's is at Azure."""
 
 
 class ModelEndpoint(NamedTuple):
@@ -36,6 +71,11 @@ class ModelEndpoint(NamedTuple):
         preconnection: the first connection, if it is already being opened.
         key_origin: where the key is set, as messages name it.
         chat_fallback: the provider on Chat Completions, if the base URL may not have the Responses API.
+        is_own_url: whether the base URL is the service's own; see `ChatRequest.is_own_url`.
+        other_base_urls: further base URLs of the same service, to use if the server cannot be reached.
+        headers: the user's headers, to add to each request.
+        renew_key: returns another key than a rejected one, as `KeyStore.renew` does; None unless a command prints it.
+        sign_in: the sign-in whose access token is the key, if the user has signed in.
     """
 
     provider: LoadedProvider
@@ -45,6 +85,21 @@ class ModelEndpoint(NamedTuple):
     preconnection: Preconnection | None = None
     key_origin: str = ""
     chat_fallback: ChatFallback | None = None
+    is_own_url: bool = True
+    other_base_urls: tuple[str, ...] = ()
+    headers: Mapping[str, str] = EMPTY_MAPPING
+    renew_key: Callable[[str], str] | None = None
+    sign_in: SavedSignIn | None = None
+
+    @property
+    def base_urls(self) -> tuple[str, ...]:
+        return (self.base_url, *self.other_base_urls)
+
+    def rotate(self, count: int) -> ModelEndpoint:
+        """Return the endpoint with another of its base URLs first, so that several clients share them."""
+        position = count % len(self.base_urls)
+        first, *others = (*self.base_urls[position:], *self.base_urls[:position])
+        return self._replace(base_url=first, other_base_urls=tuple(others))
 
     @property
     def provider_name(self) -> str:
@@ -57,34 +112,110 @@ class ModelEndpoint(NamedTuple):
 
 
 def load_provider(app: AppContext, name: str) -> LoadedProvider:
-    """Load a provider by its name: an installed plugin, or a service that config.toml describes.
+    """Load a provider by its name: an installed plugin, or a service that config.toml or the table describes.
 
     Raises:
         ConfigError: there is none of that name, or it is broken.
     """
-    entries = app.plugins.providers.get(name)
-    provider = load_plugin(entries, app.notify) if entries else None
-    name = provider.info.name if provider else name
     app.config.check_entry(f"providers.{name}")  # without its table, requests could go to another address
-    table, models = app.config.get_provider(name), app.config.get_models(name)
+    entries = select_provider_entries(app, name)
+    provider = load_plugin(entries, app.notify) if entries else None
+    if provider and provider.info.name != name:
+        name = provider.info.name
+        app.config.check_entry(f"providers.{name}")
+    table: Mapping[str, Any] = app.config.providers.get(name, {})
+    row: Mapping[str, Any] = EMPTY_MAPPING
+    if not provider:
+        row = load_services().get(name, row)
+        table = {**row, **table, "models": table.get("models")}
+        app.service_key_variables.update(row.get("key_env", ()))
     if not provider and "base_url" in table:
-        provider = _create_configured_provider(name, table)
-    if provider and "api" in table:
+        provider = _create_described_provider(name, table, row)
+    elif provider and "key_header" in table:
+        advice = f"remove key_header from [providers.{name}] in config.toml"
+        raise ConfigError(f"{name} is not a described service, so key_header cannot be set", advice)
+    elif provider and "api" in table:
         provider = select_api(provider, table["api"])
+    if provider and table.get("models"):
+        from ask.config.table_checks import parse_models
+
+        return provider.with_profiles(parse_models(table["models"]), ())
     if provider:
-        return provider.with_profiles(models, ()) if models else provider
+        return provider
+    raise _make_unknown_error(app, name)
+
+
+def select_provider_entries(app: AppContext, name: str) -> tuple[PluginEntry, ...]:
+    """Return the entry points of a provider; () if it is a service of config.toml, or unknown.
+
+    A built-in provider comes first, then config.toml, then packages: none of them can take over the key and the
+    requests of a provider that was there before.
+    """
+    entries = app.plugins.providers.get(name, ())
+    for entry in entries:
+        if entry.distribution == __distribution__:
+            return (entry,)
+    return () if "base_url" in app.config.providers.get(name, {}) else entries
+
+
+def explain_ignored(app: AppContext, name: str) -> str:
+    """Return why providers of packages with this name are not used, and what to do; "" if there is none."""
+    entries, used = app.plugins.providers.get(name, ()), select_provider_entries(app, name)
+    if entries == used:
+        return ""
+    packages = " and ".join(entry.distribution for entry in entries if entry not in used)
+    ignored = f"the provider {name} of {packages} is not used"
+    if not used:
+        advice = f"remove base_url there to use the package, whose address {format_variable_prefix(name)}_BASE_URL sets"
+        return f"{ignored}, because config.toml has a base_url in [providers.{name}]: {advice}"
+    return f"{ignored}, because {name} is built in: uninstall {packages}, or have its authors rename it"
+
+
+def _make_unknown_error(app: AppContext, name: str) -> ConfigError:
     from ask.text import format_suggestion
 
-    hint = format_suggestion(name, app.provider_names, f"use one of {', '.join(app.provider_names)}")
-    raise ConfigError(f"unknown provider {name!r}", hint)
+    if entry := next((entry for entry in app.plugins.misplaced if entry.name == name), None):
+        return ConfigError(f"unknown provider {name!r}", f"{entry.distribution} is installed, but {entry.explain()}")
+    all_names = [*app.provider_names, *app.services]
+    hint = format_suggestion(name, all_names, f"use one of {', '.join(app.provider_names)}, or of ask providers --all")
+    return ConfigError(f"unknown provider {name!r}", hint)
 
 
-def load_providers(app: AppContext) -> Iterator[tuple[str, LoadedProvider]]:
-    """Load all providers, and yield each once with its name.
+def report_plugin_output(
+    endpoints: Iterable[ModelEndpoint], notify: Callable[[str], None]
+) -> AbstractContextManager[None]:
+    """Return a context in which the hooks of packages are called in several threads, and their output is reported."""
+    names = {endpoint.provider_name for endpoint in endpoints if endpoint.provider.is_third_party}
+    if not names:
+        return nullcontext()
+    from ask.plugin_api.import_guard import report_output
+
+    return report_output(" or ".join(sorted(names)), notify)
+
+
+def find_provider_origin(app: AppContext, name: str) -> str:
+    """Return where a provider comes from, as lists name it: a distribution or config.toml."""
+    distributions = [entry.distribution for entry in select_provider_entries(app, name)]
+    return ", ".join(distributions) or ("config.toml" if name in app.provider_names else __distribution__)
+
+
+def list_configured_services(app: AppContext) -> list[str]:
+    """List the services of the table that have a key, or to which a setting applies."""
+    return [
+        name
+        for name, row in app.services.items()
+        if app.config.providers.get(name)
+        or find_key_origin(app, name, row.get("key_env", ()))
+        or app.environment.get(f"{format_variable_prefix(name)}_BASE_URL")
+    ]
+
+
+def load_providers(app: AppContext, services: Iterable[str] = ()) -> Iterator[tuple[str, LoadedProvider]]:
+    """Load all installed and configured providers and these services, and yield each once with its name.
 
     A broken plugin causes a notice.
     """
-    for name in app.provider_names:
+    for name in sorted({*app.provider_names, *services}):
         try:
             provider = load_provider(app, name)
         except ConfigError as error:
@@ -94,53 +225,144 @@ def load_providers(app: AppContext) -> Iterator[tuple[str, LoadedProvider]]:
             yield name, provider
 
 
-def _create_configured_provider(name: str, table: Mapping[str, str]) -> LoadedProvider:
-    """Create the provider that a table in config.toml describes, on Chat Completions."""
+def _create_described_provider(name: str, table: Mapping[str, Any], row: Mapping[str, Any]) -> LoadedProvider:
+    """Create the provider that a table in config.toml describes.
+
+    `row` has what the table of services adds; it is empty for a service that only config.toml describes.
+    """
+    api, base_url, variables = table.get("api", "chat"), table["base_url"], table.get("key_env", ())
+    info = ProviderInfo(
+        name=name,
+        title=row.get("title", name),
+        base_url=base_url,
+        default_model=table.get("model", ""),
+        key_env=(variables,) if isinstance(variables, str) else tuple(variables),
+        needs_key="key_env" in table,
+        offline_hint=_format_start_hint(name, row) if row and is_local_url(base_url) else "",
+    )
+    plugin: Any = load_api(api)(info) if api in API_CLASSES else _create_chat_provider(info, row)
+    if api in API_CLASSES and not is_vendor_url(base_url):
+        plugin.has_batches = False
+        plugin.error_rules = plugin.common_error_rules
+        plugin.requires_signatures = False
+        plugin.caches_all_models = row.get("caches_all_models", False)
+    plugin.key_header = table.get("key_header", plugin.key_header)
+    if not re.fullmatch(HEADER_NAME_PATTERN, plugin.key_header):
+        problem = f"key_header of {name} is {plugin.key_header!r}, which is not the name of a header"
+        raise ConfigError(problem, f"correct it in [providers.{name}] of config.toml")
+    if "models" in row:
+        rows = [ModelProfile(source=row["page"], **facts) for facts in row["models"]]
+        plugin.profiles = (*rows, *plugin.profiles)
+    provider = check_provider(plugin, name, __distribution__ if base_url == row.get("base_url") else "config.toml")
+    return switch_api(provider, api) if api == "responses" else provider
+
+
+def _create_chat_provider(info: ProviderInfo, row: Mapping[str, Any]) -> Provider:
     from ask.plugin_api.chat_completions import STANDARD_MEDIA_TYPES, ChatCompletions
 
     chat = ChatCompletions(
-        name=name,
-        base_url=table["base_url"],
-        key_env=table.get("key_env", ()),
-        default_model=table.get("model", ""),
-        needs_key="key_env" in table,
-        attachments=STANDARD_MEDIA_TYPES,  # a service that does not support them reports an error
+        name=info.name,
+        title=info.title,
+        base_url=info.base_url,
+        key_env=tuple(info.key_env),
+        default_model=info.default_model,
+        needs_key=info.needs_key,
+        offline_hint=info.offline_hint,
+        # A service that does not support them reports an error.
+        attachments=row.get("attachments", STANDARD_MEDIA_TYPES),
     )
-    return check_provider(chat, name, "config.toml")
+    chat.call_id_pattern = CALL_ID_PATTERNS[row.get("call_id", "")]
+    chat.requests_usage = row.get("requests_usage", True)
+    chat.state_fields = row.get("state_fields", ())
+    return chat
+
+
+def is_vendor_url(base_url: str) -> bool:
+    """Check whether a base URL is that of the vendor of its API; any other may be a proxy."""
+    return any(is_same_service(base_url, url) for url in VENDOR_URLS)
+
+
+def _format_start_hint(name: str, row: Mapping[str, Any]) -> str:
+    return f"start {row['title']}, or set {format_variable_prefix(name)}_BASE_URL to its address"
 
 
 def select_api(provider: LoadedProvider, api: str) -> LoadedProvider:
-    """Return a provider on "responses" or "chat", whichever its default is.
+    """Return a plugin's provider on "responses" or "chat", whichever its default is.
 
     Raises:
-        ConfigError: the service has an API of its own.
+        ConfigError: the service has an API of its own, or the setting is one.
     """
+    name = provider.info.name
     if not provider.openai_api:
-        name = provider.info.name
-        raise ConfigError(
-            f"{name} does not use one of OpenAI's APIs, so api cannot be set",
-            f"remove api from [providers.{name}] in config.toml",
-        )
+        advice = f"remove api from [providers.{name}] in config.toml"
+        raise ConfigError(f"{name} does not use one of OpenAI's APIs, so api cannot be set", advice)
+    if api not in ("responses", "chat"):
+        advice = f"describe the service in a table of another name, with base_url and api = {api!r}"
+        raise ConfigError(f"api of {name} can only be responses or chat, not {api}", advice)
     return switch_api(provider, api)
 
 
-def resolve_key(app: AppContext, info: ProviderInfo, base_url: str) -> str:
-    """Return a provider's key; "" if there is none and none is needed, or if no request will be sent.
+def find_key_origin(app: AppContext, name: str, variables: Iterable[str] = ()) -> str:
+    """Find where a provider's key is set, as `KeyStore.find_origin` does, or `SIGNED_IN` if the user has signed in."""
+    if origin := app.key_store.find_origin(name, variables):
+        return origin
+    if not (app.app_dirs.logins / f"{name}.json").exists():  # before an import
+        return ""
+    from ask.client.saved_sign_in import is_signed_in
+
+    return SIGNED_IN if is_signed_in(app.app_dirs.logins, name, app.environment) else ""
+
+
+def find_sign_in(app: AppContext, provider_name: str, key_origin: str) -> SavedSignIn | None:
+    """Return the sign-in from which a provider's key is, which all requests of this command share."""
+    return _open_sign_in(app, provider_name) if key_origin == SIGNED_IN else None
+
+
+def _open_sign_in(app: AppContext, provider_name: str) -> SavedSignIn:
+    from ask.client.saved_sign_in import SavedSignIn
+
+    sign_ins = app.share(_create_sign_ins)
+    if provider_name not in sign_ins:
+        sign_ins[provider_name] = SavedSignIn(
+            app.app_dirs.logins,
+            provider_name,
+            app.environment,
+            notify=app.notify,
+            on_tokens=lambda tokens: app.add_tokens(tokens[:2]),
+        )
+    return sign_ins[provider_name]
+
+
+def _create_sign_ins(app: AppContext) -> dict[str, SavedSignIn]:
+    return {}
+
+
+def resolve_key(app: AppContext, info: ProviderInfo, base_url: str) -> tuple[str, str]:
+    """Return a provider's key and where it is set; "" if there is none and none is needed, or no request will be sent.
+
+    The access token of a sign-in may have expired: each request gets a valid one.
 
     Raises:
         AskError: it needs a key and has none, or the key cannot be retrieved.
     """
     if app.replay_file:
-        return ""
+        return "", ""
     if app.needs_keys:
         key, origin = app.key_store.find(info.name, info.key_env)
     else:
         key, origin = "", app.key_store.find_origin(info.name, info.key_env)
+    origin = origin or find_key_origin(app, info.name)
+    if app.needs_keys and (sign_in := find_sign_in(app, info.name, origin)):
+        return sign_in.read_token(), origin
     if not origin and requires_key(app, info, base_url):
+        if info.name in SIGN_IN_PROVIDERS:
+            from ask.client.saved_sign_in import make_sign_in_error
+
+            raise make_sign_in_error(info.name, app.environment)
         variables = app.key_store.list_variables(info.name, info.key_env)
         advice = f"{format_key_hint(info.name, *variables)}; -p demo works without a key"
         raise ConfigError(f"no API key for {info.name}", advice)
-    return remove_unusable_keys(app, info.name, key, origin)
+    return remove_unusable_keys(app, info.name, key, origin), origin
 
 
 def remove_unusable_keys(app: AppContext, provider_name: str, key: str, origin: str) -> str:
@@ -149,15 +371,18 @@ def remove_unusable_keys(app: AppContext, provider_name: str, key: str, origin: 
     Raises:
         ConfigError: none can be sent.
     """
-    problems = {each: find_key_problem(each) for each in key.split("|")}
-    usable_keys = [each for each, problem in problems.items() if not problem]
-    problem = next(filter(None, problems.values()), "")
-    if problem and not any(usable_keys):
+    usable_keys, first_problem = [], ""
+    for each in key.split("|"):
+        if problem := find_key_problem(each):
+            first_problem = first_problem or problem
+        else:
+            usable_keys.append(each)
+    if first_problem and not any(usable_keys):
         is_saved = origin in (KEYRING, str(app.key_store.path))
         hint = f"run `ask keys set {provider_name}` again" if is_saved else "set it to the key alone"
-        raise ConfigError(f"the key for {provider_name} in {origin} {problem}", hint)
-    if problem:
-        app.console.print_notice(f"left out a key for {provider_name} in {origin}: it {problem}")
+        raise ConfigError(f"the key for {provider_name} in {origin} {first_problem}", hint)
+    if first_problem:
+        app.console.print_notice(f"left out a key for {provider_name} in {origin}: it {first_problem}")
     return "|".join(usable_keys)
 
 
@@ -166,8 +391,8 @@ def requires_key(app: AppContext, info: ProviderInfo, base_url: str) -> bool:
 
     A local server needs one only if config.toml names its variable.
     """
-    configured = "key_env" in app.config.get_provider(info.name)
-    return info.needs_key and (configured or not is_local_url(base_url))
+    configured = "key_env" in app.config.providers.get(info.name, {})
+    return info.needs_key and (configured or info.name in SIGN_IN_PROVIDERS or not is_local_url(base_url))
 
 
 def format_key_hint(provider_name: str, variable: str = "", *_: str) -> str:
@@ -183,16 +408,79 @@ def resolve_base_url(app: AppContext, info: ProviderInfo) -> str:
 def find_base_url(app: AppContext, info: ProviderInfo, option: str = "") -> tuple[str, str]:
     """Return a provider's base URL and where it is set, as messages name it."""
     environment, prefix = app.environment, format_variable_prefix(info.name)
-    variables = (f"{prefix}_BASE_URL", f"{prefix}_API_BASE")  # the second is the name in older SDKs and in LiteLLM
-    for origin, value in (("--base-url", option), *((name, environment.get(name, "")) for name in variables)):
-        if value.strip():
-            return repair_base_url(value), origin
+    if option.strip():
+        return repair_base_url(option), "--base-url"
+    for variable in (f"{prefix}_BASE_URL", f"{prefix}_API_BASE"):  # the second is of older SDKs and LiteLLM
+        if (value := environment.get(variable, "")).strip():
+            return repair_base_url(value), variable
     for variable in info.base_url_env:
         if value := environment.get(variable, "").strip():
             return complete_base_url(value, info.base_url), variable
-    if value := app.config.get_provider(info.name).get("base_url", ""):
-        return repair_base_url(value), f"base_url in [providers.{info.name}] of config.toml"
+    if value := app.config.providers.get(info.name, {}).get("base_url", ""):
+        return repair_base_url(value), _format_config_origin(info.name)
     return info.base_url, ""
+
+
+def _format_config_origin(name: str) -> str:
+    """Name the setting of a provider's base URL in config.toml."""
+    return f"base_url in [providers.{name}] of config.toml"
+
+
+def expand_base_url(app: AppContext, info: ProviderInfo, base_url: str) -> str:
+    """Replace each `${VARIABLE}` in a provider's base URL, such as the name of an Azure resource.
+
+    Raises:
+        ConfigError: a variable is not set, or its value is not part of a host name or path.
+    """
+
+    def expand(match: re.Match[str]) -> str:
+        variable = match[1]
+        value = app.environment.get(variable, "").strip()
+        if re.fullmatch(VARIABLE_VALUE_PATTERN, value):
+            return value
+        problem = f"but {variable} is {value!r}" if value else "which is not set"
+        advice = f"set {variable}, or {format_variable_prefix(info.name)}_BASE_URL to the complete URL"
+        raise ConfigError(f"the base URL of {info.name} needs {variable}, {problem}", advice)
+
+    return re.sub(VARIABLE_PATTERN, expand, base_url)
+
+
+def list_other_base_urls(app: AppContext, info: ProviderInfo, origin: str) -> tuple[str, ...]:
+    """Return the base URLs after the first, if config.toml has several and they apply; `find_base_url` has the origin.
+
+    Raises:
+        ConfigError: a variable in one is not set.
+    """
+    if origin != _format_config_origin(info.name):
+        return ()
+    others = app.config.base_urls.get(info.name, ())[1:]
+    return tuple(add_default_path(expand_base_url(app, info, repair_base_url(url)), info.base_url) for url in others)
+
+
+def resolve_headers(app: AppContext, name: str) -> Mapping[str, str]:
+    """Return the headers that config.toml adds to a provider's requests, with the values of their variables.
+
+    A recording needs none.
+
+    Raises:
+        ConfigError: a variable is not set, or a header cannot be sent.
+    """
+    table: Mapping[str, str] = app.config.providers.get(name, {}).get("headers", EMPTY_MAPPING)
+    headers: dict[str, str] = {}
+    for header, text in () if app.replay_file else table.items():
+
+        def expand(match: re.Match[str], header: str = header) -> str:
+            if value := app.environment.get(match[1], "").strip():
+                return value
+            advice = f"set {match[1]}, or change headers in [providers.{name}] of config.toml"
+            raise ConfigError(f"the header {header} of {name} needs {match[1]}, which is not set", advice)
+
+        value = re.sub(VARIABLE_PATTERN, expand, text).strip()
+        if not (re.fullmatch(HEADER_NAME_PATTERN, header) and is_valid_key(value)):
+            problem = f"the header {header!r} of {name} contains a character that cannot be sent"
+            raise ConfigError(problem, f"correct headers in [providers.{name}] of config.toml")
+        headers[header] = value
+    return headers
 
 
 def create_client(
@@ -226,17 +514,19 @@ def create_client(
         client_class = partial(recording_class, settings.record or settings.replay, settings.system, output_format)
     timeout = settings.timeout or endpoint.provider.info.stall_timeout
 
-    def open_transport() -> Transport:
+    def open_transport(base_url: str) -> Transport:
         from ask.client.transport import Transport
 
-        return Transport(endpoint.base_url, timeout, endpoint.preconnection)
+        preconnection = endpoint.preconnection if base_url == endpoint.base_url else None
+        return Transport(base_url, timeout, preconnection, endpoint.headers)
 
+    latest_key = endpoint.renew_key("") if endpoint.renew_key else ""
     if endpoint.chat_fallback:
         endpoint.chat_fallback.set_limits(timeout, notify)
     return client_class(
         endpoint.provider.with_limits(timeout, notify),
-        open_transport,
-        endpoint.key,
+        partial(open_transport, endpoint.base_url),
+        latest_key or endpoint.key,
         key_origin=endpoint.key_origin,
         tries=settings.tries,
         backoff=settings.backoff,
@@ -247,6 +537,9 @@ def create_client(
         shows_text=shows_text,
         given_options=settings.given_options,
         adjustments=adjustments,
+        other_transports=[partial(open_transport, url) for url in endpoint.other_base_urls],
+        renew_key=endpoint.sign_in.get_token if endpoint.sign_in else endpoint.renew_key,
+        read_key=endpoint.sign_in.get_token if endpoint.sign_in else None,
     )
 
 
@@ -268,3 +561,12 @@ def fetch_first_model(endpoint: ModelEndpoint, notify: Callable[[str], None], se
         )
         raise ConfigError(f"{endpoint.provider_name} has no models", advice)
     return models[0].id
+
+
+def report_retirement(endpoint: ModelEndpoint, app: AppContext, notify: Callable[[str], None]) -> None:
+    """Report once a day that a model will soon be retired, as far as its profile and cached models lists show."""
+    provider, model, cache = endpoint.provider, endpoint.model, app.app_dirs.cache
+    if provider.find_profile(model).retirement_date or (cache / RETIREMENTS_NAME).exists():
+        from ask.client.retirement import report_once_a_day
+
+        report_once_a_day(provider, model, cache, notify)

@@ -109,34 +109,40 @@ def create_adapter(counter: ConnectionCounter) -> HTTPAdapter:
     """Return an adapter whose connections, including those through proxies, use limits."""
     from requests.adapters import HTTPAdapter
 
-    class LimitedAdapter(HTTPAdapter):
-        def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> Any:
-            pool: Any = super().get_connection_with_tls_context(*args, **kwargs)
-            if pool.ConnectionCls.response_class is not LimitedResponse:
-                pool.ConnectionCls = _limit_connection(pool.ConnectionCls, counter)
-            return pool
-
-    return LimitedAdapter()
+    adapter: HTTPAdapter = type("LimitedAdapter", (_LimitedAdapter, HTTPAdapter), {"counter": counter})()
+    return adapter
 
 
-def _limit_connection(connection_class: Any, counter: ConnectionCounter) -> Any:
-    """Return a subclass of a urllib3 connection class that reads with limits."""
+class _LimitedAdapter:
+    """Is mixed into the adapter of `requests`, which is imported late."""
 
-    class LimitedConnection(connection_class):  # type: ignore[misc]
-        response_class = LimitedResponse
+    counter: ConnectionCounter
 
-        def _new_conn(self) -> socket.socket:
-            counter.count += 1
-            if counter.socket_path:
-                return _connect_unix_socket(counter.socket_path, self)
-            preconnection = counter.preconnection
-            preconnected = _take_preconnection(preconnection, self) if preconnection else None
-            if preconnection and preconnection.ssl_context:
-                # The paths of certificates would be loaded again.
-                self.ssl_context, self.ca_certs, self.ca_cert_dir = preconnection.ssl_context, None, None
-            return preconnected or super()._new_conn()
+    def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> Any:
+        pool: Any = super().get_connection_with_tls_context(*args, **kwargs)  # type: ignore[misc]
+        if not issubclass(pool.ConnectionCls, _LimitedConnection):
+            bases = (_LimitedConnection, pool.ConnectionCls)
+            pool.ConnectionCls = type("LimitedConnection", bases, {"counter": self.counter})
+        return pool
 
-    return LimitedConnection
+
+class _LimitedConnection:
+    """Is mixed into the connection classes of urllib3, so that they read with limits."""
+
+    response_class = LimitedResponse
+    counter: ConnectionCounter
+
+    def _new_conn(self) -> socket.socket:
+        counter = self.counter
+        counter.count += 1
+        if counter.socket_path:
+            return _connect_unix_socket(counter.socket_path, self)
+        preconnection = counter.preconnection
+        preconnected = _take_preconnection(preconnection, self) if preconnection else None
+        if preconnection and preconnection.ssl_context:
+            # The paths of certificates would be loaded again.
+            self.ssl_context, self.ca_certs, self.ca_cert_dir = preconnection.ssl_context, None, None
+        return preconnected or super()._new_conn()  # type: ignore[misc]
 
 
 def _connect_unix_socket(path: str, connection: Any) -> socket.socket:

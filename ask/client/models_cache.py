@@ -70,6 +70,9 @@ def _parse_entry(entry: Mapping[str, Any]) -> ModelInfo:
         cached_input_price=read_number(entry.get("cached_input_price")),
         output_limit=read_int(entry.get("output_limit")),
         efforts=tuple(map(read_str, efforts)) if isinstance(efforts, list) else None,
+        cache_write_price=read_number(entry.get("cache_write_price")),
+        retirement_date=read_str(entry.get("retirement_date")) or None,
+        deprecation_date=read_str(entry.get("deprecation_date")) or None,
     )
 
 
@@ -83,7 +86,7 @@ def write_models(file: Path, models: Sequence[ModelInfo], age: float = 0) -> Non
 def find_same_model(models: Sequence[ModelInfo], model_id: str) -> str:
     """Return the only listed model whose name differs from an unknown one in no letter or digit; "" if there is none.
 
-    People write openai/gpt-5 for gpt-5 or the reverse, and claude-sonnet-4.5 for claude-sonnet-4-5.
+    People write openai/gpt-6-sol for gpt-6-sol or the reverse, and claude-sonnet-5.5 for claude-sonnet-5-5.
     """
     name = _simplify_model_name(model_id)
     same = [model.id for model in models if _simplify_model_name(model.id) == name]

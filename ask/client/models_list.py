@@ -12,18 +12,19 @@ from pathlib import Path
 from ask.client.endpoint import ModelEndpoint, create_client
 from ask.client.error_classification import is_model_unknown
 from ask.client.models_cache import find_model, find_same_model, get_cache_file, read_models, write_models
+from ask.client.retirement import find_retirement_date, format_retirement, is_due, keep_retirement_dates
 from ask.config.settings import Settings
 from ask.errors import AskError
 from ask.plugin_api.loaded_provider import discard_notice
 from ask.plugin_api.types import ModelInfo
 from ask.text import find_similar
 
-REMOTE_LIST_MAX_AGE, LOCAL_LIST_MAX_AGE = 86_400.0, 60.0
+REMOTE_LIST_SECONDS, LOCAL_LIST_SECONDS = 86_400.0, 60.0
 """Seconds for which a list is valid: that of a service, and of a local server, which may load models at any time."""
-LIST_REQUEST_TIMEOUT = 3.0
+LIST_TIMEOUT_SECONDS = 3.0
 """Seconds without a byte after which the request is given up."""
 MAX_SUGGESTIONS = 3
-FAILED_LIST_RETRY_DELAY = 600.0
+FAILED_LIST_RETRY_SECONDS = 600.0
 """Seconds after a failed request before the list is requested again."""
 
 
@@ -40,12 +41,12 @@ def _read_models_list(endpoint: ModelEndpoint, cache_directory: Path, settings: 
     """
     file = get_cache_file(cache_directory, endpoint.provider_name, endpoint.base_url)
     models, age = read_models(file)
-    max_age = REMOTE_LIST_MAX_AGE if endpoint.provider.info.needs_key else LOCAL_LIST_MAX_AGE
+    max_age = REMOTE_LIST_SECONDS if endpoint.provider.info.needs_key else LOCAL_LIST_SECONDS
     if age >= max_age:
         try:
             models = fetch_models_list(endpoint, cache_directory, settings)
         except AskError:
-            write_models(file, models, max(max_age - FAILED_LIST_RETRY_DELAY, 0))
+            write_models(file, models, max(max_age - FAILED_LIST_RETRY_SECONDS, 0))
     return models
 
 
@@ -57,6 +58,9 @@ def find_intended_model(error: AskError, endpoint: ModelEndpoint, cache_director
     if not is_model_unknown(error):
         return ""
     models = _read_models_list(endpoint, cache_directory, settings)
+    date = find_retirement_date(endpoint.provider, endpoint.model, cache_directory)
+    if date and is_due(date, 0):
+        error.hint = f"{format_retirement(endpoint.model, date)}; {error.hint}"
     if model := find_same_model(models, endpoint.model):
         return model
     if similar := find_similar(endpoint.model, [model.id for model in models], MAX_SUGGESTIONS):
@@ -81,7 +85,13 @@ def fetch_models_list(endpoint: ModelEndpoint, cache_directory: Path, settings: 
     Raises:
         AskError: it cannot be fetched.
     """
-    settings = settings._replace(timeout=LIST_REQUEST_TIMEOUT, tries=1)
+    settings = settings._replace(timeout=LIST_TIMEOUT_SECONDS, tries=1)
     models = create_client(endpoint, discard_notice, settings).list_models()
-    write_models(get_cache_file(cache_directory, endpoint.provider_name, endpoint.base_url), models)
+    keep_models_list(endpoint, cache_directory, models)
     return tuple(models)
+
+
+def keep_models_list(endpoint: ModelEndpoint, cache_directory: Path, models: Sequence[ModelInfo]) -> None:
+    """Write a provider's models list to the cache."""
+    write_models(get_cache_file(cache_directory, endpoint.provider_name, endpoint.base_url), models)
+    keep_retirement_dates(endpoint.provider_name, models, cache_directory)

@@ -11,8 +11,7 @@ from urllib.parse import quote, urlsplit
 from ask.client.certificates import explain_certificate_error
 from ask.client.http_adapter import HeadersTooLargeError
 from ask.config.base_url import is_loopback, split_server_url
-from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkError, walk_causes
-from ask.parsing import RETRY_STATUSES
+from ask.errors import RETRY_STATUSES, AskError, ConfigError, MissingDependencyError, NetworkError, walk_causes
 from ask.records import NamedTuple
 from ask.text import mask_password
 
@@ -35,7 +34,7 @@ CONNECT_REASONS = {
 SOCKET_REASONS = {"No such file or directory": "no such socket", "Permission denied": "permission denied"}
 """The same for Unix sockets."""
 PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
-PROBE_TIMEOUT = 3.0
+PROBE_TIMEOUT_SECONDS = 3.0
 
 
 class ProxySetting(NamedTuple):
@@ -118,7 +117,7 @@ def explain_connection_error(error: Exception, base_url: BaseUrl, shown_url: str
     certificate_error = explain_certificate_error(error, bundle)
     if certificate_error:
         message = f"cannot connect securely to {address} ({certificate_error.reason})"
-        return NetworkError(message, certificate_error.hint)
+        return NetworkError(message, certificate_error.hint, permanent=True)
     if any(isinstance(cause, HeadersTooLargeError) for cause in walk_causes(error)):
         return NetworkError(f"{address} sent too many headers", "check the base URL")
     proxy = None if base_url.socket_path else _find_proxy(base_url.origin)
@@ -208,7 +207,7 @@ def _make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:
     if not proxy.scheme.startswith("socks"):
         message += " (407)"
     hint = f"set {proxy.variable} to {proxy.scheme}://USER:PASSWORD@{proxy.address}"
-    return NetworkError(message, hint)
+    return NetworkError(message, hint, permanent=True)
 
 
 def make_invalid_base_url_error(base_url: str, origin: str = "") -> ConfigError:
@@ -241,7 +240,7 @@ def _is_tls_server(base_url: str) -> bool:
     context.verify_mode = ssl.CERT_NONE  # nothing is sent over this connection
     try:
         with (
-            socket.create_connection((parts.hostname or "", parts.port or 80), PROBE_TIMEOUT) as sock,
+            socket.create_connection((parts.hostname or "", parts.port or 80), PROBE_TIMEOUT_SECONDS) as sock,
             context.wrap_socket(sock, server_hostname=parts.hostname),
         ):
             return True

@@ -33,10 +33,11 @@ class Preconnection:
         self._address = (host, port)
         self._socket: socket.socket | None = None
         self._error: OSError | None = None
-        targets = (self._connect, self._load_certificates) if uses_tls else (self._connect,)
-        self._threads = [Thread(target=target, name="ask preconnect", daemon=True) for target in targets]
-        for thread in self._threads:
+        self._threads: list[Thread] = []
+        for target in (self._connect, self._load_certificates) if uses_tls else (self._connect,):
+            thread = Thread(target=target, name="ask preconnect", daemon=True)
             thread.start()
+            self._threads.append(thread)
 
     def _connect(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # leave them to the main thread
@@ -100,5 +101,7 @@ def _has_proxy() -> bool:
         from urllib.request import getproxies
 
         return bool(getproxies().keys() - {"no"})
-    names = {name.lower() for name, value in os.environ.items() if value.strip()}
-    return any(name.endswith("_proxy") for name in names - {"no_proxy"})
+    return any(
+        name.lower().endswith("_proxy") and name.lower() != "no_proxy" and value.strip()
+        for name, value in os.environ.items()
+    )

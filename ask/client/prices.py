@@ -22,6 +22,7 @@ from ask.atomic_files import write_private_file
 from ask.client.cost import UNKNOWN_COST, Cost
 from ask.client.models_cache import find_model, find_newest_file, get_cache_file, read_models
 from ask.messages import Usage
+from ask.parsing import BATCH_TIER, STANDARD_TIER
 from ask.plugin_api.types import ModelInfo
 from ask.records import NamedTuple
 
@@ -33,20 +34,48 @@ OPENROUTER = "openrouter"
 GENAI_PRICES = "genai-prices"
 VENDORS: Mapping[str, str] = {
     "anthropic": "anthropic",
+    "cohere": "cohere",
     "deepseek": "deepseek",
     "gemini": "google",
     "grok": "x-ai",
+    "minimax": "minimax",
+    "mistral": "mistralai",
     "moonshot": "moonshotai",
     "openai": "openai",
     "openrouter": "openrouter",
+    "perplexity": "perplexity",
+    "together": "together",
     "xai": "x-ai",
+    "zai": "z-ai",
 }
 """The vendor of each provider's models, as genai-prices and OpenRouter's model ids name it."""
 TOKENS_PER_PRICE_UNIT = 1_000_000
-PRICE_CACHE_MAX_AGE = 3600.0
-"""Seconds for which a price is cached. Some depend on the hour (https://api-docs.deepseek.com/quick_start/pricing)."""
-PRICE_PERIOD = 1800
+PRICE_CACHE_SECONDS = 3600.0
+"""Seconds for which a price is cached, at most. Some depend on the hour:
+https://api-docs.deepseek.com/quick_start/pricing"""
+PRICE_PERIOD_SECONDS = 1800
 """Seconds for which a past price is assumed to hold: prices that depend on the hour change on the half hour."""
+SERVICE_TIER_FACTORS = {
+    ("anthropic", BATCH_TIER): 0.5,  # https://platform.claude.com/docs/en/build-with-claude/batch-processing#pricing
+    ("gemini", BATCH_TIER): 0.5,  # https://ai.google.dev/gemini-api/docs/pricing
+    ("gemini", "flex"): 0.5,
+    ("gemini", "priority"): 1.8,
+    ("openai", BATCH_TIER): 0.5,  # https://developers.openai.com/api/docs/pricing
+    ("openai", "flex"): 0.5,
+}
+"""Times the standard price that a service tier costs, where genai-prices has no price for a model."""
+CHEAPER_TIERS = frozenset({BATCH_TIER, "flex", "offpeak"})
+"""Tiers that never cost more than the standard one, so that an estimate at its price is not too low."""
+PREPAID_TIERS = frozenset({"scale", "provisioned", "provisioned_throughput"})
+"""Tiers with capacity that is paid in advance, not by the token."""
+HOUR_FACTOR = 2
+"""Times the price of input that an hour in Anthropic's cache costs:
+https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing"""
+HALF_DAY_FACTOR = 2
+"""Times the price of writing to OpenAI's cache for 30 minutes that 12 hours cost:
+https://developers.openai.com/api/docs/models/gpt-6.1-terra"""
+FREE_SUFFIX = ":free"
+"""Marks OpenRouter's free variant of a model. Others, such as ":nitro", are sold by the same hosts as the model."""
 RELEASE_SUFFIX = r"(-(\d{8}|\d{4}-\d\d-\d\d|latest|preview))+$"
 
 
@@ -73,25 +102,47 @@ class PriceTier(NamedTuple):
     input: float
     output: float
     cached_input: float
+    cache_write: float
+    cache_write_1h: float
+
+    def scale(self, factor: float) -> PriceTier:
+        return PriceTier(self.min_input_tokens, *(price * factor for price in self[1:]))
 
 
 class ModelPrices(NamedTuple):
-    """The prices of a model, lowest tier first, and their source as in `Cost`."""
+    """The prices of a model in one service tier.
+
+    Attributes:
+        tiers: the prices by the size of the input, lowest first.
+        source: where they come from, as in `Cost`.
+        is_complete: whether they are not below what the service tier costs.
+    """
 
     tiers: tuple[PriceTier, ...]
     source: str
+    is_complete: bool = True
 
     def calculate_cost(self, usage: Usage) -> Cost:
         """Return the cost of a request. It is incomplete if only its input or only its output was counted."""
         if usage.input_tokens is None and usage.output_tokens is None:
             return UNKNOWN_COST
-        is_complete = usage.input_tokens is not None and usage.output_tokens is not None
+        is_complete = self.is_complete and usage.input_tokens is not None and usage.output_tokens is not None
         input_tokens, output_tokens = usage.input_tokens or 0, usage.output_tokens or 0
         cached_tokens = min(usage.cached_tokens or 0, input_tokens)
         reached = (tier for tier in reversed(self.tiers) if input_tokens > tier.min_input_tokens)
         tier = next(reached, self.tiers[0])
-        prices = (input_tokens - cached_tokens) * tier.input + cached_tokens * tier.cached_input
-        dollars = (prices + output_tokens * tier.output) / TOKENS_PER_PRICE_UNIT
+        written_tokens = min(usage.cache_write_tokens or 0, input_tokens - cached_tokens)
+        hour_tokens = min(usage.cache_write_1h_tokens or 0, written_tokens)
+        half_day_tokens = min(usage.cache_write_12h_tokens or 0, written_tokens - hour_tokens)
+        amounts = (
+            (input_tokens - cached_tokens - written_tokens, tier.input),
+            (cached_tokens, tier.cached_input),
+            (written_tokens - hour_tokens - half_day_tokens, tier.cache_write),
+            (hour_tokens, tier.cache_write_1h),
+            (half_day_tokens, HALF_DAY_FACTOR * tier.cache_write),
+            (output_tokens, tier.output),
+        )
+        dollars = sum(tokens * price for tokens, price in amounts) / TOKENS_PER_PRICE_UNIT
         return Cost(dollars, frozenset({self.source}), is_complete)
 
 
@@ -128,25 +179,35 @@ class PriceFinder:
             elif model.is_local:
                 total += Cost(0.0, frozenset({"local"}))
             else:
-                prices = self.find_prices(model, unix_time)
+                prices = self.find_prices(model, unix_time, usage.service_tier)
                 total += prices.calculate_cost(usage) if prices else UNKNOWN_COST
         return total
 
-    def find_prices(self, model: PricedModel, unix_time: float | None = None) -> ModelPrices | None:
-        """Return the prices of a model at `unix_time`, or now, from the first source that has any."""
+    def find_prices(
+        self, model: PricedModel, unix_time: float | None = None, service_tier: str | None = None
+    ) -> ModelPrices | None:
+        """Return the prices of a model at `unix_time`, or now, from the first source that has any.
+
+        `service_tier` is as in `Usage`; None for the standard tier. There is no price for a tier that is prepaid.
+        """
+        service_tier = service_tier or STANDARD_TIER
+        if is_prepaid(model.provider, service_tier):
+            return None
         if unix_time is None:
-            return self._current_prices(model)
+            return self._current_prices(model, service_tier, int(time.time() // PRICE_PERIOD_SECONDS))
         if model not in self._not_in_genai:
-            if tiers := find_genai_tiers(model, unix_time - unix_time % PRICE_PERIOD):
-                return ModelPrices(tiers, GENAI_PRICES)
+            if prices := _find_genai_prices(model, unix_time, service_tier):
+                return prices
             self._not_in_genai.add(model)
-        return self._listed_prices(model)
+        return _adapt_to_service_tier(self._listed_prices(model), model, service_tier)
 
     def _find_listed_prices(self, model: PricedModel) -> ModelPrices | None:
         folder = self._cache_directory
         own_file = get_cache_file(folder, model.provider, model.base_url)
         own_list = self._read_models(own_file if model.base_url else find_newest_file(folder, model.provider))
-        if prices := to_prices(find_model(own_list.models, model.model), "provider"):
+        listed = find_model(own_list.models, model.model)
+        is_other = listed and model.model.endswith(FREE_SUFFIX) and not listed.id.endswith(FREE_SUFFIX)
+        if not is_other and (prices := to_prices(listed, "provider")):
             return prices
         vendor = VENDORS.get(model.provider)
         if not vendor:
@@ -154,44 +215,81 @@ class PriceFinder:
         openrouter_list = self._read_models(find_newest_file(folder, OPENROUTER))
         return to_prices(find_vendor_model(openrouter_list.models, vendor, model.model), OPENROUTER)
 
-    def _find_current_prices(self, model: PricedModel) -> ModelPrices | None:
+    def _find_current_prices(self, model: PricedModel, service_tier: str, period: int) -> ModelPrices | None:
         """Find prices in a small cache: genai-prices takes long to load, and OpenRouter's list to read.
 
-        The cache also knows which models genai-prices does not have. A list may have them once it is fetched.
+        The cache also knows which models genai-prices does not have. A list may have them once it is fetched. `period`
+        is the number of the current period: a chat or job may last for hours.
         """
-        file = self._cache_directory / "prices.json"
-        key, now = f"{model.provider}:{model.model}:{crc32(model.base_url.encode('utf-8', 'replace')):08x}", time.time()
-        entries = _read_recent_prices(file, now)
+        file, now = self._cache_directory / "prices.json", time.time()
+        key = f"{model.provider}:{model.model}:{crc32(model.base_url.encode('utf-8', 'replace')):08x}:{service_tier}"
+        entries = _read_valid_prices(file, now)
         _, cached = entries.get(key, (now, None))
         if cached and cached.source:
             return cached
+        found, until = None, now + PRICE_CACHE_SECONDS
         has_new_source = not cached and is_genai_prices_installed()
-        tiers = find_genai_tiers(model, now) if has_new_source else ()
-        found = ModelPrices(tiers, GENAI_PRICES) if tiers else self._listed_prices(model)
+        if has_new_source:
+            found = _find_genai_prices(model, now, service_tier)
+            for start in range((period + 1) * PRICE_PERIOD_SECONDS, int(until) + 1, PRICE_PERIOD_SECONDS):
+                if found != _find_genai_prices(model, start, service_tier):
+                    until = start
+                    break
+        found = found or _adapt_to_service_tier(self._listed_prices(model), model, service_tier)
         if found or has_new_source:
-            entries[key] = now, found or ModelPrices((), "")
+            entries[key] = until, found or ModelPrices((), "")
             with contextlib.suppress(OSError):
                 write_private_file(file, json.dumps(entries).encode())
         return found
 
 
-def _read_recent_prices(file: Path, now: float) -> dict[str, tuple[float, ModelPrices]]:
-    """Read the times and prices in the cache that are recent; return {} if it is missing or damaged."""
+def _read_valid_prices(file: Path, now: float) -> dict[str, tuple[float, ModelPrices]]:
+    """Read the prices in the cache that are still valid, and until when; return {} if it is missing or damaged."""
     try:
         entries = {
-            key: (float(since), ModelPrices(tuple(PriceTier(*map(float, tier)) for tier in tiers), str(source)))
-            for key, (since, (tiers, source)) in json.loads(file.read_bytes()).items()
+            key: (float(until), ModelPrices(tuple(PriceTier(*map(float, t)) for t in tiers), str(source), is_complete))
+            for key, (until, (tiers, source, is_complete)) in json.loads(file.read_bytes()).items()
         }
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return {}
-    return {key: entry for key, entry in entries.items() if 0 <= now - entry[0] < PRICE_CACHE_MAX_AGE}
+    return {key: entry for key, entry in entries.items() if now < entry[0] <= now + PRICE_CACHE_SECONDS}
+
+
+def is_prepaid(provider: str, service_tier: str | None) -> bool:
+    """Check whether a service tier is paid in advance. Anthropic sells its priority tier like that:
+    https://platform.claude.com/docs/en/api/service-tiers
+    """
+    return service_tier in PREPAID_TIERS or (provider, service_tier) == ("anthropic", "priority")
+
+
+def _find_genai_prices(model: PricedModel, unix_time: float, service_tier: str) -> ModelPrices | None:
+    """Return a model's prices from genai-prices, at the start of the period that `unix_time` is in."""
+    start = unix_time - unix_time % PRICE_PERIOD_SECONDS
+    standard = find_genai_tiers(model, start)
+    if not standard:
+        return None
+    # What genai-prices does not know about a request changes nothing.
+    if (tiers := find_genai_tiers(model, start, service_tier)) != standard:
+        return ModelPrices(tiers, GENAI_PRICES)
+    return _adapt_to_service_tier(ModelPrices(standard, GENAI_PRICES), model, service_tier)
+
+
+def _adapt_to_service_tier(prices: ModelPrices | None, model: PricedModel, service_tier: str) -> ModelPrices | None:
+    """Return standard prices as those of a service tier, by what the vendor states about all models."""
+    if prices is None or service_tier == STANDARD_TIER:
+        return prices
+    factor = SERVICE_TIER_FACTORS.get((model.provider, service_tier))
+    if factor is None:
+        return prices._replace(is_complete=service_tier in CHEAPER_TIERS)
+    return prices._replace(tiers=tuple(tier.scale(factor) for tier in prices.tiers))
 
 
 @cache
-def find_genai_tiers(model: PricedModel, unix_time: float) -> tuple[PriceTier, ...]:
+def find_genai_tiers(model: PricedModel, unix_time: float, service_tier: str = STANDARD_TIER) -> tuple[PriceTier, ...]:
     """Return a model's prices from genai-prices; () if it has none, or is not installed.
 
-    The base URL identifies services that only config.toml describes.
+    They are the standard ones if it has none for the service tier. The base URL identifies services that only
+    config.toml describes.
     """
     from datetime import UTC, datetime
 
@@ -201,19 +299,22 @@ def find_genai_tiers(model: PricedModel, unix_time: float) -> tuple[PriceTier, .
     except ImportError:
         return ()
     moment = datetime.fromtimestamp(unix_time, UTC)
+    # OpenAI calls the fast tier a service tier, Anthropic a speed.
+    context = {"service_tier": service_tier, "speed": service_tier, "processing": service_tier}
     for service in ({"provider_api_url": model.base_url}, {"provider_id": VENDORS.get(model.provider)}):
         if not all(service.values()):
             continue
         with contextlib.suppress(LookupError, ValueError):
-            return _to_tiers(
-                calc_price(GenaiUsage(), model.model, genai_request_timestamp=moment, **service).model_price
+            result = calc_price(
+                GenaiUsage(), model.model, genai_request_timestamp=moment, price_context=context, **service
             )
+            return _to_tiers(result.model_price)
     return ()
 
 
 def _to_tiers(price: ModelPrice) -> tuple[PriceTier, ...]:
     """Convert prices from genai-prices, whose tiers apply to all tokens of a request."""
-    names = ("input_mtok", "output_mtok", "cache_read_mtok")
+    names = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok")
     values = [getattr(price, name, None) for name in names]
     if values[0] is None or values[1] is None:
         return ()
@@ -223,6 +324,8 @@ def _to_tiers(price: ModelPrice) -> tuple[PriceTier, ...]:
         steps = [step.price for step in getattr(value, "tiers", ()) if step.start <= start]
         return float(steps[-1] if steps else getattr(value, "base", value))
 
+    cache_write, cache_write_1h = values[3:]
+    values[3:] = cache_write, cache_write if cache_write_1h is None else cache_write_1h
     return tuple(
         PriceTier(start, *(get_price_at(values[0] if value is None else value, start) for value in values))
         for start in starts
@@ -235,7 +338,11 @@ def to_prices(model: ModelInfo | None, source: str) -> ModelPrices | None:
         return None
     # Without a price for cached tokens they count in full, so that the cost is not underestimated.
     cached_price = model.input_price if model.cached_input_price is None else model.cached_input_price
-    return ModelPrices((PriceTier(0, model.input_price, model.output_price, cached_price),), source)
+    write_price = model.input_price if model.cache_write_price is None else model.cache_write_price
+    # Lists have one price for writing. Only Anthropic writes for an hour.
+    hour_price = write_price if model.cache_write_price is None else max(write_price, HOUR_FACTOR * model.input_price)
+    prices = (model.input_price, model.output_price, cached_price, write_price, hour_price)
+    return ModelPrices((PriceTier(0, *prices),), source)
 
 
 def find_vendor_model(models: Sequence[ModelInfo], vendor: str, model_id: str) -> ModelInfo | None:

@@ -9,8 +9,10 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ask.client.answers import (
-    MAX_REASON_LENGTH,
+    MAX_REASON_CHARACTERS,
     DeltaRedactor,
+    add_requested_tier,
+    clean_answer,
     describe_missing_call,
     discard_delta,
     emit_answer,
@@ -18,50 +20,49 @@ from ask.client.answers import (
     is_continuation,
     merge_deltas,
     redact_answer,
+    remove_impossible_counts,
 )
 from ask.client.reasoning_tags import ReasoningSplitter, separate_reasoning
-from ask.config.secrets import NO_SECRETS, Redactor, format_key_advice
+from ask.config.secrets import NO_SECRETS, Redactor
 from ask.errors import (
     AskError,
     IncompleteStreamError,
     NetworkError,
+    PluginError,
     ProviderError,
     RetryAction,
     RunInterruptedError,
 )
-from ask.messages import FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
+from ask.messages import (
+    EMPTY_MAPPING,
+    MAX_GENERATED_IMAGES,
+    Delta,
+    FinishReason,
+    Message,
+    ModelResponse,
+    ProviderState,
+    ReasoningDelta,
+    TextDelta,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
 from ask.parsing import DONE_DATA, find_error, parse_event, parse_json
 from ask.plugin_api.loaded_provider import LoadedProvider, PluginResponse
 from ask.plugin_api.provider import format_tool_results
-from ask.plugin_api.types import (
-    ChatRequest,
-    Delta,
-    HttpRequest,
-    ModelInfo,
-    RawEvent,
-    StreamReader,
-    ToolCallDelta,
-)
+from ask.plugin_api.types import ChatRequest, HttpRequest, ModelInfo, StreamReader
 from ask.profiles import ModelProfile, adapt_options
 from ask.records import NamedTuple
-from ask.text import format_one_line, repair_surrogates
+from ask.text import repair_surrogates
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     from ask.client.adjustments import RequestAdjustments
     from ask.client.chat_fallback import ChatFallback
-    from ask.client.transport import HttpResponse, Transport
-
-    Response: TypeAlias = "HttpResponse | PluginResponse"
+    from ask.client.response_bodies import BodyReader, Response
+    from ask.client.transport import Transport
 
 
 T = TypeVar("T")
-
-RETRY_HINT = "ask again"
-
-NEXT_KEY_STATUSES = (401, 402, 429)
-"""HTTP statuses for an invalid key or exhausted account, after which another key may work."""
 
 MAX_ADJUSTMENTS = 2
 """How often a request is sent again with other options."""
@@ -72,28 +73,27 @@ MAX_NON_ASCII_CHARACTERS = 6_000_000
 """The limit if the text is not all ASCII: a single emoji makes Python use four bytes for every character."""
 
 SUCCESS_STATUSES = (200, 201, 202)
-WRONG_URL_STATUSES = (404, 405)
-"""HTTP statuses that may mean a wrong base URL."""
 MAX_DOCUMENT_BYTES = 200_000_000
 """The limit for a response with the results of a batch."""
 
 ANSWER_FIELDS = {"choices", "output", "content", "candidates", "promptFeedback", "message", "id", "object", "model"}
 """The fields of which an empty answer of some API has at least one; other JSON is from another program."""
+TOOL_SEARCH = "tool_search"
+"""The service's own tool that needs other tools."""
 MISSING_END_NOTICE = "the service did not report why the answer ended, so it may be incomplete"
-
-MAX_EXCERPT_LENGTH = 200
-"""The limit for the excerpt of an unexpected response in an error message, in characters."""
 
 
 class RequestResult(NamedTuple):
-    """The result of one request."""
-
     answer: ModelResponse
     """The model's answer, possibly incomplete."""
     tool_calls: tuple[ToolCall, ...] = ()
     """The answer's tool calls; empty if it is incomplete."""
     error: AskError | None = None
     """The reason why the answer is incomplete; None if it is complete."""
+    response: Mapping[str, Any] = EMPTY_MAPPING
+    """What the answer was parsed from, with secrets; empty once the client returns the result."""
+    usages: tuple[Usage, ...] = ()
+    """The usage of each request, if the answer took several."""
     tagged_text: str = ""
     """The text as the model wrote it, if it begins with reasoning in tags, which `answer.text` does not have."""
 
@@ -120,6 +120,9 @@ class ProviderClient:
         given_options: the names of the options that are not left out or changed, because the command line sets them;
             None for all.
         adjustments: what refusals have shown about the model, if several clients share it.
+        other_transports: create transports for further base URLs, to use if the server cannot be reached.
+        renew_key: returns another key than a rejected one, or ""; None if there is no other.
+        read_key: returns the access token to use as key in the next request; None for an unchanging key.
     """
 
     def __init__(
@@ -138,22 +141,29 @@ class ProviderClient:
         shows_text: bool = True,
         given_options: Collection[str] | None = None,
         adjustments: RequestAdjustments | None = None,
+        other_transports: Sequence[Callable[[], Transport]] = (),
+        renew_key: Callable[[str], str] | None = None,
+        read_key: Callable[[], str] | None = None,
     ) -> None:
         self.provider = chat_fallback.provider if chat_fallback and chat_fallback.is_active else provider
         self._chat_fallback = chat_fallback
         self.redactor = redactor
         self._open_transport = open_transport
         self._get_transport = cache(open_transport)
-        self._keys = [each.strip() for each in key.split("|")]
+        self._other_transports = list(other_transports)
+        self._renew_key = renew_key
+        self._key = key
+        self._keys = list(map(str.strip, key.split("|")))
         """The keys that have not failed. The first is used; it is "" without a key."""
         self._key_origin = key_origin
+        self._read_token = read_key
         self._tries = tries
         self._backoff = backoff
         self._on_notice = on_notice
         self._on_headers = on_headers
         self._shows_text = shows_text
         self._given_options = given_options
-        self._adjustments = adjustments
+        self.adjustments = adjustments
         self._notices: set[str] = set()
 
     def send(
@@ -173,7 +183,7 @@ class ProviderClient:
         except AskError as error:
             result = result._replace(error=result.error or error)
         answer, tagged_text = redact_answer(self.redactor, result.answer), self.redactor.redact(result.tagged_text)
-        return result._replace(answer=answer, tagged_text=tagged_text)
+        return result._replace(answer=answer, tagged_text=tagged_text, response=EMPTY_MAPPING)
 
     def _prepare(self, request: ChatRequest, tools: Sequence[ToolSpec]) -> ChatRequest:
         """Remove secrets from a request, adapt its options, and have the provider format its tools and tool results.
@@ -183,20 +193,61 @@ class ProviderClient:
         """
         redactor, provider = self.redactor, self.provider
         profile = provider.find_profile(request.model)
-        options = self._adapt_options(request, profile)
+        options = self._adapt_options(request, profile) if request.options or self.adjustments else request.options
         messages = request.messages if profile.can_reason else self._drop_reasoning(request.messages)
+        if any(message.role in ("tool", "assistant") and message.attachments for message in messages):
+            from ask.attachments import move_answer_files, move_result_files
+
+            keeps, supports = self._keeps_in_place, self.provider
+            messages = move_result_files(messages, partial(keeps, supports.supports_result_attachment, request.model))
+            messages = move_answer_files(messages, partial(keeps, supports.supports_answer_attachment, request.model))
+        if any(message.attachments for message in messages):
+            from ask.client.attachment_limits import convert_documents, fit_attachments
+
+            messages = convert_documents(messages, partial(provider.supports_attachment, request.model))
+            messages = fit_attachments(messages, profile, self._notify_once)
         messages = format_tool_results(map(redactor.redact_message, messages), provider.hooks)
+        server_tools = self._select_server_tools(request, tools) if request.server_tools else EMPTY_MAPPING
         redacted_tools = [
-            ToolSpec(tool.name, redactor.redact(tool.description), redactor.redact_value(tool.parameters))
+            tool._replace(
+                description=redactor.redact(tool.description),
+                parameters=redactor.redact_value(tool.parameters),
+                is_deferred=tool.is_deferred and TOOL_SEARCH in server_tools,
+            )
             for tool in tools
         ]
         formatted_tools = provider.hooks.provider_format_tools(tools=redacted_tools) if redacted_tools else ()
-        return request._replace(messages=messages, tools=formatted_tools, options=options, profile=profile)
+        return request._replace(
+            messages=messages, tools=formatted_tools, options=options, profile=profile, server_tools=server_tools
+        )
+
+    def _select_server_tools(self, request: ChatRequest, tools: Sequence[ToolSpec]) -> Mapping[str, Mapping[str, Any]]:
+        """Return those of the wanted tools that the service has, as it wants them; report the others once."""
+        available = self.provider.hooks.provider_server_tools(model=request.model)
+        selected = {name: available[name] for name in request.server_tools if name in available}
+        if missing := [name for name in request.server_tools if name not in available]:
+            rest = "without it" if len(missing) == 1 else "without them"
+            self._notify_once(f"{self.provider.info.name} has no {', '.join(missing)}; continuing {rest}")
+        if TOOL_SEARCH in selected and not any(tool.is_deferred for tool in tools):
+            self._notify_once("tool_search has nothing to find: all tools are built in")
+            del selected[TOOL_SEARCH]
+        return selected
+
+    def _keeps_in_place(self, is_supported: Callable[[str, str], bool], model: str, media_type: str) -> bool:
+        """Check whether a type of file stays in tool results, or in answers.
+
+        It is sent after them if the provider's hook fails.
+        """
+        try:
+            return is_supported(model, media_type)
+        except PluginError as error:
+            self._notify_once(f"{error.summary}; sending files after the results")
+            return False
 
     def _adapt_options(self, request: ChatRequest, profile: ModelProfile) -> Mapping[str, Any]:
         options, given, notify = request.options, self._given_options, self._notify_once
-        if self._adjustments:
-            options, notify = self._adjustments.apply(options, given), self._adjustments.notify
+        if self.adjustments:
+            options, notify = self.adjustments.apply(options, given), self.adjustments.notify
         return adapt_options(profile, request.model, options, notify, given) if options else options
 
     def _drop_reasoning(self, messages: Sequence[Message]) -> list[Message]:
@@ -220,7 +271,14 @@ class ProviderClient:
         """Send a request, again if its options were refused; `adjusted` says how often that was."""
         prepared = self._prepare(request, tools)
         try:
-            result = self._retry(partial(self._send_once, prepared, on_delta))
+            result = self.retry(partial(self.send_once, prepared, on_delta), self._tries)
+            if result.answer.continuation_token:
+                from ask.client.continuation import AnswerContinuation
+
+                notify, backoff = self._on_notice, self._backoff
+                result = AnswerContinuation(
+                    self, prepared, result, on_delta=on_delta, on_notice=notify, backoff=backoff
+                ).run()
         except MissingApiError:
             return self._send(request, on_delta, tools, adjusted)
         except ProviderError as error:
@@ -230,7 +288,7 @@ class ProviderClient:
             is_shown = received.text or received.reasoning
             if adjusted < MAX_ADJUSTMENTS and not is_shown and self._adjust(error, request, prepared):
                 return self._send(request, on_delta, tools, adjusted + 1)
-            rejection = explain_rejection(self._classify_error(error), request, tools)
+            rejection = explain_rejection(self._bodies.classify(error), request, tools)
             answer = received._replace(finish_reason=FinishReason.ERROR)
             result = self.separate_reasoning(prepared, RequestResult(answer, error=rejection))
             emit_answer(result.answer, on_delta)
@@ -242,24 +300,37 @@ class ProviderClient:
             self._on_notice(notice)
         return result
 
+    def parse_parts(
+        self, request: ChatRequest, response: Mapping[str, Any], error: AskError | None = None
+    ) -> RequestResult:
+        """Parse a response that is incomplete if there is an error; one that it contains is part of the result."""
+        try:
+            return self._build_result(request, response, error, is_stream=True)
+        except ProviderError as provider_error:
+            answer = (provider_error.partial_response or ModelResponse())._replace(finish_reason=FinishReason.ERROR)
+            final_error = error if isinstance(error, RunInterruptedError) else provider_error
+            result = RequestResult(answer, error=final_error, response=response)
+            return self.separate_reasoning(request, result, is_stream=True)
+
     def _adjust(self, error: ProviderError, request: ChatRequest, sent: ChatRequest) -> bool:
         """Adjust the options of the next requests after a refusal; return whether they differ from those sent."""
-        self._get_adjustments().learn(error, request.options, self._given_options)
+        self.get_adjustments().learn(error, request.options, self._given_options)
         return self._adapt_options(request, sent.profile) != sent.options
 
-    def _get_adjustments(self) -> RequestAdjustments:
+    def get_adjustments(self) -> RequestAdjustments:
+        """Return what refusals have shown about the model."""
         from ask.client.adjustments import RequestAdjustments
 
-        self._adjustments = self._adjustments or RequestAdjustments(self._notify_once)
-        return self._adjustments
+        self.adjustments = self.adjustments or RequestAdjustments(self._notify_once)
+        return self.adjustments
 
     def list_models(self) -> list[ModelInfo]:
         """Fetch the provider's models list; return [] if it has none."""
-        return self._retry(self._fetch_models_list)
+        return self.retry(self._fetch_models_list, self._tries)
 
     def build_request(self, request: ChatRequest) -> HttpRequest:
         """Build the request for a conversation without tools, without sending it."""
-        return self.provider.hooks.provider_build_request(request=self._prepare(request, ()), key=self._keys[0])
+        return self.provider.hooks.provider_build_request(request=self._prepare(request, ()), key=self._read_key())
 
     def parse_response(self, request: ChatRequest, response: Mapping[str, Any]) -> RequestResult:
         """Parse the response to a request that was sent in a batch.
@@ -269,7 +340,7 @@ class ProviderClient:
         """
         request = request._replace(profile=self.provider.find_profile(request.model))
         result = self._build_result(request, response, None)
-        return result._replace(answer=redact_answer(self.redactor, result.answer))
+        return result._replace(answer=redact_answer(self.redactor, result.answer), response=EMPTY_MAPPING)
 
     def fetch_document(
         self,
@@ -287,68 +358,107 @@ class ProviderClient:
         """
         if not may_repeat:
             # On a new connection, because a transport sends a request again if the server closes a reused one.
-            return self._send_document(build(self._keys[0]), self._open_transport)
+            return self._send_document(build(self._read_key()), self._open_transport)
 
         def attempt() -> Any:
             try:
-                return self._send_document(build(self._keys[0]), self._get_transport)
+                return self._send_document(build(self._read_key()), self._get_transport)
             except ProviderError as error:
                 if error.status in final_statuses:
                     error.retry_action = RetryAction.NONE
                 raise
 
-        return self._retry(attempt)
+        return self.retry(attempt, self._tries)
 
     def fetch_lines(self, build: Callable[[str], HttpRequest]) -> Iterator[Any]:
         """Send a request and yield the JSON value of each line of the response; None if it is not JSON."""
-        with self._get_transport().send(build(self._keys[0]), "ndjson") as http_response:
+        with self._get_transport().send(build(self._read_key()), "ndjson") as http_response:
             if http_response.status != 200:
-                raise self._parse_error(http_response, http_response.read_text())
+                raise self._bodies.parse_error(http_response, http_response.read_text())
             for events in http_response.iter_event_batches():
                 http_response.mark_progress()
                 for event in events:
                     yield parse_json(event.data)
 
-    def _retry(self, attempt: Callable[[], T]) -> T:
-        """Call `attempt` until it succeeds or its error does not allow a retry."""
-        count = 1
+    @property
+    def _bodies(self) -> BodyReader:
+        from ask.client.response_bodies import BodyReader
+
+        return BodyReader(self.provider, self._keys[0], self._key_origin)
+
+    def retry(self, attempt: Callable[[], T], tries: int) -> T:
+        """Call `attempt` until it succeeds, `tries` are used up, and no other key or server can help."""
+        count, unreachable, is_renewed = 1, 0, False
         while True:
             try:
                 return attempt()
             except AskError as error:
-                if self._switch_key(error):
+                from ask.client.retries import can_other_key_help, choose_retry_delay
+
+                if len(self._keys) > 1 and can_other_key_help(error):
+                    del self._keys[0]
                     self._on_notice(f"{error.summary}; trying the next key")
                     continue
-                from ask.client.retries import choose_retry_delay
-
-                seconds = choose_retry_delay(error, count, self._backoff) if count < self._tries else None
+                if not is_renewed and self._switch_to_new_key(error):
+                    is_renewed = True
+                    continue
+                is_offline = isinstance(error, NetworkError) and error.offline
+                if is_offline and unreachable < len(self._other_transports):
+                    unreachable += 1
+                    self._on_notice(f"{error.summary}; trying the next base URL")
+                    self.use_next_server()
+                    continue
+                unreachable = 0
+                seconds = choose_retry_delay(error, count, self._backoff) if count < tries else None
                 if seconds is None:
                     if isinstance(error, NetworkError) and error.offline:
                         error.hint = self.provider.info.offline_hint or error.hint
                     raise
-                self._on_notice(f"{error.summary}; retrying in {seconds:.1f} s ({count} of {self._tries - 1})")
+                self._on_notice(f"{error.summary}; retrying in {seconds:.1f} s ({count} of {tries - 1})")
                 time.sleep(seconds)
+                self.use_next_server()
                 count += 1
 
-    def _switch_key(self, error: AskError) -> bool:
-        """Switch to the next key if there is one and it may help after this error; return whether it did."""
-        may_help = isinstance(error, ProviderError) and (
-            error.status in NEXT_KEY_STATUSES or error.retry_action == RetryAction.NEXT_KEY
-        )
-        if not may_help or len(self._keys) == 1:
+    def _read_key(self) -> str:
+        """Return the key for the next request: an access token that has not expired, or the first key."""
+        if self._read_token:
+            self._key = self._keys[0] = self._read_token()
+        return self._keys[0]
+
+    def _switch_to_new_key(self, error: AskError) -> bool:
+        """Switch to a new key if the key has expired; return whether there is one."""
+        from ask.client.retries import is_key_expired
+
+        if self._renew_key is None or not is_key_expired(error):
             return False
-        del self._keys[0]
+        new_key = self._renew_key(self._key)
+        if not new_key:
+            return False
+        self._on_notice(f"{error.summary}; trying a new key")
+        self._key, self._keys = new_key, list(map(str.strip, new_key.split("|")))
+        if self.redactor is not NO_SECRETS:
+            self.redactor.add(self._keys)
         return True
 
-    def _fetch_models_list(self) -> list[ModelInfo]:
-        request = self.provider.hooks.provider_models_request(key=self._keys[0])
+    def use_next_server(self) -> None:
+        """Send the next requests to the next base URL, if there are several."""
+        if self._other_transports:
+            self._other_transports.append(self._open_transport)
+            self._open_transport = self._other_transports.pop(0)
+            self._get_transport = cache(self._open_transport)
+
+    def _fetch_models_list(self, request: HttpRequest | None = None) -> list[ModelInfo]:
+        request = request or self.provider.hooks.provider_models_request(key=self._read_key())
         if request is None:
             return []
         with self._open_response(request) as http_response:
             body = http_response.read_text()
         value = parse_json(body)
         if value is None or http_response.status != 200 or find_error(value) is not None:
-            raise self._parse_error(http_response, body)
+            error = self._bodies.parse_error(http_response, body)
+            if not request.fallback_path or error.retry_action != RetryAction.NONE:
+                raise error
+            return self._fetch_models_list(request._replace(path=request.fallback_path, fallback_path=""))
         return self.provider.hooks.provider_parse_models(body=value)
 
     def _send_document(self, request: HttpRequest | None, get_transport: Callable[[], Transport]) -> Any:
@@ -357,10 +467,10 @@ class ProviderClient:
         with get_transport().send(request) as http_response:
             body = http_response.read_text(MAX_DOCUMENT_BYTES)
         if http_response.status not in SUCCESS_STATUSES:
-            raise self._parse_error(http_response, body)
+            raise self._bodies.parse_error(http_response, body)
         value = parse_json(body)
         if value is None:
-            raise self._make_unexpected_body_error(http_response, body)
+            raise self._bodies.make_unexpected_body_error(http_response, body)
         return value
 
     def _open_response(self, request: HttpRequest) -> Response:
@@ -369,17 +479,17 @@ class ProviderClient:
             PluginResponse(events) if events else self._get_transport().send(request, self.provider.info.stream_format)
         )
 
-    def _send_once(self, request: ChatRequest, on_delta: Callable[[Delta], None]) -> RequestResult:
+    def send_once(self, request: ChatRequest, on_delta: Callable[[Delta], None]) -> RequestResult:
         """Send the request once, or again without a part that the service refuses.
 
         Raises:
             AskError: it failed before the first delta; later errors are part of the result.
         """
-        changes = tuple(self._adjustments.changes) if self._adjustments else ()
+        changes = tuple(self.adjustments.changes) if self.adjustments else ()
         original_request = request
         for change in changes:
             request = change.change_request(request)
-        http_request = self.provider.hooks.provider_build_request(request=request, key=self._keys[0])
+        http_request = self.provider.hooks.provider_build_request(request=request, key=self._read_key())
         for change in changes if http_request.body else ():
             http_request = http_request._replace(body=change.change_body(http_request.body or {}))
         try:
@@ -390,13 +500,13 @@ class ProviderClient:
             needed = find_change(error, request, http_request.body or {}, changes)
             if needed is None:
                 raise
-            self._get_adjustments().add_change(needed, error)
-        return self._send_once(original_request, on_delta)
+            self.get_adjustments().add_change(needed, error)
+        return self.send_once(original_request, on_delta)
 
     def _exchange(
         self, request: ChatRequest, http_request: HttpRequest, on_delta: Callable[[Delta], None]
     ) -> RequestResult:
-        """Send a request and read its response, with the errors of `_send_once`."""
+        """Send a request and read its response, with the errors of `send_once`."""
         with self._open_response(http_request) as http_response:
             if self._on_headers:
                 self._on_headers(http_response.headers)
@@ -405,16 +515,16 @@ class ProviderClient:
                 if self._chat_fallback and self._chat_fallback.activate(http_response.status):
                     self.provider = self._chat_fallback.provider
                     raise MissingApiError("the server has no Responses API")
-                raise self._parse_error(http_response, body)
+                raise self._bodies.parse_error(http_response, body)
             if self._chat_fallback and self._chat_fallback.is_active:
                 self._chat_fallback.remember()
             if http_response.is_stream(request.stream):
                 return self._read_stream(request, http_response, on_delta)
-            response = self._parse_body(http_response)
+            response = self._bodies.parse_answer(http_response)
             result = self._build_result(request, response, None)
             is_empty = result.answer.finish_reason is FinishReason.EMPTY and result.answer.usage == Usage()
             if is_empty and response and not ANSWER_FIELDS & response.keys():
-                raise self._make_unexpected_body_error(http_response, json.dumps(response))
+                raise self._bodies.make_unexpected_body_error(http_response, json.dumps(response))
         try:
             emit_answer(result.answer, on_delta)
         except AskError as error:
@@ -455,18 +565,25 @@ class ProviderClient:
         except (KeyboardInterrupt, SystemExit) as exc:  # the caller saves the partial answer before exiting
             stream_error = RunInterruptedError.from_exception(exc)
         except AskError as error:
-            if not has_deltas:
+            if not (has_deltas or self._can_continue(reader)):
                 raise
             is_network_error = isinstance(error, NetworkError)
             stream_error = IncompleteStreamError(error.message, error.hint) if is_network_error else error
+        result = self.parse_parts(request, self.provider.get_response(reader), stream_error)
+        is_empty = not (has_deltas or stream_error or result.answer.continuation_token)
+        if is_empty and isinstance(result.error, ProviderError):
+            raise result.error
+        return result
+
+    def _can_continue(self, reader: StreamReader) -> bool:
+        """Check whether an answer of which nothing was shown can be continued, such as one that began to reason."""
         try:
-            return self._build_result(request, self.provider.get_response(reader), stream_error, is_stream=True)
+            answer = self.provider.hooks.provider_parse_response(response=self.provider.get_response(reader))
         except ProviderError as error:
-            if not has_deltas and stream_error is None:
-                raise
-            answer = (error.partial_response or ModelResponse())._replace(finish_reason=FinishReason.ERROR)
-            final_error = stream_error if isinstance(stream_error, RunInterruptedError) else error
-            return self.separate_reasoning(request, RequestResult(answer, error=final_error), is_stream=True)
+            answer = error.partial_response or ModelResponse()
+        except AskError:
+            return False
+        return bool(answer.continuation_token)
 
     def separate_reasoning(
         self, request: ChatRequest, result: RequestResult, *, is_stream: bool = False
@@ -496,13 +613,7 @@ class ProviderClient:
             if has_deltas:
                 self._on_notice(MISSING_END_NOTICE)
             return
-        if has_deltas:
-            raise IncompleteStreamError("the answer was cut off", RETRY_HINT, retryable=True)
-        if unexpected_text := http_response.read_unexpected_text():
-            raise self._make_unexpected_body_error(http_response, unexpected_text)
-        words = format_one_line(http_response.read_words(), MAX_EXCERPT_LENGTH)
-        message = f"no answer arrived, only {words!r}" if words else "no answer arrived"
-        raise IncompleteStreamError(message, RETRY_HINT, retryable=True)
+        raise self._bodies.make_missing_end_error(http_response, has_deltas)
 
     def _read_deltas(self, reader: StreamReader, http_response: Response) -> Iterator[Delta]:
         """Yield the deltas of a stream as they arrive, merging those received together."""
@@ -514,15 +625,15 @@ class ProviderClient:
                     http_response.done_seen = True
                 elif not http_response.done_seen or find_error(parse_event(event.data, event.event)) is None:
                     events.append(event)
+                    event_size += len(event.data)
             unmerged: list[Delta] = []
             try:
                 self.provider.feed(reader, events, unmerged)
             finally:  # if the plugin fails, still show what it returned before
-                deltas = list(merge_deltas(unmerged))
-                yield from deltas
-            if any(not isinstance(delta, ToolCallDelta) and not delta.text.isascii() for delta in deltas):
-                limit = MAX_NON_ASCII_CHARACTERS
-            event_size += sum(len(event.data) for event in events)
+                for delta in merge_deltas(unmerged):
+                    if isinstance(delta, TextDelta | ReasoningDelta) and not delta.text.isascii():
+                        limit = MAX_NON_ASCII_CHARACTERS
+                    yield delta
             reader_size: int | None = getattr(reader, "size", None)
             previous_size, size = size, event_size if reader_size is None else reader_size
             if size > limit and reader.complete:
@@ -532,7 +643,7 @@ class ProviderClient:
             if size > previous_size or reader.complete:
                 http_response.mark_progress()
             # Gemini sends a finish reason before each run of code and continues the answer after it.
-            is_continuing = http_response.end_marker_seen and bool(deltas)
+            is_continuing = http_response.end_marker_seen and bool(unmerged)
             http_response.end_marker_seen = http_response.done_seen or (reader.complete and not is_continuing)
 
     def _build_result(
@@ -548,95 +659,42 @@ class ProviderClient:
             answer = self.provider.hooks.provider_parse_response(response=response)
             calls = self.provider.parse_tool_calls(response)
         except ProviderError as error:
-            raise self._classify_error(error) from None
-        has_content = bool(answer.text or answer.reasoning or calls)
-        usage = answer.usage.remove_impossible(has_content=has_content, is_cut_off=stream_error is not None)
+            raise self._bodies.classify(error) from None
+        has_content = bool(answer.text or answer.reasoning or calls or answer.attachments)
+        if answer.attachments:
+            from ask.attachments import identify_generated_files
+
+            answer = answer._replace(attachments=identify_generated_files(answer.attachments[:MAX_GENERATED_IMAGES]))
+        state = answer.provider_state
+        if state and not state.model:
+            state = ProviderState(state.provider, request.model, state.data)
         answer = answer._replace(
-            text=repair_surrogates(answer.text), reasoning=repair_surrogates(answer.reasoning), usage=usage
+            text=repair_surrogates(answer.text),
+            reasoning=repair_surrogates(answer.reasoning),
+            usage=add_requested_tier(
+                remove_impossible_counts(answer.usage, has_content=has_content, is_cut_off=stream_error is not None),
+                request.options,
+            ),
+            provider_state=state,
         )
-        if answer.provider_state and not answer.provider_state.model:
-            state = ProviderState(answer.provider_state.provider, request.model, answer.provider_state.data)
-            answer = answer._replace(provider_state=state)
-        result = RequestResult(answer, tuple(calls), stream_error)
+        result = RequestResult(answer, tuple(calls), stream_error, response)
         result = self.separate_reasoning(request, result, is_stream=is_stream)
-        answer = result.answer
+        answer = clean_answer(result.answer, answer.text)
+        result = result._replace(answer=answer)
         if stream_error is not None:
             answer = answer._replace(finish_reason=FinishReason.STREAM_INCOMPLETE)
             return result._replace(answer=answer, tool_calls=())
-        if (
-            not calls
-            and not answer.text.strip()
-            and answer.finish_reason in (FinishReason.STOP, FinishReason.TOOL_CALLS)
+        if not (calls or answer.attachments or answer.text.strip()) and answer.finish_reason in (
+            FinishReason.STOP,
+            FinishReason.TOOL_CALLS,
         ):
             answer = answer._replace(finish_reason=FinishReason.EMPTY)
         if answer.finish_reason is FinishReason.ERROR:
-            raise self._classify_error(ProviderError("the model stopped with an error"))
-        reason = repair_surrogates(" ".join(answer.finish_message.split()))[:MAX_REASON_LENGTH]
+            raise self._bodies.classify(ProviderError("the model stopped with an error"))
+        reason = repair_surrogates(" ".join(answer.finish_message.split()))[:MAX_REASON_CHARACTERS]
         if incomplete := explain_incomplete_answer(answer, reason):
             return result._replace(answer=answer, tool_calls=(), error=incomplete)
         if reason:
             self._notify_once(reason)
         repaired = tuple(call._replace(arguments=repair_surrogates(call.arguments)) for call in calls)
         return result._replace(answer=answer, tool_calls=repaired)
-
-    def _parse_body(self, http_response: Response) -> Mapping[str, Any]:
-        text = http_response.read_text().strip()
-        if text and not text.startswith(("{", "[")):
-            raise self._make_unexpected_body_error(http_response, text)
-        try:
-            response = json.loads(text)
-        except (ValueError, RecursionError):
-            lines = (line.strip() for line in text.split("\n"))
-            events = [parse_json(line) for line in lines if line not in ("", DONE_DATA)]
-            # Lines of JSON in place of server-sent events
-            response = self._read_event_array(events) if len(events) > 1 and None not in events else None
-            if not isinstance(response, dict):
-                raise IncompleteStreamError("the answer was cut off", RETRY_HINT, retryable=True) from None
-        if isinstance(response, list):
-            response = self._read_event_array(response)
-        if not isinstance(response, dict):
-            raise self._parse_error(http_response, text)
-        return response
-
-    def _read_event_array(self, events: list[Any]) -> Any:
-        """Convert a JSON array of stream events to a response.
-
-        Gemini sends such an array if a proxy drops `alt=sse` from the URL.
-        """
-        reader = self.provider.hooks.provider_stream_reader()
-        self.provider.feed(reader, [RawEvent(None, json.dumps(event)) for event in events], [])
-        return self.provider.get_response(reader) if reader.complete else events
-
-    def _parse_error(self, http_response: Response, body: str) -> ProviderError:
-        """Parse the error in a response; a redirect counts as one."""
-        if 300 <= http_response.status < 400:
-            location = http_response.headers.get("Location", "another place")
-            hint = f"update the base URL (sent to {http_response.format_shown_url()})"
-            return self._classify_error(ProviderError(f"redirected to {location}", http_response.status, hint=hint))
-        parse_error = self.provider.hooks.provider_parse_error
-        error = parse_error(status=http_response.status, headers=http_response.headers, body=body)
-        self._classify_error(error)
-        if body.lstrip().startswith("<") and error.retry_action == RetryAction.NONE:
-            # A login page, a filter of the network, or another program on the port
-            error.message = f"a web page came instead of an answer: {error.message}"
-            error.hint = f"check the base URL, the network and the proxy (sent to {http_response.format_shown_url()})"
-        elif http_response.status in WRONG_URL_STATUSES and error.retry_action == RetryAction.NONE:
-            error.hint = f"{error.hint} (sent to {http_response.format_shown_url()})"
-        return error
-
-    def _make_unexpected_body_error(self, http_response: Response, text: str) -> ProviderError:
-        """Return the error for a response that is not from the API, such as a proxy's page."""
-        if text.startswith("<"):
-            return self._parse_error(http_response, text)
-        error = ProviderError(f"unexpected response: {format_one_line(text, MAX_EXCERPT_LENGTH)}")
-        error.hint = f"check the base URL (sent to {http_response.format_shown_url()})"
-        return self._classify_error(error)
-
-    def _classify_error(self, error: ProviderError) -> ProviderError:
-        from ask.client.error_classification import KEY_REJECTED_PATTERN, classify_error
-
-        error.provider = self.provider.info.name
-        is_about_key = error.status == 401 or KEY_REJECTED_PATTERN.search(error.message)
-        if is_about_key and self._keys[0] and (not error.hint or error.hint.startswith("check the key")):
-            error.hint = format_key_advice(error.provider, self._keys[0], self._key_origin)
-        return classify_error(error)

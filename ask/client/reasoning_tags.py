@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from itertools import islice
+from operator import methodcaller
 from typing import Any
 
+from ask.messages import Delta, ReasoningDelta, TextDelta
 from ask.parsing import parse_json
-from ask.plugin_api.types import Delta, ReasoningDelta, TextDelta
 
 THINK_END = "</think>"
 REASONING_TAGS = {
@@ -25,6 +26,7 @@ REASONING_TAGS = {
     "<|begin_of_thought|>": "<|end_of_thought|>",
 }
 """The opening tags, with their closing tags."""
+OPENING_TAG_PATTERN = "|".join(map(re.escape, REASONING_TAGS))
 MAX_BLOCKS = 16
 """No real answer begins with so many blocks of reasoning; what follows them is text."""
 SEPARATOR = "\n\n"
@@ -68,7 +70,6 @@ class ReasoningSplitter:
         self._has_reasoning = False
 
     def feed(self, delta: Delta) -> None:
-        """Process a delta."""
         if self._has_started:
             self._on_delta(delta)
         elif isinstance(delta, TextDelta):
@@ -100,14 +101,16 @@ class ReasoningSplitter:
     def _read_start(self) -> bool:
         """Look for an opening tag; return whether there is one. Other text ends the start of the answer."""
         head = self._buffer.lstrip()
-        if not head or any(len(head) < len(tag) and tag.startswith(head) for tag in (*REASONING_TAGS, THINK_END)):
-            return False
+        is_tag = head in REASONING_TAGS or head == THINK_END
+        if not is_tag and any(map(methodcaller("startswith", head), (*REASONING_TAGS, THINK_END))):
+            return False  # the text may become a tag
         if head.startswith(THINK_END) and self._block_count < MAX_BLOCKS:
             # GLM, whose reasoning is in its own field: https://github.com/QwenLM/qwen-code/pull/6033
             self._buffer = head.removeprefix(THINK_END)
             self._block_count += 1
             return True
-        tag = next((tag for tag in REASONING_TAGS if head.startswith(tag)), "")
+        match = re.match(OPENING_TAG_PATTERN, head)
+        tag = match[0] if match else ""
         is_open = self._is_open and not self._has_reasoning and not self._block_count
         start = self._get_start()
         if self._block_count == MAX_BLOCKS or not (tag or is_open):

@@ -37,9 +37,23 @@ from ask.errors import (
     RunInterruptedError,
     UnrecordedRequestError,
 )
-from ask.messages import FinishReason, Message, ModelResponse, ToolCall, ToolSpec, Usage
+from ask.messages import (
+    Citation,
+    Delta,
+    FinishReason,
+    Message,
+    ModelResponse,
+    ReasoningDelta,
+    ServerToolCall,
+    ServerToolDelta,
+    TextDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolSpec,
+    Usage,
+)
 from ask.parsing import generate_call_id
-from ask.plugin_api.types import ChatRequest, Delta, HttpRequest, ReasoningDelta, TextDelta, ToolCallDelta
+from ask.plugin_api.types import ChatRequest, HttpRequest
 from ask.records import NamedTuple
 
 VERSION = 1
@@ -48,13 +62,13 @@ DIRECTORY_PLACEHOLDER = "{{directory}}"
 """Stands for the working directory in a recording, so that it applies to other checkouts."""
 OVERFLOW_FILE_PATTERN = re.compile(r"/[^\n]*?-[0-9a-f]{16}\.txt")
 """Matches the random name of the file with the rest of a long tool result."""
-MAX_STATE_AGE = 86_400.0
+MAX_STATE_AGE_SECONDS = 86_400.0
 """Seconds after which the counts of a run of a script are deleted."""
-COUNTER_SIZE = 4
+COUNTER_BYTES = 4
 MAX_DIFFERENCES = 3
-EXCERPT_BEFORE, EXCERPT_LENGTH = 20, 60
+EXCERPT_CHARACTERS_BEFORE, EXCERPT_CHARACTERS = 20, 60
 """The characters of a text that an error shows before its first difference, and in total."""
-MAX_COMPARED_LENGTH = 20_000
+MAX_COMPARED_CHARACTERS = 20_000
 
 
 class RecordedRequest(NamedTuple):
@@ -90,7 +104,7 @@ class DescribingClient(ProviderClient):
             "system": self.redactor.redact(self._system.strip()),
             "format": self._output_format,
             "messages": [message for message in messages if len(message) > 1],
-            "tools": sorted(tool.name for tool in tools),
+            "tools": sorted([*(tool.name for tool in tools), *request.server_tools]),
             "options": self.redactor.redact_value(dict(request.options)),
             "schema": request.schema,
         }
@@ -187,6 +201,12 @@ def _describe_result(result: RequestResult, redactor: Redactor) -> Any:
         "finish_message": answer.finish_message,
         "usage": {name: amount for name, amount in answer.usage._asdict().items() if amount is not None},
         "error": redactor.redact_value(_describe_error(result.error)) if result.error else None,
+        **{
+            name: [
+                {field: value for field, value in record._asdict().items() if value is not None} for record in records
+            ]
+            for name, records in (("citations", answer.citations), ("server_calls", answer.server_calls))
+        },
     }
     return _replace_directory({name: field for name, field in description.items() if field})
 
@@ -323,16 +343,16 @@ def _count_request(file: str, line_number: int) -> int:
         create_private_folder(folder)
         for old_file in folder.iterdir():
             with suppress(FileNotFoundError):
-                if time.time() - old_file.stat().st_mtime > MAX_STATE_AGE:
+                if time.time() - old_file.stat().st_mtime > MAX_STATE_AGE_SECONDS:
                     old_file.unlink()
         # One counter per line of the recording: a job of many rows updates it for each.
         descriptor = open_private_file(folder / name, os.O_RDWR)
         with open(descriptor, "r+b", buffering=0) as counters:
             fcntl.flock(counters, fcntl.LOCK_EX)
-            counters.seek(COUNTER_SIZE * line_number)
-            count = int.from_bytes(counters.read(COUNTER_SIZE), "little")
-            counters.seek(COUNTER_SIZE * line_number)
-            counters.write((count + 1).to_bytes(COUNTER_SIZE, "little"))
+            counters.seek(COUNTER_BYTES * line_number)
+            count = int.from_bytes(counters.read(COUNTER_BYTES), "little")
+            counters.seek(COUNTER_BYTES * line_number)
+            counters.write((count + 1).to_bytes(COUNTER_BYTES, "little"))
     except OSError as error:
         raise FileError(f"cannot write {folder} ({error.strerror})") from error
     return count
@@ -349,7 +369,7 @@ def _identify_run() -> str:
     with suppress(OSError, IndexError):  # it belongs to another user, or has just ended
         while variable in Path(f"/proc/{ancestor}/environ").read_bytes().split(b"\0"):
             process = ancestor
-            ancestor = int(read_process_stat(str(process))[1])
+            ancestor = int(read_process_stat(str(process))[1])  # the parent, field 4 of proc(5)
     # The start time tells a process from an earlier one with the same id.
     return " ".join((str(process), *read_process_stat(str(process))[19:20]))
 
@@ -361,10 +381,10 @@ def _describe_nearest(records: Sequence[RecordedRequest], request: Mapping[str, 
     """Describe how the most similar recorded request differs from a request."""
     if not records:
         return ": it is empty"
-    matcher = SequenceMatcher(b=json.dumps(request, ensure_ascii=False)[-MAX_COMPARED_LENGTH:], autojunk=False)
+    matcher = SequenceMatcher(b=json.dumps(request, ensure_ascii=False)[-MAX_COMPARED_CHARACTERS:], autojunk=False)
 
     def measure_distance(record: RecordedRequest) -> tuple[int, bool, float]:
-        matcher.set_seq1(json.dumps(record.request, ensure_ascii=False)[-MAX_COMPARED_LENGTH:])
+        matcher.set_seq1(json.dumps(record.request, ensure_ascii=False)[-MAX_COMPARED_CHARACTERS:])
         has_other_messages = record.request.get("messages") != request["messages"]
         return len([*_iter_differences(record.request, request)]), has_other_messages, -matcher.quick_ratio()
 
@@ -396,9 +416,9 @@ def _format_excerpt(value: Any, other: Any) -> str:
     if value is None:
         return "missing"
     text, other_text = (json.dumps(each, ensure_ascii=False) for each in (value, other))
-    start = max(0, len(os.path.commonprefix([text, other_text])) - EXCERPT_BEFORE)  # noqa: RUF071 - not a path
-    excerpt = text[start : start + EXCERPT_LENGTH]
-    return ("…" if start else "") + excerpt + ("…" if start + EXCERPT_LENGTH < len(text) else "")
+    start = max(0, len(os.path.commonprefix([text, other_text])) - EXCERPT_CHARACTERS_BEFORE)  # noqa: RUF071 - not a path
+    excerpt = text[start : start + EXCERPT_CHARACTERS]
+    return ("…" if start else "") + excerpt + ("…" if start + EXCERPT_CHARACTERS < len(text) else "")
 
 
 # Results
@@ -414,6 +434,8 @@ def _restore_result(response: Mapping[str, Any], provider: str) -> RequestResult
         FinishReason(response.get("finish_reason", FinishReason.STOP)),
         Usage(**response.get("usage", {})),
         finish_message=response.get("finish_message", ""),
+        citations=tuple(Citation(**{"url": "", **fields}) for fields in response.get("citations", ())),
+        server_calls=tuple(ServerToolCall(**fields) for fields in response.get("server_calls", ())),
     )
     calls = []
     for call in response.get("tool_calls", ()):
@@ -440,6 +462,7 @@ def _restore_error(description: Mapping[str, Any], provider: str) -> AskError:
 def _split_answer(result: RequestResult, *, is_stream: bool) -> Iterator[Delta]:
     """Yield an answer as deltas: word by word if it is streamed."""
     answer = result.answer
+    yield from map(ServerToolDelta, answer.server_calls)
     for delta_type, text in ((ReasoningDelta, answer.reasoning), (TextDelta, answer.text)):
         for chunk in re.findall(r"\s*\S+\s*|\s+", text) if is_stream else filter(None, [text]):
             yield delta_type(chunk)

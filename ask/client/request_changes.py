@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from ask.attachments import move_result_files
 from ask.client.error_classification import is_option_named
 from ask.errors import ProviderError, RetryAction
 from ask.messages import Message
@@ -65,6 +66,13 @@ def _drop_uncallable_tools(request: ChatRequest) -> ChatRequest:
     return request._replace(tools=()) if request.tool_choice == "none" else request
 
 
+def _move_result_files(request: ChatRequest) -> ChatRequest:
+    """Send the files in tool results in a message after these results."""
+    if not any(message.role == "tool" and message.attachments for message in request.messages):
+        return request
+    return request._replace(messages=move_result_files(request.messages))
+
+
 def _fill_empty_content(body: Body) -> Body:
     """Replace null by empty text in messages that consist of tool calls."""
     messages = body.get("messages")
@@ -82,6 +90,13 @@ def _drop_field(dropped_name: str) -> Callable[[Body], Body]:
 def _rename_field(old_name: str, new_name: str) -> Callable[[Body], Body]:
     """Return a function that renames a field of a body."""
     return lambda body: {new_name if name == old_name else name: value for name, value in body.items()}
+
+
+def _drop_cache_markers(value: Any) -> Any:
+    """Return a body without Anthropic's cache markers."""
+    if isinstance(value, Mapping):
+        return {name: _drop_cache_markers(item) for name, item in value.items() if name != "cache_control"}
+    return list(map(_drop_cache_markers, value)) if isinstance(value, list) else value
 
 
 NOT_SUPPORTED = r"(?:not (?:\w+ ){0,2}(?:supported|enabled|allowed|permitted|available)|unsupported)"
@@ -141,15 +156,25 @@ CHANGES = (
         r"\bcontent\b.*\b(?:null|none|nil)\b|\b(?:null|none|nil)\b.*\bcontent\b",
         change_body=_fill_empty_content,
     ),
+    RequestChange("without cache markers", "cache_control", r"\bcache_control\b", change_body=_drop_cache_markers),
+    # At another base URL: https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/2248,
+    # https://github.com/openclaw/openclaw/issues/57981
+    RequestChange(
+        "with the files of tool results after the results",
+        "files of tool results",
+        r"invalid type for 'input'|did not match any variant|cannot unmarshal|valid string|\boutput\b.*\bstring\b"
+        r"|function_?call_?output|multi-?modal|function_?response",
+        _move_result_files,
+    ),
 )
 CHANGE_STATUSES = (400, 404, 422, 500)
 """llama-server and others answer 500 if a chat template refuses the roles."""
 
 
 def find_change(
-    error: ProviderError, request: ChatRequest, body: Body, made: Collection[RequestChange]
+    error: ProviderError, request: ChatRequest, body: Body, made_changes: Collection[RequestChange]
 ) -> RequestChange | None:
-    """Return the change that removes what a service has refused; None if there is none besides those `made`.
+    """Return the change that removes what a service has refused; None if there is none besides `made_changes`.
 
     What the user has set with an option is never removed, only renamed.
     """
@@ -162,7 +187,7 @@ def find_change(
             change_request = _drop_uncallable_tools if name == "tool_choice" else _keep_request
             return RequestChange(f"without {name}", name, "", change_request, _drop_field(name))
     text = f"{error.parameter}: {error.message}"
-    subjects = {change.subject for change in made}
+    subjects = {change.subject for change in made_changes}
     matching = (
         change
         for change in CHANGES

@@ -1,17 +1,39 @@
-"""When a failed request is sent again: after which errors, how often, and after which delay."""
+"""When a failed request is sent again: after which errors, with which key, how often, and after which delay."""
 
 from __future__ import annotations
 
-from ask.errors import AskError, NetworkError, ProviderError
+import re
 
-MAX_RETRY_WAIT = 60.0
-"""In seconds; if a provider asks for a longer wait, the request is not retried and the user is told why."""
+from ask.errors import AskError, NetworkError, ProviderError, RetryAction
+
+NEXT_KEY_STATUSES = (401, 402, 429)
+"""HTTP statuses for an invalid key or exhausted account, after which another key may work."""
+
+EXPIRED_PATTERN = r"\bexpired\b"
+"""How Bedrock words a 403 for a bearer token that is no longer valid."""
+
+MAX_RETRY_WAIT_SECONDS = 60.0
+"""If a provider asks for a longer wait, the request is not retried and the user is told why."""
+
+
+def can_other_key_help(error: AskError) -> bool:
+    """Check whether a request that failed may succeed with another key."""
+    return isinstance(error, ProviderError) and (
+        error.status in NEXT_KEY_STATUSES or error.retry_action == RetryAction.NEXT_KEY
+    )
+
+
+def is_key_expired(error: AskError) -> bool:
+    """Check whether a key that a command has printed may have expired, so that it prints another one."""
+    if not isinstance(error, ProviderError):
+        return False
+    return error.status == 401 or (error.status == 403 and bool(re.search(EXPIRED_PATTERN, error.message)))
 
 
 def choose_retry_delay(error: AskError, attempt_number: int, backoff: float) -> float | None:
     """Return the seconds to wait before the next attempt, or None if the request should not be sent again.
 
-    A provider's `Retry-After` is a lower bound; if it is longer than `MAX_RETRY_WAIT`, the error says so instead.
+    A provider's `Retry-After` is a lower bound; if it exceeds `MAX_RETRY_WAIT_SECONDS`, the error says so instead.
     """
     import random
 
@@ -22,9 +44,10 @@ def choose_retry_delay(error: AskError, attempt_number: int, backoff: float) -> 
             return None
     elif not isinstance(error, NetworkError) or not error.retryable:
         return None
-    if after is not None and after > MAX_RETRY_WAIT:
+    if after is not None and after > MAX_RETRY_WAIT_SECONDS:
         error.hint = f"the server asks to wait {after:.0f} s"
         return None
     delay = backoff * 2.0 ** (attempt_number - 1)
+    # Clients that failed together should not try again together.
     jittered = delay * random.uniform(0.5, 1.5)  # noqa: S311 - not used for cryptography
     return max(after or 0.0, jittered)

@@ -8,8 +8,9 @@ from contextlib import suppress
 from functools import cache
 
 from ask.app import AppContext
+from ask.client.answers import find_requested_tier
 from ask.client.cost import Cost
-from ask.client.endpoint import ModelEndpoint, load_provider, resolve_base_url
+from ask.client.endpoint import ModelEndpoint, load_provider, resolve_base_url, select_provider_entries
 from ask.client.prices import (
     OPENROUTER,
     PRICES_EXTRA,
@@ -17,6 +18,7 @@ from ask.client.prices import (
     ModelPrices,
     PricedModel,
     is_genai_prices_installed,
+    is_prepaid,
     open_price_finder,
     to_prices,
 )
@@ -38,10 +40,12 @@ def to_priced_model(app: AppContext, endpoint: ModelEndpoint) -> PricedModel:
     """Return what the price of a model depends on.
 
     A model is local if its provider runs models on the user's machine. A local server that only config.toml describes
-    may be a proxy to a service that charges.
+    may be a proxy to a service that charges, as LiteLLM is.
     """
     info, base_url = endpoint.provider.info, endpoint.base_url
-    is_local_server = info.name in app.plugins.providers and not info.needs_key and is_local_url(info.base_url)
+    is_local_server = not info.needs_key and is_local_url(info.base_url)
+    if is_local_server and not select_provider_entries(app, info.name):
+        is_local_server = app.services.get(info.name, {}).get("is_local", False)
     return PricedModel(info.name, endpoint.model, base_url, is_local_server and is_local_url(base_url))
 
 
@@ -74,6 +78,11 @@ def require_price(app: AppContext, endpoint: ModelEndpoint, settings: Settings) 
         ConfigError: there is no price.
     """
     model, finder = to_priced_model(app, endpoint), app.share(open_price_finder)
+    service_tier = find_requested_tier(settings.options)
+    if is_prepaid(model.provider, service_tier):
+        raise ConfigError(
+            f"--max-cost does not work with the prepaid service tier {service_tier}", "leave out one of them"
+        )
     if model.is_local or finder.find_prices(model):
         return
     failure = ""
@@ -102,10 +111,10 @@ def _refresh_models_list(app: AppContext, endpoint: ModelEndpoint, settings: Set
         AskError: it cannot be fetched.
     """
     from ask.client.models_cache import get_cache_file, read_models
-    from ask.client.models_list import REMOTE_LIST_MAX_AGE, fetch_models_list
+    from ask.client.models_list import REMOTE_LIST_SECONDS, fetch_models_list
 
     cached = read_models(get_cache_file(app.app_dirs.cache, endpoint.provider_name, endpoint.base_url))
-    if not cached.models or cached.age >= REMOTE_LIST_MAX_AGE:
+    if not cached.models or cached.age >= REMOTE_LIST_SECONDS:
         fetch_models_list(endpoint, app.app_dirs.cache, settings)
         app.share(open_price_finder).forget_lists()
 

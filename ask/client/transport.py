@@ -11,6 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from http.client import HTTPException, IncompleteRead
 from typing import TYPE_CHECKING, Literal
@@ -31,7 +32,8 @@ from ask.client.http_adapter import ConnectionCounter, create_adapter, get_limit
 from ask.client.preconnect import CONNECT_SECONDS, Preconnection
 from ask.config.base_url import DEFAULT_VERSION_PATH, BaseUrl, split_base_url
 from ask.errors import ConfigError, IncompleteStreamError, NetworkError, walk_causes
-from ask.plugin_api.types import HttpRequest, RawEvent
+from ask.messages import EMPTY_MAPPING, RawEvent
+from ask.plugin_api.types import HttpRequest
 
 if TYPE_CHECKING:
     import requests
@@ -40,9 +42,9 @@ _import_lock = threading.Lock()
 
 REPEATED_REDIRECT_STATUSES = (307, 308)
 """Redirects after which the same request is sent again; others would turn it into a GET."""
-GRACE_PERIOD = 2.0
+GRACE_PERIOD_SECONDS = 2.0
 """Seconds to wait after the end marker for a usage chunk or the end of the body."""
-FINAL_GRACE_PERIOD = 0.1
+FINAL_GRACE_PERIOD_SECONDS = 0.1
 """Seconds to wait when only the end of the body can follow. Without it the connection cannot be reused."""
 DEFAULT_HEADERS = {
     "User-Agent": f"ask/{__version__}",
@@ -75,36 +77,49 @@ class Transport:
         base_url: the provider's base URL.
         stall_timeout: the seconds to wait while the answer makes no progress.
         preconnection: the first connection, if it is already being opened.
+        headers: the user's headers, which replace those of the provider.
 
     Raises:
         ConfigError: the base URL is not an http(s) URL.
     """
 
-    def __init__(self, base_url: str, stall_timeout: float, preconnection: Preconnection | None = None) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        stall_timeout: float,
+        preconnection: Preconnection | None = None,
+        headers: Mapping[str, str] = EMPTY_MAPPING,
+    ) -> None:
         import_requests()
-        import requests
+        from requests.cookies import RequestsCookieJar
 
         parts = split_base_url(base_url)
         if parts is None:
             from ask.client.network_errors import make_invalid_base_url_error
 
             raise make_invalid_base_url_error(base_url)
-        self.address = parts.address
         self.stall_timeout = stall_timeout
+        self._headers = headers
+        self._header_names = {name.lower() for name in headers}
         self._parts = parts
-        self._scheme = parts.scheme
         self._connection_counter = ConnectionCounter(preconnection, parts.socket_path)
         self._urls: dict[tuple[str, str], str | None] = {}
         """The complete URLs by the paths of the base URL and the request, normalized by `requests`."""
-        self._session = requests.Session()
-        # Otherwise `requests` reads the body of a redirect, of any length, even if it does not follow it.
-        self._session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
-        self._session.mount(f"{parts.scheme}://", create_adapter(self._connection_counter))
-        self._session.trust_env = False  # `requests` would read the whole environment for each request
+        # Not a `Session`: it would read the body of a redirect, of any length, even if it does not follow it; merging
+        # its settings into each request and parsing each URL would take a quarter of the processor time of `ask map`;
+        # and credentials in .netrc would replace the key.
+        self._adapter = create_adapter(self._connection_counter)
+        self._cookies = RequestsCookieJar()
+        self._proxies: Mapping[str, str] = {}
         if preconnection is None and not parts.socket_path:  # with a preconnection there is no proxy
             from ask.client.network_errors import read_proxies
 
-            self._session.proxies = read_proxies(base_url)
+            self._proxies = read_proxies(base_url)
+
+    @property
+    def address(self) -> str:
+        """The server's host and port, or the path of its Unix socket."""
+        return self._parts.address
 
     def send(self, request: HttpRequest, stream_format: Literal["sse", "ndjson"] = "sse") -> HttpResponse:
         """Send a request and return the response as soon as its headers have arrived.
@@ -143,7 +158,10 @@ class Transport:
         if request.body is not None:
             headers["Content-Type"] = "application/json"
             data = json.dumps(request.body, separators=(",", ":")).encode()
-        bundle = find_ca_bundle() if self._scheme == "https" else None
+        if self._headers:
+            kept = {name: value for name, value in headers.items() if name.lower() not in self._header_names}
+            headers = {**kept, **self._headers}
+        bundle = find_ca_bundle() if parts.scheme == "https" else None
         try:
             response = self._send_with_reconnect(request, parts, data, headers, bundle)
         except requests.exceptions.InvalidHeader as error:
@@ -175,8 +193,6 @@ class Transport:
         """Send a request, and resend it if the server had closed a reused connection."""
         import requests
 
-        # Not Session.request(): merging the session's settings into each request and parsing each URL would take a
-        # quarter of the processor time of `ask map`, and credentials in .netrc would replace the key.
         prepared = requests.PreparedRequest()
         prepared.prepare_method(request.method)
         url_key = (parts.path, request.path)
@@ -185,25 +201,26 @@ class Transport:
             self._urls[url_key] = prepared.url
         prepared.url = self._urls[url_key]
         prepared.prepare_headers(headers)
-        prepared.prepare_cookies(self._session.cookies)
+        prepared.prepare_cookies(self._cookies)
         prepared.prepare_body(data, None)
         send = partial(
-            self._session.send,
+            self._adapter.send,
             prepared,
             stream=True,
-            allow_redirects=False,
-            proxies=self._session.proxies,
+            proxies=self._proxies,
             timeout=(CONNECT_SECONDS, self.stall_timeout),
             verify=bundle.path if bundle else True,
         )
         connection_count = self._connection_counter.count
         try:
-            return send()
+            response = send()
         except OSError as error:
             is_new_connection = self._connection_counter.count > connection_count
             if is_new_connection or not _is_closed_connection(error):
                 raise
-        return send()
+            response = send()
+        requests.cookies.extract_cookies_to_jar(self._cookies, prepared, response.raw)  # type: ignore[no-untyped-call]
+        return response
 
     def _check_response(self, response: requests.Response) -> None:
         """Raise an error for a response that cannot be decoded, or is from a proxy or a server that expects HTTPS."""
@@ -212,7 +229,7 @@ class Transport:
             response.close()
             message = f"{self.address} sent a response compressed with {encoding}, which was not requested"
             raise NetworkError(message, "check the base URL and the proxy")
-        if self._scheme == "http" and response.status_code in (400, 407):
+        if self._parts.scheme == "http" and response.status_code in (400, 407):
             from ask.client.network_errors import explain_http_error
 
             if error := explain_http_error(self._parts, response):
@@ -224,7 +241,7 @@ class Transport:
         return NetworkError(message, "raise the limit with --timeout")
 
 
-class HttpResponse:
+class HttpResponse(AbstractContextManager["HttpResponse"]):
     """A response whose headers have arrived and whose body is read incrementally."""
 
     def __init__(
@@ -251,22 +268,15 @@ class HttpResponse:
         self._last_progress = time.monotonic()
         self._bytes_received = self._bytes_at_progress = 0
         self.end_marker_seen = False
-        """Set by the caller once the answer is complete; then only `GRACE_PERIOD` is spent on waiting."""
+        """Set by the caller once the answer is complete; then only `GRACE_PERIOD_SECONDS` is spent on waiting."""
         self.done_seen = False
-        """Also set by the caller once "[DONE]" arrived; then only `FINAL_GRACE_PERIOD` is spent on waiting."""
+        """Also set by the caller once "[DONE]" arrived; then only `FINAL_GRACE_PERIOD_SECONDS` is spent on waiting."""
 
     def mark_progress(self) -> None:
         """Restart the timeout because the answer has grown."""
         self._bytes_at_progress = self._bytes_received
-        self._extend_deadline()
-
-    def _extend_deadline(self) -> None:
-        """Restart the timeout, unless too many bytes have arrived without progress."""
-        if not self.end_marker_seen and self._bytes_received - self._bytes_at_progress <= MAX_EVENT_BYTES:
+        if not self.end_marker_seen:
             self._last_progress = time.monotonic()
-
-    def __enter__(self) -> HttpResponse:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._response.close()
@@ -319,7 +329,8 @@ class HttpResponse:
                 yield events
             if decoder.pending_bytes - counted_bytes >= PROGRESS_BYTES:
                 counted_bytes = decoder.pending_bytes
-                self._extend_deadline()
+                if not self.end_marker_seen and self._bytes_received - self._bytes_at_progress <= MAX_EVENT_BYTES:
+                    self._last_progress = time.monotonic()
             try:
                 chunk = self._read_chunk()
             except IncompleteStreamError:
@@ -385,7 +396,7 @@ class HttpResponse:
         """
         from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-        grace = FINAL_GRACE_PERIOD if self.done_seen else GRACE_PERIOD
+        grace = FINAL_GRACE_PERIOD_SECONDS if self.done_seen else GRACE_PERIOD_SECONDS
         deadline = self._last_progress + (grace if self.end_marker_seen else self._transport.stall_timeout)
         try:
             if time.monotonic() > deadline:  # a small compressed body may take long to decode

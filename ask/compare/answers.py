@@ -19,7 +19,7 @@ from ask.client.cost import Cost
 from ask.client.endpoint import ModelEndpoint
 from ask.errors import AskError, RunInterruptedError, to_ask_error
 from ask.events import Event
-from ask.messages import Usage
+from ask.messages import Citation, Usage
 from ask.records import NamedTuple
 from ask.schemas.schema import ResponseSchema
 from ask.text import format_block
@@ -35,6 +35,7 @@ class ModelAnswer(NamedTuple):
         cost: the cost, reported or estimated.
         seconds: the time from the request to the end of the answer.
         error: why the model did not answer; None if it did.
+        citations: the sources of the answer.
     """
 
     endpoint: ModelEndpoint
@@ -43,6 +44,7 @@ class ModelAnswer(NamedTuple):
     cost: Cost
     seconds: float
     error: AskError | None
+    citations: tuple[Citation, ...] = ()
 
     def check(self) -> None:
         """Raise the error, with the name of the model, if there is one."""
@@ -89,15 +91,16 @@ def ask_model(request: RunRequest, app: AppContext, on_event: Callable[[Event], 
     """Answer a request; errors are in the result."""
     start = time.monotonic()
     text, usage, cost, error = "", Usage(), Cost(), None
+    citations: tuple[Citation, ...] = ()
     try:
         check_attachments_supported(request.user_message.attachments, request.endpoint)
         result = run_request(request, app, on_event)
         text, usage, error = get_last_answer(result.messages), result.usage, result.error
-        cost = result.cost
+        cost, citations = result.cost, result.citations
     except Exception as exception:  # noqa: BLE001 - the other models still answer
         error = to_ask_error(exception)
         error.redact(request.secrets.redact)
-    return ModelAnswer(request.endpoint, text, usage, cost, time.monotonic() - start, error)
+    return ModelAnswer(request.endpoint, text, usage, cost, time.monotonic() - start, error, citations)
 
 
 def judge_answers(

@@ -8,23 +8,22 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any
 
+from ask.citations import format_notes, list_in_markdown
 from ask.compare.answers import ModelAnswer
-from ask.console import STDERR, STDOUT, StandardOutput, StderrConsole, wrap_for_terminal
+from ask.console import BOLD, DIM, STDERR, STDOUT, StandardOutput, StderrConsole, wrap_for_terminal
 from ask.events import Event, MessageAdded, Notice
-from ask.messages import Message
-from ask.plugin_api.types import TextDelta
+from ask.messages import Message, TextDelta
 from ask.render.amounts import format_cost, format_duration
 from ask.render.live_region import LiveRegion, TerminalRow, get_terminal_size
 from ask.render.markdown_rows import render_markdown
 from ask.render.plain import PlainRenderer
-from ask.render.text_layout import Row, get_plain_text, measure_width, split_at_width, to_ansi, truncate_text
-from ask.text import escape_control_characters, format_one_line
+from ask.render.text_layout import Row, get_plain_text, split_at_width, to_ansi, truncate_text
+from ask.text import escape_control_characters, format_one_line, measure_width
 
-DRAW_INTERVAL = 0.04
+DRAW_INTERVAL_SECONDS = 0.04
 """Seconds between two redraws of the columns."""
 SEPARATOR = " │ "
 MIN_COLUMN_WIDTH = 24
-BOLD, DIM = "1", "2"
 
 
 class ComparisonView:
@@ -126,7 +125,9 @@ class SectionComparison(ComparisonView):
             self._print_section(answer.endpoint.full_name, answer)
             self._printed_count += 1
         waiting = [name for number, name in enumerate(self._names) if number not in self._complete]
-        status = truncate_text(f"waiting for {', '.join(waiting)}", get_terminal_size(STDERR).columns - 1)
+        status = truncate_text(
+            f"waiting for {', '.join(waiting)}", get_terminal_size(STDERR).columns - 1
+        )  # a full row wraps
         self._console.show_status(status if waiting else "")
 
     def show_verdict(self, best: ModelAnswer, verdict: ModelAnswer) -> None:
@@ -155,6 +156,7 @@ class SectionComparison(ComparisonView):
                 renderer.show(MessageAdded(Message("assistant", answer.text)))
             finally:
                 renderer.stop()
+        self._output.write(format_notes(answer.citations), DIM)
 
 
 class ColumnComparison(SectionComparison):
@@ -183,6 +185,8 @@ class ColumnComparison(SectionComparison):
                 self._texts[number] += escape_control_characters(text)
             case ModelAnswer():
                 self._footers[number] = _describe_answer(event)
+                sources = list_in_markdown(event.citations, self._texts[number])
+                self._texts[number] += f"\n{sources}" if sources else ""
             case Notice(text) if self._console.is_terminal:
                 self._draw(escape_control_characters(f"{self._names[number]}: {text}").splitlines())
             case _:
@@ -190,7 +194,8 @@ class ColumnComparison(SectionComparison):
 
     def refresh(self) -> None:
         self._draw()
-        time.sleep(DRAW_INTERVAL)
+        # Models send faster than a terminal draws. What arrives meanwhile is drawn at once.
+        time.sleep(DRAW_INTERVAL_SECONDS)
 
     def end_answers(self) -> None:
         self._live_region.update([row.text for row in self._render()], ())
@@ -198,6 +203,7 @@ class ColumnComparison(SectionComparison):
     def _draw(self, lines_above: Sequence[str] = ()) -> None:
         height = self._live_region.size.lines - 1
         rows = self._render(max_height=max(height - 2, 1))
+        # The names of the models, and the end of the rest.
         self._live_region.update(lines_above, [*rows[:1], *rows[1:][-(height - 1) :]])
 
     def _render(self, max_height: int | None = None) -> list[TerminalRow]:
@@ -245,6 +251,7 @@ def _to_json_fields(answer: ModelAnswer) -> dict[str, Any]:
         "provider": answer.endpoint.provider_name,
         "model": answer.endpoint.model,
         "text": answer.text,
+        "citations": [citation._asdict() for citation in answer.citations],
         "usage": {**answer.usage._asdict(), **answer.cost.to_dict()},
         "cost": answer.cost.dollars,
         "seconds": round(answer.seconds, 3),

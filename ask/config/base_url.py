@@ -28,6 +28,9 @@ DEFAULT_VERSION_PATH = "/v1"
 HOST_PATTERN = r"(?:localhost|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d)|\[[\da-fA-F:]+\])(?::\d+)?(?:/|$)"
 """Matches the beginning of a URL without its scheme. A single word without a port is more likely a mistake."""
 VERSION_SUFFIX_PATTERN = r"/v\d\w*(?:/openai)?$"
+VERTEX_PATH_PATTERN = r"/(?P<version>v\d\w*)/projects/[^/]+/locations/[^/]+(?P<publisher>/publishers/[^/]+)$"
+"""Matches the end of a base URL of Vertex AI, which has Gemini's API below its own version of it. Only the beta version
+lists the models, for all projects. https://docs.cloud.google.com/vertex-ai/generative-ai/docs/reference/rest"""
 API_SUFFIX_PATTERN = r"(?:/v1|/api)$"
 """Ollama's own API is at /api, its OpenAI-compatible one at /v1: https://docs.ollama.com/api/openai-compatibility."""
 
@@ -36,20 +39,18 @@ class BaseUrl(NamedTuple):
     """A base URL in its parts.
 
     Attributes:
+        scheme: of the connection: "http", also on a Unix socket, or "https".
         origin: the scheme, and the host with its port and credentials.
         path: the path, without a slash or an endpoint at its end.
         query: the query, which is part of each request: Azure requires ?api-version=.
         socket_path: the path of a Unix socket; "" for TCP.
     """
 
+    scheme: str
     origin: str
     path: str
     query: str
     socket_path: str = ""
-
-    @property
-    def scheme(self) -> str:
-        return self.origin.partition(":")[0]
 
     @property
     def address(self) -> str:
@@ -74,6 +75,10 @@ class BaseUrl(NamedTuple):
         if versioned := re.match(VERSIONED_PATH_PATTERN, path):
             base = re.sub(API_SUFFIX_PATTERN if versioned[1] else VERSION_SUFFIX_PATTERN, "", base)
         request_path, _, request_query = path.partition("?")
+        if vertex := re.search(VERTEX_PATH_PATTERN, self.path):
+            request_path = re.sub(r"^/v\d\w*(?=/)", "", request_path)
+            if request_path == "/models":
+                base = f"{self.path[: vertex.start()]}/v1beta1{vertex['publisher']}"
         query = "&".join(filter(None, (request_query, self.query)))
         return f"{self.origin}{base}{request_path}{f'?{query}' if query else ''}"
 
@@ -85,8 +90,8 @@ def split_base_url(url: str) -> BaseUrl | None:
         return None
     path = re.sub(ENDPOINT_PATTERN, "", parts.path.rstrip("/")).rstrip("/")
     if parts.scheme == UNIX_SCHEME:
-        return BaseUrl("http://localhost", path, parts.query, unquote(parts.netloc))
-    return BaseUrl(f"{parts.scheme}://{parts.netloc}", path, parts.query)
+        return BaseUrl("http", "http://localhost", path, parts.query, unquote(parts.netloc))
+    return BaseUrl(parts.scheme, f"{parts.scheme}://{parts.netloc}", path, parts.query)
 
 
 def split_server_url(url: str, schemes: Collection[str]) -> SplitResult | None:
@@ -121,6 +126,14 @@ def add_default_path(url: str, default_url: str) -> str:
     if parts.hostname != default.hostname and not is_loopback(default.hostname or ""):
         return url
     return parts._replace(path=default.path).geturl()
+
+
+def is_same_service(url: str, default_url: str) -> bool:
+    """Check whether a URL is on the host of a service's default URL, or a regional one such as eu.api.openai.com."""
+    if url == default_url:
+        return True
+    parts, default = split_server_url(url, SERVER_SCHEMES), split_server_url(default_url, SERVER_SCHEMES)
+    return parts is not None and default is not None and f".{parts.hostname}".endswith(f".{default.hostname}")
 
 
 def complete_base_url(address: str, default_url: str) -> str:

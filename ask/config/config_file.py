@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ask.config.settings import SETTINGS, Api, Setting
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
 from ask.text import decode_toml, format_unknown_key
-
-if TYPE_CHECKING:
-    from ask.profiles import ModelProfile
-
 
 CONFIG_TABLES = (
     *dict.fromkeys(key.partition(".")[0] for key in SETTINGS if "." in key),
@@ -22,12 +18,16 @@ CONFIG_TABLES = (
     "options",
     "providers",
 )
+BaseUrls = str | tuple[str, ...]
+"""One base URL, or several of the same service."""
 PROVIDER_KEYS = {
-    "base_url": Setting(str, "base URL for requests"),
+    "base_url": Setting(BaseUrls, "base URL for requests, or several"),
+    "headers": Setting(Mapping[str, str], "headers to add to requests"),
+    "key_header": Setting(str, "header that contains the API key"),
     "key_env": Setting(str, "environment variable with the API key"),
     "key_command": Setting(str, "shell command that prints the API key"),
     "model": Setting(str, "default model"),
-    "api": Setting(Api, "OpenAI API to use: responses or chat"),
+    "api": Setting(Api, "API to use: chat, responses, messages or gemini"),
 }
 """The keys of a table `[providers.NAME]`, besides `models`: rows with the fields of `ask.profiles.ModelProfile`."""
 
@@ -41,7 +41,8 @@ class Config:
         errors: those in aliases, providers, MCP servers and `tools.allow`, by key; `values` does not contain these.
         aliases: the names that `-m` accepts in place of a model's name.
         options: the model parameters for every request.
-        providers: the tables `[providers.NAME]`.
+        providers: the tables `[providers.NAME]`. Of several base URLs, each has only the first.
+        base_urls: all base URLs of the providers that have several.
         errors: those of entries that were left out, by keys such as "providers.groq".
     """
 
@@ -56,7 +57,13 @@ class Config:
         self.errors = errors
         self.aliases: Mapping[str, str] = values.get("aliases", {})
         self.options: Mapping[str, Any] = values.get("options", {})
-        self.providers: Mapping[str, Mapping[str, str]] = values.get("providers", {})
+        self.base_urls: dict[str, tuple[str, ...]] = {}
+        providers = dict(values.get("providers", {}))
+        for name, table in providers.items():
+            if isinstance(urls := table.get("base_url"), list):
+                providers[name] = {**table, "base_url": urls[0]}
+                self.base_urls[name] = tuple(urls)
+        self.providers: Mapping[str, Mapping[str, Any]] = providers
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value of a setting, or "mcp.servers"."""
@@ -72,19 +79,6 @@ class Config:
     def list_skipped(self, *sections: str) -> list[str]:
         """Return notices about the invalid entries of these sections."""
         return [f"{error.message}; skipping it" for key, error in self.errors.items() if key.startswith(sections)]
-
-    def get_provider(self, name: str) -> Mapping[str, str]:
-        """Return the table `[providers.NAME]`; {} if there is none."""
-        return self.providers.get(name, {})
-
-    def get_models(self, provider_name: str) -> Sequence[ModelProfile]:
-        """Return the rows `[[providers.NAME.models]]`."""
-        rows: Any = self.get_provider(provider_name).get("models")
-        if not rows:
-            return ()
-        from ask.config.table_checks import parse_models
-
-        return parse_models(rows)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -116,7 +110,10 @@ def read_config(path: Path) -> Config:
         ConfigError: it is not TOML, or the value of a setting is of the wrong type or out of range. The setting may
             be a restriction, so nothing runs without it.
     """
-    values, errors = split_invalid_entries(path, read_toml(path))
+    content = read_toml(path)
+    if not content:
+        return Config()
+    values, errors = split_invalid_entries(path, content)
     return Config(values, check_config(path, values), errors)
 
 
@@ -136,8 +133,8 @@ def split_invalid_entries(path: Path, values: Mapping[str, Any]) -> tuple[dict[s
                 check_config(path, tables)
             except ConfigError as error:
                 errors[".".join((*parts, name))] = error
-                if parts == ("providers",) and isinstance(entry, dict) and isinstance(entry.get("key_env"), str):
-                    valid[name] = {"key_env": entry["key_env"]}  # the variable still contains a secret
+                if parts == ("providers",) and isinstance(entry, dict):
+                    valid[name] = _select_secrets(entry)
             else:
                 valid[name] = entry
         return valid
@@ -148,6 +145,15 @@ def split_invalid_entries(path: Path, values: Mapping[str, Any]) -> tuple[dict[s
     if isinstance(mcp := checked.get("mcp"), dict) and "servers" in mcp:
         checked["mcp"] = {**mcp, "servers": select_valid(("mcp", "servers"), mcp["servers"])}
     return _remove_invalid_rules(path, checked, errors), errors
+
+
+def _select_secrets(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an invalid table of a provider says about secrets, which remain secrets."""
+    secrets = {"key_env": entry["key_env"]} if isinstance(entry.get("key_env"), str) else {}
+    headers = entry.get("headers")
+    if isinstance(headers, dict):
+        secrets["headers"] = {name: value for name, value in headers.items() if isinstance(value, str)}
+    return secrets
 
 
 def _remove_invalid_rules(path: Path, values: dict[str, Any], errors: dict[str, ConfigError]) -> dict[str, Any]:
@@ -171,8 +177,6 @@ def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:
     Raises:
         ConfigError: a value is of the wrong type or out of range.
     """
-    if not values:
-        return []
     from ask.config.table_checks import check_provider_table, check_table, parse_table_value
 
     warnings: list[str] = []

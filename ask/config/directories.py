@@ -31,6 +31,8 @@ MACOS_FOLDERS = {
 }
 SAFE_STATE_FOLDER, SCAN_RECORD_NAME = "safe", "scans.json"
 """The folder for the state of safe mode in the data folder, and the file with the folders that calls could change."""
+RETIREMENTS_NAME = "retirements.json"
+"""The file in the cache with the dates on which listed models are retired, and the models reported today."""
 
 
 class AppDirs:
@@ -39,6 +41,7 @@ class AppDirs:
     Attributes:
         history_file: the database of saved conversations.
         sign_ins: the folder of sign-ins to MCP servers.
+        logins: the folder of sign-ins to providers.
         templates: the folder of the user's own templates.
         skills: the folder of the user's own skills.
         trust_file: the projects whose instructions the user has allowed or declined to send.
@@ -53,6 +56,7 @@ class AppDirs:
         self.config_file = config / "config.toml"
         self.keys_file = config / "keys.toml"
         self.sign_ins = config / "sign-ins"
+        self.logins = config / "logins"
         self.templates = config / "templates"
         self.skills = config / "skills"
         self.data = data
@@ -69,12 +73,9 @@ class AppDirs:
     @staticmethod
     def from_environment(environment: Mapping[str, str]) -> AppDirs:
         """Return the folders that the environment sets, as in XDG, and for others those of the platform."""
-        return AppDirs(*(_find_app_dir(environment, kind) for kind in ("config", "data", "cache")))
-
-
-def _find_app_dir(environment: Mapping[str, str], kind: str) -> Path:
-    xdg_folder = environment.get(f"XDG_{kind.upper()}_HOME", "")
-    if xdg_folder.startswith("/"):
-        return Path(xdg_folder, APP_NAME)
-    folders = MACOS_FOLDERS if sys.platform == "darwin" else XDG_FOLDERS
-    return Path.home() / folders[kind] / APP_NAME
+        folders = []
+        for kind, default in (MACOS_FOLDERS if sys.platform == "darwin" else XDG_FOLDERS).items():
+            xdg_folder = environment.get(f"XDG_{kind.upper()}_HOME", "")
+            folder = Path(xdg_folder) if xdg_folder.startswith("/") else Path.home() / default
+            folders.append(folder / APP_NAME)
+        return AppDirs(*folders)

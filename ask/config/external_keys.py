@@ -15,14 +15,16 @@ from ask.text import format_one_line
 if TYPE_CHECKING:
     from types import ModuleType
 
-COMMAND_TIMEOUT = 60.0
+COMMAND_TIMEOUT_SECONDS = 60.0
 """Seconds for a key command: a password manager may have to ask for a passphrase."""
 KEYRING_SERVICE = "ask"
-MAX_OUTPUT_LENGTH = 200
-"""The limit for the error output of a key command in an error message, in characters."""
+MAX_OUTPUT_CHARACTERS = 200
+"""The limit for the error output of a key command in an error message."""
 
 
-def run_key_command(name: str, command: str, environment: Mapping[str, str], timeout: float = COMMAND_TIMEOUT) -> str:
+def run_key_command(
+    name: str, command: str, environment: Mapping[str, str], timeout: float = COMMAND_TIMEOUT_SECONDS
+) -> str:
     """Run a provider's key_command in a shell and return the first line that it prints.
 
     Its standard input is the terminal, because a passphrase must not be read from what is piped into ask.
@@ -55,7 +57,7 @@ def run_key_command(name: str, command: str, environment: Mapping[str, str], tim
                 process.kill()  # where there is no /proc, only the shell can be found
                 process.wait()
     if process.returncode:
-        reason = format_one_line(error_output.decode(errors="replace").strip(), MAX_OUTPUT_LENGTH)
+        reason = format_one_line(error_output.decode(errors="replace").strip(), MAX_OUTPUT_CHARACTERS)
         message = f"key_command of {name} failed with exit code {process.returncode}"
         raise ConfigError(f"{message} ({reason})" if reason else message, hint)
     key = output.decode(errors="replace").partition("\n")[0].strip()
@@ -73,11 +75,32 @@ def read_keyring(name: str) -> str:
         ConfigError: the keyring is not available, or does not contain the key.
         MissingDependencyError: the package is not installed.
     """
-    with _open_keyring() as keyring:
-        key = keyring.get_password(KEYRING_SERVICE, name)
+    key = find_in_keyring(name)
     if not key:
         raise ConfigError(f"the key for {name} is no longer in the keyring", f"ask keys set --keyring {name}")
-    return str(key).strip()
+    return key
+
+
+def find_in_keyring(name: str) -> str:
+    """Return what the keyring contains under a name, or "".
+
+    Raises:
+        ConfigError: the keyring is not available.
+        MissingDependencyError: the package is not installed.
+    """
+    with _open_keyring() as keyring:
+        return str(keyring.get_password(KEYRING_SERVICE, name) or "").strip()
+
+
+def check_keyring() -> None:
+    """Check that the keyring can be used.
+
+    Raises:
+        ConfigError: the keyring is not available.
+        MissingDependencyError: the package is not installed.
+    """
+    with _open_keyring() as keyring:
+        keyring.get_password(KEYRING_SERVICE, "")
 
 
 def write_keyring(name: str, key: str) -> None:
@@ -105,6 +128,6 @@ def _open_keyring() -> Iterator[ModuleType]:
     try:
         yield keyring
     except Exception as error:
-        reason = format_one_line(str(error) or type(error).__name__, MAX_OUTPUT_LENGTH)
+        reason = format_one_line(str(error) or type(error).__name__, MAX_OUTPUT_CHARACTERS)
         hint = "python -m keyring diagnose shows its configuration"
         raise ConfigError(f"the system keyring cannot be used ({reason})", hint) from error

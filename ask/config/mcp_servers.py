@@ -17,7 +17,7 @@ SERVER_NAME_PATTERN = r"(?!.*__)[A-Za-z0-9_-]{1,32}"
 
 The names of a server's tools begin with its name and two underscores.
 """
-DEFAULT_START_TIMEOUT = 10.0
+DEFAULT_START_SECONDS = 10.0
 
 
 class OAuthConfig(TypedDict, total=False):
@@ -53,7 +53,7 @@ class ServerConfig(NamedTuple):
     """HTTP headers of each request."""
     oauth: OAuthConfig = OAuthConfig()
     """How to sign in to it, if the defaults do not fit."""
-    timeout: PositiveFloat = DEFAULT_START_TIMEOUT
+    timeout: PositiveFloat = DEFAULT_START_SECONDS
     """Seconds that it may take to start."""
     enabled: bool = True
     tools: tuple[str, ...] = ()

@@ -25,6 +25,7 @@ class RunOptions(NamedTuple):
         system: an extra system prompt, or @ and the name of its file.
         files: the files, folders and URLs to attach.
         options: model parameters as KEY=VALUE.
+        effort: the reasoning effort, a model parameter.
         template: the name of a template, or the address of a prompt of an MCP server.
         variables: the values of the template's placeholders as NAME=VALUE.
         continue_last: continue the terminal's last conversation.
@@ -36,9 +37,11 @@ class RunOptions(NamedTuple):
         context: send the project's instructions and skills without asking.
         no_context: do not send them.
         function_tools: Python functions to offer as tools, as FILE:FUNCTION.
+        server_tools: the names of the service's own tools to offer.
         max_rounds: the maximum number of rounds of tool calls.
         max_cost: stop calling tools after this many dollars.
         command_timeout: kill a command after this time.
+        max_command_timeout: the longest time that a model may give a command.
         confirm: ask before each tool call with side effects.
         yes: approve everything that `confirm` would ask about.
         safe: use safe mode with a sandbox.
@@ -49,17 +52,20 @@ class RunOptions(NamedTuple):
         allow_tools: tools of plugins and MCP servers that safe mode offers.
         cmd: answer with one shell command.
         code: answer with code only.
+        extract: print only the last code block of the answer.
         schema: answer with JSON that matches this schema: its text, its file, or its short form.
         as_json: print one JSON object at the end.
         as_events: print events as JSON lines.
         no_stream: print the answer once it is complete.
         plain: no color, layout or animation.
         quiet: print only the final error to standard error.
+        usage: print the tokens and cost of the run.
         verbose: show tool results, reasoning and usage.
         record: append requests and answers to this file.
         no_stdin: do not read standard input.
         timeout: stop if no text arrives for this time.
         is_row: this is a row of `ask map`, which has fewer options and no terminal.
+        other_base_urls: further base URLs of a row's provider, to use if the server at `base_url` cannot be reached.
     """
 
     words: tuple[str, ...] = ()
@@ -71,6 +77,7 @@ class RunOptions(NamedTuple):
     system: str | None = None
     files: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    effort: str | None = None
     template: str | None = None
     variables: tuple[str, ...] = ()
     continue_last: bool = False
@@ -82,9 +89,11 @@ class RunOptions(NamedTuple):
     context: bool = False
     no_context: bool = False
     function_tools: tuple[str, ...] = ()
+    server_tools: tuple[str, ...] = ()
     max_rounds: int | None = None
     max_cost: float | None = None
     command_timeout: float | None = None
+    max_command_timeout: float | None = None
     confirm: bool = False
     yes: bool = False
     safe: bool = False
@@ -95,17 +104,20 @@ class RunOptions(NamedTuple):
     allow_tools: tuple[str, ...] = ()
     cmd: bool = False
     code: bool = False
+    extract: bool = False
     schema: str | None = None
     as_json: bool = False
     as_events: bool = False
     no_stream: bool = False
     plain: bool = False
     quiet: bool = False
+    usage: bool = False
     verbose: bool = False
     record: str | None = None
     no_stdin: bool = False
     timeout: float | None = None
     is_row: bool = False
+    other_base_urls: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Return the options as JSON, for another process."""

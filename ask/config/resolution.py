@@ -58,12 +58,23 @@ def resolve_settings(
         for key, setting in SETTINGS.items()
         if setting.field
     }
-    values["safe"], values["safe_level"] = _resolve_safe_mode(options, values["safe"], config)
+    if options.safe and options.safe_files:
+        raise UsageError("--safe and --safe-files cannot be combined", "use one of them")
+    if options.safe or options.safe_files:
+        values["safe"], values["safe_level"] = True, SANDBOX_LEVEL if options.safe else FILES_LEVEL
+    else:
+        level = config.get("safe.level", "")
+        # A user who sets only the level expects safe mode to be on.
+        values["safe"] = values["safe"] or (bool(level) and config.get("safe.enabled") is None)
+        values["safe_level"] = level or SANDBOX_LEVEL
+    values["command_timeout"], values["max_command_timeout"] = _resolve_command_timeouts(options, values, config)
     given_parameters: dict[str, Any] = {}
     if options.options:
         from ask.config.model_options import parse_model_options
 
         given_parameters = parse_model_options(map(decode_argument, options.options))
+    if options.effort is not None:
+        given_parameters["reasoning_effort"] = decode_argument(options.effort)
     parameters = {**config.options, **template_parameters, **given_parameters}
     record, replay = options.record or environment.get("ASK_RECORD", ""), environment.get("ASK_REPLAY", "")
     if record and replay:
@@ -72,6 +83,7 @@ def resolve_settings(
         **values,
         options={name: value for name, value in parameters.items() if value != UNSET_OPTION},
         given_options=frozenset(given_parameters),
+        given_server_tools=frozenset(options.server_tools),
         assume_yes=options.yes,
         is_row=options.is_row,
         verbose=options.verbose,
@@ -80,19 +92,18 @@ def resolve_settings(
     )
 
 
-def _resolve_safe_mode(options: RunOptions, is_enabled: bool, config: Config) -> tuple[bool, str]:
-    """Return whether safe mode is on, and its level. An option chooses the level that it names.
+def _resolve_command_timeouts(options: RunOptions, values: Mapping[str, Any], config: Config) -> tuple[float, float]:
+    """Return how long a command may take, and how long if the model gives it more time.
 
-    Raises:
-        UsageError: there are options for both levels.
+    A time from the command line is also the longest, unless that is given too: it may be meant as a limit.
     """
-    if options.safe and options.safe_files:
-        raise UsageError("--safe and --safe-files cannot be combined", "use one of them")
-    if options.safe or options.safe_files:
-        return True, SANDBOX_LEVEL if options.safe else FILES_LEVEL
-    level = config.get("safe.level", "")
-    # A user who sets only the level expects safe mode to be on.
-    return is_enabled or (bool(level) and config.get("safe.enabled", None) is None), level or SANDBOX_LEVEL
+    timeout, maximum = values["command_timeout"], values["max_command_timeout"]
+    if options.max_command_timeout is None:
+        if options.command_timeout is not None:
+            maximum = timeout
+        elif config.get("tools.max_command_timeout", None) is None:
+            maximum = max(timeout, maximum)
+    return min(timeout, maximum), maximum
 
 
 def _resolve_setting(key: str, option: Any, environment: Mapping[str, str], config: Config) -> Any:

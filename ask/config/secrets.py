@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ _HTML_SAFE_ESCAPES = tuple(
 _JSON_ESCAPE = r"(?s)\\u([0-9a-fA-F]{4})|\\(.)"
 _AFTER_ESCAPE = r"(?<=\\[a-z])|(?<=%[0-9a-fA-F]{2})|(?<=\\x[0-9a-fA-F]{2})|(?<=\\u[0-9a-fA-F]{4})|(?<=[\d\[][mK])"
 """Matches after an escape sequence of JSON, a shell, a URL or a terminal, whose last letter is not part of a word."""
-_MAX_ESCAPE_LENGTH = 6
+_MAX_ESCAPE_CHARACTERS = 6
 
 
 class Redactor:
@@ -37,8 +39,16 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        forms = {form for secret in secrets if secret for form in _list_json_forms(secret)}
+        forms: set[str] = set()
+        for secret in filter(None, secrets):
+            forms.update(_list_json_forms(secret))
         self.secrets = tuple(sorted(forms, key=len, reverse=True))  # a longer one may contain a shorter one
+
+    def add(self, secrets: Iterable[str]) -> None:
+        """Replace these secrets, too, from now on, except short ones."""
+        long_secrets = (secret for secret in secrets if len(secret) >= MIN_SECRET_CHARACTERS)
+        self.secrets = Redactor((*self.secrets, *long_secrets)).secrets
+        self.__dict__.pop("_pattern", None)
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -46,11 +56,11 @@ class Redactor:
 
     def redact(self, text: str) -> str:
         """Replace the secrets in a text."""
-        return self._pattern.sub(REDACTED, text) if any(secret in text for secret in self.secrets) else text
+        return self._pattern.sub(REDACTED, text) if any(map(text.__contains__, self.secrets)) else text
 
     def find_secrets(self, text: str, previous_text: str = "") -> list[tuple[int, int]]:
         """Return where the secrets in a text start and end. `previous_text` comes before it."""
-        if not any(secret in text for secret in self.secrets):
+        if not any(map(text.__contains__, self.secrets)):
             return []
         offset = len(previous_text)
         matches = self._pattern.finditer(previous_text + text, offset)
@@ -79,9 +89,9 @@ class Redactor:
         if isinstance(value, str):
             return self.redact(value)
         if isinstance(value, Mapping):
-            return {self.redact_value(name): self.redact_value(member) for name, member in value.items()}
+            return dict(zip(map(self.redact_value, value), map(self.redact_value, value.values()), strict=True))
         if isinstance(value, list | tuple):
-            return [self.redact_value(item) for item in value]
+            return list(map(self.redact_value, value))
         return value
 
     def redact_call(self, call: ToolCall) -> ToolCall:
@@ -95,7 +105,9 @@ class Redactor:
         """
         if not self.secrets:
             return message
-        state = message.provider_state
+        attachments, state = message.attachments, message.provider_state
+        if attachments:
+            attachments = tuple(file._replace(name=self.redact(file.name)) for file in attachments)
         if state and json.dumps(self.redact_value(state.data)) != json.dumps(dict(state.data)):
             state = None
         return message._replace(
@@ -103,7 +115,7 @@ class Redactor:
             tool_calls=tuple(map(self.redact_call, message.tool_calls)),
             tool_call_id=self.redact(message.tool_call_id),
             tool_name=self.redact(message.tool_name),
-            attachments=tuple(file._replace(name=self.redact(file.name)) for file in message.attachments),
+            attachments=attachments,
             provider_state=state,
         )
 
@@ -128,16 +140,27 @@ class StreamRedactor:
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._max_secret_length = max(map(len, redactor.secrets), default=0)
-        self._first_characters = {secret[0] for secret in redactor.secrets}
+        self._first_characters = set(map(itemgetter(0), redactor.secrets))
         self._previous_text = ""
         self._held_back = ""
         self._released_count = 0
         """The number of characters at the start of `_held_back` that `release` has returned."""
 
-    def feed(self, chunk: str) -> str:
-        """Add a chunk; return the redacted text that cannot change any more."""
+    def feed(self, chunk: str, *, is_last: bool = False) -> str:
+        """Add a chunk; return the redacted text that cannot change any more, and hold back the rest."""
         text = self._held_back + chunk
-        return self._redact(text, len(text) - self._count_held_back(text))
+        end = len(text) if is_last else len(text) - self._count_held_back(text)
+        pieces, position = [], self._released_count
+        for start, match_end in self._redactor.find_secrets(text, self._previous_text):
+            if start < end:
+                pieces += [text[position:start], REDACTED]
+                position, end = match_end, max(end, match_end)
+        self._held_back = text[end:]
+        self._released_count = max(self._released_count - end, 0)
+        self._previous_text = (self._previous_text + text[max(0, end - _MAX_ESCAPE_CHARACTERS) : end])[
+            -_MAX_ESCAPE_CHARACTERS:
+        ]
+        return "".join([*pieces, text[position:end]])
 
     def release(self) -> str:
         """Return what is held back if it is only the first characters of a secret, because other output follows.
@@ -152,19 +175,7 @@ class StreamRedactor:
 
     def finish(self) -> str:
         """Return the rest of the text at its end."""
-        return self._redact(self._held_back, len(self._held_back))
-
-    def _redact(self, text: str, end: int) -> str:
-        """Return the text up to `end`, or up to the end of a secret that begins before it, and hold back the rest."""
-        pieces, position = [], self._released_count
-        for start, match_end in self._redactor.find_secrets(text, self._previous_text):
-            if start < end:
-                pieces += [text[position:start], REDACTED]
-                position, end = match_end, max(end, match_end)
-        self._held_back = text[end:]
-        self._released_count = max(self._released_count - end, 0)
-        self._previous_text = (self._previous_text + text[max(0, end - _MAX_ESCAPE_LENGTH) : end])[-_MAX_ESCAPE_LENGTH:]
-        return "".join([*pieces, text[position:end]])
+        return self.feed("", is_last=True)
 
     def _count_held_back(self, text: str) -> int:
         """Count the characters at the end that may be the beginning of a secret, or a word that may go on."""
@@ -217,6 +228,8 @@ KEY_ADDITIONS = {
     "spaces": r"[ \u00a0](?!#)",
 }
 """Patterns of what is copied with a key: from a shell script, an env file, JSON, a header. The key may end with "="."""
+_ADDED_CHARACTERS = frozenset(" =:\"'`,;")
+"""An ASCII key without these characters has nothing that a pattern matches."""
 
 
 def repair_key(text: str) -> tuple[str, list[str]]:
@@ -224,21 +237,19 @@ def repair_key(text: str) -> tuple[str, list[str]]:
 
     `docker run --env-file` passes quotes on, and web pages add spaces and invisible characters.
     """
+    keys = []
     removed: dict[str, None] = {}
-
-    def repair(key: str) -> str:
-        if key.isascii() and not any(character in key for character in " =:\"'`,;"):  # almost always
-            return key
-        previous = None
-        while key != previous:
-            previous = key
+    for key in map(str.strip, text.split("|")):
+        is_plain = key.isascii() and _ADDED_CHARACTERS.isdisjoint(key)  # almost always
+        repaired, previous = key, key if is_plain else None
+        while repaired != previous:
+            previous = repaired
             for name, pattern in KEY_ADDITIONS.items():
-                rest = re.sub(pattern, "", key).strip()
-                if rest != key:
-                    removed[name], key = None, rest
-        return key
-
-    return "|".join(repair(key.strip()) for key in text.split("|")), list(removed)
+                rest = re.sub(pattern, "", repaired).strip()
+                if rest != repaired:
+                    removed[name], repaired = None, rest
+        keys.append(repaired)
+    return "|".join(keys), list(removed)
 
 
 def is_valid_key(key: str) -> bool:
@@ -256,6 +267,10 @@ def find_key_problem(key: str) -> str:
 
 KEY_COMMAND, KEYRING = "key_command in config.toml", "the system keyring"
 """Where a key is set, if it is neither in a variable nor in keys.toml."""
+SIGNED_IN = "ask login"
+"""Where the key is from if the user has signed in: it is the access token of `ask.config.logins`."""
+SIGN_IN_PROVIDERS = ("chatgpt",)
+"""The providers to which users sign in; `ask.config.sign_in_services` describes the services."""
 
 
 class KeyStore:
@@ -277,6 +292,7 @@ class KeyStore:
         self._tables = tables
         self._retrieved_keys: dict[tuple[str, str], str] = {}
         """Keys from commands and the keyring, by origin and provider."""
+        self._renewal_lock = threading.Lock()
 
     def read_saved_keys(self) -> dict[str, str | None]:
         """Read the keys in keys.toml, by provider; None for a key that is in the system keyring.
@@ -284,16 +300,18 @@ class KeyStore:
         Raises:
             ConfigError: the file cannot be read, or contains something else.
         """
-        values = read_toml(self.path)
-        for name, value in values.items():
+        keys: dict[str, str | None] = {}
+        for name, value in read_toml(self.path).items():
             if not isinstance(value, str) and value != {"keyring": True}:
                 raise ConfigError(f"{self.path}: {name} must be a string or {{ keyring = true }}")
-        return {name: value if isinstance(value, str) else None for name, value in values.items()}
+            keys[name] = value if isinstance(value, str) else None
+        return keys
 
-    @cached_property
-    def _saved_keys(self) -> dict[str, str | None]:
-        """What `read_saved_keys` returned first: one prompt looks keys up several times."""
-        return self.read_saved_keys()
+    _saved_keys = cached_property(read_saved_keys)
+
+    def reload(self) -> None:
+        """Read keys.toml again, which another process may have changed."""
+        self._saved_keys = self.read_saved_keys()
 
     def list_known_keys(self) -> list[str]:
         """Return the keys in keys.toml and those that were retrieved from commands and the keyring."""
@@ -316,10 +334,7 @@ class KeyStore:
                 return variable
         if self._tables.get(name, {}).get("key_command", "").strip():
             return KEY_COMMAND
-        if name not in self._saved_keys:
-            del self._saved_keys  # the user of a chat may save it before the next try
-            return ""
-        key = self._saved_keys[name]
+        key = self._saved_keys.get(name, "")
         return KEYRING if key is None else str(self.path) if key.strip() else ""
 
     def find(self, name: str, variables: Iterable[str] = ()) -> tuple[str, str]:
@@ -347,6 +362,22 @@ class KeyStore:
             )
             self._retrieved_keys[origin, name] = key
         return self._retrieved_keys[origin, name]
+
+    def renew(self, name: str, rejected_key: str) -> str:
+        """Return another key than the rejected one of a provider's key command, which has expired.
+
+        It is the key that the command has printed since for another thread, or prints now; "" if there is no other. If
+        `rejected_key` is "", it is the one that the command has printed last, and "" if it has not run.
+
+        Raises:
+            ConfigError: the key command failed.
+        """
+        with self._renewal_lock:
+            latest = self._retrieved_keys.get((KEY_COMMAND, name), "")
+            if rejected_key and latest in ("", rejected_key):
+                self._retrieved_keys.pop((KEY_COMMAND, name), None)
+                latest = self._retrieve(KEY_COMMAND, name)
+        return "" if latest == rejected_key else latest
 
     def save(self, name: str, key: str, *, in_keyring: bool = False) -> None:
         """Save a key in a file that only the user can read, or in the system keyring. An empty `key` removes it.
@@ -414,25 +445,50 @@ def format_key_advice(provider_name: str, key: str, origin: str) -> str:
     place = f" in {origin}" if origin else ""
     if owner != provider_name:
         return f"the key{place} looks like a key for {owner}: use -p {owner}, or set a key for {provider_name}"
+    if origin == KEY_COMMAND:
+        return f"check key_command in [providers.{provider_name}] (ask config edit)"
+    if origin == SIGNED_IN:
+        return f"run `ask login {provider_name}` again"
     if origin.isupper():  # a variable, which precedes a saved key
         return f"check the key in {origin}, or unset it and run `ask keys set {provider_name}`"
     return f"check the key{place} (ask keys set {provider_name})"
 
 
-MIN_SECRET_LENGTH = 8
+MIN_SECRET_CHARACTERS = 8
 SECRET_NAME_PATTERN = re.compile(r"TOKEN|SECRET|PASSWORD|_KEY$", re.IGNORECASE)
 """Matches the names of environment variables that look like secrets."""
 BOOLEAN_WORDS = ("disabled",)
-"""Words for yes or no that have `MIN_SECRET_LENGTH` characters or more."""
+"""Words for yes or no that have `MIN_SECRET_CHARACTERS` characters or more."""
 VENDOR_NAMES = (
     *("OPENROUTER", "OPENAI", "ANTHROPIC", "DEEPSEEK", "MOONSHOT", "XAI", "GROK", "GEMINI", "GOOGLE"),
-    *("OLLAMA", "LMSTUDIO"),
+    *("OLLAMA", "LMSTUDIO", "LLAMACPP", "VLLM", "SGLANG", "LITELLM"),
+    *("ALIBABA", "DASHSCOPE", "AZURE", "AZURE_OPENAI", "BEDROCK", "CEREBRAS", "CLOUDFLARE", "COHERE", "DEEPINFRA"),
+    *("FIREWORKS", "GROQ", "HUGGINGFACE", "META", "MODEL", "MINIMAX", "MISTRAL", "NVIDIA", "PERPLEXITY", "TOGETHER"),
+    *("VERCEL", "AI_GATEWAY", "VERTEX", "ZAI"),
     *("BRAVE", "TAVILY"),
 )
 """Vendors whose `<NAME>_API_KEY` counts as a key even if no such provider is installed.
 
 BRAVE and TAVILY are web search engines.
 """
+
+
+VARIABLE_PATTERN = r"\$\{(\w+)\}"
+"""Matches a reference to an environment variable in a base URL or header."""
+SECRET_HEADER_PATTERN = re.compile("auth|cookie|credential|key|pass|secret|signature|token", re.IGNORECASE)
+"""Matches the names of headers whose values are secrets."""
+
+
+def list_header_secrets(headers: Mapping[str, str], environment: Mapping[str, str]) -> tuple[set[str], set[str]]:
+    """Return the secrets in a provider's headers, and the environment variables that contain them."""
+    values, variables = set(), set()
+    for name, value in headers.items():
+        if SECRET_HEADER_PATTERN.search(name):
+            variables.update(re.findall(VARIABLE_PATTERN, value))
+            expanded = re.sub(VARIABLE_PATTERN, lambda match: environment.get(match[1], "").strip(), value)
+            scheme, _, credentials = expanded.partition(" ")  # such as Bearer
+            values |= {expanded, credentials} if scheme.isalpha() else {expanded}
+    return values, variables
 
 
 class Secrets(Redactor):
@@ -458,21 +514,23 @@ class Secrets(Redactor):
         environment: Mapping[str, str],
         local_keys: Iterable[str] = (),
     ) -> None:
-        named_variables = {
-            variable for name in (*provider_names, *VENDOR_NAMES) for variable in list_key_variables(name)
-        }
-        self._key_variables = named_variables.union(key_variables)
+        self._key_variables = set(key_variables)
+        for provider in (*provider_names, *VENDOR_NAMES):
+            self._key_variables.update(list_key_variables(provider))
         self._environment = environment
-        environment_values = (environment.get(variable, "") for variable in self._key_variables)
-        keys = {key.strip() for value in (*environment_values, *values) for key in (value, *value.split("|"))}
-        keys |= {repair_key(key)[0] for key in keys}
+        key_values = [*values]
+        other_secrets: set[str] = set()
+        for name, value in environment.items():
+            if name in self._key_variables:
+                key_values.append(value)
+            elif is_secret(name, value.strip()):
+                other_secrets.add(value.strip())
+        keys: set[str] = set()
+        for value in key_values:
+            for key in map(str.strip, (value, *value.split("|"))):
+                keys |= {key, repair_key(key)[0]}
         keys -= {*filter(is_word, local_keys)}
-        keys |= {
-            value.strip()
-            for name, value in environment.items()
-            if name not in self._key_variables and is_secret(name, value.strip())
-        }
-        super().__init__(key for key in keys if len(key) >= MIN_SECRET_LENGTH)
+        super().__init__([key for key in keys | other_secrets if len(key) >= MIN_SECRET_CHARACTERS])
 
     def build_child_environment(self) -> dict[str, str]:
         """Return the environment for child processes, without API keys."""
@@ -481,7 +539,7 @@ class Secrets(Redactor):
 
 def is_secret(name: str, value: str) -> bool:
     """Check whether an environment variable is a secret, by its name and value."""
-    if not SECRET_NAME_PATTERN.search(name) or len(value) < MIN_SECRET_LENGTH or value.lower() in BOOLEAN_WORDS:
+    if not SECRET_NAME_PATTERN.search(name) or len(value) < MIN_SECRET_CHARACTERS or value.lower() in BOOLEAN_WORDS:
         return False
     try:
         float(value.replace(",", ""))

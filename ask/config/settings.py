@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from ask.records import MAX_NUMBER, POSITIVE_INTEGER, POSITIVE_NUMBER, NamedTuple, Rule
+from ask.records import MAX_NUMBER, POSITIVE_INTEGER, POSITIVE_NUMBER, Constraint, NamedTuple
 
 PositiveInt = Annotated[int, POSITIVE_INTEGER]
 PositiveFloat = Annotated[float, POSITIVE_NUMBER]
@@ -36,15 +36,24 @@ def get_kind(hint: Any) -> Any:
     return getattr(hint, "__origin__", hint)
 
 
-NonNegativeFloat = Annotated[float, Rule(f"a number from 0 to {MAX_NUMBER}", lambda number: 0 <= number <= MAX_NUMBER)]
+COMMAND_SECONDS, MAX_COMMAND_SECONDS = 30.0, 600.0
+"""How many seconds a command may take, and how many a model may give it, by default."""
+NonNegativeFloat = Annotated[
+    float, Constraint(f"a number from 0 to {MAX_NUMBER}", lambda number: 0 <= number <= MAX_NUMBER)
+]
 EngineName = Literal["brave", "tavily", "duckduckgo"]
 SANDBOX_LEVEL, FILES_LEVEL = "sandbox", "files"
 """The levels of safe mode: a kernel sandbox, or no commands and path checks in the file tools."""
 SAFE_OPTIONS = {SANDBOX_LEVEL: "--safe", FILES_LEVEL: "--safe-files"}
 """The option for each level."""
 SafeLevel = Literal["sandbox", "files"]
-Api = Literal["responses", "chat"]
-"""The APIs of services that have OpenAI's."""
+PipedTools = Literal["all", "read-only", "none"]
+"""The tools that are offered if there are data on standard input."""
+Notifications = Literal["auto", "osc9", "osc777", "bell", "none"]
+"""How the terminal is notified: as it is known to support, with an escape sequence, with the bell, or not at all."""
+FooterMode = Literal["auto", "always", "never"]
+Api = Literal["responses", "chat", "messages", "gemini"]
+"""The APIs of services without a plugin: OpenAI's two, Anthropic's and Gemini's. Plugins have OpenAI's or their own."""
 
 SETTINGS = {
     "provider": Setting(str, "default provider", variable="ASK_PROVIDER"),
@@ -56,10 +65,19 @@ SETTINGS = {
     "timeout": Setting(PositiveFloat, "stop if no text arrives for this many seconds (300; 900 for xai)", "timeout"),
     "stream": Setting(bool, "print the answer while it arrives", "stream", "no_stream"),
     "stdin_limit": Setting(PositiveInt, "maximum size of stdin in bytes", "stdin_limit"),
+    "footer": Setting(FooterMode, "name the conversation below answers: auto, always or never", "footer"),
     "context_limit": Setting(PositiveInt, "maximum tokens of a conversation to send", "context_limit"),
+    "notifications": Setting(
+        Notifications, "signal after 30 s, or for a question: auto, osc9, osc777, bell or none", "notifications"
+    ),
+    "server_tools": Setting(list[str], "the provider's own tools to offer, such as web_search", "server_tools"),
     "tools.enabled": Setting(bool, "offer tools to the model", "tools", "no_tools", "ASK_TOOLS"),
     "tools.disabled": Setting(list[str], "do not offer these tools", "disabled_tools"),
+    "tools.piped": Setting(PipedTools, "tools to offer with data on stdin: all, read-only or none", "piped_tools"),
     "tools.command_timeout": Setting(PositiveFloat, "kill a command after this many seconds", "command_timeout"),
+    "tools.max_command_timeout": Setting(
+        PositiveFloat, "longest time that a model may give a command, in seconds", "max_command_timeout"
+    ),
     "tools.confirm": Setting(bool, "ask before each tool call with side effects", "confirm"),
     "tools.allow": Setting(list[str], "commands and tools that --confirm does not ask about", "allow"),
     "tools.deny": Setting(list[str], "commands and tools to refuse", "deny"),
@@ -76,6 +94,7 @@ SETTINGS = {
         list[str], "safe mode: environment variables that commands may see", "safe_environment"
     ),
     "context.files": Setting(list[str], "file names of project instructions", "context_files"),
+    "media_dir": Setting(str, "folder for the images that models generate", "media_dir"),
     "attachments.keep_location": Setting(bool, "send the position in photos", "keep_location"),
     "network.tries": Setting(PositiveInt, "maximum tries for a request", "tries"),
     "network.backoff": Setting(NonNegativeFloat, "seconds before the first retry", "backoff"),
@@ -101,9 +120,15 @@ class Settings(NamedTuple):
     """The names of the options that the command line sets: unlike others, they are not left out if a model refuses."""
     tools: bool = True
     disabled_tools: frozenset[str] = frozenset()
+    server_tools: tuple[str, ...] = ()
+    given_server_tools: frozenset[str] = frozenset()
+    """Those of `server_tools` that the command line names."""
+    piped_tools: str = "all"
+    read_only_tools: bool = False
     max_rounds: int = 10
     max_cost: float | None = None
-    command_timeout: float = 30.0
+    command_timeout: float = COMMAND_SECONDS
+    max_command_timeout: float = MAX_COMMAND_SECONDS
     confirm: bool = False
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -114,6 +139,8 @@ class Settings(NamedTuple):
     tries: int = 4
     backoff: float = 0.5
     stdin_limit: int = 10_000_000
+    notifications: str = "auto"
+    footer: FooterMode = "auto"
     save: bool = True
     context_limit: int | None = None
     search_engine: str = ""
@@ -128,6 +155,7 @@ class Settings(NamedTuple):
     verbose: bool = False
     context_files: tuple[str, ...] = ("AGENTS.md",)
     keep_location: bool = False
+    media_dir: str = ""
     record: str = ""
     replay: str = ""
 

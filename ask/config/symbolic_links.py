@@ -26,6 +26,21 @@ def resolve_links(path: Path) -> tuple[Path, list[Path]]:
     return Path(os.path.normpath(path)), links
 
 
+def expand_folder(name: str, setting: str) -> Path:
+    """Return the path of a folder that a setting names, which may begin with "~".
+
+    Raises:
+        FileError: it is in the home folder of a user that does not exist, or contains a zero byte.
+    """
+    try:
+        path = Path(name).expanduser()
+    except RuntimeError:
+        raise FileError(f"{setting} ({name}) is in the home folder of an unknown user", "~/ is your own") from None
+    if "\0" in name:
+        raise FileError(f"{setting} contains a zero byte")
+    return path
+
+
 def resolve_output(name: str | Path, app_dirs: AppDirs) -> Path:
     """Return the path without links of an output file that the user names.
 

@@ -71,6 +71,8 @@ def check_provider_table(
         ConfigError: a value is of the wrong type, or a row about models has no valid pattern.
     """
     values = _parse_table(path, parts, table, {**hints, "models": tuple[ModelProfile, ...]}, warnings)
+    if values.get("base_url") == ():
+        raise ConfigError(f"{path}: {format_path((*parts, 'base_url'))} is an empty list", "add a URL, or remove it")
     for position, profile in enumerate(values.get("models", ())):
         if problem := find_pattern_problem(profile.pattern):
             key = format_path((*parts, "models", position, "pattern"))

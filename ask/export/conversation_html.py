@@ -12,18 +12,19 @@ from hashlib import sha256
 from html import escape
 from pathlib import Path
 
+from ask.citations import to_markdown
 from ask.export.conversation_text import describe_call, describe_conversation, describe_ending
 from ask.export.safe_markdown import to_html
-from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
+from ask.history.conversations import ToolCallStep, extract_summary, list_shown_steps
 from ask.history.entries import Conversation, HistoryEntry, Run
 from ask.messages import Attachment
 from ask.render.amounts import format_count, format_local_time, format_timestamp
-from ask.text import escape_control_characters, format_one_line, split_prompt
+from ask.text import escape_control_characters, format_one_line, format_size, split_prompt
 
 STYLESHEET_PATH, TEMPLATE_PATH = (Path(__file__).with_suffix(suffix) for suffix in (".css", ".html"))
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Media types of attachments that are shown as images; none of them can contain a script."""
-MAX_OPEN_LENGTH = 1_500
+MAX_OPEN_CHARACTERS = 1_500
 """Length in characters beyond which a file or piped text in a prompt is collapsed."""
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'sha256-{style}'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -41,7 +42,8 @@ def render_conversation_html(
         yield f"<nav>\n<h1>{escape_html(title)}</h1>\n<ol>\n"
         for conversation in conversations:
             item_title = escape_html(_format_title(conversation))
-            yield f'<li><a href="#{escape(conversation.id)}" dir="auto">{item_title}</a></li>\n'
+            yield f'<li><a href="#{escape(conversation.id)}" dir="auto">{item_title}</a> '
+            yield f"<small>{_render_time(conversation.updated)}</small></li>\n"
         yield "</ol>\n</nav>\n"
     for conversation in conversations:
         yield from _render_conversation(conversation, read_runs(conversation))
@@ -74,20 +76,23 @@ def _render_conversation(conversation: Conversation, runs: Sequence[Run]) -> Ite
     for run in runs:
         model = escape_html(format_one_line(f"{run.provider}:{run.model}"))
         note = f" · <bdi>{model}</bdi>" if run.model != previous_model else ""
-        time = f'<time datetime="{format_timestamp(run.started)}">{format_local_time(run.started)}</time>'
-        yield f'<section>\n<p class="when">{time}{note}</p>\n'
+        yield f'<section>\n<p class="when">{_render_time(run.started)}{note}</p>\n'
         previous_model = run.model
         yield from _render_run(run)
         yield "</section>\n"
     yield "</article>\n"
 
 
+def _render_time(unix_time: float) -> str:
+    return f'<time datetime="{format_timestamp(unix_time)}">{format_local_time(unix_time)}</time>'
+
+
 def _render_run(run: Run) -> Iterator[str]:
-    if run.compacts is not None:
+    if run.first_kept_run is not None:
         yield '<p class="note">A summary that replaces the messages before it:</p>\n'
         yield f'<div class="answer" dir="auto">\n{to_html(extract_summary(run))}</div>\n'
     else:
-        for step in pair_calls_with_results(run.entries):
+        for step in list_shown_steps(run.entries):
             yield from _render_call(step) if isinstance(step, ToolCallStep) else _render_message(step)
     for line in describe_ending(run):
         yield f'<p class="note bad">{escape_html(line)}</p>\n'
@@ -104,8 +109,9 @@ def _render_message(entry: HistoryEntry) -> Iterator[str]:
     if entry.reasoning.strip():
         yield '<details class="aside"><summary>Thinking</summary>\n<div class="text" dir="auto">'
         yield f"{escape_html(entry.reasoning.strip())}</div>\n</details>\n"
-    if message.content.strip():
-        yield f'<div class="answer" dir="auto">\n{to_html(message.content)}</div>\n'
+    if (text := to_markdown(message.content, entry.citations)).strip():
+        yield f'<div class="answer" dir="auto">\n{to_html(text)}</div>\n'
+    yield from map(_render_attachment, message.attachments)
     if not entry.complete:
         yield '<p class="note bad">The answer was cut off here.</p>\n'
 
@@ -114,7 +120,7 @@ def _render_prompt_part(title: str, text: str) -> str:
     text = text.strip("\n")
     if not title:
         return f'<div class="text" dir="auto">{escape_html(text)}</div>\n'
-    state = "" if len(text) > MAX_OPEN_LENGTH else " open"
+    state = "" if len(text) > MAX_OPEN_CHARACTERS else " open"
     lines = format_count(text.count("\n") + 1, "line")
     summary = f"<bdi>{escape_html(title)}</bdi> <small>{lines}</small>"
     return f"<details{state}><summary>{summary}</summary>\n<pre>{escape_html(text)}</pre>\n</details>\n"
@@ -125,7 +131,7 @@ def _render_attachment(attachment: Attachment) -> str:
     if attachment.media_type in IMAGE_TYPES:
         data = b64encode(attachment.data).decode()
         return f'<img alt="{name}" src="data:{attachment.media_type};base64,{data}">\n'
-    return f'<p class="note">with <bdi>{name}</bdi> ({len(attachment.data):,} bytes)</p>\n'
+    return f'<p class="note">with <bdi>{name}</bdi> ({format_size(len(attachment.data))})</p>\n'
 
 
 def _render_call(step: ToolCallStep) -> Iterator[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from ask.citations import to_markdown
 from ask.export.conversation_text import describe_call, describe_conversation, describe_ending
 from ask.export.safe_markdown import format_code_block, to_safe_markdown
-from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
+from ask.history.conversations import ToolCallStep, extract_summary, list_shown_steps
 from ask.history.entries import Conversation, HistoryEntry, Run
 from ask.messages import Attachment
-from ask.text import escape_control_characters, format_one_line, split_prompt
+from ask.text import escape_control_characters, format_one_line, format_size, split_prompt
 
 SPECIAL_CHARACTERS = re.compile(r"[\\`*_\[\]<>&~|$]|^(?:[#+=-]|\d+[.)]$|\d+[.)](?= ))", re.MULTILINE)
 MAX_QUOTED_LINES = 20
@@ -38,16 +39,16 @@ def escape_markdown(text: str) -> str:
 
 
 def _escape_match(match: re.Match[str]) -> str:
-    digits = match[0][:-1]
+    digits = match[0][:-1]  # of a list item such as "1.", in which only the mark is escaped
     return f"{digits}\\{match[0][-1]}"
 
 
 def _render_run(run: Run) -> Iterator[str]:
-    if run.compacts is not None:
+    if run.first_kept_run is not None:
         yield "*A summary that replaces the messages before it:*"
         yield to_safe_markdown(extract_summary(run))
     else:
-        for step in pair_calls_with_results(run.entries):
+        for step in list_shown_steps(run.entries):
             yield from _render_call(step) if isinstance(step, ToolCallStep) else _render_message(step)
     for line in describe_ending(run):
         yield f"*{escape_markdown(line)}*"
@@ -60,7 +61,8 @@ def _render_message(entry: HistoryEntry) -> Iterator[str]:
         yield from (f"> {_format_attachment(attachment)}" for attachment in message.attachments)
         return
     if message.content.strip():
-        yield to_safe_markdown(message.content)
+        yield to_safe_markdown(to_markdown(message.content, entry.citations))
+    yield from map(_format_attachment, message.attachments)
     if not entry.complete:
         yield "*The answer was cut off here.*"
 
@@ -85,4 +87,4 @@ def _render_call(step: ToolCallStep) -> Iterator[str]:
 
 
 def _format_attachment(attachment: Attachment) -> str:
-    return f"*with {escape_markdown(format_one_line(attachment.name))} ({len(attachment.data):,} bytes)*"
+    return f"*with {escape_markdown(format_one_line(attachment.name))} ({format_size(len(attachment.data))})*"

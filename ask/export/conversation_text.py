@@ -6,27 +6,36 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from ask.console import BOLD, DIM, STDOUT, StandardOutput
-from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
+from ask.citations import format_notes, mark_sources
+from ask.console import BOLD, DIM, StandardOutput
+from ask.history.conversations import ToolCallStep, extract_summary, list_shown_steps
 from ask.history.entries import REFUSED, Conversation, HistoryEntry, Run
 from ask.messages import Message, ToolCall, Usage
 from ask.parsing import parse_json, read_dict
 from ask.records import NamedTuple
-from ask.render.amounts import format_local_time
-from ask.render.live_region import get_terminal_size
-from ask.render.plain import MAX_ARGUMENTS_LENGTH, format_call
-from ask.render.text_layout import wrap_text
-from ask.text import format_one_line, repair_surrogates
+from ask.render.amounts import format_cache_use, format_count, format_local_time
+from ask.render.text_layout import to_ansi
+from ask.render.tool_lines import MAX_CALL_CHARACTERS, find_failure_reason, format_call
+from ask.text import (
+    escape_control_characters,
+    format_one_line,
+    format_size,
+    repair_surrogates,
+    split_prompt,
+    wrap_text,
+)
 
-MAX_TEXT_LENGTH = 5_000
-"""Maximum length of a prompt or a result on a terminal, in characters; it may have come from a pipe."""
+MAX_SHOWN_LINES = 12
+"""Maximum lines of a file, piped text or a result on a terminal."""
+MAX_SHOWN_CHARACTERS = 5_000
+"""Maximum length of the same and of the user's words, in characters."""
 
 FENCE_PATTERN = re.compile(r" *(```|~~~)")
 PREFORMATTED_LINE = re.compile(r"    |\t|\|")
 """The beginning of a line of code or of a table."""
-MAX_SUMMARY_LENGTH = 120
-MIN_SHOWN_DURATION = 0.1
-"""Minimum duration of a tool call that is shown, in seconds."""
+MAX_SUMMARY_CHARACTERS = 120
+MIN_SHOWN_SECONDS = 0.1
+"""Minimum duration of a tool call that is shown."""
 
 
 class TranscriptWriter:
@@ -35,9 +44,10 @@ class TranscriptWriter:
     With `show_tool_details`, tool calls are shown with all arguments and results instead of on one line.
     """
 
-    def __init__(self, output: StandardOutput, *, show_tool_details: bool) -> None:
+    def __init__(self, output: StandardOutput, width: int, *, show_tool_details: bool) -> None:
         self._output = output
         self._show_tool_details = show_tool_details
+        self._width = width
 
     def write_runs(self, runs: Sequence[Run]) -> None:
         """Write runs, separated by blank lines."""
@@ -48,15 +58,15 @@ class TranscriptWriter:
             self._write_dim_line(
                 f"{format_local_time(run.started)}, {format_one_line(run.provider)}:{format_one_line(run.model)}"
             )
-            if run.system != system and run.compacts is None:
+            if run.system != system and run.first_kept_run is None:
                 system = run.system
-                self._write_indented(system or "none", "· system: ", DIM)
-            if run.compacts is None:
-                for step in pair_calls_with_results(run.entries):
+                self._write_indented(system or "none", "· system: ", DIM, MAX_SHOWN_LINES)
+            if run.first_kept_run is None:
+                for step in list_shown_steps(run.entries):
                     self._write_step(step)
             else:
                 self._write_dim_line("a summary that replaces the messages before it:")
-                self._write_text(extract_summary(run))
+                self._write_markdown(extract_summary(run))
             for line in describe_ending(run):
                 self._write_dim_line(line)
 
@@ -66,16 +76,34 @@ class TranscriptWriter:
         elif step.message.role == "assistant":
             if self._output.is_terminal:
                 self._write_text(step.reasoning, DIM)
-            self._write_text(step.message.content)
+            if self._output.is_terminal:
+                marked = mark_sources(step.message.content, step.citations, lambda source: f" [{source.number}]")
+                self._write_markdown(marked)
+            else:
+                self._write_markdown(step.message.content)
+            self._write_text(format_notes(step.citations), DIM)
+            self._write_attachments(step.message)
             if not step.complete:
                 self._write_dim_line("the answer was cut off here")
         else:
-            self._write_indented(step.message.content, "> ", BOLD)
+            self._write_question(step.message.content)
             self._write_attachments(step.message)
+
+    def _write_question(self, text: str) -> None:
+        """Write the user's words and, on a terminal, the beginnings of the texts of files and pipes."""
+        if not self._output.is_terminal:
+            self._write_indented(text, "> ", BOLD)
+            return
+        for part in split_prompt(text):
+            if part.title:
+                self._write_dim_line(f"{part.title}:")
+                self._write_indented(part.text, "  | ", DIM, MAX_SHOWN_LINES)
+            else:
+                self._write_indented(part.text.strip("\n"), "> ", BOLD)
 
     def _write_attachments(self, message: Message) -> None:
         for attachment in message.attachments:
-            self._write_dim_line(f"with {format_one_line(attachment.name)} ({len(attachment.data)} bytes)")
+            self._write_dim_line(f"with {format_one_line(attachment.name)} ({format_size(len(attachment.data))})")
 
     def _write_call(self, step: ToolCallStep) -> None:
         record = step.record
@@ -88,7 +116,7 @@ class TranscriptWriter:
         else:
             self._write_dim_line(format_call(record.call))
             if record.failed or not step.has_result:
-                self._write_dim_line(format_one_line(step.result, MAX_ARGUMENTS_LENGTH))
+                self._write_dim_line(format_one_line(find_failure_reason(step.result), MAX_CALL_CHARACTERS))
         self._write_attachments(step.message)
 
     def _write_dim_line(self, text: str) -> None:
@@ -96,18 +124,34 @@ class TranscriptWriter:
 
     def _write_text(self, text: str, style: str = "") -> None:
         if self._output.is_terminal:
-            text = _wrap_markdown(text, get_terminal_size(STDOUT).columns)
+            text = _wrap_markdown(text, self._width)
         self._output.write(text, style)
         self._output.end_line()
 
-    def _write_indented(self, text: str, prefix: str, style: str) -> None:
-        omitted = len(text) - MAX_TEXT_LENGTH if self._output.is_terminal else 0
-        if omitted > 0:
-            text = text[:MAX_TEXT_LENGTH]
+    def _write_markdown(self, text: str) -> None:
+        """Write an answer: rendered on a terminal that can show styles, otherwise its source."""
+        if not (self._output.is_terminal and self._output.has_styles):
+            self._write_text(text)
+            return
+        from ask.render.markdown_rows import render_markdown  # slow to load, and only needed for a terminal
+
+        for row in render_markdown(escape_control_characters(text), self._width):
+            self._output.write_raw(f"{to_ansi(row)}\n")
+
+    def _write_indented(self, text: str, prefix: str, style: str, max_lines: int | None = None) -> None:
         lines = text.removesuffix("\n").split("\n")
+        omitted = ""
+        if self._output.is_terminal:
+            if max_lines is not None and len(lines) > max_lines:
+                omitted = format_count(len(lines) - max_lines, "more line")
+                lines = lines[:max_lines]
+            shown = "\n".join(lines)
+            if len(shown) > MAX_SHOWN_CHARACTERS:
+                omitted = format_count(len(text) - MAX_SHOWN_CHARACTERS, "more character")
+                lines = shown[:MAX_SHOWN_CHARACTERS].split("\n")
         self._write_text("".join(f"{prefix}{line}".rstrip(" ") + "\n" for line in lines), style)
-        if omitted > 0:
-            self._write_dim_line(f"{omitted} more characters (shown in a pipe or file)")
+        if omitted:
+            self._write_dim_line(f"… {omitted} (shown in a pipe or file)")
 
 
 def _wrap_markdown(text: str, width: int) -> str:
@@ -116,7 +160,7 @@ def _wrap_markdown(text: str, width: int) -> str:
     is_code = False
     for line in text.split("\n"):
         is_fence = FENCE_PATTERN.match(line) is not None
-        is_code = is_code != is_fence
+        is_code = is_code != is_fence  # a fence begins code or ends it
         is_preformatted = is_code or is_fence or PREFORMATTED_LINE.match(line)
         rows += [line] if is_preformatted else wrap_text(line, width, divide_words=False)
     return "\n".join(rows)
@@ -172,9 +216,9 @@ def describe_call(step: ToolCallStep) -> CallDescription:
     is_single_text = len(values) == len(texts) == 1
     return CallDescription(
         name=format_one_line(call.name),
-        summary=format_one_line(texts[0] if texts else call.arguments, MAX_SUMMARY_LENGTH),
+        summary=format_one_line(texts[0] if texts else call.arguments, MAX_SUMMARY_CHARACTERS),
         arguments=texts[0] if is_single_text else repair_surrogates("\n".join(_format_arguments(call))),
-        duration=f"{record.seconds:.1f} s" if (record.seconds or 0) >= MIN_SHOWN_DURATION else "",
+        duration=f"{record.seconds:.1f} s" if (record.seconds or 0) >= MIN_SHOWN_SECONDS else "",
         outcome=_describe_outcome(step),
     )
 
@@ -198,7 +242,8 @@ def describe_conversation(conversation: Conversation, runs: Sequence[Run]) -> li
     facts += [run.directory for run in runs]
     usage = sum((run.usage for run in runs), start=Usage())
     if usage.input_tokens is not None or usage.output_tokens is not None:
-        facts.append(f"{usage.input_tokens or 0:,} tokens in, {usage.output_tokens or 0:,} out")
+        cached = format_cache_use(usage)
+        facts.append(f"{usage.input_tokens or 0:,} tokens in{cached}, {usage.output_tokens or 0:,} out")
     if usage.cost is not None:
         facts.append(f"${usage.cost:.4f}")
     return [format_one_line(fact) for fact in dict.fromkeys(facts) if fact]

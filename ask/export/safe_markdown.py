@@ -18,8 +18,8 @@ from markdown_it.token import Token
 from ask.render.markdown_tables import parse_with_all_cells
 from ask.text import escape_control_characters
 
-MAX_TEXT_LENGTH = 200_000
-"""Maximum length of a text that is parsed as Markdown, in characters; parsing it takes up to two seconds."""
+MAX_TEXT_CHARACTERS = 200_000
+"""Maximum length of a text that is parsed as Markdown; parsing it takes up to two seconds."""
 MAX_BRACKETS = 5_000
 """Maximum number of opening brackets in it: the parser's time is quadratic in them."""
 MAX_NESTING = 50
@@ -29,7 +29,10 @@ BACKTICKS_PATTERN = re.compile("`+")
 ACTIVE_MARKUP_PATTERN = re.compile(
     r"(?<!`)(`+)(?!`)[^\n]{0,2000}?[^`\n]\1(?!`)|\\.|<(?=[a-zA-Z/!?])(?!https?://|mailto:)|!(?=\[)"
 )
-"""A code span or an escape, which are kept, or the start of HTML or of an image."""
+"""A code span or an escape, which are kept, or the start of HTML or of an image.
+
+The length of a span is limited so that the search for its end is, too.
+"""
 END_MARKER = "end-of-this-text"
 """A paragraph appended to a text, to check that the text does not absorb it."""
 
@@ -76,7 +79,7 @@ def format_code_block(text: str) -> str:
 
 def _is_parseable(text: str) -> bool:
     """Check whether a text can be parsed as Markdown in a reasonable time."""
-    return len(text) <= MAX_TEXT_LENGTH and text.count("[") <= MAX_BRACKETS
+    return len(text) <= MAX_TEXT_CHARACTERS and text.count("[") <= MAX_BRACKETS
 
 
 def _iter_candidates(text: str) -> Iterator[str]:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from shutil import get_terminal_size
-from textwrap import wrap
 from typing import Any
 
-from ask.console import StandardOutput
+from ask.console import StandardOutput, lend_standard_output
 from ask.history.statistics import UsageRow, UsageStatistics
-from ask.render.amounts import format_compact_number, format_cost, format_count, format_duration
-from ask.render.table import COLUMN_GAP, format_cell, format_columns, format_records
-from ask.render.text_layout import measure_width, pad_text
-from ask.text import format_one_line
+from ask.render.amounts import format_cache_use, format_compact_number, format_cost, format_count, format_duration
+from ask.render.table import COLUMN_GAP, MIN_COLUMN_WIDTH, format_cell, format_columns, format_records
+from ask.render.text_layout import pad_text
+from ask.text import format_one_line, measure_width, wrap_text
 
-BAR_CHARACTER = "#"
+BAR_CHARACTER = "█"
 MAX_BAR_WIDTH = 40
 MIN_BAR_WIDTH = 4
+CACHE_HEADINGS = {"cached_tokens": "CACHED", "cache_write_tokens": "WRITTEN"}
+"""The columns for input tokens read from caches and written to them, which are left out if there were none."""
+MIN_CACHE_WIDTH = 60
+"""The width of a terminal that has space for these columns."""
 
 Chart = Sequence[tuple[str, Sequence[str], float]]
 """Rows of a name, formatted numbers, and the amount that the row's bar shows."""
@@ -31,18 +34,27 @@ def write_charts(statistics: UsageStatistics, first_day: str) -> None:
     if not output.is_terminal:
         output.write("".join("\t".join(map(format_cell, row)) + "\n" for row in _to_statistics_rows(statistics)))
         return
-    width = get_terminal_size().columns
-    lines = wrap(f"Since {first_day}: {_format_total(statistics.total)}", width)
+    with lend_standard_output():
+        width = get_terminal_size().columns
+    lines = wrap_text(f"Since {first_day}: {_format_total(statistics.total)}", width)
     for name, rows in (("DAY", statistics.days), ("MODEL", statistics.models)):
+        fields = CACHE_HEADINGS if width >= MIN_CACHE_WIDTH else ()
+        cache_fields = [field for field in fields if any(getattr(row.usage, field) for row in rows)]
         chart: Chart = [
             (
                 row.name,
-                (str(row.runs), format_compact_number(row.total_tokens), format_cost(row.cost)),
+                (
+                    str(row.runs),
+                    format_compact_number(row.total_tokens),
+                    *(format_compact_number(getattr(row.usage, field) or 0) for field in cache_fields),
+                    format_cost(row.cost),
+                ),
                 row.total_tokens,
             )
             for row in rows
         ]
-        lines += _format_chart((name, "RUNS", "TOKENS", "COST"), chart, width)
+        cache_headings = [CACHE_HEADINGS[field] for field in cache_fields]
+        lines += _format_chart((name, "RUNS", "TOKENS", *cache_headings, "COST"), chart, width)
     chart = [
         (tool.name, (str(tool.calls), str(tool.failures), format_duration(tool.seconds)), tool.calls)
         for tool in statistics.tools
@@ -76,12 +88,17 @@ def _to_usage_dict(usage_row: UsageRow) -> dict[str, Any]:
 def _to_statistics_rows(statistics: UsageStatistics) -> list[tuple[object, ...]]:
     """Convert statistics to rows that start with their kind.
 
-    Days and models have runs, input tokens, output tokens and cost; tools have calls, failures and seconds.
+    Days and models have runs, input tokens, output tokens, cost, and the input tokens that were read from caches and
+    written to them; tools have calls, failures and seconds.
     """
+    groups = (("day", statistics.days), ("model", statistics.models))
     return [
         *(
-            (kind, row.name, row.runs, row.usage.input_tokens, row.usage.output_tokens, row.cost.dollars)
-            for kind, group in (("day", statistics.days), ("model", statistics.models))
+            (
+                *(kind, row.name, row.runs, row.usage.input_tokens, row.usage.output_tokens, row.cost.dollars),
+                *(row.usage.cached_tokens, row.usage.cache_write_tokens),
+            )
+            for kind, group in groups
             for row in group
         ),
         *(("tool", *tool) for tool in statistics.tools),
@@ -94,10 +111,15 @@ def _format_chart(headings: Sequence[str], chart: Chart, max_width: int) -> Iter
         return
     yield ""
     rows = [headings, *([format_one_line(name), *cells] for name, cells, _ in chart)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(measure_width, column)) for column in zip(*rows, strict=True)]
     table = [[name, *map(str.rjust, cells, widths[1:])] for name, *cells in rows]
-    bar_widths = (MAX_BAR_WIDTH // 2, MIN_BAR_WIDTH + len(COLUMN_GAP), 0)
-    lines = next(filter(None, (format_columns(table, max_width - width, 0) for width in bar_widths)), None)
+    min_widths = [MIN_COLUMN_WIDTH, *widths[1:]]
+    # Space for a long bar if all columns fit beside it, else for a short one. A long name is shortened for them.
+    bar_widths = (MAX_BAR_WIDTH // 2, MIN_BAR_WIDTH + len(COLUMN_GAP))
+    layouts = [(widths, bar_width) for bar_width in bar_widths]
+    layouts += [(min_widths, bar_width) for bar_width in (*bar_widths, 0)]
+    formats = (format_columns(table, max_width - bar_width, minimum) for minimum, bar_width in layouts)
+    lines = next(filter(None, formats), None)
     if lines is None:
         yield from format_records(rows, max_width)
         return
@@ -125,4 +147,5 @@ def _format_total(row: UsageRow) -> str:
     tokens_in, tokens_out = (format_compact_number(count or 0) for count in row.usage[:2])
     cost = format_cost(row.cost._replace(is_complete=True)) if row.cost.dollars else ""
     at_least = "" if row.cost.is_complete else "at least "
-    return f"{runs}, {tokens_in} tokens in, {tokens_out} out" + (f", {at_least}{cost}" if cost else "")
+    cached = format_cache_use(row.usage, format_compact_number)
+    return f"{runs}, {tokens_in} tokens in{cached}, {tokens_out} out" + (f", {at_least}{cost}" if cost else "")

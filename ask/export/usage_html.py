@@ -13,7 +13,7 @@ from pathlib import Path
 from ask.export.conversation_html import escape_html, render_page_frame
 from ask.history.statistics import ToolUsageRow, UsageRow, UsageStatistics
 from ask.records import NamedTuple
-from ask.render.amounts import format_compact_number, format_cost, format_dollars, format_duration
+from ask.render.amounts import format_cache_use, format_compact_number, format_cost, format_dollars, format_duration
 from ask.text import format_one_line
 
 STYLESHEET_PATH = Path(__file__).with_suffix(".css")
@@ -22,7 +22,7 @@ MIN_CHART_DAYS = 30
 MAX_BARS = 10
 PLOT_HEIGHT = 100
 """The height of a chart by day, in units of its SVG; each day is one unit wide."""
-MIN_BAR = 1.0
+MIN_BAR_PERCENT = 1.0
 """The smallest bar for an amount above 0, in percent of the chart."""
 AXIS_MULTIPLES = (1, 2, 4, 6, 8, 10)
 """The maximum of an axis is one of these times a power of 10, so that its half is a short number, too."""
@@ -114,7 +114,7 @@ def _render_facts(total: UsageRow) -> Iterator[str]:
     facts = {
         "Conversations": f"{total.conversations:,}",
         "Runs": f"{total.runs:,}",
-        "Tokens": _make_token_bar(total).label,
+        "Tokens": _make_token_bar(total).label + format_cache_use(total.usage, format_compact_number),
         "Cost": _make_cost_bar(total).label,
         "Median response": UNKNOWN if total.median is None else format_duration(total.median),
         "Tool calls": _make_call_bar(total).label,
@@ -125,6 +125,7 @@ def _render_facts(total: UsageRow) -> Iterator[str]:
 
 def _render_days(statistics: UsageStatistics, first_day: date, today: date) -> Iterator[str]:
     rows = {row.name: row for row in statistics.days}
+    # From the first run on, but at least a month if the period has that many days, and at most a year.
     earliest = max(first_day, today - timedelta(days=MAX_CHART_DAYS - 1))
     start = max(earliest, min(date.fromisoformat(min(rows)), today - timedelta(days=MIN_CHART_DAYS - 1)))
     days = [(start + timedelta(days=offset)).isoformat() for offset in range((today - start).days + 1)]
@@ -132,9 +133,14 @@ def _render_days(statistics: UsageStatistics, first_day: date, today: date) -> I
     if rows.keys() - set(days):
         yield f"<p>The charts show {days[0]} to {days[-1]}; the table lists all days.</p>\n"
     yield '<div class="charts">\n'
-    for metric in METRICS:
+    for metric in _select_metrics(statistics.days):
         yield from _render_day_chart(metric, days, rows)
     yield "</div>\n</section>\n"
+
+
+def _select_metrics(rows: Sequence[UsageRow]) -> list[Metric]:
+    """Return the metrics with an amount above 0 in one of the rows: a chart without bars says nothing."""
+    return [metric for metric in METRICS if any(max(bar.front, bar.back) > 0 for bar in map(metric.make_bar, rows))]
 
 
 def _render_day_chart(metric: Metric, days: Sequence[str], rows: Mapping[str, UsageRow]) -> Iterator[str]:
@@ -152,6 +158,7 @@ def _render_day_chart(metric: Metric, days: Sequence[str], rows: Mapping[str, Us
         yield f'<rect class="area" x="{position}" width="1" height="{PLOT_HEIGHT}"/>'
         for layer, amount in (("back", bar.back), ("front", bar.front)):
             if height := _measure_bar(amount, scale):
+                # Narrower than a day, which leaves a gap between two bars.
                 yield f'<rect class="{layer}" x="{position + 0.1:.1f}" width="0.8" '
                 yield f'y="{PLOT_HEIGHT - height:.2f}" height="{height:.2f}"/>'
         yield "</g>"
@@ -160,7 +167,7 @@ def _render_day_chart(metric: Metric, days: Sequence[str], rows: Mapping[str, Us
 
 def _render_models(models: Sequence[UsageRow]) -> Iterator[str]:
     yield '<section>\n<h2>By model</h2>\n<div class="charts">\n'
-    for metric in METRICS:
+    for metric in _select_metrics(models):
         yield from _render_bar_chart(metric, [(row.name, metric.make_bar(row)) for row in models])
     yield "</div>\n</section>\n"
 
@@ -206,12 +213,15 @@ def _render_chart_head(metric: Metric) -> str:
 
 
 def _render_usage_table(heading: str, rows: Sequence[UsageRow], total: UsageRow | None = None) -> Iterator[str]:
-    headings = (heading, "Runs", "Tokens in", "Tokens out", "Cost", "Median", "95% within", "Tool calls", "Failed")
+    tokens = ("Tokens in", "From cache", "To cache", "Tokens out")
+    headings = (heading, "Runs", *tokens, "Cost", "Median", "95% within", "Tool calls", "Failed")
     yield from _render_table(headings, map(_list_cells, rows), _list_cells(total) if total else ())
 
 
 def _list_cells(row: UsageRow) -> Sequence[str]:
-    tokens = (UNKNOWN if count is None else f"{count:,}" for count in row.usage[:2])
+    usage = row.usage
+    counts = (usage.input_tokens, usage.cached_tokens, usage.cache_write_tokens, usage.output_tokens)
+    tokens = (UNKNOWN if count is None else f"{count:,}" for count in counts)
     times = (UNKNOWN if seconds is None else format_duration(seconds) for seconds in (row.median, row.p95))
     cost = format_cost(row.cost) or UNKNOWN
     return (row.name, f"{row.runs:,}", *tokens, cost, *times, f"{row.calls:,}", f"{row.failures:,}")
@@ -249,4 +259,4 @@ def round_up_scale(amount: float, min_scale: float) -> float:
 
 def _measure_bar(amount: float, scale: float) -> float:
     """Return the length of a bar in percent; an amount above 0 is always visible."""
-    return max(MIN_BAR, 100 * amount / scale) if amount > 0 else 0.0
+    return max(MIN_BAR_PERCENT, 100 * amount / scale) if amount > 0 else 0.0

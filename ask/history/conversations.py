@@ -15,23 +15,28 @@ from ask.history.entries import (
     query_conversations,
     read_runs,
 )
+from ask.history.listing import find_titles
 from ask.history.store import Store
 from ask.messages import (
+    INTERRUPTED_REASON,
+    NOT_RUN_REASON,
     SUMMARY_PREFIX,
     Message,
     ReportedUsage,
     ResumedConversation,
+    ToolCall,
     UnansweredQuestion,
     merge_user_messages,
 )
 from ask.records import NamedTuple
+from ask.text import format_age, format_one_line
 
 MAX_POSITION_DIGITS = 9
 """Longer numbers are not list positions, and may be beyond what SQLite can store."""
 MAX_CANDIDATES = 5
+MAX_TITLE_EXCERPT_CHARACTERS = 40
+"""Characters of a title in an error that names several conversations."""
 
-INTERRUPTED_RESULT = "Error: interrupted; it may or may not have run"
-NOT_RUN_RESULT = "Error: not run: the run was interrupted before it"
 REFUSED_RESULT = "[left out: the provider refused this result]"
 
 NEWEST_RUN_FIRST = "started > ?, started DESC, runs.number DESC"
@@ -39,23 +44,19 @@ NEWEST_RUN_FIRST = "started > ?, started DESC, runs.number DESC"
 LIST_HINT = "ask history list shows all conversations"
 
 
-def find_current_conversation(store: Store, terminal: str, directory: str) -> Conversation:
-    """Find the conversation that `--continue` continues.
-
-    It is the last one of this terminal or, without a terminal, of this directory.
-    Raises a UsageError if there is none.
-    """
-    column, preposition, value = ("terminal", "on", terminal) if terminal else ("directory", "in", directory)
+def find_current_conversation(store: Store, *, terminal: str = "", directory: str = "") -> Conversation | None:
+    """Find the conversation that -c continues: that of the last run on a terminal or, without one, in a directory."""
+    column, value = ("terminal", terminal) if terminal else ("directory", directory)
     newest = f"SELECT conversation FROM runs WHERE {column} = ? ORDER BY {NEWEST_RUN_FIRST} LIMIT 1"
-    matches = query_conversations(store, f"WHERE number = ({newest})", value, time.time())
-    if not matches:
-        hint = "ask history list shows all; --resume ID continues one"
-        raise UsageError(f"there is no conversation {preposition} this {column} to continue", hint)
-    return matches[0]
+    return next(iter(query_conversations(store, f"WHERE number = ({newest})", value, time.time())), None)
 
 
 def find_newest_conversation(store: Store) -> Conversation:
-    """Return the newest conversation that has a run; a history without one is a UsageError."""
+    """Return the newest conversation that has a run.
+
+    Raises:
+        UsageError: there is none.
+    """
     has_run = "EXISTS (SELECT 1 FROM runs WHERE conversation = conversations.number)"
     order = "ORDER BY updated DESC, number DESC LIMIT 1"
     matches = query_conversations(store, f"WHERE {has_run} AND updated <= ? {order}", time.time())
@@ -74,30 +75,42 @@ def find_last_run(store: Store, terminal: str, directory: str) -> tuple[str, flo
     column, value = ("terminal", terminal) if terminal else ("directory", directory)
     rows = store.fetch_rows(
         "SELECT conversations.id, started FROM runs JOIN conversations ON conversations.number = runs.conversation "
-        f"WHERE {column} = ? AND compacts IS NULL ORDER BY {NEWEST_RUN_FIRST} LIMIT 1",
+        f"WHERE {column} = ? AND first_kept_run IS NULL ORDER BY {NEWEST_RUN_FIRST} LIMIT 1",
         [value, time.time()],
     )
     return next(((row[0], row[1]) for row in rows), None)
 
 
-def find_conversation(store: Store, reference: str) -> Conversation:
-    """Find a conversation by id, list position (1 is the newest), or id prefix.
+def find_conversation(store: Store, reference: str, *, by_title: bool = False) -> Conversation:
+    """Find a conversation by id, list position (1 is the newest), id prefix or, with `by_title`, words of its title.
 
-    Raises a UsageError if there is no match, or if the prefix is that of several conversations.
+    Raises:
+        UsageError: there is no match, or there are several.
     """
     matches = query_conversations(store, "WHERE id = ?", reference)
-    if not matches and reference.isdecimal() and len(reference) <= MAX_POSITION_DIGITS and int(reference):
+    is_position = reference.isdecimal() and len(reference) <= MAX_POSITION_DIGITS and int(reference) > 0
+    if not matches and is_position:
         matches = query_conversations(store, "ORDER BY updated DESC, number DESC LIMIT 1 OFFSET ?", int(reference) - 1)
     if not matches and reference:
         matches = query_conversations(
-            store, "WHERE substr(id, 1, ?) = ? LIMIT ?", len(reference), reference, MAX_CANDIDATES
+            store, "WHERE substr(id, 1, ?) = ? LIMIT ?", len(reference), reference, MAX_CANDIDATES + 1
         )
+    if not matches and by_title and reference.strip() and not reference.isdecimal():
+        titles = find_titles(store, reference, MAX_CANDIDATES + 1)
+        matches = [match for title in titles for match in query_conversations(store, "WHERE id = ?", title.id)]
     if not matches:
         raise UsageError(f"there is no conversation {reference!r}", LIST_HINT)
     if len(matches) > 1:
-        ids = ", ".join(conversation.id for conversation in matches)
-        raise UsageError(f"{reference!r} matches several conversations", f"use one of {ids}")
+        candidates = [_format_candidate(match) for match in matches[:MAX_CANDIDATES]]
+        more = "; ask history list shows more" * (len(matches) > MAX_CANDIDATES)
+        raise UsageError(f"{reference!r} matches several conversations", f"use one of {', '.join(candidates)}{more}")
     return matches[0]
+
+
+def _format_candidate(conversation: Conversation) -> str:
+    """Format a conversation so that it can be told from others with its title."""
+    title = format_one_line(conversation.title, MAX_TITLE_EXCERPT_CHARACTERS)
+    return f"{conversation.id} ({title}, {format_age(conversation.updated, time.time())})"
 
 
 def load_conversation(
@@ -108,7 +121,7 @@ def load_conversation(
     `with_older_questions` includes the last unanswered questions even if later ones were answered.
     """
     runs = read_runs(store, conversation)
-    last = next((run for run in reversed(runs) if run.compacts is None), runs[-1])
+    last = next((run for run in reversed(runs) if run.first_kept_run is None), runs[-1])
     messages = tuple(build_messages(runs))
     reported_usage = find_reported_usage(last.provider, last.model, runs, messages)
     unanswered = tuple(find_unanswered_questions(runs, before_answers=with_older_questions))
@@ -129,9 +142,14 @@ def build_messages(runs: Sequence[Run]) -> Iterator[Message]:
         yield Message("user", SUMMARY_PREFIX + extract_summary(summary_run))
     for run in select_unsummarized_runs(runs):
         if run.has_answer:
-            messages = [step.message for step in pair_calls_with_results(run.entries)]
-            messages = [message for message in messages if message.role != "assistant" or any(message[1:])]
-            yield from select_accepted_messages(messages, is_refused=run.status == REFUSED)
+            yield from build_run_messages(run)
+
+
+def build_run_messages(run: Run) -> list[Message]:
+    """Build the messages of an answered run that later requests contain."""
+    messages = [step.message for step in pair_calls_with_results(run.entries)]
+    messages = [message for message in messages if message.role != "assistant" or any(message[1:])]
+    return select_accepted_messages(messages, is_refused=run.status == REFUSED)
 
 
 def select_accepted_messages(messages: Sequence[Message], *, is_refused: bool) -> list[Message]:
@@ -171,13 +189,13 @@ def find_unanswered_questions(runs: Sequence[Run], *, before_answers: bool = Fal
 def select_unsummarized_runs(runs: Sequence[Run]) -> list[Run]:
     """Return the runs that the last summary does not cover, except summary runs and replaced ones."""
     summary_run = _find_summary_run(runs)
-    first = (summary_run.compacts or 0) if summary_run is not None else 0
-    return [run for run in runs if run.number >= first and run.compacts is None and run.replaced_by is None]
+    first = (summary_run.first_kept_run or 0) if summary_run is not None else 0
+    return [run for run in runs if run.number >= first and run.first_kept_run is None and run.replaced_by is None]
 
 
 def _find_summary_run(runs: Sequence[Run]) -> Run | None:
     """Find the last run that wrote a summary."""
-    return next((run for run in reversed(runs) if run.compacts is not None and extract_summary(run)), None)
+    return next((run for run in reversed(runs) if run.first_kept_run is not None and extract_summary(run)), None)
 
 
 def extract_summary(run: Run) -> str:
@@ -220,7 +238,6 @@ class ToolCallStep(NamedTuple):
 
     @property
     def result(self) -> str:
-        """The text of the result."""
         return self.message.content
 
 
@@ -232,7 +249,8 @@ def pair_calls_with_results(entries: Sequence[HistoryEntry]) -> Iterator[History
     pending_calls: list[ToolCallRecord] = []
     for entry in entries:
         if entry.message.role == "tool" and pending_calls:
-            yield ToolCallStep(pending_calls.pop(0), entry.message)
+            record = pending_calls.pop(0)
+            yield ToolCallStep(record, entry.message._replace(is_error=bool(record.failed)))
             continue
         yield from map(_make_step_without_result, pending_calls)
         pending_calls = list(entry.calls)
@@ -240,7 +258,19 @@ def pair_calls_with_results(entries: Sequence[HistoryEntry]) -> Iterator[History
     yield from map(_make_step_without_result, pending_calls)
 
 
+def list_shown_steps(entries: Sequence[HistoryEntry]) -> Iterator[HistoryEntry | ToolCallStep]:
+    """Yield the messages and calls of a run as they are shown: also the calls that a service ran itself.
+
+    These come before the answer that they are a part of.
+    """
+    for step in pair_calls_with_results(entries):
+        for call in step.server_calls if isinstance(step, HistoryEntry) else ():
+            record = ToolCallRecord(ToolCall("", call.name, call.arguments), failed=call.failed)
+            yield ToolCallStep(record, Message("tool", call.result, tool_name=call.name))
+        yield step
+
+
 def _make_step_without_result(record: ToolCallRecord) -> ToolCallStep:
-    text = NOT_RUN_RESULT if record.started is None else INTERRUPTED_RESULT
-    message = Message("tool", text, tool_call_id=record.call.id, tool_name=record.call.name)
+    reason = NOT_RUN_REASON if record.started is None else INTERRUPTED_REASON
+    message = Message("tool", f"Error: {reason}", (), record.call.id, record.call.name, is_error=True)
     return ToolCallStep(record, message, has_result=False)

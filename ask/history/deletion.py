@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ask.history.entries import Conversation, query_conversations
-from ask.history.search_index import erase_unindexed_words, unindex_messages
+from ask.history.search_index import erase_unindexed_words, index_message, unindex_messages
 from ask.history.store import Store
+from ask.messages import Message
 
 if TYPE_CHECKING:
     import sqlite3
@@ -49,10 +50,21 @@ def delete_run(store: Store, run_number: int) -> None:
             connection.execute(f"DELETE FROM conversations WHERE {unused}", [conversation])
 
 
-def replace_run(store: Store, run_number: int, new_run_number: int) -> None:
-    """Mark a run, and the runs that it replaced, as replaced by another one."""
+def replace_runs(store: Store, run_numbers: Iterable[int], new_run_number: int) -> None:
+    """Mark runs, and the runs that they replaced, as replaced by another one."""
     with store.write_transaction() as connection:
-        connection.execute(REPLACE_RUN, {"run": run_number, "new": new_run_number})
+        connection.executemany(REPLACE_RUN, [{"run": number, "new": new_run_number} for number in run_numbers])
+
+
+def delete_attachment(store: Store, run_number: int, name: str, message: Message, content: str) -> None:
+    """Delete a file from a message of a run, which has another text without it."""
+    with _secure_delete_transaction(store) as connection:
+        same = "SELECT number FROM messages WHERE run = ? AND role = ? AND content = ? ORDER BY number"
+        for (number,) in connection.execute(same, (run_number, message.role, message.content)).fetchall()[:1]:
+            unindex_messages(connection, "= ?", number)
+            connection.execute("UPDATE messages SET content = ? WHERE number = ?", (content, number))
+            connection.execute("DELETE FROM attachments WHERE message = ? AND name = ?", (number, name))
+            index_message(connection, number)
 
 
 @contextmanager

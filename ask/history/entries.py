@@ -6,12 +6,21 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ask.errors import FileError
 from ask.history.search_index import index_message
 from ask.history.store import EMPTY_VALUES_NOTE, Store
-from ask.messages import Attachment, Message, ProviderState, ToolCall, Usage
+from ask.messages import (
+    MIXED_TIERS,
+    Attachment,
+    Citation,
+    Message,
+    ProviderState,
+    ServerToolCall,
+    ToolCall,
+    Usage,
+)
 from ask.records import NamedTuple
 from ask.text import repair_surrogates
 
@@ -63,7 +72,8 @@ class ToolCallRecord(NamedTuple):
 class HistoryEntry(NamedTuple):
     """A saved message.
 
-    `reasoning`, `finish_reason` and `usage` are those of the model's response, and empty for other messages.
+    `reasoning`, `finish_reason`, `usage`, `citations` and `server_calls` are those of the model's response, and empty
+    for other messages.
     """
 
     time: float
@@ -79,19 +89,22 @@ class HistoryEntry(NamedTuple):
     provider: str = ""
     """The provider of the response, if the run's own model could not answer; as for `model`."""
     model: str = ""
+    citations: tuple[Citation, ...] = ()
+    server_calls: tuple[ServerToolCall, ...] = ()
 
     def to_row(self) -> dict[str, Any]:
         """Return the values by column, as a saved or exported message has them.
 
-        Not included are the provider state, the usage, and the calls and attachments, which are rows of their own.
+        Not included are the provider state, the usage, the citations and server calls, which are JSON, and the calls
+        and attachments, which are rows of their own.
         """
         return {
             "time": self.time,
             "role": self.message.role,
             "content": self.message.content,
-            "whole": self.complete,
+            "complete": self.complete,
             "reasoning": self.reasoning,
-            "finish": self.finish_reason,
+            "finish_reason": self.finish_reason,
             "provider": self.provider,
             "model": self.model,
             "tool_call_id": self.message.tool_call_id,
@@ -107,7 +120,10 @@ class HistoryEntry(NamedTuple):
         calls: Iterable[ToolCallRecord],
         attachments: Iterable[Attachment],
     ) -> HistoryEntry:
-        """Create the entry from a row of the database or of an export, and what such a row does not include."""
+        """Create the entry from a row of the database or of an export, and what such a row does not include.
+
+        Also not included are the citations and server calls, which the caller adds.
+        """
         calls = tuple(calls)
         message = Message(
             row["role"],
@@ -118,7 +134,15 @@ class HistoryEntry(NamedTuple):
             tuple(attachments),
             provider_state,
         )
-        details = (bool(row["whole"]), row["reasoning"], row["finish"], usage, calls, row["provider"], row["model"])
+        details = (
+            bool(row["complete"]),
+            row["reasoning"],
+            row["finish_reason"],
+            usage,
+            calls,
+            row["provider"],
+            row["model"],
+        )
         return cls(row["time"], message, *details)
 
 
@@ -137,7 +161,7 @@ class Run(NamedTuple):
 
     number: int
     """The position among the runs of all conversations."""
-    compacts: int | None
+    first_kept_run: int | None
     """For a run that wrote a summary, the number of the first run that the summary does not cover."""
     started: float
     ended: float | None
@@ -204,13 +228,17 @@ def insert_entry(connection: sqlite3.Connection, run_number: int, entry: History
     state = entry.message.provider_state
     state_json = json.dumps([*state[:2], dict(state.data)]) if state else None
     values = {**entry.to_row(), **entry.usage._asdict(), "provider_state": state_json}
+    for name in ("citations", "server_calls"):
+        records = getattr(entry, name)
+        values[name] = json.dumps([record._asdict() for record in records]) if records else None
     number = insert_row(connection, "messages", run=run_number, **values)
-    for place, record in enumerate(entry.calls):
-        insert_row(connection, "calls", message=number, place=place, **record.to_row())
-    for place, attachment in enumerate(entry.message.attachments):
-        insert_row(connection, "attachments", message=number, place=place, **attachment._asdict())
-    call_texts = (text for record in entry.calls for text in (record.call.name, record.call.arguments))
-    index_message(connection, number, "\n".join((entry.message.content, *call_texts)))
+    texts = [entry.message.content]
+    for position, record in enumerate(entry.calls):
+        insert_row(connection, "calls", message=number, position=position, **record.to_row())
+        texts += (record.call.name, record.call.arguments)
+    for position, attachment in enumerate(entry.message.attachments):
+        insert_row(connection, "attachments", message=number, position=position, **attachment._asdict())
+    index_message(connection, number, "\n".join(texts))
     return number
 
 
@@ -266,13 +294,50 @@ def _parse_entry(
             state = ProviderState(str(provider), str(model), {**data})
         except (ValueError, TypeError, RecursionError):  # the message is sent without it, as to another provider
             store.add_note(EMPTY_VALUES_NOTE)
-    return HistoryEntry.from_row(
+    entry = HistoryEntry.from_row(
         row,
         state,
         parse_usage(row),
         map(ToolCallRecord.from_row, calls),
         (Attachment(each["name"], each["media_type"], each["data"]) for each in attachments),
     )
+    if not (row["citations"] or row["server_calls"]):
+        return entry
+    return entry._replace(
+        citations=tuple(_parse_records(store, row["citations"], Citation)),
+        server_calls=tuple(_parse_records(store, row["server_calls"], ServerToolCall)),
+    )
+
+
+T = TypeVar("T", Citation, ServerToolCall)
+
+
+def _parse_records(store: Store, text: str | None, record_type: type[T]) -> list[T]:
+    """Read records from JSON; leave out those that are damaged, and say so."""
+    records: list[T] = []
+    try:
+        values = json.loads(text) if text else []
+        records += (record_type(**fields) for fields in values if _has_types(fields, record_type))
+        is_damaged = len(records) < len(values)
+    except (ValueError, TypeError, RecursionError):
+        is_damaged = True
+    if is_damaged:
+        store.add_note(EMPTY_VALUES_NOTE)
+    return records
+
+
+def _has_types(fields: Mapping[str, Any], record_type: type[Citation | ServerToolCall]) -> bool:
+    """Check that the fields of a record have the types that were written."""
+    defaults = {name: record_type._field_defaults.get(name, "") for name in fields}
+    return all(
+        isinstance(value, int | None) if defaults[name] is None else type(value) is type(defaults[name])
+        for name, value in fields.items()
+    )
+
+
+SUMMED_TIER = f"""CASE count(DISTINCT service_tier)
+    WHEN 0 THEN NULL WHEN 1 THEN group_concat(DISTINCT service_tier) ELSE '{MIXED_TIERS}' END"""
+"""The service tier of several runs in SQL, as `Usage` adds them. `max` would decide the row of columns without one."""
 
 
 def parse_usage(row: sqlite3.Row) -> Usage:

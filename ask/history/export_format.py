@@ -17,17 +17,19 @@ from ask.history.entries import (
     Run,
     ToolCallRecord,
 )
-from ask.messages import Attachment, ProviderState, Usage
-from ask.records import NamedTuple, Rule
+from ask.messages import Attachment, Citation, ProviderState, ServerToolCall, Usage
+from ask.records import Constraint, NamedTuple
 from ask.text import repair_surrogates
 from ask.type_checks import ValuePath, WrongTypeError, parse_value
 
-FORMAT, FORMAT_VERSION = "ask-conversation", 1
+FORMAT, FORMAT_VERSION = "ask-conversation", 2
 ID_PATTERN = re.compile(r"[A-Za-z][0-9A-Za-z_-]{0,63}")
 """Ids that cannot be confused with a list position, a path, or an option."""
 YEAR_10000 = 253_402_300_800
 """In seconds since 1970."""
-RUN_REFERENCES = ("compacts", "replaced_by")
+RENAMED_FIELDS = {"compacts": "first_kept_run", "whole": "complete", "finish": "finish_reason"}
+"""The fields of runs and messages that version 1 of the format named differently."""
+RUN_REFERENCES = ("first_kept_run", "replaced_by")
 """The fields of a run that name another run, in a file by its position."""
 
 
@@ -67,14 +69,16 @@ def _message_to_json(entry: HistoryEntry) -> dict[str, Any]:
         "calls": [record.to_row() for record in entry.calls],
         "attachments": [{**attachment._asdict(), "data": attachment.base64} for attachment in message.attachments],
         "provider_state": {name: getattr(state, name) for name in _StateFields._fields} if state else None,
+        "citations": [citation._asdict() for citation in entry.citations],
+        "server_calls": [call._asdict() for call in entry.server_calls],
     }
 
 
 # Import
 
 
-Text = Annotated[str, Rule("text", convert=repair_surrogates)]
-Time = Annotated[float, Rule("a time in seconds since 1970", lambda seconds: 0 <= seconds < YEAR_10000)]
+Text = Annotated[str, Constraint("text", convert=repair_surrogates)]
+Time = Annotated[float, Constraint("a time in seconds since 1970", lambda seconds: 0 <= seconds < YEAR_10000)]
 
 
 class _CallFields(NamedTuple):
@@ -101,21 +105,38 @@ class _StateFields(NamedTuple):
     data: Mapping[str, Any]
 
 
+class _CitationFields(NamedTuple):
+    url: Text
+    title: Text = ""
+    cited_text: Text = ""
+    start: int | None = None
+    end: int | None = None
+
+
+class _ServerCallFields(NamedTuple):
+    name: Text
+    arguments: Text
+    result: Text = ""
+    failed: bool = False
+
+
 class _MessageFields(NamedTuple):
-    role: Annotated[str, Rule(f"one of {', '.join(ROLES)}", ROLES.__contains__)]
+    role: Annotated[str, Constraint(f"one of {', '.join(ROLES)}", ROLES.__contains__)]
     content: Text = ""
     reasoning: Text = ""
-    finish: Text = ""
+    finish_reason: Text = ""
     provider: Text = ""
     model: Text = ""
     tool_call_id: Text = ""
     tool_name: Text = ""
     time: Time = 0.0
-    whole: bool = True
+    complete: bool = True
     usage: Usage = Usage()
     calls: tuple[_CallFields, ...] = ()
     attachments: tuple[_AttachmentFields, ...] = ()
     provider_state: _StateFields | None = None
+    citations: tuple[_CitationFields, ...] = ()
+    server_calls: tuple[_ServerCallFields, ...] = ()
 
 
 class _RunFields(NamedTuple):
@@ -127,10 +148,12 @@ class _RunFields(NamedTuple):
     directory: Text = ""
     terminal: Text = ""
     error: Text = ""
-    compacts: int | None = None
+    first_kept_run: int | None = None
     exit_code: int | None = None
     replaced_by: int | None = None
-    status: Annotated[str, Rule(f"one of {', '.join(filter(None, RUN_STATUSES))}", RUN_STATUSES.__contains__)] = ""
+    status: Annotated[str, Constraint(f"one of {', '.join(filter(None, RUN_STATUSES))}", RUN_STATUSES.__contains__)] = (
+        ""
+    )
     started: Time = 0.0
     ended: Time | None = None
     rounds: int = 0
@@ -138,9 +161,9 @@ class _RunFields(NamedTuple):
 
 
 class _ConversationFields(NamedTuple):
-    format: Annotated[str, Rule(repr(FORMAT), FORMAT.__eq__)]
+    format: Annotated[str, Constraint(repr(FORMAT), FORMAT.__eq__)]
     version: int
-    id: Annotated[str, Rule("an id such as a1b2c3", ID_PATTERN.fullmatch)]
+    id: Annotated[str, Constraint("an id such as a1b2c3", ID_PATTERN.fullmatch)]
     runs: tuple[_RunFields, ...]
     title: Text = ""
     created: Time = 0.0
@@ -149,6 +172,8 @@ class _ConversationFields(NamedTuple):
 
 def from_json_value(value: Any) -> ConversationExport:
     """Parse a conversation from a JSON value; an error names the run, message, and field."""
+    if isinstance(value, dict) and value.get("version") == 1:
+        value = _rename_fields(value)
     try:
         fields = parse_value(value, _ConversationFields, on_unknown_key=_refuse_key)
     except WrongTypeError as error:
@@ -156,19 +181,28 @@ def from_json_value(value: Any) -> ConversationExport:
         if error.path and isinstance(error.path[-1], str):
             raise _make_error(error.path[:-1], f"{error.path[-1]} {problem}") from None
         raise _make_error(error.path, problem) from None
-    if fields.version != FORMAT_VERSION:
+    if fields.version not in (1, FORMAT_VERSION):
         raise FileError(f"unsupported export version {fields.version}", "upgrade it")
     runs = [_make_run(index, run) for index, run in enumerate(fields.runs)]
     if not runs:
         raise FileError("the conversation has no runs")
     for run in runs:
-        if run.compacts is not None and not 0 <= run.compacts <= len(runs):
-            raise FileError(f"run {run.number + 1}: compacts does not refer to a run")
+        if run.first_kept_run is not None and not 0 <= run.first_kept_run <= len(runs):
+            raise FileError(f"run {run.number + 1}: first_kept_run does not refer to a run")
         if run.replaced_by is not None and not run.number < run.replaced_by < len(runs):
             raise FileError(f"run {run.number + 1}: replaced_by does not refer to a later run")
     if not any("status" in run for run in value["runs"]):
         runs = _mark_merged_runs(runs)
     return ConversationExport(Conversation(0, fields.id, fields.title, fields.created, fields.updated), runs)
+
+
+def _rename_fields(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a conversation, run or message of version 1 with the current names of its fields."""
+    renamed = {RENAMED_FIELDS.get(name, name): value for name, value in record.items()}
+    for name in ("runs", "messages"):
+        if isinstance(renamed.get(name), list):
+            renamed[name] = [_rename_fields(part) if isinstance(part, dict) else part for part in renamed[name]]
+    return renamed
 
 
 def _refuse_key(path: ValuePath, _: Any) -> NoReturn:
@@ -188,10 +222,10 @@ def _make_error(path: ValuePath, problem: str) -> FileError:
 
 def _mark_merged_runs(runs: Sequence[Run]) -> list[Run]:
     """Set the status of runs of an earlier version, which had none, as unanswered_questions.sql does."""
-    answered = [run.number for run in runs if run.compacts is None and run.has_answer]
+    answered = [run.number for run in runs if run.first_kept_run is None and run.has_answer]
     last = max(answered, default=0)
     return [
-        run._replace(status=MERGED) if run.compacts is None and not run.has_answer and run.number < last else run
+        run._replace(status=MERGED) if run.first_kept_run is None and not run.has_answer and run.number < last else run
         for run in runs
     ]
 
@@ -212,12 +246,16 @@ def _make_run(index: int, fields: _RunFields) -> Run:
 
 
 def _make_entry(fields: _MessageFields) -> HistoryEntry:
-    return HistoryEntry.from_row(
+    entry = HistoryEntry.from_row(
         fields._asdict(),
         ProviderState(*fields.provider_state) if fields.provider_state else None,
         fields.usage,
         (ToolCallRecord.from_row(call._asdict()) for call in fields.calls),
         (Attachment(*attachment) for attachment in fields.attachments),
+    )
+    return entry._replace(
+        citations=tuple(Citation(*citation) for citation in fields.citations),
+        server_calls=tuple(ServerToolCall(*call) for call in fields.server_calls),
     )
 
 

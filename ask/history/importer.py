@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ask.errors import FileError, RunInterruptedError
-from ask.history.entries import Run, insert_entry, insert_row, query_conversations, read_runs
-from ask.history.export_format import RUN_REFERENCES, ConversationExport, to_json_line
+from ask.history.entries import Conversation, Run, insert_entry, insert_row, query_conversations, read_runs
+from ask.history.export_format import RUN_REFERENCES, ConversationExport, from_json_value, to_json_line, to_json_value
 from ask.history.store import TERMINATION_SIGNALS, Store
+from ask.messages import Usage
 from ask.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -31,8 +33,8 @@ class ImportResult(NamedTuple):
     id: str
     """The id in the export."""
     title: str
-    became: ImportStatus
-    here: str
+    status: ImportStatus
+    imported_id: str
     """The id in this history."""
 
 
@@ -51,6 +53,17 @@ def import_conversations(
                 raise RunInterruptedError("interrupted")
             results.append(_import_conversation(store, connection, export, generate_id))
     return results
+
+
+def copy_conversation(store: Store, conversation: Conversation, runs: Sequence[Run], new_id: str) -> None:
+    """Copy runs of a conversation to a new one. Their usage is not copied, so that statistics count it once."""
+    unused = (
+        run._replace(usage=Usage(), entries=tuple(entry._replace(usage=Usage()) for entry in run.entries))
+        for run in runs
+    )
+    copy = conversation._replace(id=new_id, updated=time.time())
+    with store.write_transaction() as connection:
+        _insert_conversation(connection, from_json_value(to_json_value(ConversationExport(copy, list(unused)))))
 
 
 def _import_conversation(

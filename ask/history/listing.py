@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
+from ask.history.entries import SUMMED_TIER
 from ask.history.store import Store
 from ask.records import NamedTuple
 
@@ -14,7 +15,8 @@ NEWEST_FIRST = "updated DESC, conversations.number DESC"
 WHERE_DIRECTORY = "WHERE conversations.number IN (SELECT conversation FROM runs WHERE directory = :directory)"
 LIST_COLUMNS = "id, title, updated, provider, model, sum(rounds), sum(cost)"
 DETAIL_COLUMNS = (
-    "created, directory, count(*), sum(input_tokens), sum(output_tokens), sum(cached_tokens), sum(reasoning_tokens)"
+    "created, directory, count(*), sum(input_tokens), sum(output_tokens), sum(cached_tokens), sum(reasoning_tokens), "
+    f"sum(cache_write_tokens), sum(cache_write_1h_tokens), sum(cache_write_12h_tokens), {SUMMED_TIER}"
 )
 """The fields of `ConversationOverview` after `position`, in order. The details make the query about 50% slower."""
 OVERVIEW_QUERY = f"""
@@ -53,6 +55,10 @@ class ConversationOverview(NamedTuple):
     output_tokens: int | None = None
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
+    cache_write_12h_tokens: int | None = None
+    service_tier: str | None = None
 
 
 def list_conversations(

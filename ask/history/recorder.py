@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 from ask import __version__
@@ -23,20 +25,24 @@ from ask.history.entries import (
 )
 from ask.history.search_index import index_message, unindex_messages
 from ask.history.store import HistoryLockedError, Store
-from ask.messages import Message, Usage
-from ask.plugin_api.types import ReasoningDelta, TextDelta
+from ask.messages import Message, ReasoningDelta, TextDelta, Usage
 from ask.records import NamedTuple
-from ask.text import format_one_line, repair_surrogates
+from ask.text import PromptPart, format_one_line, join_names, repair_surrogates, split_prompt
 
-MAX_TITLE_LENGTH = 80
-LOCK_TIMEOUT = 1.0
+MAX_TITLE_CHARACTERS = 80
+LOCK_TIMEOUT_SECONDS = 1.0
 """Seconds to wait for another process's write before continuing the run and saving later."""
-FINAL_LOCK_TIMEOUT = 5.0
+FINAL_LOCK_TIMEOUT_SECONDS = 5.0
 """Seconds to wait at the end of a run that was not interrupted, when there is no later chance to save."""
-PARTIAL_SAVE_INTERVAL = 2.0
+PARTIAL_SAVE_SECONDS = 2.0
 """Seconds between saves of an answer that is being streamed."""
 FIRST_SIGNAL_EXIT_CODE = 128
 """Exit codes from this one on mean that a signal ended the run."""
+UPDATE_TOTALS = f"UPDATE runs SET {', '.join(f'{name} = ?' for name in ('rounds', *Usage._fields))} WHERE number = ?"
+
+MAX_DIFF_CHARACTERS = 100_000
+"""Characters of a diff that are searched for the names of its files."""
+DIFF_FILE_PATTERN = r"^(?:diff --git .* b/|\+\+\+ b/)(.+)$"
 
 WriteOperation = Callable[[sqlite3.Connection], object]
 
@@ -53,8 +59,10 @@ class RunMetadata(NamedTuple):
     directory: str = ""
     terminal: str = ""
     """The terminal as `identify_terminal` names it; "" for none."""
-    compacts: int | None = None
+    first_kept_run: int | None = None
     """For a run that writes a summary, the number of the first run that the summary does not cover."""
+    title: str = ""
+    """The title of the conversation if it is new; "" for the beginning of the question."""
 
 
 class Recorder:
@@ -77,7 +85,7 @@ class Recorder:
         self._usage = Usage()
         self._rounds = 0
         self._open_calls: deque[tuple[int, int, str]] = deque()
-        """The calls without a result as (message, place, arguments), in execution order."""
+        """The calls without a result as (message, position, arguments), in execution order."""
         self._finished_call: ToolCallFinished | None = None
         self._partial_text: list[str] = []
         self._partial_reasoning: list[str] = []
@@ -106,18 +114,20 @@ class Recorder:
             case TextDelta(text) | ReasoningDelta(text):
                 parts = self._partial_text if isinstance(event, TextDelta) else self._partial_reasoning
                 parts.append(text)
-                if time.monotonic() - self._partial_save_time >= PARTIAL_SAVE_INTERVAL:
+                if time.monotonic() - self._partial_save_time >= PARTIAL_SAVE_SECONDS:
                     self._save_partial_answer()
             case MessageAdded(message, complete, response):
-                entry = HistoryEntry(
-                    time.time(), message, complete, calls=tuple(map(ToolCallRecord, message.tool_calls))
-                )
+                calls = tuple(map(ToolCallRecord, message.tool_calls))
+                entry = HistoryEntry(time.time(), message, complete, calls=calls)
                 if response is not None:
                     entry = entry._replace(
-                        reasoning=response.reasoning, finish_reason=response.finish_reason, usage=response.usage
+                        reasoning=response.reasoning,
+                        finish_reason=response.finish_reason,
+                        usage=response.usage,
+                        citations=response.citations,
+                        server_calls=response.server_calls,
+                        **(self._fallback._asdict() if self._fallback else {}),
                     )
-                    if self._fallback:
-                        entry = entry._replace(**self._fallback._asdict())
                 finished_call, self._finished_call = self._finished_call, None
                 self._partial_text, self._partial_reasoning, self._partial_save_time = [], [], time.monotonic()
                 self._save(partial(self._add_entry, entry, finished_call))
@@ -141,7 +151,7 @@ class Recorder:
         try:
             self._save(
                 partial(self._record_run_end, end_values, usage),
-                LOCK_TIMEOUT if exit_code >= FIRST_SIGNAL_EXIT_CODE else FINAL_LOCK_TIMEOUT,
+                LOCK_TIMEOUT_SECONDS if exit_code >= FIRST_SIGNAL_EXIT_CODE else FINAL_LOCK_TIMEOUT_SECONDS,
             )
         finally:
             if self._store is not None:
@@ -157,7 +167,7 @@ class Recorder:
         if self._fallback:
             entry = entry._replace(**self._fallback._asdict())
         previous_number = self._partial_number
-        self._store.lock_timeout = 0.0
+        self._store.lock_timeout = 0.0  # the answer, which is being shown, does not wait for this
         try:
             with self._store.write_transaction() as connection:
                 self._delete_partial_answer(connection)
@@ -173,8 +183,8 @@ class Recorder:
         self, user_entry: HistoryEntry, replaced_runs: Sequence[int], connection: sqlite3.Connection
     ) -> None:
         columns = self._metadata._asdict()
-        identity = columns.pop("conversation")
-        now, title = user_entry.time, format_one_line(user_entry.message.content, MAX_TITLE_LENGTH)
+        identity, title = columns.pop("conversation"), columns.pop("title")
+        now, title = user_entry.time, title or make_title(user_entry.message.content)
         connection.execute(
             "INSERT INTO conversations (id, title, created, updated) VALUES (?, ?, ?, ?) "
             "ON CONFLICT (id) DO UPDATE SET updated = excluded.updated",
@@ -210,27 +220,30 @@ class Recorder:
             if finished_call is not None:
                 self._record_call_result(finished_call, open_call, connection)
         else:
-            self._open_calls.extend((number, place, record.call.arguments) for place, record in enumerate(entry.calls))
+            for position, record in enumerate(entry.calls):
+                self._open_calls.append((number, position, record.call.arguments))
             self._usage += entry.usage
             self._rounds += bool(entry.calls)
             self._update_totals(connection)
 
     def _record_call_start(self, start_time: float, connection: sqlite3.Connection) -> None:
-        update = "UPDATE calls SET started = ? WHERE message = ? AND place = ?"
+        update = "UPDATE calls SET started = ? WHERE message = ? AND position = ?"
         connection.execute(update, (start_time, *self._open_calls[0][:2]))
 
     def _record_call_result(
         self, event: ToolCallFinished, open_call: tuple[int, int, str], connection: sqlite3.Connection
     ) -> None:
         """Save the outcome of a tool call, and its arguments if the user edited the command."""
-        message, place, old_arguments = open_call
+        message, position, old_arguments = open_call
         arguments = to_sqlite_value(event.call.arguments)
         result_values = (event.seconds, event.failed, event.verdict, event.rule, event.exit_status)
         update = "UPDATE calls SET arguments = ?, seconds = ?, failed = ?, decision = ?, rule = ?, exit_status = ? "
         is_edited = event.call.arguments != old_arguments
         if is_edited:
             unindex_messages(connection, "= ?", message)
-        connection.execute(update + "WHERE message = ? AND place = ?", (arguments, *result_values, message, place))
+        connection.execute(
+            update + "WHERE message = ? AND position = ?", (arguments, *result_values, message, position)
+        )
         if is_edited:
             index_message(connection, message)
 
@@ -245,9 +258,7 @@ class Recorder:
         self._update_totals(connection)
 
     def _update_totals(self, connection: sqlite3.Connection) -> None:
-        totals = ", ".join(f"{name} = ?" for name in ("rounds", *Usage._fields))
-        row = (self._rounds, *map(to_sqlite_value, self._usage), self.run_number)
-        connection.execute(f"UPDATE runs SET {totals} WHERE number = ?", row)
+        connection.execute(UPDATE_TOTALS, (self._rounds, *map(to_sqlite_value, self._usage), self.run_number))
 
     def _save(self, operation: WriteOperation, final_timeout: float = 0.0) -> None:
         """Run all pending writes and then this one.
@@ -258,7 +269,8 @@ class Recorder:
         if not self.is_saving:
             return
         self._pending_writes.append(operation)
-        lock_timeout = final_timeout or (LOCK_TIMEOUT if len(self._pending_writes) == 1 else 0.0)
+        # If there are earlier writes, the last call has already waited for the lock.
+        lock_timeout = final_timeout or (LOCK_TIMEOUT_SECONDS if len(self._pending_writes) == 1 else 0.0)
         try:
             if self._store is None:
                 self._store = Store(self._path, lock_timeout=lock_timeout)
@@ -283,6 +295,31 @@ class Recorder:
         self._warn(f"cannot save {unsaved}: {error}")
 
 
+def make_title(question: str, template_name: str = "", words: str = "") -> str:
+    """Make the title of a conversation from its first question.
+
+    It is the user's words, or else the name of the first file or the beginning of the piped text, of a diff the names
+    of its files. The question of a template contains the template's text, so the words are passed separately.
+    """
+    parts = split_prompt(question) if "<file" in question or "<stdin>" in question else [PromptPart("", question)]
+    block = next(filter(attrgetter("title"), parts), None)
+    if not template_name:
+        words = parts[0].text if parts and not parts[0].title else ""
+    if words.strip() or block is None:
+        subject = _describe_text(words)
+    else:
+        subject = _describe_text(block.text) if block.title == "stdin" else block.title
+    return format_one_line(f"{template_name}: {subject}" if template_name else subject, MAX_TITLE_CHARACTERS)
+
+
+def _describe_text(text: str) -> str:
+    """Return the names of the files in a diff, or any other text unchanged."""
+    if not text.lstrip().startswith(("diff --git ", "--- ")) and "\ndiff --git " not in text[:MAX_DIFF_CHARACTERS]:
+        return text
+    names = dict.fromkeys(re.findall(DIFF_FILE_PATTERN, text[:MAX_DIFF_CHARACTERS], re.MULTILINE))
+    return join_names([*names], 1) if names else text
+
+
 def correct_exit_code(path: Path, run_number: int, exit_code: int, error: AskError | None = None) -> None:
     """Change the exit code of a run that was already saved as ended.
 
@@ -291,7 +328,7 @@ def correct_exit_code(path: Path, run_number: int, exit_code: int, error: AskErr
     """
     with (
         suppress(FileError),
-        Store(path, create=False, lock_timeout=LOCK_TIMEOUT) as store,
+        Store(path, create=False, lock_timeout=LOCK_TIMEOUT_SECONDS) as store,
         store.write_transaction() as connection,
     ):
         values = (exit_code, repair_surrogates(error.message) if error else "", run_number)

@@ -1,4 +1,4 @@
--- The tables of the history. A change needs a migration in `store.py`.
+-- The tables of the current version, for a new history. A change also needs a migration in `store.py`.
 
 CREATE TABLE conversations (
     number INTEGER PRIMARY KEY,
@@ -9,12 +9,14 @@ CREATE TABLE conversations (
 );
 CREATE INDEX conversations_by_time ON conversations (updated);
 
--- A run is one command's part in a conversation. `compacts` is set where it wrote a summary: the number of the first
--- run that the summary does not stand for.
+-- A run is one command's part in a conversation. `first_kept_run` is set where it wrote a summary: the number of
+-- the first run that the summary does not stand for. `replaced_by` is the number of the run that replaced this one: its
+-- message was edited or asked again. `status` says why the messages after its last answer are not sent as they are:
+-- "refused" if the provider refused them, "merged" if an earlier version sent them together with the next question.
 CREATE TABLE runs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     conversation INTEGER NOT NULL REFERENCES conversations ON DELETE CASCADE,
-    compacts INTEGER,
+    first_kept_run INTEGER,
     started REAL NOT NULL,
     ended REAL,
     version TEXT NOT NULL,
@@ -30,12 +32,20 @@ CREATE TABLE runs (
     output_tokens INTEGER,
     cached_tokens INTEGER,
     reasoning_tokens INTEGER,
-    cost REAL
+    cost REAL,
+    replaced_by INTEGER,
+    status TEXT NOT NULL DEFAULT '',
+    cache_write_tokens INTEGER,
+    cache_write_1h_tokens INTEGER,
+    cache_write_12h_tokens INTEGER,
+    service_tier TEXT
 );
 CREATE INDEX runs_by_conversation ON runs (conversation);
 CREATE INDEX runs_by_terminal ON runs (terminal, number);
 CREATE INDEX runs_by_directory ON runs (directory, number);
 
+-- `provider` and `model` are those of an answer, if they are not those of its run: the run's own model could not answer.
+-- `citations` and `server_calls` are JSON: the sources of an answer, and what the service's own tools did for it.
 CREATE TABLE messages (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
@@ -45,20 +55,29 @@ CREATE TABLE messages (
     tool_call_id TEXT NOT NULL,
     tool_name TEXT NOT NULL,
     provider_state TEXT,
-    whole INTEGER NOT NULL,
+    complete INTEGER NOT NULL,
     reasoning TEXT NOT NULL,
-    finish TEXT NOT NULL,
+    finish_reason TEXT NOT NULL,
     input_tokens INTEGER,
     output_tokens INTEGER,
     cached_tokens INTEGER,
     reasoning_tokens INTEGER,
-    cost REAL
+    cost REAL,
+    provider TEXT NOT NULL DEFAULT '',
+    model TEXT NOT NULL DEFAULT '',
+    cache_write_tokens INTEGER,
+    cache_write_1h_tokens INTEGER,
+    cache_write_12h_tokens INTEGER,
+    service_tier TEXT,
+    citations TEXT,
+    server_calls TEXT
 );
 CREATE INDEX messages_by_run ON messages (run);
+CREATE INDEX messages_by_fallback ON messages (run) WHERE model <> '';
 
 CREATE TABLE calls (
     message INTEGER NOT NULL REFERENCES messages ON DELETE CASCADE,
-    place INTEGER NOT NULL,
+    position INTEGER NOT NULL,
     id TEXT NOT NULL,
     name TEXT NOT NULL,
     arguments TEXT NOT NULL,
@@ -68,16 +87,16 @@ CREATE TABLE calls (
     decision TEXT,
     rule TEXT,
     exit_status INTEGER,
-    PRIMARY KEY (message, place)
+    PRIMARY KEY (message, position)
 ) WITHOUT ROWID;
 
 CREATE TABLE attachments (
     message INTEGER NOT NULL REFERENCES messages ON DELETE CASCADE,
-    place INTEGER NOT NULL,
+    position INTEGER NOT NULL,
     name TEXT NOT NULL,
     media_type TEXT NOT NULL,
     data BLOB NOT NULL,
-    PRIMARY KEY (message, place)
+    PRIMARY KEY (message, position)
 ) WITHOUT ROWID;
 
 CREATE VIEW searchable AS SELECT

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ask.history.entries import Conversation
-from ask.history.search_index import TRIGRAM_SIZE, UNSPACED, has_unspaced
+from ask.history.search_index import TRIGRAM_CHARACTERS, UNSPACED, has_unspaced
 from ask.history.store import Store
 from ask.records import NamedTuple
 
@@ -30,7 +30,7 @@ IDEOGRAPHIC_SPACE = "\u3000"
 """The space of Japanese and Chinese keyboards, at which no shell separates words."""
 VARIATION_SELECTOR = "\ufe0f"
 """Follows an emoji on some keyboards only."""
-MAX_CONTAINED_LENGTH = 10_000
+MAX_CONTAINED_CHARACTERS = 10_000
 """Characters of a text to find anywhere that are compared: SQLite's LIKE accepts at most 50,000 bytes."""
 MAX_TRIGRAMS = 30
 """Trigrams to look up for a word; more of them exclude hardly any text."""
@@ -186,10 +186,11 @@ def _search_unspaced(store: Store, query: SearchQuery, limit: int) -> list[Searc
             return []
         add(f"NOT {IN_WORDS}", build_match_expression(query.phrases))
         texts = [text for text, _ in query.phrases]
-        trigrams = " AND ".join(_build_trigram_expression(text) for text in texts if len(text) >= TRIGRAM_SIZE)
+        trigrams = " AND ".join(_build_trigram_expression(text) for text in texts if len(text) >= TRIGRAM_CHARACTERS)
         if trigrams:
             add(IN_TRIGRAMS, trigrams)
         else:
+            # No word is long enough for a trigram. This table of FTS5 has a row for each text in the index.
             add("messages.number IN (SELECT id FROM trigrams_docsize)")
             add(*_build_containment(texts[:1]))
     for fragment in query.fragments:
@@ -218,7 +219,8 @@ def _search_unspaced(store: Store, query: SearchQuery, limit: int) -> list[Searc
 
 def _build_containment(spellings: Sequence[str]) -> tuple[str, ...]:
     """Build a condition for messages that contain one of the spellings, and return it with its parameters."""
-    patterns = [f"%{LIKE_WILDCARDS.sub(ESCAPED, spelling[:MAX_CONTAINED_LENGTH])}%" for spelling in spellings]
+    patterns = [f"%{LIKE_WILDCARDS.sub(ESCAPED, spelling[:MAX_CONTAINED_CHARACTERS])}%" for spelling in spellings]
+    # `CONTAINS` has two placeholders.
     return f"({' OR '.join([CONTAINS] * len(patterns))})", *(pattern for pattern in patterns for _ in range(2))
 
 
@@ -243,13 +245,13 @@ def _list_spellings(fragment: str) -> list[str]:
 
 def _is_in_trigram_index(spelling: str) -> bool:
     """Check that the trigram index includes all texts that contain this spelling."""
-    return len(spelling) >= TRIGRAM_SIZE and has_unspaced(spelling)
+    return len(spelling) >= TRIGRAM_CHARACTERS and has_unspaced(spelling)
 
 
 def _build_trigram_expression(spelling: str) -> str:
     """Build an FTS5 expression for texts that have all trigrams of a spelling."""
     trigrams = dict.fromkeys(
-        spelling[place : place + TRIGRAM_SIZE] for place in range(len(spelling) - TRIGRAM_SIZE + 1)
+        spelling[place : place + TRIGRAM_CHARACTERS] for place in range(len(spelling) - TRIGRAM_CHARACTERS + 1)
     )
     return "(" + " AND ".join(f'"{trigram}"' for trigram in list(trigrams)[:MAX_TRIGRAMS]) + ")"
 

@@ -30,7 +30,7 @@ Written Korean has spaces, but particles and the parts of compounds are joined t
 """
 UNSPACED = f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in UNSPACED_RANGES)}]"
 
-TRIGRAM_SIZE = 3
+TRIGRAM_CHARACTERS = 3
 WORD_INDEX, TRIGRAM_INDEX = ("texts", "searchable"), ("trigrams", "trigram_texts")
 """Each index with the view that it reads."""
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ask.client.cost import Cost
-from ask.history.entries import parse_usage
+from ask.history.entries import SUMMED_TIER, parse_usage
 from ask.history.store import Store
 from ask.messages import Usage
 from ask.records import NamedTuple
@@ -16,16 +16,20 @@ DAY = "date(runs.started, 'unixepoch', 'localtime')"
 USAGE_QUERY = """
 SELECT {key} AS name, count(DISTINCT number) AS runs, count(DISTINCT conversation) AS conversations,
     sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cached_tokens) AS cached_tokens,
-    sum(reasoning_tokens) AS reasoning_tokens, NULL AS cost
+    sum(reasoning_tokens) AS reasoning_tokens, NULL AS cost, sum(cache_write_tokens) AS cache_write_tokens,
+    sum(cache_write_1h_tokens) AS cache_write_1h_tokens, sum(cache_write_12h_tokens) AS cache_write_12h_tokens,
+    {tier} AS service_tier
 FROM {table} AS runs WHERE started >= ? GROUP BY name ORDER BY {order}
 """
 FALLBACK_USAGE = "SELECT sum({column}) FROM messages WHERE run = runs.number AND model <> ''"
 OWN_COLUMNS = ", ".join(
-    f"{column} - coalesce(({FALLBACK_USAGE.format(column=column)}), 0) AS {column}" for column in Usage._fields
+    f"{column} - coalesce(({FALLBACK_USAGE.format(column=column)}), 0) AS {column}"
+    for column in Usage._fields
+    if column != "service_tier"
 )
 FALLBACK_COLUMNS = ", ".join(f"messages.{column}" for column in Usage._fields)
 USAGE_BY_MODEL = f"""(
-SELECT number, conversation, started, provider, model, 0 AS is_fallback, {OWN_COLUMNS} FROM runs
+SELECT number, conversation, started, provider, model, 0 AS is_fallback, {OWN_COLUMNS}, service_tier FROM runs
 UNION ALL
 SELECT runs.number, conversation, started, messages.provider, messages.model, 1 AS is_fallback, {FALLBACK_COLUMNS}
 FROM messages JOIN runs ON run = runs.number WHERE messages.model <> ''
@@ -41,14 +45,14 @@ SELECT *, {DAY} AS day FROM {USAGE_BY_MODEL} AS runs WHERE started >= ? AND cost
 UNREPORTED_REQUEST_QUERY = f"""
 SELECT run, {", ".join(f"messages.{name}" for name in Usage._fields)}
 FROM runs JOIN messages ON run = runs.number
-WHERE started >= ? AND runs.cost IS NULL AND role = 'assistant' AND finish <> '' AND messages.model = ''
+WHERE started >= ? AND runs.cost IS NULL AND role = 'assistant' AND finish_reason <> '' AND messages.model = ''
 """
 """The requests to a run's own model whose cost the provider did not report."""
 ANSWERED_BY = """CASE messages.model WHEN '' THEN runs.provider || ':' || runs.model
     ELSE messages.provider || ':' || messages.model END"""
 RESPONSE_TIME_QUERY = """
 WITH steps AS (
-    SELECT {key} AS name, role = 'assistant' AND whole AND finish <> '' AS is_response,
+    SELECT {key} AS name, role = 'assistant' AND complete AND finish_reason <> '' AS is_response,
         time - lag(time) OVER (PARTITION BY run ORDER BY messages.number) AS seconds
     FROM runs JOIN messages ON run = runs.number WHERE started >= ?
 ), ranks AS (
@@ -135,11 +139,11 @@ def compute_statistics(
             costs[name] = costs.get(name, Cost()) + cost
     tokens = "coalesce(sum(input_tokens), 0) + coalesce(sum(output_tokens), 0)"
     by_model = USAGE_QUERY.format(
-        table=USAGE_BY_MODEL, key="provider || ':' || model", order=f"{tokens} DESC, runs DESC, 1"
+        tier=SUMMED_TIER, table=USAGE_BY_MODEL, key="provider || ':' || model", order=f"{tokens} DESC, runs DESC, 1"
     )
     query = partial(_query_usage, store, since, include_details=include_details)
-    totals = query(USAGE_QUERY.format(table="runs", key="''", order="1"), "''", total_costs)
-    days = query(USAGE_QUERY.format(table="runs", key=DAY, order="1"), DAY, day_costs)
+    totals = query(USAGE_QUERY.format(tier=SUMMED_TIER, table="runs", key="''", order="1"), "''", total_costs)
+    days = query(USAGE_QUERY.format(tier=SUMMED_TIER, table="runs", key=DAY, order="1"), DAY, day_costs)
     return UsageStatistics(
         total=(totals or [UsageRow("", 0, 0, Usage())])[0],
         days=tuple(days),
@@ -172,8 +176,11 @@ def _stream_costs(
 
 
 def _subtract_tokens(total: Usage, part: Usage) -> Usage:
-    names = ("input_tokens", "output_tokens", "cached_tokens")
-    return Usage(**{name: max(0, (getattr(total, name) or 0) - (getattr(part, name) or 0)) for name in names})
+    """Subtract the counts of a part; the service tier stays that of the total."""
+    counts = [
+        max(0, (all_tokens or 0) - (tokens or 0)) for all_tokens, tokens in zip(total[:-1], part[:-1], strict=True)
+    ]
+    return Usage._make((*counts, total.service_tier))._replace(cost=None)
 
 
 def _query_usage(

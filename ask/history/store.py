@@ -22,14 +22,24 @@ if TYPE_CHECKING:
 
 APPLICATION_ID = 0x41534B31
 """Marks a SQLite file as ours: "ASK1" in ASCII."""
+SCHEMA_SCRIPT = "schema.sql"
+"""The script that creates the tables of the current version in an empty file."""
 TRIGRAMS_SCRIPT = "trigrams.sql"
-MIGRATIONS = ("schema.sql", "answer_models.sql", "replaced_runs.sql", "unanswered_questions.sql", TRIGRAMS_SCRIPT)
-"""The scripts that upgrade each version to the next, starting from an empty file. A released script never changes."""
-SCHEMA_VERSION = len(MIGRATIONS)
-DEFAULT_LOCK_TIMEOUT = 10.0
+MIGRATIONS = (
+    "answer_models.sql",
+    "replaced_runs.sql",
+    "unanswered_questions.sql",
+    TRIGRAMS_SCRIPT,
+    "renamed_columns.sql",
+    "cache_writes.sql",
+    "service_tiers.sql",
+    "citations.sql",
+)
+"""The scripts that upgrade each version to the next, starting from the first. A released script never changes."""
+SCHEMA_VERSION = 1 + len(MIGRATIONS)
+DEFAULT_LOCK_SECONDS = 10.0
 """Seconds to wait for other processes to release the lock."""
-RETRY_INTERVAL = 0.01
-"""Seconds."""
+RETRY_SECONDS = 0.01
 LOCKED_ERRORS = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
 NOT_WRITABLE_ERRORS = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_IOERR", "SQLITE_FULL")
 """Errors when SQLite cannot create the index of the write-ahead log, which it needs even for reading."""
@@ -53,19 +63,23 @@ ERROR_MESSAGES = {
 COLUMN_TYPES: Mapping[str, type] = {
     **dict.fromkeys(("id", "title", "version", "provider", "model", "system", "directory", "terminal", "error"), str),
     **dict.fromkeys(
-        ("status", "role", "content", "tool_call_id", "tool_name", "provider_state", "reasoning", "finish"), str
+        ("status", "role", "content", "tool_call_id", "tool_name", "provider_state", "reasoning", "finish_reason"), str
     ),
-    **dict.fromkeys(("name", "arguments", "decision", "rule", "media_type"), str),
+    **dict.fromkeys(("name", "arguments", "decision", "rule", "media_type", "citations", "server_calls"), str),
     **dict.fromkeys(("created", "updated", "started", "ended", "time", "seconds", "cost"), float),
-    **dict.fromkeys(("number", "conversation", "run", "message", "place", "compacts", "replaced_by"), int),
-    **dict.fromkeys(("exit_code", "exit_status", "rounds", "whole", "failed"), int),
+    **dict.fromkeys(("number", "conversation", "run", "message", "position", "first_kept_run", "replaced_by"), int),
+    **dict.fromkeys(("exit_code", "exit_status", "rounds", "complete", "failed"), int),
     **dict.fromkeys(("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"), int),
+    **dict.fromkeys(("cache_write_tokens", "cache_write_1h_tokens", "cache_write_12h_tokens"), int),
+    "service_tier": str,
     "data": bytes,
 }
 """The types of the columns of all tables, by name."""
 NULLABLE_COLUMNS = {
-    *("provider_state", "decision", "rule", "started", "ended", "seconds", "cost", "compacts", "replaced_by"),
+    *("provider_state", "decision", "rule", "started", "ended", "seconds", "cost", "first_kept_run", "replaced_by"),
     *("exit_code", "exit_status", "failed", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"),
+    *("cache_write_tokens", "cache_write_1h_tokens", "cache_write_12h_tokens", "service_tier"),
+    *("citations", "server_calls"),
 }
 
 T = TypeVar("T")
@@ -87,14 +101,14 @@ class Store:
     possible, and a value of another type than its column's is replaced by an empty one. `notes` then says so.
     """
 
-    def __init__(self, path: Path, *, create: bool = True, lock_timeout: float = DEFAULT_LOCK_TIMEOUT) -> None:
+    def __init__(self, path: Path, *, create: bool = True, lock_timeout: float = DEFAULT_LOCK_SECONDS) -> None:
         self.path = path
         self.lock_timeout = lock_timeout
         self._notes: dict[str, None] = {}
         with self._convert_errors():
             missing = not create and _is_missing(path)
             if not missing:
-                _create_private_file(path)
+                _create_database_file(path)
         self._write_error: FileError | None = None
         """The error to raise on a write, if the history could only be opened read-only."""
         self.has_trigrams = False
@@ -113,13 +127,12 @@ class Store:
         with self._convert_errors():
             # SQLite's own busy timeout would delay signal handlers.
             self._connection = sqlite3.connect(database, timeout=0, isolation_level=None, uri=isinstance(database, str))
-        self._connection.row_factory = sqlite3.Row
-        try:
-            with self._convert_errors():
+            self._connection.row_factory = sqlite3.Row
+            try:
                 self._prepare_schema()
-        except BaseException:
-            self._connection.close()
-            raise
+            except BaseException:
+                self._connection.close()
+                raise
 
     @property
     def notes(self) -> Sequence[str]:
@@ -146,7 +159,7 @@ class Store:
             return self._repair_rows(cursor, rows)
 
     def _fetch(
-        self, query: str, parameters: Sequence[Any] | Mapping[str, Any]
+        self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()
     ) -> tuple[sqlite3.Cursor, list[sqlite3.Row]]:
         cursor = self._connection.cursor()
         try:
@@ -211,14 +224,13 @@ class Store:
             with self._convert_errors():
                 signal.pthread_sigmask(signal.SIG_BLOCK, TERMINATION_SIGNALS)
                 # A transaction that begins with a read cannot wait for the write lock: SQLite reports busy at once.
-                self._retry_while_locked(
-                    lambda: self._connection.execute("BEGIN IMMEDIATE"), partial(_sleep_with_signals, previous_mask)
-                )
+                begin = partial(self._connection.execute, "BEGIN IMMEDIATE")
+                self._retry_while_locked(begin, partial(_sleep_with_signals, previous_mask))
                 try:
                     if not supports_trigrams():
                         self._connection.execute("DROP VIEW IF EXISTS trigram_texts")
                     yield self._connection
-                    self._retry_while_locked(lambda: self._connection.execute("COMMIT"))
+                    self._retry_while_locked(partial(self._connection.execute, "COMMIT"))
                 finally:
                     if self._connection.in_transaction:
                         self._connection.execute("ROLLBACK")
@@ -235,22 +247,22 @@ class Store:
         self.close()
 
     def _prepare_schema(self) -> None:
-        self.fetch_rows("PRAGMA foreign_keys = ON")
-        self.fetch_rows("PRAGMA synchronous = NORMAL")  # cannot corrupt a database in WAL mode
-        migrations = self._find_migrations()
+        self._fetch("PRAGMA foreign_keys = ON")
+        self._fetch("PRAGMA synchronous = NORMAL")  # cannot corrupt a database in WAL mode
+        scripts = self._find_scripts()
         write_error = self._write_error
         if write_error is not None:
-            self.fetch_rows("PRAGMA temp_store = MEMORY")
-            if MIGRATIONS[0] in migrations:  # the file is empty
+            self._fetch("PRAGMA temp_store = MEMORY")
+            if SCHEMA_SCRIPT in scripts:  # the file is empty
                 raise write_error
-            if migrations:
+            if scripts:
                 self._copy_to_memory()
-        if migrations:
+        if scripts:
             self._write_error = None
             # Lets other processes read during a write.
-            self.fetch_rows("PRAGMA journal_mode = WAL")
+            self._fetch("PRAGMA journal_mode = WAL")
             with self.write_transaction() as connection:
-                for name in self._find_migrations():
+                for name in self._find_scripts():
                     # `executescript` would commit the open transaction.
                     for statement in Path(__file__).with_name(name).read_text(encoding="utf-8").split(";"):
                         connection.execute(statement)
@@ -259,20 +271,21 @@ class Store:
             self._write_error = write_error
         self.has_trigrams = supports_trigrams()
 
-    def _find_migrations(self) -> list[str]:
+    def _find_scripts(self) -> list[str]:
         """Return the scripts that the file needs; refuse a file that is not ours or newer than this program."""
         query = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master), "
         query += "(SELECT count(*) FROM sqlite_master WHERE name = 'trigram_texts') "
         query += "FROM pragma_application_id, pragma_user_version"
-        [(application, version, tables, has_trigrams)] = self.fetch_rows(query)
+        _, [(application, version, tables, has_trigrams)] = self._fetch(query)
         if application != APPLICATION_ID and (application or version or tables):
             raise FileError(f"{self.path} is not a database of ask", MOVE_AWAY_HINT)
         if version > SCHEMA_VERSION:
             raise FileError(f"{self.path} was written by a newer version of ask", "upgrade ask")
-        scripts = [name for name in MIGRATIONS[version:] if name != TRIGRAMS_SCRIPT]
+        scripts = dict.fromkeys(MIGRATIONS[version - 1 :] if version else [SCHEMA_SCRIPT])
+        scripts.pop(TRIGRAMS_SCRIPT, None)
         if supports_trigrams() and not has_trigrams:
-            scripts.append(TRIGRAMS_SCRIPT)
-        return scripts
+            scripts[TRIGRAMS_SCRIPT] = None
+        return [*scripts]
 
     def _copy_to_memory(self) -> None:
         """Continue with a copy in memory, which can be migrated when the file cannot."""
@@ -285,7 +298,7 @@ class Store:
         self._connection = copy
 
     def _retry_while_locked(
-        self, action: Callable[[], T], wait: Callable[[], None] = lambda: time.sleep(RETRY_INTERVAL)
+        self, action: Callable[[], T], wait: Callable[[], None] = lambda: time.sleep(RETRY_SECONDS)
     ) -> T:
         """Retry `action` until the file is not locked or `lock_timeout` has passed."""
         import sqlite3
@@ -348,7 +361,7 @@ def _is_missing(path: Path) -> bool:
     return False
 
 
-def _create_private_file(path: Path) -> None:
+def _create_database_file(path: Path) -> None:
     """Create an empty file that only its owner can read, unless the file exists.
 
     An existing file is not opened: closing it would release the POSIX locks that this process may have on it.
@@ -356,13 +369,11 @@ def _create_private_file(path: Path) -> None:
     try:
         status = path.stat()
     except FileNotFoundError:
-        from ask.atomic_files import create_private_folder
+        from ask.atomic_files import create_private_folder, open_private_file
 
         create_private_folder(path.parent)
         with suppress(FileExistsError):
-            descriptor = os.open(os.path.realpath(path), os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            os.fchmod(descriptor, 0o600)  # whatever the umask
-            os.close(descriptor)
+            os.close(open_private_file(Path(os.path.realpath(path)), os.O_RDONLY | os.O_EXCL))
         status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise FileError(f"{path} is not a file", MOVE_AWAY_HINT)
@@ -386,7 +397,7 @@ def _can_read_unlocked(path: Path, error: FileError) -> bool:
 def _sleep_with_signals(signal_mask: Iterable[int]) -> None:
     """Sleep for one retry interval with the given signal mask, so that Ctrl-C works."""
     signal.pthread_sigmask(signal.SIG_SETMASK, signal_mask)
-    time.sleep(RETRY_INTERVAL)
+    time.sleep(RETRY_SECONDS)
     signal.pthread_sigmask(signal.SIG_BLOCK, TERMINATION_SIGNALS)
 
 

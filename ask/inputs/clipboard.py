@@ -13,10 +13,11 @@ from functools import partial
 from ask.errors import FileError, MissingDependencyError
 from ask.records import NamedTuple
 
-READ_TIMEOUT = 10.0
+READ_TIMEOUT_SECONDS = 10.0
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 """The image types to read, in order of preference."""
 APPLE_PNG_PATTERN = re.compile(rb"\xc2\xabdata PNGf([0-9A-F]+)\xc2\xbb")
+"""The form in which osascript prints an image: «data PNGf89504E47...»."""
 POWERSHELL_SCRIPT = """\
 Add-Type -AssemblyName System.Windows.Forms
 $image = [Windows.Forms.Clipboard]::GetImage()
@@ -66,6 +67,7 @@ def read_clipboard(environment: Mapping[str, str]) -> bytes:
     usable = [
         reader
         for reader in CLIPBOARD_READERS
+        # Without a required variable, this looks up "", which no variable is called, and is true.
         if environment.get(reader.required_variable, not reader.required_variable)
     ]
     installed = [reader for reader in usable if shutil.which(reader.program, path=environment.get("PATH"))]
@@ -95,7 +97,12 @@ def _run_program(environment: Mapping[str, str], command: Sequence[str]) -> byte
         subprocess.TimeoutExpired: it takes too long.
     """
     process = subprocess.run(
-        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=READ_TIMEOUT, check=False
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=READ_TIMEOUT_SECONDS,
+        check=False,
     )
     if process.returncode:
         raise ClipboardReadError(process.stderr.decode(errors="replace").strip() or f"exit status {process.returncode}")

@@ -13,19 +13,16 @@ from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from ask.attachments import SNIFF_BYTES, describe_media_type, detect_media_type
 from ask.errors import FileError
+from ask.inputs.git import GIT_FOLDER, MAX_LISTING_BYTES, GitError, run_git
 from ask.inputs.prompt_inputs import MAX_FILES, PromptInputs
-from ask.inputs.readers import FILE_LIMIT, decode_text
+from ask.inputs.readers import MAX_TEXT_BYTES, decode_text
 from ask.records import NamedTuple
 from ask.text import decode_argument, join_names
 
-GIT_FOLDER = ".git"
-GIT_CONFIG_VARIABLES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM")
-"""The variables of git that apply to all repositories."""
-GIT_TIMEOUT = 20.0
-"""Seconds."""
 MAX_NAMED_FILES = 3
 """How many files an error message names."""
 
+"""The limit for the names of the files that git tracks."""
 SENSITIVE, PACKAGES, PRIVATE_KEY = "may contain secrets", "installed packages", "a private key"
 PRIVATE_REASONS = (SENSITIVE, PACKAGES, PRIVATE_KEY)
 PACKAGE_FOLDERS = ("node_modules",)
@@ -34,7 +31,7 @@ EXAMPLE_SUFFIXES = (".example", ".sample", ".template", ".dist")
 PRIVATE_KEY_PATTERN = re.compile(r"^-----BEGIN [A-Z ]*PRIVATE KEY-----|^PuTTY-User-Key-File-", re.MULTILINE)
 
 NESTED_FOLDERS = "(?:/.+)?/"
-"""What `/**/` is in the regular expressions of pathspec; `*` is `[^/]*`."""
+"""The regular expression of pathspec for `/**/`; that for `*` is `[^/]*`."""
 STAR_BEFORE_ANOTHER = re.compile(r"\[\^/\]\*((?:\\.|\[(?:\\.|[^\]\\])+\]|[^][()*?/^$\\])+?)(?=\[\^/\]\*)")
 """A `*` with the text up to the next one in the same name."""
 
@@ -97,11 +94,11 @@ def read_folder(
             size += len(text)
         if reason in PRIVATE_REASONS:
             private.append(display_path)
-        if size > FILE_LIMIT:
+        if size > MAX_TEXT_BYTES:
             sizes = sorted(((len(text), path) for path, text in texts), reverse=True)
             largest_files = ", ".join(f"{path} ({length:,})" for length, path in sizes[:MAX_NAMED_FILES])
             advice = f"attach a smaller part, or exclude large files with .gitignore: {largest_files}"
-            raise FileError(f"{name} contains more than {FILE_LIMIT:,} characters of text", advice)
+            raise FileError(f"{name} contains more than {MAX_TEXT_BYTES:,} characters of text", advice)
         if len(texts) + len(skipped) > MAX_FILES:
             raise FileError(f"{name} contains more than {MAX_FILES:,} files", "attach a smaller part")
     if private:
@@ -118,8 +115,8 @@ def read_folder(
 def _read_text_or_reason(entry: FolderEntry, name: str, notify: Callable[[str], None]) -> tuple[str, str]:
     """Return the text of a file and "", or else "" and why it is skipped.
 
-    At most one byte more than `FILE_LIMIT` is read. `notify` is called with a line that begins with the name if it is
-    not valid UTF-8.
+    At most one byte more than `MAX_TEXT_BYTES` is read. `notify` is called with a line that begins with the name if it
+    is not valid UTF-8.
     """
     if entry.skip_reason:
         return "", entry.skip_reason
@@ -129,7 +126,7 @@ def _read_text_or_reason(entry: FolderEntry, name: str, notify: Callable[[str], 
             media_type = detect_media_type(head)
             if media_type:
                 return "", describe_media_type(media_type)
-            return decode_text(head + file.read(FILE_LIMIT + 1 - len(head)), name, notify), ""
+            return decode_text(head + file.read(MAX_TEXT_BYTES + 1 - len(head)), name, notify), ""
     except OSError as error:
         return "", error.strerror or "cannot be read"
     except FileError:
@@ -151,7 +148,7 @@ class FolderEntry(NamedTuple):
 
 
 class Repository:
-    """What decides which files of a git repository are ignored; outside one, only the rules in the folders do.
+    """The rules by which a git repository ignores files. Outside a repository, only those in the folders apply.
 
     Attributes:
         rules: the rules that apply to a folder, those of the outermost folder first.
@@ -208,7 +205,7 @@ def walk_files(folder: Path, environment: Mapping[str, str] = os.environ) -> Ite
                 folders.append((path, repository, rules, ignored))
             elif entry.is_file(follow_symlinks=False):
                 yield FolderEntry(path, is_in_repository=repository.exists)
-        pending += reversed(folders)
+        pending += reversed(folders)  # the last one is read next
 
 
 def _is_repository(folder: Path) -> bool:
@@ -250,26 +247,10 @@ def _find_repository_excludes(root: Path, environment: Mapping[str, str]) -> Pat
 
 
 def _run_git(root: Path, environment: Mapping[str, str], *arguments: str) -> bytes:
-    """Run git in a repository; return what it prints, b"" if it fails.
-
-    Nothing in the repository's configuration is run: `fsmonitor` would be.
-    """
-    from subprocess import DEVNULL, SubprocessError, run
-
-    # A git hook sets variables such as GIT_DIR, which are about another repository.
-    git_environment = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
-    git_environment |= {name: environment[name] for name in GIT_CONFIG_VARIABLES if name in environment}
+    """Run git in a repository; return what it prints, b"" if it fails."""
     try:
-        return run(
-            ["git", "-c", "core.fsmonitor=false", *arguments],
-            cwd=root,
-            env=git_environment,
-            stdin=DEVNULL,
-            capture_output=True,
-            timeout=GIT_TIMEOUT,
-            check=True,
-        ).stdout
-    except (OSError, SubprocessError):
+        return run_git(root, environment, *arguments, limit=MAX_LISTING_BYTES)
+    except (OSError, GitError):
         return b""
 
 

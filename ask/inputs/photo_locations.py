@@ -17,18 +17,19 @@ _EXIF_PREFIX_PATTERN = re.compile(
     rb"(?:\xff\xe1(?P<jpeg>..)Exif\0\0|(?P<png>.{4})eXIf|EXIF(?P<webp>.{4})(?:Exif\0\0)?|\0\0\0.(?:Exif\0\0)?)\Z",
     re.DOTALL,
 )
-"""What is before the TIFF header of Exif in a JPEG, PNG, WebP or HEIC file."""
-_MAX_PREFIX_LENGTH = 14
-_MAX_EXIF_LENGTH = 1 << 18
+"""The bytes before the TIFF header of Exif in a JPEG, PNG, WebP or HEIC file."""
+_MAX_PREFIX_BYTES = 14
+_MAX_EXIF_BYTES = 1 << 18
 """Used for HEIC, which has the length somewhere else."""
 _MAX_NESTED_BLOCKS = 100
 """Exif may be in a preview that is in other Exif; with more blocks than that, none is in another, which saves time."""
 _MAX_DIRECTORIES = 16
 _GPS_TAG, _ORIENTATION_TAG, _DIRECTORY_TAGS = 0x8825, 0x0112, (0x8769, 0xA005)
+"""Tags of Exif; the last two lead to the directories of Exif itself and of interoperability."""
 _VALUE_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4}
 """The size of one value by its type."""
 _XMP_START, _XMP_END = b"<rdf:RDF", b"</rdf:RDF"
-_MAX_XMP_LENGTH = 1_000_000
+_MAX_XMP_BYTES = 1_000_000
 _XMP_NAMES = rb"[\w.-]+:(?:gps[\w-]*|latitude|longt?itude|absolutealtitude)"  # DJI misspells one
 _XMP_VALUE_PATTERN = re.compile(
     rb"(?:(?<=\s)" + _XMP_NAMES + rb"\s*=\s*(?:\"(?P<quoted>[^\"]*)\"|'(?P<single>[^']*)')"
@@ -48,11 +49,11 @@ def remove_location(data: bytes) -> bytes:
     """Return an image without the position in its metadata; the same object if there is none."""
     image = bytearray(data)
     starts = sorted(start for header in _TIFF_HEADERS for start in _find_all(data, header))
-    prefixes = ((at, _EXIF_PREFIX_PATTERN.search(data[max(at - _MAX_PREFIX_LENGTH, 0) : at])) for at in starts)
+    prefixes = ((at, _EXIF_PREFIX_PATTERN.search(data[max(at - _MAX_PREFIX_BYTES, 0) : at])) for at in starts)
     blocks = [(start, prefix) for start, prefix in prefixes if prefix]
     ends = [len(image)] * len(blocks)
     if len(blocks) > _MAX_NESTED_BLOCKS:
-        ends[:-1] = [start for start, _ in blocks[1:]]
+        ends[:-1] = [start for start, _ in blocks[1:]]  # each ends where the next one begins
     for (start, prefix), end in zip(blocks, ends, strict=True):
         _erase_exif_position(image, start, prefix, end)
     _erase_xmp_positions(image)
@@ -75,18 +76,19 @@ def _erase_exif_position(image: bytearray, start: int, prefix: re.Match[bytes], 
     """Erase the position in Exif between two offsets. Of malformed Exif, only the orientation stays."""
     length = 0
     if prefix["jpeg"]:
-        length = int.from_bytes(prefix["jpeg"], "big") - 8
+        length = int.from_bytes(prefix["jpeg"], "big") - 8  # which counts itself and "Exif\0\0"
     elif prefix["png"]:
         length = int.from_bytes(prefix["png"], "big")
     elif prefix["webp"]:
         length = int.from_bytes(prefix["webp"], "little") - (prefix.end() - prefix.end("webp"))
-    exif = image[start : min(start + max(length or _MAX_EXIF_LENGTH, 8), end)]
+    exif = image[start : min(start + max(length or _MAX_EXIF_BYTES, 8), end)]  # at least the TIFF header, of 8 bytes
     order = "<" if exif.startswith(b"II") else ">"
     orientation = _read_orientation(exif, order)
     try:
         _erase_gps_directories(exif, order)
     except (struct.error, ValueError):
         length = min(max(length, 8), len(exif))  # without its header, nothing reads Exif of an unknown length
+        # A TIFF header, and a directory whose only entry is the orientation.
         minimal = struct.pack("<2sHIHHHIII", b"II", 42, 8, 1, _ORIENTATION_TAG, 3, 1, orientation, 0)
         content = minimal if orientation and length >= len(minimal) else b""
         exif[:length] = content.ljust(length, b"\0")
@@ -136,11 +138,11 @@ def _erase_gps_directories(exif: bytearray, order: str) -> None:
 
 
 def _read_entries(exif: bytearray, order: str, offset: int) -> list[bytes]:
-    """Return the entries of a directory.
+    """Return the entries of a directory, which have 12 bytes each.
 
     Raises:
-        ValueError: it is not in the metadata.
-        struct.error: as before.
+        ValueError: its entries are not completely in the metadata.
+        struct.error: its count of entries is not in the metadata.
     """
     (count,) = struct.unpack_from(order + "H", exif, offset)
     start = offset + 2
@@ -155,6 +157,7 @@ def _erase_directory(exif: bytearray, order: str, offset: int) -> None:
     for entry in entries:
         _, kind, count, value = struct.unpack(order + "HHII", entry)
         size = _VALUE_SIZES.get(kind, 0) * count
+        # A value of at most four bytes is in the entry itself, any other where the entry points to.
         if value + size > len(exif) and size > 4:
             raise ValueError
         if size > 4:
@@ -167,8 +170,8 @@ def _erase_xmp_positions(image: bytearray) -> None:
     """Replace the values of properties with the position by spaces."""
     start = image.find(_XMP_START)
     while start >= 0:
-        end = image.find(_XMP_END, start, start + _MAX_XMP_LENGTH)
-        end = end if end >= 0 else min(start + _MAX_XMP_LENGTH, len(image))
+        end = image.find(_XMP_END, start, start + _MAX_XMP_BYTES)
+        end = end if end >= 0 else min(start + _MAX_XMP_BYTES, len(image))
         packet = bytes(image[start:end])
         for value in _XMP_VALUE_PATTERN.finditer(packet):
             first, last = value.span(value.lastgroup or 0)

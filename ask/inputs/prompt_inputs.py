@@ -18,12 +18,11 @@ from ask.errors import FileError
 from ask.inputs.readers import decode_text
 from ask.messages import Attachment
 from ask.records import NamedTuple
-from ask.text import format_one_line
-from ask.tools.office_text import extract_office_text
+from ask.text import format_one_line, format_size
 
 MAX_FILES = 10_000
 """How many files one -f may name by a folder or a pattern."""
-SUPPORTED_CONTENT = "text, an image, a PDF or audio"
+SUPPORTED_CONTENT = "text, an image, a PDF, audio or a video"
 
 
 class PromptInputs(NamedTuple):
@@ -31,7 +30,7 @@ class PromptInputs(NamedTuple):
 
     Attributes:
         texts: the texts of files and pages, as (name, text).
-        attachments: images, PDFs and audio, sent unchanged except for the position in photos.
+        attachments: images, PDFs, audio and videos, sent unchanged except for the position in photos and videos.
         stdin_text: the text of standard input.
         skipped_files: the files of folders that are left out, one line each with the reason.
         encoding_notes: a line for each text that is not valid UTF-8.
@@ -61,11 +60,11 @@ class PromptInputs(NamedTuple):
         Raises:
             FileError: the attachments are too large together.
         """
-        merged = PromptInputs._make(map(add, self, other))
+        merged = PromptInputs._make(map(add, self, other))  # every field is a tuple or a text
         size = sum(len(attachment.data) for attachment in merged.attachments)
         if size > MAX_TOTAL_BYTES:
             raise FileError(
-                f"the files contain {size:,} bytes, more than the limit of {MAX_TOTAL_BYTES:,}",
+                f"the files contain {format_size(size)}, more than the limit of {format_size(MAX_TOTAL_BYTES)}",
                 "attach fewer or smaller files",
             )
         return merged
@@ -81,6 +80,8 @@ class InputReaders(NamedTuple):
         read_stdin: reads standard input; None if -f must not read it.
         keep_location: whether photos keep the position where they were taken.
         read_resource: reads a resource of an MCP server by its address, within a number of seconds.
+        load: runs the loader of a source PREFIX:REST with these readers; returns None if no loader has the prefix.
+        accepts: checks whether the model accepts documents of a MIME type; others are converted to text.
     """
 
     timeout: float
@@ -89,10 +90,17 @@ class InputReaders(NamedTuple):
     read_stdin: Callable[[], bytes] | None = None
     keep_location: bool = False
     read_resource: Callable[[str, float], PromptInputs] | None = None
+    load: Callable[[str, InputReaders], PromptInputs | None] | None = None
+    accepts: Callable[[str], bool] = lambda _: False
 
 
 def parse_content(
-    name: str, data: bytes, text_limit: int | None = None, *, keep_location: bool = False
+    name: str,
+    data: bytes,
+    text_limit: int | None = None,
+    *,
+    keep_location: bool = False,
+    accepts: Callable[[str], bool] = lambda _: False,
 ) -> PromptInputs:
     """Convert file content to a text or an attachment, by its media type.
 
@@ -101,14 +109,23 @@ def parse_content(
         data: its content.
         text_limit: the maximum size of a text in bytes; None for any size.
         keep_location: whether a photo keeps the position where it was taken.
+        accepts: checks whether documents of a MIME type are sent as they are; others are converted to text.
 
     Raises:
-        FileError: it is too long, or of a type that no provider accepts.
+        FileError: it is too long, or of a type that no provider accepts, or a document that cannot be converted.
     """
     media_type = detect_media_type(data)
+    if media_type == OFFICE_MEDIA_TYPE:
+        from ask.client.document_text import convert_document, has_macros, identify_document
+
+        document_type = identify_document(data)
+        if document_type and (has_macros(data) or not accepts(document_type)):
+            text, problem = convert_document(data)
+            if problem:
+                raise FileError(f"cannot read {name}", problem)
+            return PromptInputs(texts=((name, text),))
+        media_type = document_type or media_type
     known_type = MEDIA_TYPES.get(media_type)
-    if media_type == OFFICE_MEDIA_TYPE and (text := extract_office_text(data)):
-        return PromptInputs(texts=((name, text),))
     if known_type and not known_type.group:
         article = "an" if known_type.title[0] in "AEIOU" else "a"
         raise FileError(
@@ -117,14 +134,14 @@ def parse_content(
         )
     limit = MAX_FILE_BYTES[known_type.group] if known_type else text_limit
     if limit is not None and len(data) > limit:
-        raise FileError(f"{name} is larger than {limit} bytes", "attach a smaller file, or a part of it")
+        raise FileError(f"{name} is larger than {format_size(limit)}", "attach a smaller file, or a part of it")
     if known_type is None:
         notes: list[str] = []
         text = decode_text(data, name, notes.append, SUPPORTED_CONTENT)
         return PromptInputs(texts=((name, text),), encoding_notes=tuple(notes))
     title = format_one_line(PurePath(name).name)
     cleaned_data = data
-    if known_type.group == "image" and not keep_location:
+    if known_type.group in ("image", "video") and not keep_location:
         from ask.inputs.photo_locations import remove_location
 
         cleaned_data = remove_location(data)

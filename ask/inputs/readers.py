@@ -15,17 +15,18 @@ from contextlib import suppress
 from pathlib import Path
 
 from ask.errors import FileError
+from ask.text import format_size
 from ask.tools.file_names import find_equivalent_path
 
-STDIN_NAMES = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+STDIN_NAMES = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 """Names of standard input. It is read only once, so none of them is opened as a file."""
-STDIN_NOTICE_DELAY = 2.0
+STDIN_NOTICE_SECONDS = 2.0
 """Seconds of silence on standard input or a pipe before the user is notified."""
-PIPE_WRITER_TIMEOUT = 30.0
+PIPE_WRITER_SECONDS = 30.0
 """Seconds to wait for a program to open a named pipe for writing."""
 INHERITED_DESCRIPTOR_PATTERN = r"/(?:dev|proc/self)/fd/(\d+)"
 """A descriptor that the shell has opened, as for `<(command)`."""
-FILE_LIMIT = 10_000_000
+MAX_TEXT_BYTES = 10_000_000
 
 
 def read_stdin(limit: int, notify: Callable[[str], None], *, allow_terminal: bool = False) -> bytes:
@@ -57,8 +58,13 @@ def read_stdin(limit: int, notify: Callable[[str], None], *, allow_terminal: boo
         raise FileError(f"cannot read stdin ({error.strerror})") from error
     if len(data) > maximum:
         advice = "raise stdin_limit in config.toml" if maximum == limit else "send less"
-        raise FileError(f"stdin is larger than {maximum} bytes", advice)
+        raise FileError(f"stdin is larger than {format_size(maximum)}", advice)
     return data
+
+
+def is_stdin_piped() -> bool:
+    """Check whether standard input is a pipe, as opposed to /dev/null in a cron job."""
+    return sys.stdin is not None and stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode)
 
 
 def read_text_file(path: str, notify: Callable[[str], None]) -> str:
@@ -68,16 +74,16 @@ def read_text_file(path: str, notify: Callable[[str], None]) -> str:
         FileError: it cannot be read, is too long, or is not text.
     """
     try:
-        data = read_bytes(find_equivalent_path(Path(path).expanduser()), FILE_LIMIT)
+        data = read_bytes(find_equivalent_path(Path(path).expanduser()), MAX_TEXT_BYTES)
     except OSError as error:
         raise FileError(f"cannot read {path} ({error.strerror})") from error
-    if len(data) > FILE_LIMIT:
-        raise FileError(f"{path} is larger than {FILE_LIMIT} bytes", "attach a part of it")
+    if len(data) > MAX_TEXT_BYTES:
+        raise FileError(f"{path} is larger than {format_size(MAX_TEXT_BYTES)}", "attach a part of it")
     return decode_text(data, path, notify)
 
 
 def read_bytes(
-    path: Path, limit: int, writer_timeout: float = PIPE_WRITER_TIMEOUT, notify: Callable[[str], None] = lambda _: None
+    path: Path, limit: int, writer_timeout: float = PIPE_WRITER_SECONDS, notify: Callable[[str], None] = lambda _: None
 ) -> bytes:
     """Read a file or pipe to its end, or until more than `limit` bytes are read.
 
@@ -124,7 +130,7 @@ def _read_pipe(
     chunks: list[bytes] = []
     size, notified = 0, False
     while size <= limit:
-        timeouts = [] if chunks or notified else [STDIN_NOTICE_DELAY]
+        timeouts = [] if chunks or notified else [STDIN_NOTICE_SECONDS]
         if deadline is not None:
             timeouts.append(max(deadline - time.monotonic(), 0))
         ready = poller.poll(min(timeouts) * 1000 if timeouts else None)
@@ -140,7 +146,7 @@ def _read_pipe(
             chunks.append(chunk)
             size += len(chunk)
             deadline = None
-        elif ready or deadline is None:
+        elif ready or deadline is None:  # the end; before a program opens a pipe, reading returns nothing, too
             break
         elif time.monotonic() >= deadline:
             raise TimeoutError

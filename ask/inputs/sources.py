@@ -1,4 +1,4 @@
-"""Sources that -f names: files, folders, patterns, standard input, the clipboard, web pages and MCP resources.
+"""Sources that -f names: files, folders, patterns, stdin, the clipboard, web pages, MCP resources and loaders.
 
 Content is classified by its bytes, not by its name.
 """
@@ -15,13 +15,15 @@ from urllib.parse import unquote
 from ask.attachments import MAX_FILE_BYTES
 from ask.errors import FileError, UsageError
 from ask.inputs.prompt_inputs import MAX_FILES, InputReaders, PromptInputs, parse_content
-from ask.inputs.readers import FILE_LIMIT, STDIN_NAMES, read_bytes
+from ask.inputs.readers import MAX_TEXT_BYTES, STDIN_NAMES, read_bytes
 from ask.text import decode_argument
 from ask.tools.file_names import find_equivalent_path
 
 CLIPBOARD = "clipboard:"
 WEB_PREFIXES = ("http://", "https://")
 MCP_PREFIX = "mcp://"
+LOADER_PATTERN = re.compile(r"([a-z][a-z0-9_-]*):(.*)", re.DOTALL)
+"""A source for a loader: a prefix, and the text that its function gets."""
 MAX_NAMED_FILES = 3
 """How many skipped files a notice names."""
 MAX_ENCODING_NOTES = 4
@@ -68,6 +70,10 @@ def _read_source(source: str, readers: InputReaders) -> PromptInputs:
         return read_url(source, readers)
     if source.lower().startswith(MCP_PREFIX) and readers.read_resource:
         return readers.read_resource(source, readers.timeout)
+    if readers.load and LOADER_PATTERN.match(source) and not path_exists(source):
+        inputs = readers.load(source, readers)
+        if inputs is not None:
+            return inputs
     return _read_path(_parse_file_url(source), readers)
 
 
@@ -104,14 +110,14 @@ def _read_path(path: str, readers: InputReaders) -> PromptInputs:
             return read_folder(expanded_path, name, readers.environment, readers.notify)
         if glob.has_magic(path) and not expanded_path.exists():
             return _read_glob(str(expanded_path), name, readers)
-        data = read_bytes(expanded_path, max(FILE_LIMIT, *MAX_FILE_BYTES.values()), readers.timeout, readers.notify)
+        data = read_bytes(expanded_path, max(MAX_TEXT_BYTES, *MAX_FILE_BYTES.values()), readers.timeout, readers.notify)
     except OSError as error:
         raise FileError(f"cannot read {name} ({error.strerror})") from error
     except (ValueError, RuntimeError) as error:  # a null byte in the path, or ~user without a home
         raise FileError(f"cannot read {name} ({error})") from error
     if not data:
         readers.notify(f"{name} is empty")
-    return parse_content(name, data, FILE_LIMIT, keep_location=readers.keep_location)
+    return parse_content(name, data, MAX_TEXT_BYTES, keep_location=readers.keep_location, accepts=readers.accepts)
 
 
 def _read_glob(pattern: str, display_name: str, readers: InputReaders) -> PromptInputs:
@@ -120,6 +126,7 @@ def _read_glob(pattern: str, display_name: str, readers: InputReaders) -> Prompt
     Raises:
         FileError: no or too many files match, or none of them can be read.
     """
+    # File systems contain names in either form, and glob compares characters.
     patterns = {pattern, *(() if pattern.isascii() else (normalize("NFC", pattern), normalize("NFD", pattern)))}
     matches = {path for each in patterns for path in glob.iglob(each, recursive=True)}
     paths = [path for path in sorted(matches) if Path(path).is_file()]
@@ -134,7 +141,7 @@ def _read_glob(pattern: str, display_name: str, readers: InputReaders) -> Prompt
             errors.append(error)
             continue
         size += sum(len(text) for _, text in found.texts)
-        if size > FILE_LIMIT or len(paths) > MAX_FILES:
+        if size > MAX_TEXT_BYTES or len(paths) > MAX_FILES:
             raise FileError(f"too many files match {display_name}", "name fewer")
         inputs = inputs.merge(found)
     if len(errors) == len(paths):
@@ -150,16 +157,16 @@ def parse_dropped_paths(text: str) -> list[str]:
     """Split typed or dropped text into paths. A terminal quotes dropped paths and separates them by spaces."""
     import shlex
 
-    if _path_exists(text):
+    if path_exists(text):
         return [text]
     try:
         words = shlex.split(text)
     except ValueError:
         return [text]
-    return words if len(words) == 1 or (words and all(map(_path_exists, words))) else [text]
+    return words if len(words) == 1 or (words and all(map(path_exists, words))) else [text]
 
 
-def _path_exists(path: str) -> bool:
+def path_exists(path: str) -> bool:
     try:
         return find_equivalent_path(Path(_parse_file_url(path)).expanduser()).exists()
     except (OSError, ValueError, RuntimeError):

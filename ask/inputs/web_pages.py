@@ -7,10 +7,10 @@ import time
 from ask.attachments import detect_media_type
 from ask.errors import FileError, NetworkError
 from ask.inputs.prompt_inputs import SUPPORTED_CONTENT, InputReaders, PromptInputs, parse_content
-from ask.text import format_one_line
+from ask.text import format_one_line, format_size
 from ask.tools.base import ToolError
 from ask.tools.fetch_url import BINARY_CONTENT_NOTE, PDF_NOTE, extract_text, find_file_name
-from ask.tools.http_get import MAX_BODY_SIZE, Fetcher
+from ask.tools.http_get import MAX_BODY_BYTES, Fetcher
 from ask.tools.network_policy import parse_url
 
 NETWORK_HINT = "check the address and the network"
@@ -33,14 +33,19 @@ def read_url(url: str, readers: InputReaders) -> PromptInputs:
         name = format_one_line(response.url)
         if response.is_error:
             raise FileError(f"cannot read {name} ({format_one_line(response.status_line)})", "check the address")
-        if response.truncation_reason and len(response.body) >= MAX_BODY_SIZE:
+        if response.truncation_reason and len(response.body) >= MAX_BODY_BYTES:
             raise FileError(
-                f"{name} is larger than {MAX_BODY_SIZE} bytes", "save it, and attach the file or a part of it"
+                f"{name} is larger than {format_size(MAX_BODY_BYTES)}", "save it, and attach the file or a part of it"
             )
         if response.truncation_reason:
             raise NetworkError(f"{name} is incomplete ({response.truncation_reason})", NETWORK_HINT)
         if detect_media_type(response.body):
-            return parse_content(find_file_name(response.url), response.body, keep_location=readers.keep_location)
+            return parse_content(
+                find_file_name(response.url),
+                response.body,
+                keep_location=readers.keep_location,
+                accepts=readers.accepts,
+            )
         text = extract_text(response, deadline, readers.environment)
     except ToolError as error:
         raise NetworkError(format_one_line(str(error)), NETWORK_HINT) from None

@@ -28,7 +28,7 @@ from ask.config.options import ROW_ARGUMENT, RunOptions
 from ask.errors import AskError, FileError, LimitReachedError
 from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult
-from ask.messages import Usage
+from ask.messages import Attachment, Usage
 from ask.records import NamedTuple
 from ask.text import format_one_line
 
@@ -37,8 +37,8 @@ PR_SET_PDEATHSIG = 1
 prctl = getattr(ctypes.CDLL(None), "prctl", None)
 CANCEL_CHECK_SECONDS = 1.0
 MAX_PATCH_BYTES = 10_000_000
-MAX_PATCH_MEMORY = 1 << 30
-"""The memory for finding what a row has changed, in bytes."""
+MAX_PATCH_MEMORY_BYTES = 1 << 30
+"""The memory for finding what a row has changed."""
 PATCH_SECONDS = 60
 """The processor time for that, in seconds."""
 PATCH_LOCK = threading.Lock()
@@ -84,7 +84,12 @@ class AgentRunner:
 
     def run(self, task: RowTask) -> TaskResult:
         """Answer a row."""
-        endpoint = self._requests[task.model_number].endpoint
+        endpoint = self._requests[task.model_number].endpoint.rotate(task.position + task.attempts)
+        if endpoint.sign_in:  # not in the row's process, which Ctrl-C kills
+            try:
+                endpoint.sign_in.get_token()
+            except AskError as error:
+                return TaskResult(None, error, Usage())
         with _create_temporary_folder() as folder:
             files: list[str] = []
             for attachment in task.message.attachments:
@@ -96,12 +101,17 @@ class AgentRunner:
                 provider=endpoint.provider_name,
                 model=endpoint.model,
                 base_url=endpoint.base_url,
-                key=endpoint.key,
+                other_base_urls=endpoint.other_base_urls,
+                # The process of a row reads the same sign-in.
+                key=None if endpoint.sign_in else (endpoint.renew_key and endpoint.renew_key("")) or endpoint.key,
                 files=tuple(files),
             )
             template = self._options.directory_template
             if template is None:
-                return self._run_process(options, Path.cwd())
+                outcome = self._run_process(options, Path.cwd())
+                # Its commands would run twice in the same folder.
+                is_repeated = outcome.failure in ("service", "unreachable") and outcome.usage.output_tokens
+                return outcome._replace(failure="row") if is_repeated else outcome
             copies = folder / "copies"
             copies.mkdir()
             try:
@@ -110,7 +120,7 @@ class AgentRunner:
             except FileError as error:
                 return TaskResult(None, error, Usage())
             outcome = self._run_process(options, copies / "b")
-            if outcome.result is None:
+            if outcome.result is None or outcome.error:
                 return outcome
             try:
                 (copies / "a").symlink_to(original)
@@ -157,12 +167,21 @@ class AgentRunner:
         except ValueError:
             fields = {"usage": {}, "error": lines[-1] if lines else f"ask exited with {process.returncode}"}
         usage = Usage(**{name: fields["usage"].get(name) for name in Usage._fields})
+        citations = fields.get("citations")
+        citations_json = json.dumps(citations, ensure_ascii=False) if citations else ""
+        try:
+            images = list(map(_take_file, fields.get("files", ())))
+        except OSError as os_error:
+            return TaskResult(None, FileError(f"cannot read an image of the row ({os_error.strerror})"), usage)
         if error_message := fields["error"]:
             error = AskError(error_message)
             error.exit_code = process.returncode
-            return TaskResult(None, error, usage)
+            text, finish_reason = fields.get("text", ""), fields.get("finish", "")
+            part = RowResult("failed", text, finish_reason, citations=citations_json) if text else None
+            return TaskResult(part, error, usage, files=images, failure=fields.get("failure"))
         answer = json.dumps(fields["data"], ensure_ascii=False) if "data" in fields else fields["text"]
-        return TaskResult(RowResult("answered", answer, fields["finish"]), None, usage)
+        result = RowResult("answered", answer, fields["finish"], citations=citations_json)
+        return TaskResult(result, None, usage, files=images)
 
     def _communicate(self, process: subprocess.Popen[bytes], input_data: bytes) -> tuple[bytes, bytes]:
         """Return what a process writes to stdout and stderr; end it if its row is canceled."""
@@ -181,6 +200,14 @@ class AgentRunner:
         _stop_processes(list(self._processes))
         with self._original_lock:
             self._remove_original()
+
+
+def _take_file(fields: Mapping[str, Any]) -> Attachment:
+    """Read an image that the process of a row has saved, and delete it: it is saved under the name of the row."""
+    path = Path(fields["path"])
+    file = Attachment(path.name, fields["media_type"], path.read_bytes())
+    path.unlink()
+    return file
 
 
 def _stop_processes(processes: Sequence[subprocess.Popen[bytes]]) -> None:
@@ -282,7 +309,7 @@ def _make_patch(folder: Path) -> str:
         problems.seek(0)
         problem = problems.read(1_000).decode("utf-8", "replace")
     if process.returncode < 0 or "memory exhausted" in problem:
-        reason = f"{PATCH_SECONDS} s of processor time or {MAX_PATCH_MEMORY >> 20:,} MiB of memory"
+        reason = f"{PATCH_SECONDS} s of processor time or {MAX_PATCH_MEMORY_BYTES >> 20:,} MiB of memory"
         raise LimitReachedError(f"finding the changes takes more than {reason}")
     if process.returncode > 1:
         raise FileError(f"the changes cannot be read ({format_one_line(problem)})")
@@ -293,7 +320,7 @@ def _make_patch(folder: Path) -> str:
 
 def _limit_patch_process() -> None:
     """Limit the memory and the processor time of this process, and end it with its parent."""
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_PATCH_MEMORY, MAX_PATCH_MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_PATCH_MEMORY_BYTES, MAX_PATCH_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (PATCH_SECONDS, PATCH_SECONDS))
     if prctl:
         _end_with_parent()

@@ -10,12 +10,15 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from ask.agent.server_tools import get_server_tools
+from ask.citations import citations_to_json, remove_positions
 from ask.client.provider_client import ProviderClient
-from ask.errors import AskError, NetworkError, ProviderError, UsageError
-from ask.map.job import BATCH_ROWS, Job, identify_rows
+from ask.errors import AskError, FileError, IncompleteResponseError, NetworkError, ProviderError, UsageError
+from ask.map.job import BATCH_ROWS, Job, identify_rows, save_row_files
 from ask.map.ledger import Ledger, PendingBatch, RowKey, RowResult
 from ask.map.rows import Row
-from ask.messages import Message
+from ask.messages import EMPTY_MAPPING, FinishReason, Message, Usage
+from ask.parsing import BATCH_TIER
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import BatchApi
 from ask.plugin_api.types import Batch, BatchRequest, BatchResult, ChatRequest
@@ -24,7 +27,7 @@ MAX_CHUNK_BYTES = 50_000_000
 """The limit for the requests of one batch, which are in memory at once."""
 ENVELOPE_BYTES = 300
 """More than the fields around the body of a request take."""
-FIRST_POLL_INTERVAL, MAX_POLL_INTERVAL = 2.0, 60.0
+FIRST_POLL_SECONDS, MAX_POLL_SECONDS = 2.0, 60.0
 POLL_INTERVAL_FACTOR = 1.5
 MAX_FAILED_POLLS = 10
 TAG_BYTES = 8
@@ -34,7 +37,7 @@ ENDED_STATUSES = (400, 409)
 """HTTP statuses of a request to cancel a batch that has ended."""
 UNCLEAR_STATUSES = (408, 409)
 """HTTP statuses after which a batch may exist all the same: a timeout, or a conflict with the same request."""
-CLOCK_TOLERANCE = 300.0
+CLOCK_TOLERANCE_SECONDS = 300.0
 """How many seconds the provider's clock may be behind."""
 
 
@@ -49,6 +52,7 @@ class BatchRunner:
         client: sends the requests to a provider with a batch API.
         ledger: where batches and results are saved.
         read_rows: returns the rows of the input from the first one.
+        calculate_cost: returns the cost of a request in US dollars; None if it is unknown.
         retry_failed: whether rows that failed in an earlier run are submitted again.
 
     Attributes:
@@ -67,6 +71,7 @@ class BatchRunner:
         ledger: Ledger,
         *,
         read_rows: Callable[[], Iterator[Row]],
+        calculate_cost: Callable[[Usage], float | None],
         retry_failed: bool = False,
     ) -> None:
         self._job = job
@@ -74,6 +79,7 @@ class BatchRunner:
         self._client = client
         self._ledger = ledger
         self._read_rows = read_rows
+        self._calculate_cost = calculate_cost
         self._retry_failed = retry_failed
         self._done_rows: dict[str, int] = {}
         self._foreign_ids: set[str] = set()
@@ -97,7 +103,8 @@ class BatchRunner:
             if not task.can_be_sent:  # reported when the output is written
                 continue
             key = task.key
-            is_finished = task.stored is not None and not (self._retry_failed and task.stored.status == "failed")
+            stored = task.stored_result
+            is_finished = stored is not None and stored.is_final(retry_failed=self._retry_failed)
             finished += is_finished
             if is_finished or self._ledger.is_in_batch(self._job.id, key):
                 continue
@@ -130,6 +137,8 @@ class BatchRunner:
             options=request.settings.options,
             stream=False,
             schema=schema.value if schema else None,
+            is_own_url=request.endpoint.is_own_url,
+            server_tools=dict.fromkeys(get_server_tools(request.settings), EMPTY_MAPPING),
         )
 
     def _save_results(self, rows: Sequence[tuple[RowKey, RowResult]]) -> None:
@@ -210,7 +219,7 @@ class BatchRunner:
         Raises:
             NetworkError: several polls in a row have failed.
         """
-        delay = FIRST_POLL_INTERVAL if interval is None else interval
+        delay = FIRST_POLL_SECONDS if interval is None else interval
         failures = 0
         while True:
             try:
@@ -225,7 +234,7 @@ class BatchRunner:
                 return
             time.sleep(delay)
             if interval is None:
-                delay = min(delay * POLL_INTERVAL_FACTOR, MAX_POLL_INTERVAL)
+                delay = min(delay * POLL_INTERVAL_FACTOR, MAX_POLL_SECONDS)
 
     def cancel(self) -> None:
         """Cancel all batches. They end once the provider has finished the requests that it is working on.
@@ -261,13 +270,15 @@ class BatchRunner:
         try:
             while group := list(islice(results, BATCH_ROWS)):
                 numbers = [_parse_number(pending.tag, result.custom_id) for result in group]
-                if len(missing) == len(keys) and set(numbers) == {None}:
+                if len(missing) == len(keys) and set(numbers) == {None}:  # not our batch, but one like it
                     self._foreign_ids.add(batch.id)
                     self._ledger.set_batch_id(pending.tag, "")
                     return
                 numbered = [(n, one) for n, one in zip(numbers, group, strict=True) if n is not None and n in missing]
                 missing.difference_update(number for number, _ in numbered)
-                self._save_results([(keys[number], self._convert_result(result)) for number, result in numbered])
+                self._save_results(
+                    [(keys[number], self._convert_result(result, number)) for number, result in numbered]
+                )
         except ProviderError as error:
             if error.status not in GONE_STATUSES:
                 raise
@@ -280,7 +291,7 @@ class BatchRunner:
 
     def _iter_results(self, batch: Batch) -> Iterator[BatchResult]:
         for number, entry in enumerate(self._api.build_results_requests(batch, "")):
-
+            # The default value keeps the number of this iteration.
             def build(key: str, number: int = number) -> Any:
                 return self._api.build_results_requests(batch, key)[number].request
 
@@ -293,20 +304,32 @@ class BatchRunner:
                 yield from self._api.parse_results(body)
                 body = self._client.fetch_document(partial(self._api.build_next_results_request, batch, body))
 
-    def _convert_result(self, result: BatchResult) -> RowResult:
+    def _convert_result(self, result: BatchResult, number: int) -> RowResult:
         row = RowResult("failed", error=result.error)
         if result.response is None:
             return row
         try:
             parsed = self._client.parse_response(self._build_chat_request(Message("user", "")), result.response)
-            usage, schema = parsed.answer.usage, self._job.requests[0].response_schema
-            row = row._replace(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=usage.cost)
+            # Only Anthropic's answers report that they are from a batch; OpenAI's report the default tier.
+            usage = parsed.answer.usage
+            usage = usage if usage == Usage() else usage._replace(service_tier=BATCH_TIER)
+            row, schema = row.add_usage(usage, self._calculate_cost(usage)), self._job.requests[0].response_schema
+            citations = remove_positions(parsed.answer.citations) if schema else parsed.answer.citations
+            row = row._replace(citations=citations_to_json(citations))
             if parsed.error:
-                raise parsed.error
+                part, reason = parsed.answer.text, parsed.answer.finish_reason
+                row = row._replace(answer=part, finish_reason=reason, error=str(parsed.error))
+                return save_row_files(self._job, row, parsed.answer.attachments, number + 1)
+            if parsed.answer.finish_reason is FinishReason.CONTINUE:
+                raise IncompleteResponseError("the service paused the answer", "run the job without --batch")
             answer = schema.extract_json(parsed.answer.text) if schema else parsed.answer.text
-        except AskError as error:
+            row = row._replace(answer=answer, finish_reason=parsed.answer.finish_reason)
+            row = save_row_files(self._job, row, parsed.answer.attachments, number + 1)
+        except FileError as error:
             return row._replace(error=str(error))
-        return row._replace(status="answered", answer=answer, finish_reason=parsed.answer.finish_reason, error="")
+        except AskError as error:
+            return row._replace(error=str(error), answer="", finish_reason="")
+        return row._replace(status="answered", error="")
 
     def _update_counts(self) -> None:
         pending = self._ledger.list_batches(self._job.id)
@@ -334,7 +357,7 @@ def _is_same_batch(listed: Batch, lost: PendingBatch) -> bool:
     """
     if listed.tag:
         return listed.tag == lost.tag
-    is_older = listed.created is not None and listed.created < lost.created - CLOCK_TOLERANCE
+    is_older = listed.created is not None and listed.created < lost.created - CLOCK_TOLERANCE_SECONDS
     return not is_older and listed.request_count in (None, lost.row_count)
 
 

@@ -28,6 +28,7 @@ from ask.config.secrets import Redactor
 from ask.config.settings import Settings
 from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkError, ProviderError, to_ask_error
 from ask.map.agent_runner import AgentOptions, AgentRunner
+from ask.map.failures import classify_failure
 from ask.map.job import Job, RowTask, TaskResult
 from ask.map.row_runner import RowRunner
 from ask.messages import Message
@@ -116,10 +117,12 @@ class JobRunner:
             result = self.runner.run(task)
         except Exception as error:  # noqa: BLE001 - reported by the client
             result = TaskResult(None, to_ask_error(error))
-        if result.error:
-            result.error.redact(self._requests[task.model_number].secrets.redact)
-            if isinstance(result.error, ProviderError):
-                result.error.partial_response = None
+        if failed := result.error:
+            # Here, because the causes of an error are not sent.
+            result = result._replace(failure=result.failure or classify_failure(failed))
+            failed.redact(self._requests[task.model_number].secrets.redact)
+            if isinstance(failed, ProviderError):
+                failed.partial_response = None
         return result
 
 
@@ -207,7 +210,7 @@ class Cluster:
         except KilledWorker:
             return TaskResult(None, AskError("several workers died while they ran this row"))
         except (CancelledError, FutureCancelledError):
-            return TaskResult(None, NetworkError("the connection to the Dask scheduler is lost", offline=True))
+            return TaskResult(None, NetworkError("the connection to the Dask scheduler is lost", permanent=True))
         return result
 
     def check_versions(self) -> None:
@@ -244,7 +247,7 @@ def open_cluster(address: str, job: Job, agent_options: AgentOptions | None, bas
         base_url: the base URL of requests; None for the one that is configured on each worker.
 
     Raises:
-        MissingDependencyError: Dask is not installed.
+        MissingDependencyError: the extra `dask` is not installed.
         NetworkError: there is no scheduler at the address, or it has no workers.
         ConfigError: a worker has other versions.
     """

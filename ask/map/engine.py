@@ -6,43 +6,48 @@ import heapq
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from ask.client.retries import MAX_RETRY_WAIT, choose_retry_delay
-from ask.errors import AskError, LimitReachedError, NetworkError, ProviderError, RunInterruptedError, to_ask_error
-from ask.map.job import BATCH_ROWS, Job, RowTask, TaskResult
+from ask.client.retries import MAX_RETRY_WAIT_SECONDS, choose_retry_delay
+from ask.errors import AskError, FileError, LimitReachedError, NetworkError, ProviderError, to_ask_error
+from ask.map.failures import OutageMonitor, classify_failure
+from ask.map.job import BATCH_ROWS, Job, RowTask, TaskResult, save_row_files
 from ask.map.ledger import Ledger, RowResult
 from ask.map.output import RowWriter
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.messages import Usage
 
-WINDOW = 4 * MAX_CONCURRENCY
+MAX_ROWS_AHEAD = 4 * MAX_CONCURRENCY
 """How many rows may be read ahead of the oldest unfinished one, whose output is written first."""
-PROGRESS_INTERVAL = 0.25
+PROGRESS_SECONDS = 0.25
 """Seconds between progress reports."""
-INPUT_INTERVAL = 0.02
+INPUT_POLL_SECONDS = 0.02
 """Seconds after which an input that had no further row is read again."""
+MAX_DOUBLINGS = 6
+"""How often the delay before a retry doubles: a row may be refused up to `MAX_REFUSALS` times."""
 MAX_REFUSALS = 30
 """How often one row may be refused by a rate limit before it fails."""
-REFUSED_STATUSES = (429, 529)
-STOP_STATUSES = (401, 402, 404)
-"""HTTP statuses for an invalid key, an exhausted account or an unknown model, with which every row would fail."""
 MIN_ROWS_FOR_PERCENTAGE = 20
 """How many rows must have finished before a percentage of failures stops the job."""
 
 
 @dataclass
 class Progress:
-    """The state of a run: counts of rows, requests in flight, and the cost of the job in US dollars."""
+    """The state of a run: counts of rows, requests in flight, and the cost (in US dollars) and tokens of the job.
+
+    The failed rows include the `unavailable` ones, which failed because of the service.
+    """
 
     answered: int = 0
     failed: int = 0
     resumed: int = 0
     in_flight: int = 0
     cost: float = 0.0
+    usage: Usage = field(default_factory=Usage)
+    unavailable: int = 0
 
 
 class Engine:
@@ -54,10 +59,12 @@ class Engine:
         limiter: decides when requests are sent.
         writer: writes the output.
         answer_task: answers a task; called in several threads at the same time.
-        calculate_cost: returns the cost in US dollars of usage of one of the models; None if it is unknown.
+        calculate_cost: returns the cost in US dollars of requests to one of the models; None if it is unknown.
         ordered: whether the output is in the order of the input.
         retry_failed: whether rows that failed in an earlier run are sent again.
         max_failures: the limit for failed rows, and whether it is a percentage of the finished rows.
+        max_wait: how many seconds to wait for a service that has failed.
+        on_pause: is called with the reason when the job pauses.
     """
 
     def __init__(
@@ -68,12 +75,14 @@ class Engine:
         writer: RowWriter,
         *,
         answer_task: Callable[[RowTask], TaskResult],
-        calculate_cost: Callable[[int, Usage], float | None],
+        calculate_cost: Callable[[int, Sequence[Usage]], float | None],
         ordered: bool,
         retry_failed: bool,
         max_failures: tuple[float, bool] | None,
+        max_wait: float,
+        on_pause: Callable[[str], None],
     ) -> None:
-        self._job_id = job.id
+        self._job = job
         self._models = job.models
         self._settings = job.requests[0].settings
         self._ledger = ledger
@@ -84,10 +93,15 @@ class Engine:
         self._ordered = ordered
         self._retry_failed = retry_failed
         self._max_failures = max_failures
+        self._max_wait = max_wait
+        self._on_pause = on_pause
+        self._outage = OutageMonitor(self._settings.backoff, max_wait)
         self._tasks: SimpleQueue[RowTask | None] = SimpleQueue()
-        self._results: SimpleQueue[tuple[RowTask, TaskResult]] = SimpleQueue()
+        self._results: SimpleQueue[tuple[RowTask, TaskResult, float]] = SimpleQueue()
         self._ready: deque[RowTask] = deque()
         self._retries: list[tuple[float, int, RowTask]] = []
+        self._last_tries: list[RowTask] = []
+        self._last_service_error: AskError | None = None
         self._thread_count = 0
         self._finished: dict[int, dict[str, Any]] = {}
         self._next_position = self._position_count = 0
@@ -96,7 +110,8 @@ class Engine:
         self._earlier_count = ledger.count_answers(job.id)[0] if job.output and job.output.exists() else 0
         """How many rows of the present output file are answered; a shorter output does not replace it."""
         self.is_published = False
-        self.progress = Progress(cost=ledger.compute_cost(job.id))
+        usage = ledger.compute_usage(job.id)
+        self.progress = Progress(cost=usage.cost or 0.0, usage=usage._replace(cost=None))
         self._last_progress = 0.0
         self._has_started = self._is_exhausted = self._is_input_idle = False
         self.stop_error: AskError | None = None
@@ -115,9 +130,10 @@ class Engine:
             while True:
                 if self._has_room():
                     self._admit_tasks(tasks)
+                self._check_outage()
                 self._start_tasks()
                 self._flush()
-                is_waiting = self._ready or self._retries
+                is_waiting = self._ready or self._retries or self._last_tries
                 if not self.progress.in_flight and (self.stop_error or (self._is_exhausted and not is_waiting)):
                     break
                 self._collect(wait=self._is_input_idle or not self._has_room())
@@ -133,7 +149,7 @@ class Engine:
         """Whether there may be another row, and it may be read."""
         if self._is_exhausted or self.stop_error or len(self._ready) >= 2 * self._limiter.concurrency:
             return False
-        return not self._ordered or self._position_count - self._next_position < WINDOW
+        return not self._ordered or self._position_count - self._next_position < MAX_ROWS_AHEAD
 
     def _admit_tasks(self, tasks: Iterator[RowTask | None]) -> None:
         """Take the next tasks, and finish those that need no request."""
@@ -142,23 +158,60 @@ class Engine:
             if task is None:
                 return
             self._position_count += 1
-            if task.stored is None or (task.can_be_sent and self._retry_failed and task.stored.status == "failed"):
+            stored = task.stored_result
+            if stored is None or (task.can_be_sent and not stored.is_final(retry_failed=self._retry_failed)):
                 self._ready.append(task)
             else:
                 self.progress.resumed += task.can_be_sent
-                self._finish(task, task.stored)
+                self._finish(task, stored)
             if count == BATCH_ROWS or not self._has_room():
                 return
         self._is_exhausted = True
+
+    def _check_outage(self) -> None:
+        """Pause if the service has failed; stop if it has failed for too long."""
+        now, outage, error = time.monotonic(), self._outage, self._last_service_error
+        if error is None or self.stop_error:
+            return
+        has_other_rows = not self._is_exhausted or any(task.attempts == 1 for task in self._ready)
+        if outage.should_pause(now, has_other_rows=has_other_rows):
+            outage.pause(now)
+            waiting = [task for _, _, task in sorted(self._retries)] + self._last_tries
+            self._ready.extend(task._replace(attempts=1, is_last_try=False) for task in waiting)
+            self._retries, self._last_tries = [], []
+            if self._max_wait:
+                self._on_pause(outage.describe(now, error))
+        if outage.has_expired(now):
+            self.stop(NetworkError(outage.describe(now, error), "--wait allows a longer outage"))
+        elif not (self._ready or self._retries or self._has_room() or outage.is_suspected):
+            # The end of the job, or of the rows that may be read ahead.
+            delay = self._settings.backoff * 2.0 ** min(self._settings.tries - 1, MAX_DOUBLINGS)
+            for task in self._last_tries:
+                self._retry(task._replace(is_last_try=True), now + delay)
+            self._last_tries = []
+
+    def _retry(self, task: RowTask, moment: float) -> None:
+        """Send a task again at that time."""
+        heapq.heappush(self._retries, (moment, task.position, task))
+
+    def _may_start(self, now: float) -> bool:
+        """Check whether a task may be sent now."""
+        if not self._outage.is_paused:
+            return self._limiter.get_delay(now, self.progress.in_flight) == 0
+        if self._outage.get_probe_delay(now) or self.progress.in_flight >= self._limiter.concurrency:
+            return False
+        self._outage.note_probe(now)
+        return True
 
     def _start_tasks(self) -> None:
         """Give tasks to the threads as far as the limits allow."""
         now = time.monotonic()
         while self._retries and self._retries[0][0] <= now:
+            # First, because the output of later rows waits for it.
             self._ready.appendleft(heapq.heappop(self._retries)[2])
         if self._ready and not self._has_started:
             self._check_cost_limit()  # an earlier run may have reached it
-        while self._ready and self.stop_error is None and self._limiter.get_delay(now, self.progress.in_flight) == 0:
+        while self._ready and self.stop_error is None and self._may_start(now):
             if not self._has_started:
                 self._has_started = True
                 self._flush()
@@ -166,17 +219,20 @@ class Engine:
                 self._thread_count += 1
                 threading.Thread(target=self._work, daemon=True).start()
             self._limiter.start(now)
+            self._outage.note_start(now)
             self.progress.in_flight += 1
-            self._tasks.put(self._ready.popleft())
+            task = self._ready.popleft()
+            self._tasks.put(task._replace(tries=task.tries + 1))
 
     def _work(self) -> None:
         """Answer tasks until there are no more: the body of a thread."""
         while (task := self._tasks.get()) is not None:
+            start = time.monotonic()
             try:
                 outcome = self._answer_task(task)
             except Exception as error:  # noqa: BLE001 - reported by the main thread
                 outcome = TaskResult(None, to_ask_error(error))
-            self._results.put((task, outcome))
+            self._results.put((task, outcome, time.monotonic() - start))
 
     def _collect(self, *, wait: bool) -> None:
         """Handle the results that have arrived; with `wait`, wait for the next one or until another task may start."""
@@ -188,53 +244,87 @@ class Engine:
                 batch.append(self._results.get_nowait())
         except Empty:
             pass
-        finished = [entry for task, outcome in batch if (entry := self._evaluate(task, outcome))]
+        finished = [entry for each in batch if (entry := self._evaluate(*each))]
         if finished:
-            self._ledger.save_results(self._job_id, [(task.key, result) for task, result in finished])
+            self._ledger.save_results(self._job.id, [(task.key, result) for task, result in finished])
         for task, result in finished:
             self._finish(task, result)
 
     def _get_wait(self) -> float:
         """Return the seconds until something may have to be done."""
-        waits = [INPUT_INTERVAL if self._is_input_idle else PROGRESS_INTERVAL]
+        waits = [INPUT_POLL_SECONDS if self._is_input_idle else PROGRESS_SECONDS]
         now = time.monotonic()
         if self._ready and self.stop_error is None:
-            delay = self._limiter.get_delay(now, self.progress.in_flight)
-            waits += [] if delay is None else [delay]
+            paused, delay = self._outage.is_paused, self._limiter.get_delay(now, self.progress.in_flight)
+            waits += [self._outage.get_probe_delay(now)] if paused else [] if delay is None else [delay]
         if self._retries:
             waits.append(self._retries[0][0] - now)
         return max(min(waits), 0.001)
 
-    def _evaluate(self, task: RowTask, outcome: TaskResult) -> tuple[RowTask, RowResult] | None:
+    def _evaluate(self, task: RowTask, outcome: TaskResult, latency: float) -> tuple[RowTask, RowResult] | None:
         """Return the final result of a task; None if it is sent again, or if its error stops the job."""
         self.progress.in_flight -= 1
         error, usage, now = outcome.error, outcome.usage, time.monotonic()
-        is_refused = isinstance(error, ProviderError) and error.status in REFUSED_STATUSES
+        failure = (outcome.failure or classify_failure(error)) if error else None
         tokens = sum(filter(None, (usage.input_tokens, usage.output_tokens))) or None
         wait = error.retry_action.delay if isinstance(error, ProviderError) else None
+        is_refused = failure == "refusal"
         self._limiter.finish(now, is_refused=is_refused, wait=wait, headers=outcome.headers, tokens=tokens)
-        cost = self._add_cost(task, usage)
+        cost = self._add_cost(task, usage, outcome.usages)
+        if error is None or failure == "row":
+            self._outage.note_answer(now)
+        elif failure == "job" or (failure == "unreachable" and not self._outage.has_answered):
+            self.stop(error)
+            return None
+        elif is_refused:
+            if self._repeat_refused(task, error, now):
+                return None
+        elif self._repeat_unavailable(task, error, now):
+            return None
+        result = outcome.result or RowResult("failed")
         if error is not None:
-            if _is_job_error(error):
-                self.stop(error)
-                return None
-            count = task.refusals + 1 if is_refused else task.attempts
-            can_retry = count < (MAX_REFUSALS if is_refused else self._settings.tries)
-            delay = choose_retry_delay(error, min(count, 6), self._settings.backoff) if can_retry else None
-            if delay is not None:
-                task = task._replace(attempts=task.attempts + (not is_refused), refusals=task.refusals + is_refused)
-                heapq.heappush(self._retries, (now + delay, task.position, task))
-                return None
-            if _is_long_refusal(error) or (isinstance(error, NetworkError) and error.offline):
-                self.stop(error)
-                return None
-        result = outcome.result or RowResult("failed", error=str(error))
-        return task, result._replace(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=cost)
+            result = result._replace(status="failed" if failure == "row" else "unavailable", error=str(error))
+        if outcome.files:
+            try:
+                result = save_row_files(self._job, result, outcome.files, task.position + 1)
+            except FileError as file_error:
+                result = result._replace(status="failed", error=str(file_error))
+        return task, result.add_usage(usage, cost)._replace(time=time.time(), latency=latency, tries=task.tries)
 
-    def _add_cost(self, task: RowTask, usage: Usage) -> float | None:
-        """Add the cost of a request and return it; stop once the limit is reached."""
-        cost = self._calculate_cost(task.model_number, usage) if usage != Usage() else None
+    def _repeat_refused(self, task: RowTask, error: AskError, now: float) -> bool:
+        """Send a row again that was refused, or stop; return False if it was refused too often."""
+        delay = choose_retry_delay(error, min(task.refusals + 1, MAX_DOUBLINGS), self._settings.backoff)
+        if delay is None and _is_long_refusal(error):
+            self.stop(error)
+            return True
+        if delay is None or task.refusals + 1 >= MAX_REFUSALS:
+            return False
+        self._retry(task._replace(refusals=task.refusals + 1), now + delay)
+        return True
+
+    def _repeat_unavailable(self, task: RowTask, error: AskError, now: float) -> bool:
+        """Send a row again that failed because of the service; return False if that was its last try."""
+        self._last_service_error = error
+        if self._outage.is_paused:
+            self._ready.append(task)  # the next probe is another row, in case that this one makes a server fail
+            return True
+        if task.is_last_try:
+            return False
+        self._outage.note_failure(task.position, error)
+        delay = None
+        if task.attempts < self._settings.tries:
+            delay = choose_retry_delay(error, min(task.attempts, MAX_DOUBLINGS), self._settings.backoff)
+        if delay is None:
+            self._last_tries.append(task)
+        else:
+            self._retry(task._replace(attempts=task.attempts + 1), now + delay)
+        return True
+
+    def _add_cost(self, task: RowTask, usage: Usage, usages: Sequence[Usage]) -> float | None:
+        """Add the cost of a row's requests and return it; stop once the limit is reached."""
+        cost = self._calculate_cost(task.model_number, usages or [usage]) if usage != Usage() else None
         self.progress.cost += cost or 0.0
+        self.progress.usage += usage._replace(cost=None)
         if cost:
             self._check_cost_limit()
         return cost
@@ -250,6 +340,7 @@ class Engine:
             self.progress.answered += 1
         else:
             self.progress.failed += 1
+            self.progress.unavailable += result.status == "unavailable"
             self.first_row_error = self.first_row_error or result.error
             if self._has_reached_failure_limit():
                 message = f"reached the failure limit ({self.progress.failed} failed)"
@@ -286,24 +377,11 @@ class Engine:
 
     def _report_progress(self, on_progress: Callable[[Progress], None]) -> None:
         now = time.monotonic()
-        if now - self._last_progress >= PROGRESS_INTERVAL:
+        if now - self._last_progress >= PROGRESS_SECONDS:
             self._last_progress = now
             on_progress(self.progress)
 
 
 def _is_long_refusal(error: AskError) -> bool:
     """Check whether a rate limit asks for a longer wait than a retry does; it would refuse the other rows, too."""
-    return (
-        isinstance(error, ProviderError)
-        and error.status in REFUSED_STATUSES
-        and (error.retry_action.delay or 0.0) > MAX_RETRY_WAIT
-    )
-
-
-def _is_job_error(error: AskError) -> bool:
-    """Check whether an error concerns all rows: an invalid key, a missing program, no sandbox."""
-    if isinstance(error, RunInterruptedError):
-        return True
-    if isinstance(error, ProviderError):
-        return error.status in STOP_STATUSES or error.retry_action.kind == "next_key"
-    return error.exit_code in (3, 4, 7, 8, 13)
+    return isinstance(error, ProviderError) and (error.retry_action.delay or 0.0) > MAX_RETRY_WAIT_SECONDS

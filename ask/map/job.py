@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ask.agent.generated_files import save_generated_file
 from ask.agent.request import (
     RunRequest,
     add_models,
@@ -17,6 +20,7 @@ from ask.agent.request import (
     prepare_without_message,
     read_files,
 )
+from ask.agent.server_tools import get_server_tools
 from ask.agent.system_prompt import build_system_prompt
 from ask.agent.toolset import Toolset
 from ask.app import AppContext
@@ -24,10 +28,12 @@ from ask.client.run_costs import require_price
 from ask.config.options import RunOptions
 from ask.config.settings import SAFE_OPTIONS, Settings
 from ask.errors import AskError, UsageError
+from ask.inputs.sources import CLIPBOARD, FILE_URL_PATTERN, LOADER_PATTERN, WEB_PREFIXES, path_exists
+from ask.map.failures import Failure
 from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.output import check_output_path
 from ask.map.rows import INDEX, PATH, Row
-from ask.messages import EMPTY_MAPPING, Message, Usage
+from ask.messages import EMPTY_MAPPING, Attachment, Message, Usage
 from ask.records import NamedTuple
 from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, fill_placeholders, find_placeholders
 from ask.text import format_suggestion
@@ -38,6 +44,8 @@ if TYPE_CHECKING:
 DIGEST_BYTES = 16
 BATCH_ROWS = 500
 """How many rows are looked up in the ledger together."""
+BATCH_SECONDS = 0.5
+"""The seconds after which those that have been made are answered."""
 NO_KEY = RowKey(b"", 0)
 MCP_SERVER_PATTERN = re.compile(r"mcp://[^/{]+/", re.IGNORECASE)
 """The part of the address of an MCP server's resource that names the server."""
@@ -52,9 +60,11 @@ class RowTask(NamedTuple):
         model_number: which of the job's models to ask.
         message: what to send.
         key: its identity in the ledger; `NO_KEY` for a row that cannot be sent.
-        stored: its result from an earlier run, or the error of a row that cannot be sent; None if it has none.
+        stored_result: its result from an earlier run, or the error of a row that cannot be sent; None if it has none.
         attempts: how often it was sent and failed.
         refusals: how often it was refused by a rate limit.
+        is_last_try: whether it has failed as often as it may, and is sent once more at the end.
+        tries: how often it was sent in this run.
     """
 
     position: int
@@ -62,9 +72,11 @@ class RowTask(NamedTuple):
     model_number: int
     message: Message = Message("user")
     key: RowKey = NO_KEY
-    stored: RowResult | None = None
+    stored_result: RowResult | None = None
     attempts: int = 1
     refusals: int = 0
+    is_last_try: bool = False
+    tries: int = 0
 
     @property
     def can_be_sent(self) -> bool:
@@ -72,15 +84,23 @@ class RowTask(NamedTuple):
 
 
 class TaskResult(NamedTuple):
-    """The result of a row or the error that it failed with, what it used, and the last response's headers.
+    """The result of a row, the error that it failed with, what it used, and the last response's headers.
 
-    The usage is not in `result`: requests that fail use tokens, too. The names of the headers are in lowercase.
+    With an error, the result is the part of an answer that arrived; None if there is none.
+
+    The usage is not in `result`: requests that fail use tokens, too. The names of the headers are in lowercase. `files`
+    are the images that the model generated, which are not saved yet. `failure` says what the error concerns, if this is
+    known better than from the error. `usages` has the usage of each request, if it is known, because long ones may cost
+    more per token.
     """
 
     result: RowResult | None
     error: AskError | None = None
     usage: Usage = Usage()
     headers: Mapping[str, str] = EMPTY_MAPPING
+    files: Sequence[Attachment] = ()
+    failure: Failure | None = None
+    usages: Sequence[Usage] = ()
 
 
 class RowPrompt:
@@ -149,10 +169,25 @@ def _check_file(file: str, option: str = "") -> str:
     """Return a file to attach, which a row has filled in where `option`, the value of `-f`, has placeholders.
 
     Raises:
-        UsageError: the row names an MCP server, which only the user may start.
+        UsageError: the row names an MCP server, which only the user may start, or a loader or the clipboard, or what
+            no file can be named.
     """
+    try:
+        is_valid = b"\0" not in os.fsencode(file)
+    except UnicodeEncodeError:  # from JSON, such as "\ud800"
+        is_valid = False
+    if not is_valid:
+        raise UsageError("a row names a file with a character that no name of a file can contain")
     if MCP_SERVER_PATTERN.match(file) and not MCP_SERVER_PATTERN.match(option):
         raise UsageError("a row cannot name an MCP server", "write -f mcp://SERVER/{{column}}")
+    loader = LOADER_PATTERN.match(file)
+    if loader and not (
+        option.startswith(f"{loader[1]}:")
+        or file.startswith(WEB_PREFIXES)
+        or FILE_URL_PATTERN.match(file)
+        or (path_exists(file) and file != CLIPBOARD)
+    ):
+        raise UsageError("a row can name only files and URLs", f"write -f {loader[1]}:{{{{column}}}}")
     return file
 
 
@@ -190,7 +225,7 @@ class Job(NamedTuple):
             message = self._create_message(row, number, model_number)
         except AskError as error:
             failure = RowResult("failed", error=f"{row.location}: {error}")
-            return RowTask(position, row.columns, model_number, stored=failure)
+            return RowTask(position, row.columns, model_number, stored_result=failure)
         digest = blake2b(f"{model_number}\0{message.content}".encode("utf-8", "replace"), digest_size=DIGEST_BYTES)
         for attachment in message.attachments:
             digest.update(blake2b(attachment.data).digest())
@@ -252,6 +287,7 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
     Raises:
         AskError: an option or the configuration is invalid.
     """
+    app.keeps_loader_processes = True  # a process for each row would take most of the time
     output = check_output_path(options.output, app.app_dirs) if options.output else None
     first_model, *other_models = options.models or (None,)
     prepared = prepare_without_message(options.run._replace(model=first_model), app, has_columns=True)
@@ -271,7 +307,7 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
             if not request.endpoint.provider.info.reports_cost:
                 require_price(app, request.endpoint, request.settings)
     safe_option = get_safe_option(first.settings) if options.with_tools else ""
-    identity = [
+    identity: list[object] = [
         prompt_text,
         options.run.files,
         options.run.template,
@@ -283,8 +319,35 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
         [options.with_tools, safe_option, options.context, options.directory_template or ""],
         str(output or ""),
     ]
+    if server_tools := get_server_tools(first.settings):
+        identity.append(server_tools)
     digest = blake2b(json.dumps(identity, sort_keys=True, default=str).encode("utf-8", "replace"), digest_size=6)
     return Job(prompt, requests, system_prompts, prepared.toolset, output, digest.hexdigest(), app)
+
+
+def save_row_files(job: Job, result: RowResult, files: Sequence[Attachment], number: int) -> RowResult:
+    """Save the images of a row, and return its result with an answer that also has their names.
+
+    An answer that matches a schema has no place for them: notices name them.
+
+    Args:
+        job: the job, with the folder.
+        result: the result of the row.
+        files: the images.
+        number: the number of the row, from 1; names contain it.
+
+    Raises:
+        FileError: one cannot be written.
+    """
+    request = job.requests[0]
+    notify = job.app.console.print_notice
+    paths = [save_generated_file(file, request, job.app, notify, f"image-{number}") for file in files]
+    names = [path.name if path.parent == request.directory else str(path) for path in paths]
+    if request.response_schema:
+        for name in names:
+            notify(f"saved {name} of row {number}")
+        return result
+    return result._replace(answer="\n".join(filter(None, (result.answer, *names))))
 
 
 def get_safe_option(settings: Settings) -> str:
@@ -293,20 +356,26 @@ def get_safe_option(settings: Settings) -> str:
 
 
 def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Iterator[RowTask | None]:
-    """Yield a task for each row of the input and each model; None while no further row has arrived."""
+    """Yield a task for each row of the input and each model; None while no further row has arrived.
+
+    None also follows rows that took long to make, because a loader or a server has their files.
+    """
     tasks: list[RowTask] = []
     position = number = 0
+    deadline = time.monotonic() + BATCH_SECONDS
     for row in rows:
         if row is not None:
             number += 1
             for model_number in range(len(job.requests)):
                 tasks.append(job.make_task(row, number, position, model_number))
                 position += 1
-        if row is None or len(tasks) >= BATCH_ROWS:
+        is_slow = time.monotonic() > deadline
+        if row is None or is_slow or len(tasks) >= BATCH_ROWS:
             yield from _add_stored_results(job, ledger, tasks)
+            if row is None or is_slow:
+                yield None
             tasks = []
-        if row is None:
-            yield None
+            deadline = time.monotonic() + BATCH_SECONDS
     yield from _add_stored_results(job, ledger, tasks)
 
 
@@ -317,6 +386,6 @@ def _add_stored_results(job: Job, ledger: Ledger, tasks: Sequence[RowTask]) -> I
     for task in tasks:
         if task.can_be_sent:
             key, stored = next(found)
-            yield RowTask(*task[:4], key, stored)  # much faster than _replace()
+            yield task._replace(key=key, stored_result=stored)
         else:
             yield task

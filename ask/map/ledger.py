@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 
 from ask.atomic_files import create_private_folder, open_private_file
 from ask.errors import FileError
+from ask.messages import Usage
 from ask.records import NamedTuple
 
 SCHEMA = """\
@@ -35,7 +36,12 @@ CREATE TABLE IF NOT EXISTS results (
     cost REAL,
     error TEXT NOT NULL,
     patch TEXT NOT NULL,
+    cached_tokens INTEGER,
+    cache_write_tokens INTEGER,
     time REAL NOT NULL,
+    citations TEXT NOT NULL DEFAULT '',
+    latency REAL,
+    tries INTEGER,
     PRIMARY KEY (job, key, occurrence)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS batches (
@@ -56,14 +62,17 @@ CREATE INDEX IF NOT EXISTS batch_rows_by_key ON batch_rows (key, occurrence);
 CACHE_KIBIBYTES = 4096
 """The limit for SQLite's page cache, of the file and of the temporary table each."""
 
-Status = Literal["answered", "failed"]
+Status = Literal["answered", "failed", "unavailable"]
+"""A row is unavailable if it failed because of the service; the next run sends it again."""
 
 
 class RowResult(NamedTuple):
     """The result of one row.
 
     Tokens and cost (in US dollars) are None if the provider does not report them. `patch` is what the tools changed in
-    the row's working copy.
+    the row's working copy, `citations` the sources of the answer as JSON. `time` is when the row was finished, in
+    seconds since 1970, `latency` the seconds that its last request took, and `tries` how many requests it took; None if
+    unknown. A failed row may have a part of an answer.
     """
 
     status: Status
@@ -74,6 +83,26 @@ class RowResult(NamedTuple):
     cost: float | None = None
     error: str = ""
     patch: str = ""
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    citations: str = ""
+    time: float | None = None
+    latency: float | None = None
+    tries: int | None = None
+
+    def add_usage(self, usage: Usage, cost: float | None) -> RowResult:
+        """Return the result with the tokens and the cost of its requests."""
+        return self._replace(
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cached_tokens=usage.cached_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+            cost=cost,
+        )
+
+    def is_final(self, *, retry_failed: bool) -> bool:
+        """Check whether the row is not sent again."""
+        return self.status == "answered" or (self.status == "failed" and not retry_failed)
 
 
 class RowKey(NamedTuple):
@@ -81,6 +110,17 @@ class RowKey(NamedTuple):
 
     digest: bytes
     occurrence: int
+
+
+NEW_COLUMNS = {
+    **dict.fromkeys(("cached_tokens", "cache_write_tokens", "tries"), "INTEGER"),
+    "latency": "REAL",
+    "citations": "TEXT NOT NULL DEFAULT ''",
+}
+"""The columns of `results` that a ledger of an earlier version lacks."""
+RESULT_FIELDS = ("job", "key", "occurrence", *RowResult._fields)
+PLACEHOLDERS = ", ".join("?" * len(RESULT_FIELDS))
+SAVE_RESULT = f"REPLACE INTO results ({', '.join(RESULT_FIELDS)}) VALUES ({PLACEHOLDERS})"  # noqa: S608
 
 
 class PendingBatch(NamedTuple):
@@ -132,6 +172,7 @@ class Ledger:
             self._connection.execute("PRAGMA foreign_keys = ON")
             self._connection.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
             self._connection.executescript(SCHEMA)
+            self._add_new_columns()
             # A temporary file instead of a dictionary, because there may be millions of rows.
             self._counts = sqlite3.connect("", isolation_level=None)
             for name, value in (("cache_size", -CACHE_KIBIBYTES), ("journal_mode", "OFF"), ("synchronous", "OFF")):
@@ -145,6 +186,16 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self._counts.close()
         self._connection.close()
+
+    def _add_new_columns(self) -> None:
+        """Add the columns that a ledger of an earlier version lacks."""
+        query = "SELECT name FROM pragma_table_info('results')"
+        if {name for (name,) in self._connection.execute(query)} >= NEW_COLUMNS.keys():
+            return
+        with self._transaction():  # another process may be doing this
+            known = {name for (name,) in self._connection.execute(query)}
+            for name in NEW_COLUMNS.keys() - known:
+                self._connection.execute(f"ALTER TABLE results ADD COLUMN {name} {NEW_COLUMNS[name]}")
 
     def begin_job(self, job: str, prompt: str, models: str, output: str) -> None:
         """Add a job, or note that it continues."""
@@ -164,8 +215,8 @@ class Ledger:
         with self._convert_errors():
             keys = self._assign_keys(digests)
         marks = ",".join("?" * len(digests))
-        query = "SELECT key, occurrence, status, answer, finish_reason, input_tokens, output_tokens, cost, error, "
-        query += f"patch FROM results WHERE job = ? AND key IN ({marks})"
+        columns = ", ".join(RowResult._fields)
+        query = f"SELECT key, occurrence, {columns} FROM results WHERE job = ? AND key IN ({marks})"  # noqa: S608
         stored = {row[:2]: RowResult._make(row[2:]) for row in self._execute(query, (job, *digests))}
         return [(key, stored.get(key)) for key in keys]
 
@@ -185,9 +236,9 @@ class Ledger:
     def save_results(self, job: str, results: Iterable[tuple[RowKey, RowResult]]) -> None:
         """Save the results of rows in one transaction."""
         now = time.time()
-        rows = [(job, *key, *result, now) for key, result in results]
+        rows = [(job, *key, *(result if result.time else result._replace(time=now))) for key, result in results]
         with self._transaction():
-            self._connection.executemany("REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            self._connection.executemany(SAVE_RESULT, rows)
 
     def restart_rows(self) -> None:
         """Prepare for reading the input again from its first row."""
@@ -228,10 +279,12 @@ class Ledger:
         query = "SELECT 1 FROM batch_rows JOIN batches USING (tag) WHERE job = ? AND key = ? AND occurrence = ?"
         return bool(self._execute(query, (job, *key)))
 
-    def compute_cost(self, job: str) -> float:
-        """Return the cost of all rows of a job, in US dollars, as far as it is known."""
-        [(cost,)] = self._execute("SELECT coalesce(sum(cost), 0) FROM results WHERE job = ?", (job,))
-        return float(cost)
+    def compute_usage(self, job: str) -> Usage:
+        """Return the tokens and the cost of all rows of a job, as far as they are known."""
+        names = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "cost")
+        query = f"SELECT {', '.join(f'sum({name})' for name in names)} FROM results WHERE job = ?"  # noqa: S608
+        [sums] = self._execute(query, (job,))
+        return Usage()._replace(**dict(zip(names, sums, strict=True)))
 
     def count_answers(self, job: str) -> tuple[int, float]:
         """Return how many rows of a job are answered, and when the last one was, in seconds since 1970."""
@@ -251,7 +304,7 @@ class Ledger:
 
     def list_jobs(self) -> list[JobSummary]:
         """Return all jobs, the newest first."""
-        query = """SELECT id, updated, coalesce(sum(status = 'answered'), 0), coalesce(sum(status = 'failed'), 0),
+        query = """SELECT id, updated, coalesce(sum(status = 'answered'), 0), coalesce(sum(status != 'answered'), 0),
             (SELECT count(*) FROM batches JOIN batch_rows USING (tag) WHERE batches.job = jobs.id),
             sum(cost), models, output, prompt
             FROM jobs LEFT JOIN results ON job = id GROUP BY id ORDER BY updated DESC"""

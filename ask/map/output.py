@@ -10,15 +10,17 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import Ownership, convert_write_errors, set_ownership
 from ask.config.directories import AppDirs
 from ask.config.symbolic_links import resolve_output
-from ask.console import StandardOutput
+from ask.console import StandardOutput, close_standard_output, protect_standard_output
 from ask.errors import FileError, UsageError
 from ask.map.ledger import RowResult
+from ask.text import format_suggestion
 
 TABLE_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 OUTPUT_SUFFIXES = (".jsonl", *TABLE_DELIMITERS)
@@ -28,9 +30,23 @@ NUMBER_PATTERN = re.compile(r"[+-](?:[0-9]+(?: [0-9]+)*(?:[.,][0-9]+)*|[.,][0-9]
 """A number or a phone number: nothing to calculate, and other programs read the first as a number."""
 ANSWER = "answer"
 encode_json = json.JSONEncoder(ensure_ascii=False).encode
-RESULT_COLUMNS = ("model", "finish_reason", "input_tokens", "output_tokens", "cost", "error")
+RESULT_COLUMNS = (
+    "model",
+    "finish_reason",
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "cost",
+    "error",
+)
+EXTRA_COLUMNS = ("latency", "tries", "time")
+"""The result columns that are only in the output if `--columns` says so."""
+ALL = "all"
 PATCH = "patch"
 """The column with what tools changed in the row's working copy."""
+CITATIONS = "citations"
+"""The column with the sources of the answer, a list."""
 
 
 class ColumnNames:
@@ -40,7 +56,13 @@ class ColumnNames:
         input_columns: the columns of the first row.
         schema: the schema of the answers; None for text.
         has_patch: whether there is a column for the changes that tools made.
+        has_citations: whether there is a column for the sources of the answers. Without one, rows of JSON still have
+            them if the model names any.
         is_table: whether all rows of the output have the same columns.
+        chosen: the columns to write; `(ALL,)` for all, None for those that are usually written.
+
+    Raises:
+        UsageError: there is no such column.
     """
 
     def __init__(
@@ -49,13 +71,18 @@ class ColumnNames:
         schema: Mapping[str, Any] | None,
         *,
         has_patch: bool = False,
+        has_citations: bool = False,
         is_table: bool = False,
+        chosen: Sequence[str] | None = None,
     ) -> None:
         properties = schema.get("properties") if schema and schema.get("type") == "object" else None
         self._answer_fields = tuple(properties) if properties else None
-        self._has_patch = has_patch
+        self._has_patch, self._has_citations = has_patch, has_citations
         self.all = list(input_columns)
-        for name in (*(self._answer_fields or (ANSWER,)), *([PATCH] if has_patch else []), *RESULT_COLUMNS):
+        self._has_extra_columns = bool(chosen)
+        optional = [*([PATCH] if has_patch else []), *([CITATIONS] if has_citations else [])]
+        extra_columns = EXTRA_COLUMNS if chosen else ()
+        for name in (*(self._answer_fields or (ANSWER,)), *optional, *RESULT_COLUMNS, *extra_columns):
             unique, number = name, 2
             while unique in self.all:
                 unique, number = f"{name}_{number}", number + 1
@@ -63,6 +90,12 @@ class ColumnNames:
         self._names = self.all[len(input_columns) :]
         self._input_columns = set(input_columns)
         self._is_table = is_table
+        self._chosen = None if chosen is None or tuple(chosen) == (ALL,) else tuple(chosen)
+        unknown = next((name for name in self._chosen or () if name not in self.all), None)
+        if unknown is not None:
+            hint = format_suggestion(unknown, self.all, f"the columns are {', '.join(self.all)}")
+            raise UsageError(f"there is no column {unknown!r}", hint)
+        self.all = list(self._chosen or self.all)
         self.left_out: set[str] = set()
         """The columns that only later rows have, and that the output does not contain."""
 
@@ -70,17 +103,37 @@ class ColumnNames:
         """Return the output row of an input row."""
         is_answered = result.status == "answered"
         if self._answer_fields is None:
-            values: list[Any] = [result.answer if is_answered else None]
+            values: list[Any] = [result.answer if is_answered else result.answer or None]
         else:
             answer = json.loads(result.answer) if is_answered and result.answer else {}
             values = [answer.get(name) for name in self._answer_fields]
         if self._has_patch:
             values.append(result.patch or None)
-        tokens_and_cost = (result.input_tokens, result.output_tokens, result.cost)
-        values += (model, result.finish_reason or None, *tokens_and_cost, result.error or None)
+        citations = json.loads(result.citations) if result.citations else None
+        if self._has_citations:
+            values.append(citations)
+        tokens = (result.input_tokens, result.output_tokens, result.cached_tokens, result.cache_write_tokens)
+        values += (model, result.finish_reason or None, *tokens, result.cost, result.error or None)
+        if self._has_extra_columns:
+            values += (result.latency and round(result.latency, 3), result.tries, _format_time(result.time))
+        record = {**columns, **dict(zip(self._names, values, strict=True))}
+        if self._chosen:
+            return {name: record.get(name) for name in self._chosen}
         new_columns = columns.keys() - self._input_columns
         self.left_out |= new_columns if self._is_table else new_columns.intersection(self._names)
-        return {**columns, **dict(zip(self._names, values, strict=True))}
+        if citations and not (self._has_citations or self._is_table):
+            record.setdefault(CITATIONS, citations)
+        return record
+
+
+def _encode_text(text: str) -> bytes:
+    r"""Encode the text of rows. A lone surrogate is written as JSON does it: "\ud800"."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _format_time(seconds: float | None) -> str | None:
+    """Format a time in seconds since 1970 in ISO 8601 (UTC)."""
+    return None if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 class StdoutWriter:
@@ -89,17 +142,18 @@ class StdoutWriter:
     def __init__(self, names: ColumnNames, erase_status: Callable[[], None]) -> None:
         self.names = names
         self._erase_status = erase_status
-        self._output = StandardOutput(is_exclusive=True)
+        protect_standard_output()
+        self._output = StandardOutput()
 
     def write(self, records: Sequence[Mapping[str, Any]]) -> None:
         self._erase_status()
-        self._output.write("".join(encode_json(record) + "\n" for record in records))
+        self._output.write(_encode_text("".join(encode_json(record) + "\n" for record in records)).decode())
 
     def publish(self) -> None:
         """Do nothing: what is written cannot be replaced."""
 
     def close(self) -> None:
-        self._output.close()
+        close_standard_output()
 
 
 class FileWriter:
@@ -152,7 +206,7 @@ class FileWriter:
                 self._temporary_path.unlink()
 
     def _append(self, text: str) -> None:
-        data = memoryview(text.encode("utf-8", "replace"))
+        data = memoryview(_encode_text(text))
         size = os.fstat(self._descriptor).st_size
         try:
             while data:
@@ -220,7 +274,7 @@ def check_output_path(path: str, app_dirs: AppDirs) -> Path:
     """
     output = Path(path)
     if output.suffix.lower() not in OUTPUT_SUFFIXES:
-        raise UsageError(f"cannot tell the format of {path}", f"use a name that ends in {', '.join(OUTPUT_SUFFIXES)}")
+        raise UsageError(f"{path} has an unknown format", f"use a name that ends in {', '.join(OUTPUT_SUFFIXES)}")
     resolve_output(path, app_dirs)
     if output.is_dir():
         raise FileError(f"cannot write {path} (Is a directory)")

@@ -1,9 +1,9 @@
 """How many requests a job sends at the same time, and how fast: fixed by the user, or adapted to the service.
 
 The number of concurrent requests grows while all are needed, up to a maximum. The rate at which requests are sent
-starts low and doubles twice a second until the service refuses one. The requests that it accepted in the last second
-then show what it allows; in the first second of a job there are too few to show it. The rate stays a little below that,
-and is raised in small steps, because the service may allow more later.
+starts low and doubles every 0.4 seconds until the service refuses more than a few. The requests that it accepted in the
+last second then show what it allows; in the first second of a job there are too few to show it. The rate stays a little
+below that, and is raised in small steps, because the service may allow more later.
 
 Overloaded services refuse some requests at any rate. If a much lower rate does not help, that share of refusals is
 tolerated from then on, and the rate grows again as at the start.
@@ -18,17 +18,21 @@ from datetime import datetime
 
 from ask.parsing import parse_duration, read_number
 
-START_CONCURRENCY = 8
+START_CONCURRENCY = 32
 MAX_CONCURRENCY = 256
 GROWTH, SHRINKAGE = 1.25, 0.8
 """Factors for the number of concurrent requests, after the first refusal."""
-START_RATE = 20.0
+START_RATE_PER_SECOND = 10.0
 """Requests per second, until the service has shown how many it answers."""
-RATE_GROWTH, RATE_GROWTH_INTERVAL = 2.0, 0.5
-"""Factor for both limits before the first refusal, and how often the rate grows, in seconds."""
-COOLDOWN = 1.0
+RATE_GROWTH, RATE_GROWTH_SECONDS = 2.0, 0.4
+"""Factor for both limits before the first refusal, and the interval at which the rate grows."""
+REFUSALS_PER_START = 0.25
+"""Until the rate is known, refusals count only if more than this part of the requests are refused."""
+MIN_REFUSALS, MIN_REFUSAL_SECONDS = 1.5, 0.02
+"""How many refusals beyond that part show a limit: so many, and those of so many seconds."""
+COOLDOWN_SECONDS = 0.4
 """Seconds after a refusal in which further ones have no effect: their requests were sent before."""
-RATE_WINDOW = 1.0
+RATE_WINDOW_SECONDS = 1.0
 """Seconds over which the accepted requests are counted."""
 RATE_MARGIN = 0.95
 """The rate after a refusal, as a part of what the service allowed."""
@@ -46,12 +50,15 @@ RECENT_STARTS = 100
 """How many requests are counted before the older ones lose weight."""
 LOW_QUOTA = 0.2
 """Below this part of its quota, what the service reports as remaining is spread over the time until it is renewed."""
-MAX_QUOTA_TIME = 120.0
-"""Quotas that are renewed later, in seconds, are those of a day: they are used up, not spread over the day."""
-MIN_RATE = 0.1
+MAX_QUOTA_SECONDS = 120.0
+"""Quotas that are renewed later are those of a day: they are used up, not spread over the day."""
+QUOTA_PERIODS = (1.0, 60.0)
+"""The seconds in which quotas that are renewed continuously are complete again, as those of OpenAI and Anthropic."""
+PERIOD_TOLERANCE = 0.1
+MIN_RATE_PER_SECOND = 0.1
 """Requests per second."""
-MAX_PAUSE = 60.0
-"""The longest time that `Retry-After` stops a job, in seconds."""
+MAX_PAUSE_SECONDS = 60.0
+"""The longest time that `Retry-After` stops a job."""
 DEFAULT_TOKENS = 1000
 """Tokens that a request is assumed to use until the first has been answered."""
 RATE_HEADERS = tuple(
@@ -92,7 +99,7 @@ class RateLimiter:
         self._concurrency = float(concurrency or min(START_CONCURRENCY, max_concurrency))
         self._requests_per_minute = requests_per_minute or math.inf
         self._tokens_per_minute = tokens_per_minute or math.inf
-        self._rate = START_RATE if self._is_adaptive else math.inf
+        self._rate = START_RATE_PER_SECOND if self._is_adaptive else math.inf
         self._quota_rate, self._quota_end = math.inf, -math.inf
         self._next_start = self._paused_until = self._last_refusal = -math.inf
         self._first_start, self._is_rate_known = math.inf, False
@@ -102,6 +109,8 @@ class RateLimiter:
         self._answers_since_growth = 0
         self._is_saturated = self._is_paced = False
         self._random_refusals = RandomRefusals()
+        self._excess_refusals = 0.0
+        self._last_acceptance = math.inf
         self._total_tokens = self._token_count = 0
 
     @property
@@ -129,9 +138,14 @@ class RateLimiter:
         # Time without requests does not accumulate, apart from the imprecision of the caller's waiting.
         self._next_start = max(self._next_start, now - 0.05) + (1 / rate if rate < math.inf else 0.0)
         self._first_start = min(self._first_start, now)
+        if self._last_acceptance == math.inf:
+            self._last_acceptance = now
         self._start_times.append(now)
         _discard_old(self._start_times, now)
         self._random_refusals.note_start(now)
+        self._excess_refusals = max(0.0, self._excess_refusals - REFUSALS_PER_START)
+        if self._is_adaptive and not self._is_rate_known:
+            self._raise_rate(now)
 
     def finish(
         self, now: float, *, is_refused: bool, headers: Mapping[str, str], tokens: int | None, wait: float | None = None
@@ -146,7 +160,9 @@ class RateLimiter:
         self._read_quotas(now, headers)
         if is_refused:
             self._handle_refusal(now, wait)
-        elif self._is_adaptive:
+            return
+        self._last_acceptance = now
+        if self._is_adaptive:
             self._grow(now)
 
     def _get_rate(self, now: float) -> float:
@@ -158,23 +174,29 @@ class RateLimiter:
     def _handle_refusal(self, now: float, wait: float | None) -> None:
         self._refusal_times.append(now)
         _discard_old(self._refusal_times, now)
-        self._paused_until = max(self._paused_until, now + min(wait or 0.0, MAX_PAUSE))
+        # Only this request has to wait for so long, unless none has been accepted for long.
+        pause = min(wait or 0.0, MAX_PAUSE_SECONDS, now - min(self._last_acceptance, now))
+        self._paused_until = max(self._paused_until, now + pause)
+        self._excess_refusals += 1
         random_refusals = self._random_refusals
         if random_refusals.note_refusal(now):
             self._is_rate_known, self._last_growth = False, now
-        if not self._is_adaptive or now - self._last_refusal < COOLDOWN or random_refusals.are_expected():
+        if not self._is_adaptive or now - self._last_refusal < COOLDOWN_SECONDS or random_refusals.are_expected():
+            return
+        if not self._is_rate_known and self._excess_refusals < MIN_REFUSALS + MIN_REFUSAL_SECONDS * self._rate:
             return
         self._last_refusal = self._last_growth = now
         self._answers_since_growth = 0
         _discard_old(self._start_times, now)
         started, refused = len(self._start_times), len(self._refusal_times)
         # The first requests may be refused for what another program has just sent, and all if the service has a break.
-        self._is_rate_known = now - self._first_start >= RATE_WINDOW and started > refused
-        seconds = max(now - self._start_times[0], RATE_WINDOW / 4) if self._start_times else RATE_WINDOW
+        self._is_rate_known = now - self._first_start >= RATE_WINDOW_SECONDS and started > refused
+        # In a shorter time, a few requests would look like a high rate.
+        seconds = max(now - self._start_times[0], RATE_WINDOW_SECONDS / 4) if self._start_times else RATE_WINDOW_SECONDS
         previous_rate = min(self._rate, started / seconds)
         self._concurrency = max(1.0, self._concurrency * SHRINKAGE)
         allowed_rate = max(started - refused, 1) / seconds
-        self._rate = max(min(self._rate, allowed_rate) * RATE_MARGIN, MIN_RATE)
+        self._rate = max(min(self._rate, allowed_rate) * RATE_MARGIN, MIN_RATE_PER_SECOND)
         self._next_start = max(self._next_start, now + 1 / self._rate)
         if self._is_rate_known:
             random_refusals.note_reduction(now, previous_rate, self._rate, Tally(started, refused))
@@ -186,10 +208,14 @@ class RateLimiter:
             growth = GROWTH if self._is_rate_known else RATE_GROWTH
             self._concurrency = min(self._concurrency * growth, float(self._max_concurrency))
             self._answers_since_growth, self._is_saturated = 0, False
+        self._raise_rate(now)
+
+    def _raise_rate(self, now: float) -> None:
+        """Raise the rate if it held requests back."""
         if self._last_growth is None:
             self._last_growth = now
         seconds = now - self._last_growth
-        if seconds < (1.0 if self._is_rate_known else RATE_GROWTH_INTERVAL):
+        if seconds < (1.0 if self._is_rate_known else RATE_GROWTH_SECONDS):
             return
         if self._is_paced:
             quiet_time = now - self._last_refusal
@@ -199,19 +225,25 @@ class RateLimiter:
 
     def _read_quotas(self, now: float, headers: Mapping[str, str]) -> None:
         """Slow down before a quota is used up."""
-        quotas = []
+        quotas, is_known = [], False
         for remaining_header, limit_header, reset_header in RATE_HEADERS:
             remaining = read_number(headers.get(remaining_header))
             if remaining is None:  # first, because most services send few of these headers
                 continue
+            is_known = True
             limit = read_number(headers.get(limit_header))
             reset = parse_reset(headers.get(reset_header, ""))
-            if not limit or reset is None or reset > MAX_QUOTA_TIME or remaining > limit * LOW_QUOTA:
+            if not limit or reset is None or reset > MAX_QUOTA_SECONDS or remaining > limit * LOW_QUOTA:
                 continue
-            requests = remaining / self._mean_tokens if "token" in remaining_header else remaining
-            quotas.append((max(requests, 0.5) / max(reset, 0.1), now + reset))
-        if quotas:
-            self._quota_rate, self._quota_end = min(quotas)
+            period = reset / (1 - remaining / limit)
+            # A quota that is renewed continuously is complete again at that time. Otherwise, what is left has to last.
+            is_continuous = any(abs(period / usual - 1) < PERIOD_TOLERANCE for usual in QUOTA_PERIODS)
+            amount, seconds = (limit, period) if is_continuous else (remaining, reset)
+            requests = amount / self._mean_tokens if "token" in remaining_header else amount
+            # Even if nothing is left, a request now and then shows when the quota is renewed.
+            quotas.append((max(requests, 0.5) / max(seconds, 0.1), now + reset))
+        if is_known:
+            self._quota_rate, self._quota_end = min(quotas) if quotas else (math.inf, -math.inf)
 
 
 class Tally:
@@ -229,7 +261,7 @@ class RandomRefusals:
     """Distinguishes refusals that a lower rate avoids from those at any rate.
 
     Attributes:
-        share: The part of the requests that is refused at any rate, as far as is known.
+        share: the part of the requests that is refused at any rate, as far as is known.
     """
 
     def __init__(self) -> None:
@@ -256,14 +288,14 @@ class RandomRefusals:
             if self._recent.refused < expected - 3 * math.sqrt(expected):
                 self.share = self._recent.share
             self._recent = Tally(self._recent.started / 2, self._recent.refused / 2)
-            self._recent_end = now + RATE_WINDOW
+            self._recent_end = now + RATE_WINDOW_SECONDS
 
     def note_refusal(self, now: float) -> bool:
         """Note a refusal. Return whether it completes a test with the result that a lower rate does not help."""
         self._phase.refused += self._is_counted(now)
         self._recent.refused += 1
         test = self._phase
-        if self._test_begin is None or now < self._test_begin + RATE_WINDOW:
+        if self._test_begin is None or now < self._test_begin + RATE_WINDOW_SECONDS:
             return False
         if test.refused < TEST_REFUSALS or test.started < TEST_STARTS:
             return False
@@ -281,7 +313,7 @@ class RandomRefusals:
             self._highest_rate, self._test_begin, self._phase = previous_rate, None, window
         if self._test_begin is None and rate < self._highest_rate * TEST_RATE:
             self._previous_share = self._phase.share
-            self._test_begin, self._phase = now + COOLDOWN, Tally()
+            self._test_begin, self._phase = now + COOLDOWN_SECONDS, Tally()
 
     def _is_counted(self, now: float) -> bool:
         return self._test_begin is None or now >= self._test_begin
@@ -289,7 +321,7 @@ class RandomRefusals:
 
 def _discard_old(times: deque[float], now: float) -> None:
     """Discard the times that are no longer in the window."""
-    while times and times[0] < now - RATE_WINDOW:
+    while times and times[0] < now - RATE_WINDOW_SECONDS:
         times.popleft()
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
+from itertools import count
 
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import ToolLoop, format_model_correction, get_last_answer
 from ask.app import AppContext
+from ask.citations import citations_to_json, remove_positions
 from ask.client.adjustments import RequestAdjustments
 from ask.client.endpoint import ModelEndpoint, create_client
 from ask.client.provider_client import ProviderClient
+from ask.map.failures import Failure
 from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult
-from ask.messages import EMPTY_MAPPING
+from ask.messages import EMPTY_MAPPING, FinishReason
 from ask.plugin_api.loaded_provider import discard_notice
 
 
@@ -34,6 +38,7 @@ class RowRunner:
         self._system_prompts = system_prompts
         self._app = app
         self._adjustments = [RequestAdjustments(app.console.print_notice) for _ in requests]
+        self._rotations = count(os.getpid())  # several processes of a cluster begin with different servers
         self._local = threading.local()
         """The clients of a thread, and the headers of the last response that one of them received."""
 
@@ -41,7 +46,11 @@ class RowRunner:
         """Answer a row."""
         local, number = self._local, task.model_number
         if not hasattr(local, "clients"):
-            local.clients = list(map(self._create_client, self._requests, self._adjustments))
+            rotation = next(self._rotations)
+            local.clients = [
+                self._create_client(request.endpoint.rotate(rotation), request, adjustments)
+                for request, adjustments in zip(self._requests, self._adjustments, strict=True)
+            ]
         request = self._requests[number]._replace(user_message=task.message)
         local.headers = EMPTY_MAPPING
         # Events are for displaying a run.
@@ -55,11 +64,22 @@ class RowRunner:
         result = loop.run()
         if result.error is None:
             self._keep_model(number, result.requests[-1][0])
-        if result.error is not None:
-            return TaskResult(None, result.error, result.usage, local.headers)
+        usages = [usage for _, usage in result.requests]
         answer, schema = get_last_answer(result.messages), request.response_schema
-        row_result = RowResult("answered", schema.extract_json(answer) if schema else answer, result.finish_reason)
-        return TaskResult(row_result, None, result.usage, local.headers)
+        citations = citations_to_json(remove_positions(result.citations) if schema else result.citations)
+        files = [file for message in result.messages if message.role == "assistant" for file in message.attachments]
+        if result.error is not None:
+            is_empty = result.finish_reason is FinishReason.EMPTY and not result.usage.output_tokens
+            failure: Failure | None = "service" if is_empty else None
+            part = RowResult("failed", answer, result.finish_reason, citations=citations) if answer else None
+            return TaskResult(part, result.error, result.usage, local.headers, files, failure, usages=usages)
+        row_result = RowResult(
+            "answered",
+            schema.extract_json(answer) if schema else answer,
+            result.finish_reason,
+            citations=citations,
+        )
+        return TaskResult(row_result, None, result.usage, local.headers, files, usages=usages)
 
     def _keep_model(self, number: int, endpoint: ModelEndpoint) -> None:
         """Send the next rows to the model that answered, if the name of the model was corrected."""
@@ -68,9 +88,11 @@ class RowRunner:
             self._requests[number] = request._replace(endpoint=endpoint)
             self._adjustments[number].notify(format_model_correction(request.endpoint, endpoint.model))
 
-    def _create_client(self, request: RunRequest, adjustments: RequestAdjustments) -> ProviderClient:
+    def _create_client(
+        self, endpoint: ModelEndpoint, request: RunRequest, adjustments: RequestAdjustments
+    ) -> ProviderClient:
         return create_client(
-            request.endpoint,
+            endpoint,
             discard_notice,
             request.settings,
             request.secrets,

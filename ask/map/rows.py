@@ -7,13 +7,14 @@ import json
 import math
 import sys
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, getincrementaldecoder
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import Any, BinaryIO, Literal, get_args
+from typing import Any, BinaryIO, Literal, Self, get_args
 
 from ask.errors import FileError, UsageError
 from ask.messages import EMPTY_MAPPING
@@ -26,14 +27,16 @@ FORMATS_BY_SUFFIX: Mapping[str, InputFormat] = {".jsonl": "jsonl", ".ndjson": "j
 STDIN = "-"
 LINE, PATH, INDEX = "line", "path", "index"
 """The placeholders besides columns: a line of text, the path of a file, and the number of the row from 1."""
+NUL = "\0"
+NOT_UTF8, HAS_NUL = "not UTF-8", "contains a NUL character"
 READ_BYTES = 1 << 16
 BYTE_ORDER_MARKS = (BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE)
 COUNTED_BYTES = 1 << 24
 """How much of a file is read to estimate its number of lines."""
 MAX_WAITING_ROWS = 1000
 """How many rows of a pipe are read ahead."""
-MAX_FIELD_LENGTH = 1 << 30
-"""The limit for one field of a CSV file, in characters."""
+MAX_FIELD_CHARACTERS = 1 << 30
+"""The limit for one field of a CSV file."""
 
 
 def _parse_finite(text: str) -> float | None:
@@ -42,6 +45,7 @@ def _parse_finite(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
+encode_json = json.JSONEncoder(ensure_ascii=False).encode
 # Python writes NaN and Infinity, which are not JSON. As in JavaScript, they become null.
 decode_json = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_parse_finite).decode
 
@@ -51,7 +55,7 @@ class Row(NamedTuple):
 
     Attributes:
         location: where the row was read, as in "tickets.jsonl:7".
-        columns: its values by name.
+        columns: its values by name; of a row with an error, those that can be read.
         text: what is appended to a prompt that names none of the columns.
         error: why the row cannot be used; "" if it can.
     """
@@ -93,13 +97,13 @@ def check_inputs(paths: Sequence[str]) -> None:
     """
     cannot_read_stdin = sys.stdin is None or (sys.stdin.isatty() and not paths)
     if cannot_read_stdin and (not paths or STDIN in paths):
-        raise UsageError("no input given", "name files, or pipe rows in; for a question: ask -- map ...")
+        raise UsageError("no input given", "name files, or pipe rows in; to ask it as a question: ask -- map ...")
     for path in paths:
         try:
             if path != STDIN and not Path(path).is_fifo():
                 open(path, "rb").close()
         except OSError as error:
-            hint = "to ask a question that begins with map, write ask -- map ..." if not Path(path).exists() else ""
+            hint = "check the file's name; to ask it as a question: ask -- map ..." if not Path(path).exists() else ""
             raise FileError(f"cannot read {path} ({error.strerror})", hint) from None
 
 
@@ -141,9 +145,10 @@ def _detect_encoding(name: str, start: bytes, path: Path | None) -> str:
     Raises:
         FileError: it is binary.
     """
-    if not start.startswith(BYTE_ORDER_MARKS) and b"\0" not in start:
+    if not start.startswith(BYTE_ORDER_MARKS) and _may_be_text(start):
         if path is not None and path.is_file():
             start = _find_invalid_utf8(path)
+        start = start.replace(b"\0", b"")
         with suppress(UnicodeDecodeError):
             start[: start.rfind(b"\n") + 1 or None].decode()
             return "utf-8"
@@ -154,6 +159,12 @@ def _detect_encoding(name: str, start: bytes, path: Path | None) -> str:
         hint = "convert it to JSONL, CSV or UTF-8 text, or read text separated by NUL with -0"
         raise FileError(f"{name} is binary, not text", hint)
     return decoded.encoding
+
+
+def _may_be_text(start: bytes) -> bool:
+    """Check that NUL is not in the first line, and in at most half of all: only some rows may be damaged."""
+    lines = start.split(b"\n")
+    return b"\0" not in lines[0] and 2 * sum(b"\0" in line for line in lines) <= len(lines)
 
 
 def _find_invalid_utf8(path: Path) -> bytes:
@@ -206,9 +217,11 @@ def _read_texts(name: str, items: Iterable[bytes], column: str) -> Iterator[Row]
         try:
             text = item.decode()
         except UnicodeDecodeError:
-            yield Row(f"{name}:{number}", error="not UTF-8")
+            yield Row(f"{name}:{number}", error=NOT_UTF8)
             continue
-        if text.strip():
+        if NUL in text:
+            yield Row(f"{name}:{number}", error=HAS_NUL)
+        elif text.strip():
             yield Row(f"{name}:{number}", {column: text}, "" if column == PATH else text)
 
 
@@ -234,40 +247,75 @@ def _read_jsonl(name: str, stream: BufferedReader) -> Iterator[Row]:
         if not data:
             continue
         try:
-            text = data.decode()
-            value = decode_json(text)
+            text, error = data.decode(), ""
         except UnicodeDecodeError:
-            yield Row(location, error="not UTF-8")
+            text, error = data.decode("utf-8", "surrogateescape"), NOT_UTF8
+        try:
+            value = decode_json(text)
         except (ValueError, RecursionError):
-            yield Row(location, error="not JSON")
-        else:
-            yield Row(location, value, text) if isinstance(value, dict) else Row(location, error="not a JSON object")
+            value, error = {}, error or (HAS_NUL if b"\0" in data else "not JSON")
+        if not isinstance(value, dict):
+            value, error = {}, error or "not a JSON object"
+        if error:
+            value = {column: each for column, each in value.items() if _is_encodable(column + encode_json(each))}
+        yield Row(location, value, text, error)
+
+
+class TableLines:
+    """The lines of a table, which `csv.reader` reads, and which are read again after an unclosed quotation mark.
+
+    Attributes:
+        number: the number of lines that were read.
+        record: the lines of the current record.
+    """
+
+    def __init__(self, stream: Iterable[bytes]) -> None:
+        self._stream = iter(stream)
+        self._repeated: deque[str] = deque()
+        self.number = 0
+        self.record: list[str] = []
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> str:
+        line = self._repeated.popleft() if self._repeated else next(self._stream).decode("utf-8", "surrogateescape")
+        self.number += 1
+        self.record.append(line)
+        return line
+
+    def repeat(self) -> None:
+        """Read the lines of the record again, except for the first one."""
+        self._repeated.extendleft(reversed(self.record[1:]))
+        self.number -= len(self.record) - 1
 
 
 def _read_csv(name: str, stream: BufferedReader, delimiter: str = ",") -> Iterator[Row]:
-    csv.field_size_limit(MAX_FIELD_LENGTH)
-    lines = (line.decode("utf-8", "surrogateescape") for line in stream)
+    csv.field_size_limit(MAX_FIELD_CHARACTERS)
+    lines = TableLines(stream)
     records = csv.reader(lines, delimiter=delimiter, strict=True)
     header = _read_header(name, records)
     while True:
-        number = records.line_num + 1
+        lines.record.clear()
+        location, problem = f"{name}:{lines.number + 1}", ""
         try:
             record = next(records)
         except StopIteration:
             return
         except csv.Error as error:
-            yield Row(f"{name}:{number}", error=f"not CSV ({error})")
+            problem = f"not CSV ({error})"
+            lines.repeat()
+            # The last field is the one with the unclosed quotation mark, or text after the closing one.
+            record = next(csv.reader(lines.record[:1], delimiter=delimiter))[:-1]
+        if not record and not problem:
             continue
-        if not record:
-            continue
-        if len(record) != len(header):
+        if len(record) != len(header) and not problem:
             problem = f"{len(record)} fields, but the header has {len(header)}"
-            yield Row(f"{name}:{number}", error=problem)
-        elif not all(map(_is_encodable, record)):
-            yield Row(f"{name}:{number}", error="not UTF-8")
-        else:
-            columns = dict(zip(header, record, strict=True))
-            yield Row(f"{name}:{number}", columns)
+        columns = dict(zip(header, record, strict=False))
+        if not all(map(_is_readable, record)):
+            problem = problem or (HAS_NUL if any(NUL in value for value in record) else NOT_UTF8)
+            columns = {column: value for column, value in columns.items() if _is_readable(value)}
+        yield Row(location, columns, error=problem)
 
 
 def _read_header(name: str, records: Iterator[list[str]]) -> list[str]:
@@ -290,7 +338,12 @@ def _read_header(name: str, records: Iterator[list[str]]) -> list[str]:
 
 def _is_encodable(text: str) -> bool:
     """Check that a text contains no bytes that were not UTF-8."""
-    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+    return text.isascii() or not any("\udc80" <= char <= "\udcff" for char in text)
+
+
+def _is_readable(text: str) -> bool:
+    """Check that a text contains no bytes that were not UTF-8, and no NUL."""
+    return NUL not in text and _is_encodable(text)
 
 
 def read_in_background(rows: Iterator[Row]) -> Iterator[Row | None]:

@@ -19,8 +19,8 @@ from ask.config.base_url import is_loopback
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import AskError
 from ask.mcp.http_connection import HttpServerTransport
-from ask.mcp.process import SHUTDOWN_TIMEOUT, ServerProcess
-from ask.mcp.tool_listing import TOOLS_LIMIT, ServerTools, ToolListing, parse_tools, select_tools
+from ask.mcp.process import SHUTDOWN_SECONDS, ServerProcess
+from ask.mcp.tool_listing import MAX_TOOLS, ServerTools, ToolListing, parse_tools, select_tools
 from ask.mcp.wire_messages import read_raw_result, replace_result
 from ask.parsing import read_dict, read_list
 from ask.text import format_one_line
@@ -30,21 +30,20 @@ if TYPE_CHECKING:
     from mcp_types import ElicitRequestParams, ElicitResult, ListRootsResult
 
 ServerTransport = ServerProcess | HttpServerTransport
-CLOSE_TIMEOUT = SHUTDOWN_TIMEOUT + 2
+CLOSE_TIMEOUT_SECONDS = SHUTDOWN_SECONDS + 2
 """Seconds before a connection that does not close is abandoned."""
-PAGES_LIMIT = 1_000
+MAX_PAGES = 1_000
 """Maximum number of pages of a list that are read."""
-UNSOLICITED_LIMIT = 10_000
+MAX_UNSOLICITED_MESSAGES = 10_000
 """Maximum number of other messages that a server may send between two responses."""
 MAX_QUESTIONS = 5
 """Maximum number of questions of one call that are passed on to the model."""
-MAX_QUESTION_LENGTH = 500
-MAX_REASON_LENGTH = 300
-URL_ELICITATION_REQUIRED = -32042
-METHOD_NOT_FOUND = -32601
+MAX_QUESTION_CHARACTERS = 500
+MAX_REASON_CHARACTERS = 300
+URL_ELICITATION_REQUIRED, METHOD_NOT_FOUND, UNSUPPORTED_VERSION = -32042, -32601, -32022
+"""Error codes of MCP and of JSON-RPC."""
 REFUSAL_WORDS = ("elicitation", "unrecognized field", "capabilities")
 """Words with which servers refuse capabilities that they do not know (matchbox#455, codex#45269)."""
-UNSUPPORTED_VERSION = -32022
 
 # Without a handler, the SDK and its dependencies would write tracebacks with a server's text to standard error.
 for name in ("mcp", "client", "asyncio", "httpx2", "httpcore2"):
@@ -219,8 +218,8 @@ class ServerConnection:
                     unsolicited_count = 0 if is_response else unsolicited_count + 1
                     if is_response:
                         self._repair_response(message)
-                    if unsolicited_count > UNSOLICITED_LIMIT:
-                        self.failure = f"it sent more than {UNSOLICITED_LIMIT:,} unsolicited messages"
+                    if unsolicited_count > MAX_UNSOLICITED_MESSAGES:
+                        self.failure = f"it sent more than {MAX_UNSOLICITED_MESSAGES:,} unsolicited messages"
                         break
                     yield item
         finally:  # also if the transport fails
@@ -243,7 +242,7 @@ class ServerConnection:
         return ElicitResult(action="decline")
 
     async def _list_tools(self, client: Client) -> ServerTools:
-        """List the server's tools. Stops after `TOOLS_LIMIT` unless the user selected some by name."""
+        """List the server's tools. Stops after `MAX_TOOLS` unless the user selected some by name."""
         if client.server_capabilities.tools is None:
             return ServerTools(self.server)
         tools: dict[str, ToolListing] = {}
@@ -257,9 +256,10 @@ class ServerConnection:
                 lifetimes.append(page.ttl_ms / 1_000)
                 count = len(tools)
                 for listing in listings:
+                    # Those without a name are kept, too, to be reported; no tool has such a name.
                     tools.setdefault(listing.name or f"\n{len(tools)}", listing)
                 # A page that repeats others would be followed by more of them.
-                if (listings and len(tools) == count) or (len(tools) > TOOLS_LIMIT and not self.server.tools):
+                if (listings and len(tools) == count) or (len(tools) > MAX_TOOLS and not self.server.tools):
                     break
         except Exception as error:
             if not tools or self.has_ended:
@@ -316,13 +316,13 @@ class ServerConnection:
             if not self._request_task.cancelling():  # Ctrl-C came before the request was awaited
                 self._request_task.cancel()
             # It may still be sending the cancellation.
-            await asyncio.wait([self._request_task], timeout=SHUTDOWN_TIMEOUT)
+            await asyncio.wait([self._request_task], timeout=SHUTDOWN_SECONDS)
         self._close_requested.set()
         if task is not None:
             if self._client:
-                await asyncio.wait([task], timeout=CLOSE_TIMEOUT)
+                await asyncio.wait([task], timeout=CLOSE_TIMEOUT_SECONDS)
             task.cancel()
-            await asyncio.wait([task], timeout=CLOSE_TIMEOUT)
+            await asyncio.wait([task], timeout=CLOSE_TIMEOUT_SECONDS)
             if task.done() and not task.cancelled():
                 task.exception()  # retrieved, or asyncio would log it
         self._client = None
@@ -337,7 +337,7 @@ async def iterate_pages(fetch_page: Callable[..., Awaitable[Any]]) -> AsyncGener
     cursor: str | None = None
     cursors: set[str] = set()
     previous_entries: dict[str, Any] = {}
-    while len(cursors) < PAGES_LIMIT:
+    while len(cursors) < MAX_PAGES:
         try:
             page = await fetch_page(cursor=cursor)
         except Exception as error:
@@ -399,7 +399,7 @@ def _explain_version(version: Any) -> str:
 
 def _format_question(message: str, url: str) -> str:
     """Format a question of a server, with the page that the user should open."""
-    return format_one_line(f"{message} {url}", MAX_QUESTION_LENGTH)
+    return format_one_line(f"{message} {url}", MAX_QUESTION_CHARACTERS)
 
 
 def describe_error(error: BaseException) -> str:
@@ -423,4 +423,4 @@ def describe_error(error: BaseException) -> str:
         reason = f"it cannot be reached ({reason})"
     elif isinstance(error, OSError) and error.strerror:
         reason = error.strerror
-    return format_one_line(reason, MAX_REASON_LENGTH)
+    return format_one_line(reason, MAX_REASON_CHARACTERS)

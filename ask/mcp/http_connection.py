@@ -16,7 +16,7 @@ from ask.client.network_errors import read_proxies
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import FileError
 from ask.mcp.foreign_urls import find_sign_in_problem
-from ask.mcp.process import MESSAGE_LIMIT
+from ask.mcp.process import MAX_MESSAGE_BYTES
 from ask.mcp.server_config import uses_client_credentials
 from ask.mcp.sign_in_store import SignIns
 from ask.mcp.wire_messages import parse_messages
@@ -26,7 +26,7 @@ from ask.text import format_one_line, repair_surrogates
 if TYPE_CHECKING:
     import httpx2
 
-CONNECT_TIMEOUT = 10.0
+CONNECT_SECONDS = 10.0
 LOGIN_COMMAND = "ask mcp login"
 PROXY_NAMES = ("http", "https", "all")
 REQUEST_ERROR_STATUSES = (400, 404)
@@ -34,10 +34,10 @@ REQUEST_ERROR_STATUSES = (400, 404)
 PLACEHOLDER_MESSAGES = ("Server returned an error response", "Not Found", "Session terminated")
 """The SDK's messages for an HTTP error whose body is no JSON-RPC error."""
 MESSAGE_TYPES = ("application/json", "text/event-stream")
-MAX_BODY_LENGTH = 200
+MAX_BODY_CHARACTERS = 200
 SESSION_HEADER = "mcp-session-id"
 EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
-READ_TIMEOUT = 31_536_000.0
+READ_TIMEOUT_SECONDS = 31_536_000.0
 """A year, which means no limit: each call has its own timeout."""
 
 
@@ -85,7 +85,7 @@ class HttpServerTransport:
         return "" if has_server_message else self._failure
 
     def kill(self) -> None:
-        """A remote server is not stopped."""
+        """Do nothing: a remote server also serves others."""
 
     @asynccontextmanager
     async def open_streams(self) -> AsyncIterator[Any]:
@@ -108,7 +108,9 @@ class HttpServerTransport:
 
         async with (
             self._create_client() as client,
-            streamable_http_client(self._server.url, http_client=client, max_sse_event_size=MESSAGE_LIMIT) as streams,
+            streamable_http_client(
+                self._server.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES
+            ) as streams,
         ):
             yield streams
 
@@ -119,7 +121,7 @@ class HttpServerTransport:
         return httpx2.AsyncClient(
             headers={"Accept-Encoding": "identity", **self._server.headers},
             auth=self._auth,
-            timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=READ_TIMEOUT),
+            timeout=httpx2.Timeout(CONNECT_SECONDS, read=READ_TIMEOUT_SECONDS),
             event_hooks={"request": [self._check_request], "response": [self._check_response]},
             verify=self._ssl_verify,
             **self._create_proxy_arguments(),
@@ -130,7 +132,7 @@ class HttpServerTransport:
         import httpx2
 
         proxies = {name: url for name, url in read_proxies(self._server.url).items() if name in PROXY_NAMES}
-        if {*proxies.values()} <= {*os.environ.values()}:
+        if {*proxies.values()} <= {*os.environ.values()}:  # all are as `read_proxies` returns them
             return {}
         mounts = {
             f"{name}://": httpx2.AsyncHTTPTransport(proxy=url, verify=self._ssl_verify) for name, url in proxies.items()
@@ -230,7 +232,7 @@ def _describe_body(body: bytes) -> str:
         return ""
     texts = (fields.get(key) for key in ("message", "error_description", "detail", "error"))
     message = next((text for text in texts if isinstance(text, str) and text.strip()), "")
-    return f": {format_one_line(message, MAX_BODY_LENGTH)}" if message else ""
+    return f": {format_one_line(message, MAX_BODY_CHARACTERS)}" if message else ""
 
 
 Converter = Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]
@@ -253,14 +255,14 @@ def _convert_stream(stream: Any, convert: Converter) -> Any:
 
 
 async def _limit_size(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the bytes of a response body; fail after `MESSAGE_LIMIT` of them."""
+    """Yield the bytes of a response body; fail after `MAX_MESSAGE_BYTES` of them."""
     import httpx2
 
     length = 0
     async for data in stream:
         length += len(data)
-        if length > MESSAGE_LIMIT:
-            raise httpx2.StreamError(f"it sent a message of more than {MESSAGE_LIMIT:,} bytes")
+        if length > MAX_MESSAGE_BYTES:
+            raise httpx2.StreamError(f"it sent a message of more than {MAX_MESSAGE_BYTES:,} bytes")
         yield data
 
 
@@ -278,12 +280,12 @@ async def _repair_events(repair: Repair, stream: AsyncIterator[bytes]) -> AsyncI
     """Yield a stream of events without those whose data is not a message, such as heartbeats."""
     buffer = b""
     async for data in stream:
-        start = max(len(buffer) - 3, 0)
+        start = max(len(buffer) - 3, 0)  # an event ends with up to four bytes, which may arrive one by one
         buffer += data
         while end := EVENT_END.search(buffer, start):
             yield _repair_event(repair, buffer[: end.end()])
             buffer, start = buffer[end.end() :], 0
-        if len(buffer) > MESSAGE_LIMIT:  # the SDK reports it
+        if len(buffer) > MAX_MESSAGE_BYTES:  # the SDK reports it
             yield buffer
             buffer = b""
     yield _repair_event(repair, buffer)

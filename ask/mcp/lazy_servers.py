@@ -95,14 +95,15 @@ class LazyServers:
             ToolError: the call failed.
         """
         from ask.mcp.connection import RequestError
-        from ask.mcp.tool_results import to_tool_result
+        from ask.mcp.tool_results import read_linked_files, to_tool_result
         from ask.mcp.wire_messages import read_raw_result
 
         # Messages are UTF-8, which has no unpaired surrogates.
         valid_arguments = json.loads(repair_surrogates(json.dumps(arguments, ensure_ascii=False)))
 
         async def send(client: Client) -> ToolResult:
-            return to_tool_result(read_raw_result(await client.call_tool(tool_name, valid_arguments)))
+            result = read_raw_result(await client.call_tool(tool_name, valid_arguments))
+            return to_tool_result(await read_linked_files(client, result))
 
         offered = self._offered[server_name]
         started = self._started.get(server_name) or self._start_on_demand(offered.server)

@@ -29,18 +29,18 @@ from ask.text import format_one_line
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
-MESSAGE_LIMIT = 10_000_000
-"""Maximum size of a message from a server in bytes."""
-SHUTDOWN_TIMEOUT = 1.0
+MAX_MESSAGE_BYTES = 10_000_000
+"""Maximum size of a message from a server."""
+SHUTDOWN_SECONDS = 1.0
 """Seconds that a server has to exit after its stdin is closed."""
-FLUSH_TIMEOUT = 0.5
+FLUSH_SECONDS = 0.5
 """Seconds to wait until the last output is received."""
-LOG_LIMIT = 1_000_000
+MAX_LOG_BYTES = 1_000_000
 """Maximum number of bytes that a run adds to a log. A longer file is truncated first."""
-QUOTED_SIZE = 200
+QUOTED_BYTES = 200
 """Maximum number of bytes of an invalid message that are quoted."""
-_POLL_INTERVAL = 0.005
-_READ_SIZE = 65_536
+_POLL_SECONDS = 0.005
+_READ_BYTES = 65_536
 
 
 class ServerLog:
@@ -54,7 +54,7 @@ class ServerLog:
         self.last_line = ""
         """The last line that was not empty."""
         self._redact = redact
-        self._remaining_bytes = LOG_LIMIT
+        self._remaining_bytes = MAX_LOG_BYTES
         self._file: FileIO | None = None
 
     def write_line(self, line: bytes) -> None:
@@ -68,7 +68,6 @@ class ServerLog:
                 self._open_file().write(data)
 
     def close(self) -> None:
-        """Close the file."""
         if self._file:
             self._file.close()
             self._file = None
@@ -77,7 +76,7 @@ class ServerLog:
         if self._file is None:
             create_private_folder(self.path.parent)
             self._file = FileIO(self.path, "a", opener=lambda path, flags: os.open(path, flags, 0o600))
-            if os.fstat(self._file.fileno()).st_size > LOG_LIMIT:
+            if os.fstat(self._file.fileno()).st_size > MAX_LOG_BYTES:
                 self._file.truncate(0)
             self._file.write(f"-- {datetime.now().astimezone().isoformat(timespec='seconds')}\n".encode())
         return self._file
@@ -128,11 +127,11 @@ class ServerProcess:
             self._was_stopped = self.is_running and not self._stdout.at_eof()
             self._stdin.close()
             skip_task = asyncio.create_task(self._skip_output())
-            deadline = time.monotonic() + SHUTDOWN_TIMEOUT
+            deadline = time.monotonic() + SHUTDOWN_SECONDS
             while self.is_running and time.monotonic() < deadline:
-                await asyncio.sleep(_POLL_INTERVAL)
+                await asyncio.sleep(_POLL_SECONDS)
             if not self.is_running:  # otherwise the pipes stay open
-                await asyncio.wait([skip_task, self._log_task], timeout=FLUSH_TIMEOUT)
+                await asyncio.wait([skip_task, self._log_task], timeout=FLUSH_SECONDS)
             skip_task.cancel()
             await asyncio.gather(skip_task, return_exceptions=True)
 
@@ -143,16 +142,16 @@ class ServerProcess:
                     for message in parse_line(line):
                         yield message
         except ValueError:
-            self._failure = f"it sent a message of more than {MESSAGE_LIMIT:,} bytes"
+            self._failure = f"it sent a message of more than {MAX_MESSAGE_BYTES:,} bytes"
 
     async def _skip_output(self) -> None:
         """Read the rest of the output, so that the server can exit instead of blocking on a full pipe."""
-        while await self._stdout.read(_READ_SIZE):
+        while await self._stdout.read(_READ_BYTES):
             pass
 
     async def _copy_to_log(self) -> None:
         while not self._stderr.at_eof():
-            with suppress(ValueError):  # a line of more than MESSAGE_LIMIT bytes, which is dropped
+            with suppress(ValueError):  # a line of more than MAX_MESSAGE_BYTES bytes, which is dropped
                 if line := await self._stderr.readline():
                     self._log.write_line(line.removesuffix(b"\n"))
 
@@ -173,7 +172,7 @@ class MessageWriter(AbstractAsyncContextManager["MessageWriter"]):
             self._end_stdout()
 
     async def __aexit__(self, *_: object) -> None:
-        """The process closes stdin."""
+        """Leave stdin open: `ServerProcess.open_streams` closes it."""
 
 
 async def start_process(
@@ -193,7 +192,7 @@ async def start_process(
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
-            limit=MESSAGE_LIMIT,
+            limit=MAX_MESSAGE_BYTES,
             cwd=folder,
             env=env,
             start_new_session=True,
@@ -210,7 +209,7 @@ def parse_line(line: bytes) -> Sequence[Any]:
 
     messages = parse_messages(line)
     if not messages:
-        return [ValueError(line[:QUOTED_SIZE].decode(errors="backslashreplace"))]
+        return [ValueError(line[:QUOTED_BYTES].decode(errors="backslashreplace"))]
     return [SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False)) for message in messages]
 
 

@@ -23,8 +23,6 @@ MEDIA_TYPES = ("image", "audio", "resource", "resource_link")
 
 
 class PromptArgument(NamedTuple):
-    """An argument of a prompt."""
-
     name: str
     required: bool
     description: str

@@ -13,7 +13,7 @@ from ask.mcp.foreign_urls import find_url_problem
 from ask.parsing import read_dict
 from ask.text import format_one_line
 
-REVOCATION_TIMEOUT = 5.0
+REVOCATION_SECONDS = 5.0
 
 
 def revoke_tokens(record: Mapping[str, Any], environment: Mapping[str, str]) -> str:
@@ -43,7 +43,7 @@ def revoke_tokens(record: Mapping[str, Any], environment: Mapping[str, str]) -> 
     tokens = read_dict(record["tokens"])
     problem = ""
     try:
-        with httpx2.Client(verify=verify, timeout=REVOCATION_TIMEOUT, headers=headers) as client:
+        with httpx2.Client(verify=verify, timeout=REVOCATION_SECONDS, headers=headers) as client:
             for name in ("refresh_token", "access_token"):
                 if token := tokens.get(name):
                     data = {**form, "token": token, "token_type_hint": name}

@@ -46,12 +46,10 @@ def format_server_hint(name: str, servers: Mapping[str, ServerConfig]) -> str:
 
 
 def load_mcp_tools(app: AppContext, settings: Settings, servers: LazyServers) -> tuple[list[Tool], list[str]]:
-    """Load the tools of the usable servers, printing a line for what is not available.
+    """Load the tools of the usable servers; return them, and the name prefixes of tools that are not available now.
 
-    Returns them, and the name prefixes of tools that are not available at the moment.
-
-    A server whose tool list is cached is started when one of its tools is called, any other immediately. In safe mode
-    only servers with an allowed tool are used.
+    A line is printed for each server that cannot be used. A server whose tool list is cached is started when one of its
+    tools is called, any other immediately. In safe mode only servers with an allowed tool are used.
     """
     configured = find_servers(app.config, app.app_dirs.config)
     for warning in configured.warnings:
@@ -74,7 +72,7 @@ def load_mcp_tools(app: AppContext, settings: Settings, servers: LazyServers) ->
 def load_withheld_tools(app: AppContext, settings: Settings) -> list[Tool]:
     """Load the cached tools of servers that safe mode does not start.
 
-    A line names the servers without a cached list.
+    A line is printed for each of them whose tools are not in the cache.
     """
     servers = create_lazy_servers(app)
     tools: list[Tool] = []

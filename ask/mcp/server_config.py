@@ -140,6 +140,7 @@ def _normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("env", "headers"):
         if isinstance(table.get(key), dict):
             table[key] = {name: str(value) for name, value in table[key].items() if value is not None}
+    # GitHub Copilot writes all tools as ["*"].
     if "*" in read_list(table.get("tools")):
         del table["tools"]
     return table

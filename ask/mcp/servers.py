@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ask.config.installation import format_install_command
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import ConfigError
-from ask.mcp.connection import CLOSE_TIMEOUT, RequestError, ServerConnection, ServerTransport, describe_error
+from ask.mcp.connection import CLOSE_TIMEOUT_SECONDS, RequestError, ServerConnection, ServerTransport, describe_error
 from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.process import ServerLog, start_process
 from ask.mcp.server_config import MCP_EXTRA, expand_variables
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcp import Client
 
 T = TypeVar("T")
-LOOP_TIMEOUT_MARGIN = CLOSE_TIMEOUT + 10
+LOOP_MARGIN_SECONDS = CLOSE_TIMEOUT_SECONDS + 10
 """Seconds added to the timeout of a call, after which the event loop itself is considered to hang."""
 
 
@@ -73,7 +73,8 @@ class ServerPool:
         Raises:
             RequestError: the request failed.
         """
-        loop_timeout = timeout + self._connections[server_name].server.timeout + LOOP_TIMEOUT_MARGIN
+        # The server may first have to be started again.
+        loop_timeout = timeout + self._connections[server_name].server.timeout + LOOP_MARGIN_SECONDS
         try:
             return self._run_in_loop(self._send_request(server_name, send, timeout), loop_timeout)
         except TimeoutError:
@@ -83,13 +84,13 @@ class ServerPool:
         """Stop a server whose start was interrupted, so that it can be started again."""
         with suppress(TimeoutError):
             if connection := self._connections.pop(server_name, None):
-                self._run_in_loop(connection.close(), CLOSE_TIMEOUT * 2)
+                self._run_in_loop(connection.close(), CLOSE_TIMEOUT_SECONDS * 2)
 
     def close(self) -> None:
         """Stop all servers. Those that do not exit by themselves are killed."""
         self._is_closing = True
         try:
-            self._run_in_loop(self._close_connections(), CLOSE_TIMEOUT * 2)
+            self._run_in_loop(self._close_connections(), CLOSE_TIMEOUT_SECONDS * 2)
         except TimeoutError:
             pass
         finally:

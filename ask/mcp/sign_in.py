@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
@@ -32,11 +33,11 @@ from ask.mcp.server_config import uses_client_credentials
 from ask.mcp.sign_in_store import SignIns, SignInStore
 
 CLIENT_NAME = "ask"
-EXPIRY_MARGIN = 10.0
+EXPIRY_MARGIN_SECONDS = 10.0
 """Seconds before its expiry that an access token is refreshed: a request takes time to arrive."""
 MAX_AUTHORIZATIONS = 3
 """Maximum number of times that one sign-in sends the user to the browser. A server may ask for more scopes."""
-EXPIRED = 1.0
+EXPIRED_TIME = 1.0
 """An expiry time in the past."""
 
 M = TypeVar("M", bound=BaseModel)
@@ -44,7 +45,7 @@ AuthFlow = AsyncGenerator[httpx2.Request, httpx2.Response]
 
 
 class ContextStorage:
-    """The SDK's token storage, which saves the whole context: refreshing a token needs more than the token."""
+    """The SDK's token storage, which saves the complete context: refreshing a token needs more than the token."""
 
     context: OAuthContext
     """Set once the provider has been created."""
@@ -82,9 +83,9 @@ class ContextStorage:
         context.oauth_metadata = _parse_model(OAuthMetadata, record.get("authorization_server"))
         context.protected_resource_metadata = _parse_model(ProtectedResourceMetadata, record.get("resource"))
         expires_at = record.get("expires_at")
-        context.token_expiry_time = expires_at - EXPIRY_MARGIN if isinstance(expires_at, int | float) else None
+        context.token_expiry_time = expires_at - EXPIRY_MARGIN_SECONDS if isinstance(expires_at, int | float) else None
         if context.current_tokens and context.current_tokens.access_token == refused_token:
-            context.token_expiry_time = EXPIRED
+            context.token_expiry_time = EXPIRED_TIME
 
 
 class SavedSignInAuth(OAuthClientProvider):
@@ -111,6 +112,7 @@ class SavedSignInAuth(OAuthClientProvider):
                 outgoing = await anext(flow)
                 while outgoing is not request:  # the refresh
                     response = yield outgoing
+                    # The refresh token is refused, so that the user must sign in; other errors may be temporary.
                     if 400 <= response.status_code < 500 and response.status_code != 429:
                         self._storage.store.update({"tokens": None, "expires_at": None})
                     outgoing = await flow.asend(response)
@@ -135,7 +137,11 @@ class InteractiveAuth(OAuthClientProvider):
         client_secret: the secret of the configured client, or "".
         redirect_uri: where the browser is sent at the end.
         open_page: shows the user the page to open.
-        receive_redirect: returns the parameters with which the browser was sent to `redirect_uri`.
+        receive_code: returns the code with which the browser was sent to `redirect_uri`.
+
+    Attributes:
+        is_signed_in: whether the user has signed in.
+        state: the state of the page that was opened last, which only the browser and the server know.
     """
 
     def __init__(
@@ -146,9 +152,10 @@ class InteractiveAuth(OAuthClientProvider):
         client_secret: str,
         redirect_uri: str,
         open_page: Callable[[str], None],
-        receive_redirect: Callable[[], Awaitable[AuthorizationCodeResult]],
+        receive_code: Callable[[], Awaitable[AuthorizationCodeResult]],
     ) -> None:
         self.is_signed_in = False
+        self.state = ""
         self._authorizations = 0
         self._open_page = open_page
         self._server, self._oauth = server, server.oauth
@@ -160,12 +167,12 @@ class InteractiveAuth(OAuthClientProvider):
             OAuthClientMetadata(client_name=CLIENT_NAME, redirect_uris=[AnyUrl(redirect_uri)]),
             storage,
             redirect_handler=self._show_page,
-            callback_handler=receive_redirect,
+            callback_handler=receive_code,
             client_metadata_url=server.oauth.get("client_metadata_url"),
         )
         storage.context = self.context
         storage.restore()
-        self._initialized = True
+        self._initialized = True  # or the SDK would load the saved context again, over the changes below
         if client_id := server.oauth.get("client_id"):
             self.context.client_info = OAuthClientInformationFull(
                 client_id=client_id,
@@ -176,6 +183,7 @@ class InteractiveAuth(OAuthClientProvider):
         elif self.context.client_info and AnyUrl(redirect_uri) not in (self.context.client_info.redirect_uris or ()):
             self.context.client_info = None
         self.context.token_expiry_time = None
+        # After a 403, the token is valid but lacks a scope; otherwise, there is none, or the server refuses it.
         if not self._challenge or self._challenge[0] == 401:
             self.context.current_tokens = None
 
@@ -185,6 +193,8 @@ class InteractiveAuth(OAuthClientProvider):
             raise OAuthFlowError("the server does not accept the sign-in")
         if problem := find_sign_in_problem(url, self._server):
             raise OAuthFlowError(problem)
+        # The SDK adds it at the end; the server's URL may have parameters of its own.
+        self.state = parse_qs(urlsplit(url).query).get("state", [""])[-1]
         self._open_page(url)
 
     async def _perform_authorization(self) -> httpx2.Request:

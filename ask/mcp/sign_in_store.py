@@ -19,7 +19,7 @@ from ask.config.secrets import read_sign_in
 from ask.errors import FileError
 from ask.records import NamedTuple
 
-_LOCK_POLL_INTERVAL = 0.02
+_LOCK_POLL_SECONDS = 0.02
 
 
 class SignInStore:
@@ -82,7 +82,7 @@ class SignInStore:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
-                    await asyncio.sleep(_LOCK_POLL_INTERVAL)
+                    await asyncio.sleep(_LOCK_POLL_SECONDS)
                 except OSError:
                     break
             yield

@@ -24,7 +24,7 @@ from ask.mcp.tool_listing import ServerTools, ToolListing, normalize_listing
 from ask.parsing import read_dict
 
 FORMAT_VERSION = 3
-MAX_AGE = 86_400.0
+MAX_AGE_SECONDS = 86_400.0
 """Seconds until an entry expires: the fingerprint does not cover everything that a server's tools depend on.
 
 A server may set a shorter time with `ttlMs`. 0 counts as not set: it is what SDKs send by default
@@ -45,7 +45,7 @@ class ToolListCache:
             entry = read_dict(json.loads(self._build_path(server.name).read_bytes()))
             if (entry.get("format"), entry.get("fingerprint")) != (FORMAT_VERSION, fingerprint):
                 return None
-            if not 0 <= time.time() - entry["time"] < min(entry["lifetime"] or MAX_AGE, MAX_AGE):
+            if not 0 <= time.time() - entry["time"] < min(entry["lifetime"] or MAX_AGE_SECONDS, MAX_AGE_SECONDS):
                 return None
             listings = [normalize_listing(server, ToolListing(**tool)) for tool in entry["tools"]]
             return ServerTools(server, listings, [str(note) for note in entry["notes"]])
@@ -67,7 +67,6 @@ class ToolListCache:
             write_private_file(self._build_path(server_tools.server.name), json.dumps(entry).encode())
 
     def delete(self, server_name: str) -> None:
-        """Delete the entry of a server."""
         with suppress(OSError):
             self._build_path(server_name).unlink()
 

@@ -17,12 +17,12 @@ from ask.records import NamedTuple
 from ask.text import format_one_line, repair_surrogates
 from ask.tools.base import Tool, ToolContext, ToolResult
 
-NAME_LIMIT = 64
-TOOLS_LIMIT = 128
+MAX_NAME_CHARACTERS = 64
+MAX_TOOLS = 128
 """Maximum number of tools of one server; some providers accept no more in total."""
-DESCRIPTION_LIMIT = 2_000
+MAX_DESCRIPTION_CHARACTERS = 2_000
 """Maximum number of characters of a description; longer ones are truncated."""
-SCHEMA_LIMIT = 20_000
+MAX_SCHEMA_CHARACTERS = 20_000
 """Maximum number of characters of a parameter schema, as JSON. Tools with a larger one are not offered."""
 
 
@@ -80,10 +80,10 @@ def build_tool_name(server_name: str, tool_name: str, used_names: Iterable[str])
     A name that is too long or in use is truncated and gets a hash of the original name.
     """
     name = build_tool_prefix(server_name) + re.sub(r"[^A-Za-z0-9_-]", "_", tool_name)
-    if len(name) <= NAME_LIMIT and name not in used_names:
+    if len(name) <= MAX_NAME_CHARACTERS and name not in used_names:
         return name
     digest = hashlib.sha256(tool_name.encode("utf-8", "backslashreplace")).hexdigest()[:8]
-    return f"{name[: NAME_LIMIT - 9]}_{digest}"
+    return f"{name[: MAX_NAME_CHARACTERS - 9]}_{digest}"
 
 
 def parse_tools(entries: Sequence[object]) -> list[ToolListing]:
@@ -137,7 +137,7 @@ def _parse_input_schema(value: object) -> tuple[Mapping[str, Any], str, str]:
         size = len(json.dumps(schema, allow_nan=False))
     except (ValueError, RecursionError):
         return {}, "", "the inputSchema is not valid JSON, or is nested too deeply"
-    rejection = f"the parameters exceed {SCHEMA_LIMIT:,} characters" if size > SCHEMA_LIMIT else ""
+    rejection = f"the parameters exceed {MAX_SCHEMA_CHARACTERS:,} characters" if size > MAX_SCHEMA_CHARACTERS else ""
     return schema, "; ".join(repairs), rejection
 
 
@@ -156,12 +156,12 @@ def select_tools(server: ServerConfig, listings: Sequence[ToolListing]) -> Serve
     accepted = [listing for listing in chosen if not listing.rejection]
     rejections = ((listing.name, listing.rejection) for listing in chosen)
     notes += _describe_tools("skipping", server, rejections)
-    if len(accepted) > TOOLS_LIMIT:
+    if len(accepted) > MAX_TOOLS:
         notes.append(
-            f"the MCP server {server.name} has {len(accepted):,} tools; only the first {TOOLS_LIMIT} are offered "
+            f"the MCP server {server.name} has {len(accepted):,} tools; only the first {MAX_TOOLS} are offered "
             f"(choose others with mcp.servers.{server.name}.tools)"
         )
-    offered = accepted[:TOOLS_LIMIT]
+    offered = accepted[:MAX_TOOLS]
     repair_notes = tuple(_describe_tools("repaired", server, ((listing.name, listing.repair) for listing in offered)))
     return ServerTools(server, [normalize_listing(server, listing) for listing in offered], notes, repair_notes)
 
@@ -187,8 +187,8 @@ def normalize_listing(server: ServerConfig, listing: ToolListing) -> ToolListing
     needs `$defs`.
     """
     description = repair_surrogates(listing.description).strip()
-    if len(description) > DESCRIPTION_LIMIT:
-        description = f"{description[:DESCRIPTION_LIMIT]}..."
+    if len(description) > MAX_DESCRIPTION_CHARACTERS:
+        description = f"{description[:MAX_DESCRIPTION_CHARACTERS]}..."
     if not description:
         description = f"The tool {format_one_line(repair_surrogates(listing.name), 100)} of {server.name}."
     schema = {**listing.schema, "type": "object", "properties": read_dict(listing.schema.get("properties"))}

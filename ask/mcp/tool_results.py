@@ -5,22 +5,59 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-from ask.attachments import find_attachment
+from ask.attachments import ATTACHABLE_MEDIA_TYPES, MAX_RESULT_FILES, find_attachment
+from ask.mcp.connection import read_entries
+from ask.mcp.process import MAX_MESSAGE_BYTES
 from ask.messages import Attachment
 from ask.parsing import read_dict
 from ask.tools.base import ToolResult
 from ask.tools.fetch_url import find_file_name
 
+if TYPE_CHECKING:
+    from mcp import Client
+
 EMPTY_RESULT = "[the tool returned nothing]"
 MEDIA_KEYS = ("data", "blob")
 """Keys in which MCP puts the Base64 data of images, audio and files, next to `mimeType`."""
 RESULT_KEYS = ("content", "structuredContent", "isError", "resultType", "_meta")
-MAX_UNKNOWN_TEXT = 10_000
+MAX_UNKNOWN_CHARACTERS = 10_000
 """Maximum number of characters of a text in an unknown content block."""
+MAX_LINKED_BYTES = MAX_MESSAGE_BYTES * 7 // 10
+"""Maximum size of a linked resource, which becomes larger in Base64."""
 DUPLICATE = object()
 """A marker for structured content that the content list contains too."""
+
+
+async def read_linked_files(client: Client, result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a result of a call in which links to images, PDFs and audio of the server are replaced by these resources.
+
+    A link stays a link if the resource cannot be read, or is of another type: the model may not need it.
+    """
+    content = result.get("content")
+    if client.server_capabilities.resources is None or not isinstance(content, list):
+        return result
+    read_count, blocks = 0, list[Any]()
+    for block in content:
+        if _is_link_to_file(block) and read_count < MAX_RESULT_FILES:
+            read_count += 1
+            with suppress(Exception):  # the call itself has succeeded
+                contents = read_entries(await client.read_resource(block["uri"]), "contents")
+                blocks += [{"type": "resource", "resource": resource} for resource in contents]
+                continue
+        blocks.append(block)
+    return {**result, "content": blocks}
+
+
+def _is_link_to_file(value: Any) -> bool:
+    """Check for a link to a resource that a model may be able to see or hear, and that fits into a message."""
+    block = read_dict(value)
+    size = block.get("size")
+    is_small = not isinstance(size, int) or size <= MAX_LINKED_BYTES
+    is_link = block.get("type") == "resource_link" and isinstance(block.get("uri"), str)
+    return is_link and is_small and block.get("mimeType") in ATTACHABLE_MEDIA_TYPES
 
 
 def to_tool_result(result: Mapping[str, Any]) -> ToolResult:
@@ -42,7 +79,7 @@ def to_tool_result(result: Mapping[str, Any]) -> ToolResult:
     unknown = {key: value for key, value in result.items() if key not in RESULT_KEYS}
     if unknown and content is None and not texts:
         texts.append(json.dumps(unknown, ensure_ascii=False))
-    failed = result.get("isError") in (True, "true")
+    failed = result.get("isError") in (True, "true")  # some servers send text
     return ToolResult("\n".join(texts) or EMPTY_RESULT, failed, attachments=tuple(filter(None, files)))
 
 
@@ -107,7 +144,7 @@ def _shorten_texts(value: Any) -> Any:
         return {key: _shorten_texts(item) for key, item in value.items()}
     if isinstance(value, list):
         return list(map(_shorten_texts, value))
-    is_long = isinstance(value, str) and len(value) > MAX_UNKNOWN_TEXT
+    is_long = isinstance(value, str) and len(value) > MAX_UNKNOWN_CHARACTERS
     return f"[{len(value):,} characters, not shown]" if is_long else value
 
 

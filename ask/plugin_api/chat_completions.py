@@ -6,57 +6,73 @@ Response JSON is untrusted: every value's type is checked before use.
 
 from __future__ import annotations
 
-import json
 from binascii import crc32
 from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import Any
 
 from ask.errors import ProviderError, RetryAction
-from ask.messages import Attachment, FinishReason, Message, ModelResponse, ProviderState, ToolCall, Usage
+from ask.messages import (
+    MAX_GENERATED_IMAGES,
+    Attachment,
+    Delta,
+    FinishReason,
+    Message,
+    ModelResponse,
+    ProviderState,
+    RawEvent,
+    ReasoningDelta,
+    ServerToolDelta,
+    TextDelta,
+    ToolCall,
+    Usage,
+)
 from ask.parsing import (
-    ITEM_OVERHEAD,
+    AUDIO_NOTICE,
+    CHARACTERS_PER_MEDIA_CHARACTER,
+    ITEM_OVERHEAD_CHARACTERS,
     MAX_FIELDS,
-    MEDIA_NOTICE,
+    AnswerAccumulator,
+    AnswerPart,
     decode_arguments,
     find_error,
+    fit_call_id,
+    format_unknown_reason,
     merge_fields,
     merge_usage,
     parse_event,
+    read_date,
     read_dict,
     read_first_choice,
+    read_image,
     read_int,
     read_list,
     read_number,
+    read_service_tier,
     read_str,
     read_tool_calls,
     to_object_list,
 )
 from ask.plugin_api.provider import Provider
 from ask.plugin_api.types import (
-    DEFAULT_STALL_TIMEOUT,
+    DEFAULT_STALL_SECONDS,
+    SERVER_CALL_DETAIL,
     ChatRequest,
-    Delta,
     HttpRequest,
     ModelInfo,
     ProviderInfo,
-    RawEvent,
-    ReasoningDelta,
     StreamReader,
-    TextDelta,
-    ToolCallDelta,
 )
 
 REASONING_FIELDS = ("reasoning", "reasoning_content")
 TEXT_FIELDS = ("content", "refusal", *REASONING_FIELDS)
 
 
-class ChatStreamReader:
+class ChatStreamReader(AnswerAccumulator):
     """The `ask.StreamReader` for Chat Completions streams."""
 
     def __init__(self) -> None:
-        self.complete = False
-        self.size = 0
+        super().__init__()
         self.may_end = False
         """Set by the chunk with the usage, which some gateways send last, without a finish reason before it.
 
@@ -64,78 +80,102 @@ class ChatStreamReader:
         """
         self._top_level_fields: dict[str, Any] = {}
         self._choice_fields: dict[str, Any] = {}
-        self._usage: dict[str, Any] = {}
         self._texts: dict[str, StringIO] = {}
-        self._calls: list[PartialToolCall] = []
-        self._calls_by_index: dict[int, PartialToolCall] = {}
+        self._content: list[AnswerPart] = []
+        """The parts of a list in `content`, once it contains thinking."""
         self._reasoning_details: dict[Any, tuple[dict[str, Any], dict[str, StringIO]]] = {}
         self._has_reasoning_details = False
         self._media_fields: dict[str, Any] = {}
+        self._annotations: list[Any] = []
 
     def feed(self, event: RawEvent) -> list[Delta]:
         chunk = parse_event(event.data, event.event, after_end=self.complete)
         error = find_error(chunk)
         chunk = read_dict(chunk)
+        if error is None and (groq_error := read_dict(chunk.get("x_groq")).get("error")):
+            error = groq_error
         merge_fields(self._top_level_fields, chunk, "choices", "error", "usage")
         if error is not None:
             self._top_level_fields["error"] = error
             self.complete = True
         choices = to_object_list(chunk.get("choices"))
         has_usage = not choices and bool(read_dict(chunk.get("usage")))
-        self.may_end = not self._calls and (has_usage or (self.may_end and not choices)) and self._has_text()
-        deltas = [delta for choice in choices for delta in self._read_choice(read_dict(choice))]
+        self.may_end = not self.calls and (has_usage or (self.may_end and not choices)) and self._has_text()
+        self._deltas = []
+        for choice in choices:
+            self._read_choice(read_dict(choice))
         if "usage" in chunk:
-            merge_usage(self._usage, chunk["usage"], is_final=self.complete or not choices)
-        return deltas
+            merge_usage(self.usage, chunk["usage"], is_final=self.complete or not choices)
+        return self._deltas
 
     def _has_text(self) -> bool:
         return any(self._texts[name].tell() for name in ("content", "refusal") if name in self._texts)
 
-    def _read_choice(self, choice: dict[str, Any]) -> list[Delta]:
-        if (read_int(choice.get("index")) or 0) > 0:
-            return []
-        delta = read_dict(choice.get("delta")) or self._remove_streamed(read_dict(choice.get("message")))
-        deltas = self._read_text_fields(self._read_media(delta))
+    def _read_choice(self, choice: dict[str, Any]) -> None:
+        if (read_int(choice.get("index")) or 0) > 0:  # with the option `n`, only the first answer is read
+            return
+        delta = read_dict(choice.get("delta"))
+        if not delta and (message := read_dict(choice.get("message"))):
+            delta = self._remove_streamed(message)
+        self._read_text_fields(self._read_media(delta))
         # Even if it is empty, DeepSeek's models on OpenRouter need the list back:
         # https://github.com/OpenRouterTeam/ai-sdk-provider/pull/487
         self._has_reasoning_details |= isinstance(delta.get("reasoning_details"), list)
+        for annotation in read_list(delta.get("annotations")):
+            if annotation not in self._annotations[-MAX_FIELDS:]:  # each chunk repeats them, or brings the next one
+                self._annotations.append(annotation)
+                self.size += len(str(annotation))
         for fragment in read_list(delta.get("reasoning_details")):
             self._add_reasoning_detail(read_dict(fragment))
-        for fragment in to_object_list(delta.get("tool_calls")):
-            deltas += self._add_call_fragment(read_dict(fragment))
+        for fragment in map(read_dict, to_object_list(delta.get("tool_calls"))):
+            function = read_dict(fragment.get("function")) or fragment
+            self.add_call(
+                fragment.get("index"),
+                call_id=fragment.get("id"),
+                name=function.get("name"),
+                arguments=function.get("arguments"),
+            )
         finish_reason = choice.get("finish_reason") or None  # MiniMax sends "" until the answer ends
         fields = choice | {"finish_reason": finish_reason}
         merge_fields(self._choice_fields, fields, "delta", "message", "index", "usage")
         self.complete = self.complete or finish_reason is not None
         if "usage" in choice:  # Moonshot
-            merge_usage(self._usage, choice["usage"], is_final=self.complete)
-        return deltas
+            self.add_usage(choice["usage"])
 
     def _remove_streamed(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return the fields of a complete message without what was already streamed.
 
         Some streams end with the whole message: https://github.com/abundantbeing/hermes-browser-extension/issues/11
         """
-        streamed = {name: text.getvalue() for name, text in self._texts.items() if text.tell()}
+        has_parts = bool(self._content)
+        streamed = {
+            name: text.getvalue()
+            for name, text in self._texts.items()
+            if text.tell() or (name == "content" and has_parts)
+        }
         texts = {name: read_str(message.get(name)) for name in streamed}
         new_texts = {
             name: text[len(streamed[name]) :] if text.startswith(streamed[name]) else None
             for name, text in texts.items()
         }
-        return message | new_texts | ({"tool_calls": None} if self._calls else {})
+        return message | new_texts | ({"tool_calls": None} if self.calls else {})
 
     def _read_media(self, delta: dict[str, Any]) -> dict[str, Any]:
-        """Note that there are images or audio, and return a delta whose text is that of the audio."""
-        if read_list(delta.get("images")):
-            self._media_fields["images"] = [{"type": "image_url"}]
+        """Add the images, note that there is audio, and return a delta whose text is that of the audio."""
+        for image in read_list(delta.get("images")):
+            images = self._media_fields.setdefault("images", [])
+            # A chunk may repeat the images of earlier ones.
+            if image not in images and len(images) < MAX_GENERATED_IMAGES:
+                images.append(image)
+                self.size += ITEM_OVERHEAD_CHARACTERS
+                self.size += int(len(_read_image_url(image)) * CHARACTERS_PER_MEDIA_CHARACTER)
         audio = read_dict(delta.get("audio"))
         if audio:
             self._media_fields["audio"] = {"id": read_str(audio.get("id"))}
         return delta | {"content": delta.get("content") or audio.get("transcript")} if audio else delta
 
-    def _read_text_fields(self, delta: dict[str, Any]) -> list[Delta]:
+    def _read_text_fields(self, delta: dict[str, Any]) -> None:
         """Read text and reasoning; reasoning sent in two fields is returned once."""
-        deltas: list[Delta] = []
         reasoning = ""
         for name, value in delta.items():
             if value is None or name not in TEXT_FIELDS:
@@ -144,19 +184,52 @@ class ChatStreamReader:
             self.size += self._texts.setdefault(name, StringIO()).write(text)
             if name in REASONING_FIELDS:
                 reasoning = reasoning or text
-            elif text:
-                deltas.append(TextDelta(text))
-        return [ReasoningDelta(reasoning), *deltas] if reasoning else deltas
+                continue
+            if name == "content" and (self._content or _has_thinking(value)):
+                reasoning = reasoning or self._add_content(value)
+            if text:
+                self._deltas.append(TextDelta(text))
+        if reasoning:
+            self._deltas.insert(0, ReasoningDelta(reasoning))
+
+    def _add_content(self, content: Any) -> str:
+        """Add to the parts of `content`, and return the thinking that is new."""
+        if not self._content and (text := self._texts["content"].getvalue().removesuffix(read_str(content))):
+            content = [{"type": "text", "text": text}, *content]
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else read_list(content)
+        thinking = ""
+        for part in map(read_dict, parts):
+            is_thinking = part.get("type") == "thinking"
+            text = _read_thinking([part]) if is_thinking else read_str(part.get("text"))
+            if not (text or is_thinking):
+                continue
+            last = self._content[-1] if self._content else None
+            # A signature belongs to the thinking before it.
+            if last is None or (last.kind == "reasoning") is not is_thinking or (text and last.fields.get("signature")):
+                last = AnswerPart("reasoning" if is_thinking else "text")
+                self._content.append(last)
+                self.size += ITEM_OVERHEAD_CHARACTERS
+            last.buffer.write(text)
+            merge_fields(last.fields, part, "text", "thinking")
+            if is_thinking:
+                thinking += text
+                self.size += len(text) + len(read_str(part.get("signature")))
+        return thinking
 
     def _add_reasoning_detail(self, fragment: dict[str, Any]) -> None:
         """Join fragments by type and index; the last may have only the signature.
 
         Encrypted data comes in one piece and is never joined.
         """
+        if fragment.get("type") == SERVER_CALL_DETAIL and fragment.get("result") is not None:
+            self.size += len(str(fragment))
+            from ask.plugin_api.sources import make_detail_call
+
+            self._deltas.append(ServerToolDelta(make_detail_call(fragment)))
         is_encrypted = fragment.get("data") is not None
         key = len(self._reasoning_details) if is_encrypted else (str(fragment.get("type")), str(fragment.get("index")))
         if key not in self._reasoning_details:
-            self.size += ITEM_OVERHEAD
+            self.size += ITEM_OVERHEAD_CHARACTERS
         fields, texts = self._reasoning_details.setdefault(key, ({}, {}))
         for name, value in fragment.items():
             if isinstance(value, str) and name in ("text", "summary"):
@@ -165,76 +238,34 @@ class ChatStreamReader:
                 self.size += len(value) if name in ("data", "signature") and isinstance(value, str) else 0
                 fields[name] = value
 
-    def _add_call_fragment(self, fragment: Mapping[str, Any]) -> list[Delta]:
-        """Add to the call with the fragment's index, or to the last call if there is none.
-
-        Some services send several calls with one index, or even one id, or repeat the name in each fragment. Others
-        send the rest of the arguments under the next index, without id and name.
-        """
-        function = read_dict(fragment.get("function")) or fragment
-        call_id, name = read_str(fragment.get("id")), read_str(function.get("name"))
-        arguments = function.get("arguments")
-        index = read_int(fragment.get("index"))
-        if not (call_id or name or arguments):
-            return []
-        call = self._calls_by_index.get(index) if index is not None else next(reversed(self._calls), None)
-        if call and name:
-            is_finished = bool(call.id) and call.id != call_id if call_id else index is None and bool(call.name)
-            has_arguments = arguments.strip() if isinstance(arguments, str) else arguments
-            call = None if is_finished or (has_arguments and call.has_all_arguments()) else call
-        if call is None and not (call_id or name) and self._calls and not self._calls[-1].has_all_arguments():
-            call = self._calls[-1]  # Nebius: https://github.com/pipecat-ai/pipecat/pull/4688
-        if call is None:
-            call = PartialToolCall(len(self._calls))
-            self._calls.append(call)
-            self.size += ITEM_OVERHEAD
-        if index is not None:
-            self._calls_by_index[index] = call
-        call.id = call.id or call_id
-        is_new_name = bool(name) and (not call.name or (name != call.name and not call.arguments.tell()))
-        if arguments is not None:
-            self.size += call.arguments.write(arguments if isinstance(arguments, str) else json.dumps(arguments))
-        if not is_new_name:
-            return []
-        call.name += name
-        self.size += len(name)
-        return [ToolCallDelta(call.position, call.name)]
-
     def response(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None}
         message |= {name: text.getvalue() for name, text in self._texts.items()} | self._media_fields
+        if self._annotations:
+            message["annotations"] = self._annotations
         if self._has_reasoning_details:
             message["reasoning_details"] = [
                 fields | {name: text.getvalue() for name, text in texts.items()}
                 for fields, texts in self._reasoning_details.values()
             ]
-        if self._calls:
-            message["tool_calls"] = [call.to_dict() for call in self._calls]
+        if self._content:
+            message["content"] = [
+                {"thinking": [{"type": "text", "text": part.text}]} | part.fields
+                if part.kind == "reasoning"
+                else {"text": part.text} | part.fields
+                for part in self._content
+            ]
+        if self.calls:
+            message["tool_calls"] = [
+                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.text}}
+                for call in self.calls
+            ]
         choice = {"index": 0, "finish_reason": None} | self._choice_fields | {"message": message}
-        usage = {"usage": self._usage} if self._usage else {}
+        usage = {"usage": self.usage} if self.usage else {}
         return self._top_level_fields | usage | {"object": "chat.completion", "choices": [choice]}
 
 
-class PartialToolCall:
-    """A tool call received so far; `position` is its index among the answer's calls."""
-
-    def __init__(self, position: int) -> None:
-        self.position = position
-        self.id = ""
-        self.name = ""
-        self.arguments = StringIO()
-
-    def has_all_arguments(self) -> bool:
-        """Check whether the arguments so far are a JSON object, so that more of them belong to another call."""
-        text = self.arguments.getvalue()
-        return text.rstrip().endswith("}") and decode_arguments(text) is not None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the call so far, in the format of the non-streaming API."""
-        function = {"name": self.name, "arguments": self.arguments.getvalue()}
-        return {"id": self.id, "type": "function", "function": function}
-
-
+SOURCE_FIELDS = ("citations", "search_results")
 FINISH_REASONS = {
     "tool_calls": FinishReason.TOOL_CALLS,
     "length": FinishReason.LENGTH,
@@ -244,7 +275,7 @@ FINISH_REASONS = {
     "safety": FinishReason.CONTENT_FILTER,
     "error": FinishReason.ERROR,
 }
-"""Finish reasons with a meaning of their own, in lower case; any other is a normal stop.
+"""Finish reasons with a meaning of their own, in lower case; any other is a stop, and reported if it is unknown.
 
 Gateways pass on those of Gemini, in upper case: https://github.com/QwenLM/qwen-code/issues/9882. Mistral has
 model_length.
@@ -256,15 +287,19 @@ STANDARD_MEDIA_TYPES = (
 """The MIME types that the API can represent; a service may accept fewer."""
 AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp4": "m4a"}
 """The API's names for audio formats whose MIME subtype differs."""
-MAX_CALL_ID_LENGTH = 40
-MAX_TOOL_NAME_LENGTH = 64
-"""The limits for tool calls, in characters, on services as strict as OpenAI."""
+CACHE_WRITE_FIELDS = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
+MAX_CALL_ID_CHARACTERS = 40
+MAX_TOOL_NAME_CHARACTERS = 64
+"""The limits for tool calls, on services as strict as OpenAI."""
 SIGNATURE_SEPARATOR = "__thought__"
 """Separates a call id from Gemini's signature in LiteLLM: https://github.com/BerriAI/litellm/pull/16895"""
 
 
 class ChatCompletions(Provider):
     """A provider that uses the Chat Completions API.
+
+    It implements every hook. A subclass overrides what differs: a hook, or one of the methods below, which the hooks
+    call.
 
     Args:
         name: the provider's name, as passed to `-p`.
@@ -273,18 +308,27 @@ class ChatCompletions(Provider):
         default_model: the model to use unless the user names one.
         title: the service's display name; defaults to `name`.
         needs_key: whether the service refuses requests without a key.
-        docs: the URL of the API documentation.
         reports_cost: whether answers report their cost.
         offline_hint: the hint to show if the service cannot be reached.
         no_models_hint: the hint to show if the service lists no models.
-        attachments: the MIME types of the images, PDFs and audio that a message may contain, if `profiles` do not say
-            so; none by default.
+        attachments: the MIME types of the images, PDFs and audio that a message may contain, such as "image/png", if
+            `profiles` do not say so; none by default.
         stall_timeout: the default of `--timeout` in seconds; longer if models may be silent for longer than usual.
     """
 
     openai_api = "chat"
     state_fields: tuple[str, ...] = ()
-    """Fields of an assistant message to send back verbatim in later requests."""
+    """Fields of an assistant message to send back verbatim in later requests, such as "reasoning_content".
+
+    "content" is sent back if it is a list with thinking in it, as Mistral wants it.
+    """
+    call_id_pattern = ""
+    """A regular expression for the call ids that the service accepts; "" for any of at most 40 characters.
+
+    Ids of other providers' calls that do not match it are replaced with nine letters and digits.
+    """
+    requests_usage = True
+    """Whether requests for a stream ask for the usage, in `stream_options`. A few services refuse that."""
 
     def __init__(
         self,
@@ -295,12 +339,11 @@ class ChatCompletions(Provider):
         default_model: str = "",
         title: str = "",
         needs_key: bool = True,
-        docs: str = "",
         reports_cost: bool = False,
         offline_hint: str = "",
         no_models_hint: str = "",
         attachments: Sequence[str] = (),
-        stall_timeout: float = DEFAULT_STALL_TIMEOUT,
+        stall_timeout: float = DEFAULT_STALL_SECONDS,
     ) -> None:
         self.attachments = frozenset(attachments)
         names = (key_env,) if isinstance(key_env, str) else tuple(key_env)
@@ -312,7 +355,6 @@ class ChatCompletions(Provider):
                 default_model=default_model,
                 key_env=names,
                 needs_key=needs_key,
-                docs=docs,
                 reports_cost=reports_cost,
                 offline_hint=offline_hint,
                 no_models_hint=no_models_hint,
@@ -324,19 +366,21 @@ class ChatCompletions(Provider):
 
     def build_headers(self, key: str) -> dict[str, str]:
         """Return the headers of every request: the key as a bearer token, if there is one."""
-        return {"Authorization": f"Bearer {key}"} if key else {}
+        return self.build_key_header(key)
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the body of a chat request; override to add a service's own parameters."""
         body: dict[str, Any] = {"model": request.model}
         body["messages"] = [self.format_message(message, request.model) for message in request.messages]
-        if request.tools:
-            body["tools"] = list(request.tools)
+        if request.tools or request.server_tools:
+            body["tools"] = [*request.server_tools.values(), *request.tools]
             body["tool_choice"] = request.tool_choice
         if request.schema is not None and self.supports_schema(request, request.schema):
             body["response_format"] = self.format_schema(request.schema)
         if request.stream:
-            body |= {"stream": True, "stream_options": {"include_usage": True}}
+            body["stream"] = True
+            if self.requests_usage:
+                body["stream_options"] = {"include_usage": True}
         return body | dict(request.options)
 
     def supports_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
@@ -358,17 +402,17 @@ class ChatCompletions(Provider):
 
     def format_message(self, message: Message, model: str) -> dict[str, Any]:
         """Convert a message to the API's format, including its provider-specific parts."""
-        if message.role == "tool":
-            return dict(message.formatted_result or {})
         formatted: dict[str, Any] = {"role": message.role, "content": message.content}
+        if message.role == "tool":
+            formatted = dict(message.formatted_result or {})
         if message.attachments:
-            text_parts = [{"type": "text", "text": message.content}] if message.content else []
+            text_parts = [{"type": "text", "text": formatted["content"]}] if formatted.get("content") else []
             formatted["content"] = [*text_parts, *map(self.format_attachment, message.attachments)]
         if message.tool_calls:
             formatted["content"] = message.content or None
             formatted["tool_calls"] = [
                 {
-                    "id": _format_call_id(call.id),
+                    "id": self.format_call_id(call.id),
                     "type": "function",
                     "function": {
                         "name": sanitize_tool_name(call.name),
@@ -379,23 +423,37 @@ class ChatCompletions(Provider):
             ]
         # An imported conversation may contain any state; what is shown of the message must be what is sent.
         state = self.find_provider_state(message, model)
-        return formatted | {name: state[name] for name in self.state_fields if name in state}
+        fields = {name: state[name] for name in self.state_fields if name in state}
+        if "content" in fields and read_str(fields["content"]) != message.content:
+            del fields["content"]
+        return formatted | fields
+
+    def format_call_id(self, call_id: str) -> str:
+        """Return the id under which a call of any provider is sent, with the call and with its result.
+
+        Some services return longer ids than they accept. An id to which a gateway has added a signature is kept.
+        """
+        if self.call_id_pattern:
+            return fit_call_id(self.call_id_pattern, call_id)
+        return call_id if SIGNATURE_SEPARATOR in call_id else shorten_call_id(call_id)
 
     def provider_supports_attachment(self, model: str, media_type: str) -> bool:
         return media_type in self.attachments or super().provider_supports_attachment(model, media_type)
 
     def format_attachment(self, attachment: Attachment) -> dict[str, Any]:
-        """Convert an attachment to a content part: image, audio, or a named file."""
+        """Convert an attachment to a content part: image, audio, video, or a named file."""
         main_type, _, subtype = attachment.media_type.partition("/")
         if main_type == "image":
             return {"type": "image_url", "image_url": {"url": attachment.data_url}}
+        if main_type == "video":  # https://openrouter.ai/docs/guides/overview/multimodal/videos
+            return {"type": "video_url", "video_url": {"url": attachment.data_url}}
         if main_type == "audio":
             audio_format = AUDIO_FORMATS.get(attachment.media_type) or subtype
             return {"type": "input_audio", "input_audio": {"data": attachment.base64, "format": audio_format}}
         return {"type": "file", "file": {"filename": attachment.name, "file_data": attachment.data_url}}
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
-        return {"role": "tool", "tool_call_id": _format_call_id(tool_call_id), "content": result}
+        return {"role": "tool", "tool_call_id": self.format_call_id(tool_call_id), "content": result}
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         return HttpRequest("/chat/completions", self.build_body(request), self.build_headers(key))
@@ -409,17 +467,29 @@ class ChatCompletions(Provider):
         choice = read_first_choice(response)
         message = read_dict(choice.get("message"))
         refusal = read_str(message.get("refusal"))
+        content = message.get("content")
+        groq_fields = read_dict(response.get("x_groq"))
         state = {name: message[name] for name in self.state_fields if message.get(name) is not None}
+        if "content" in state and not _has_thinking(content):
+            del state["content"]
         audio = read_dict(message.get("audio"))
+        image_urls = list(map(_read_image_url, read_list(message.get("images"))))
+        linked_images = ", ".join(filter(_is_web_address, image_urls))
         answer = ModelResponse(
-            text=(read_str(message.get("content")) or read_str(audio.get("transcript"))) + refusal,
-            reasoning=read_str(message.get("reasoning") or message.get("reasoning_content")),
+            text=(read_str(content) or read_str(audio.get("transcript"))) + refusal,
+            reasoning=read_str(message.get("reasoning") or message.get("reasoning_content")) or _read_thinking(content),
             finish_reason=FinishReason.CONTENT_FILTER
             if refusal
             else FINISH_REASONS.get(str(choice.get("finish_reason")).lower(), FinishReason.STOP),
-            usage=self.parse_usage(read_dict(response.get("usage") or choice.get("usage"))),
+            usage=self.parse_usage(
+                read_dict(response.get("usage") or choice.get("usage") or groq_fields.get("usage"))
+            )._replace(service_tier=read_service_tier(response.get("service_tier"))),
             provider_state=ProviderState(self.info.name, read_str(response.get("model")), state) if state else None,
-            finish_message=MEDIA_NOTICE if audio or read_list(message.get("images")) else "",
+            finish_message=(f"the answer has an image at {linked_images}" if linked_images else "")
+            or (AUDIO_NOTICE if audio else "")
+            or format_unknown_reason(read_str(choice.get("finish_reason")).lower(), FINISH_REASONS),
+            attachments=tuple(filter(None, map(read_image, image_urls))),
+            **_read_sources(message, response),
         )
         return self.check_answer(answer, self.find_response_error(response, answer))
 
@@ -438,13 +508,15 @@ class ChatCompletions(Provider):
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Parse the tokens and the cost, as far as they are reported."""
-        return Usage(
+        details = read_dict(usage.get("prompt_tokens_details"))
+        parsed = Usage(
             input_tokens=read_int(usage.get("prompt_tokens")),
             output_tokens=read_int(usage.get("completion_tokens")),
-            cached_tokens=read_int(read_dict(usage.get("prompt_tokens_details")).get("cached_tokens")),
+            cached_tokens=read_int(details.get("cached_tokens")),
             reasoning_tokens=read_int(read_dict(usage.get("completion_tokens_details")).get("reasoning_tokens")),
-            cost=read_number(usage.get("cost")),
+            cost=read_cost(usage),
         )
+        return add_cache_writes(parsed, details)
 
     # Models
 
@@ -461,15 +533,62 @@ class ChatCompletions(Provider):
             id=read_str(entry.get("id")),
             title=read_str(entry.get("name")),
             context_length=read_int(entry.get("context_length") or entry.get("context_window")),
+            retirement_date=read_date(entry.get("shutdown_date")),  # OpenAI
+            deprecation_date=read_date(entry.get("deprecation")),  # Mistral
         )
 
 
-def _format_call_id(call_id: str) -> str:
-    """Shorten a call id, unless a gateway has added a signature to it, which it needs back."""
-    return call_id if SIGNATURE_SEPARATOR in call_id else shorten_call_id(call_id)
+def _read_image_url(image: Any) -> str:
+    """Return the URL of an image in an answer, usually a `data:` URL; "" if there is none.
+
+    https://openrouter.ai/docs/guides/overview/multimodal/image-generation
+    """
+    url = read_dict(image).get("image_url")
+    return url if isinstance(url, str) else read_str(read_dict(url).get("url"))
 
 
-def shorten_call_id(call_id: str, max_length: int = MAX_CALL_ID_LENGTH) -> str:
+def _is_web_address(url: str) -> bool:
+    return url.startswith(("http://", "https://"))
+
+
+def _has_thinking(content: Any) -> bool:
+    """Check whether a message's content is a list with thinking in it, as Mistral sends it."""
+    return isinstance(content, list) and any(read_dict(part).get("type") == "thinking" for part in content)
+
+
+def _read_thinking(content: Any) -> str:
+    """Return the thinking in a message's content.
+
+    https://docs.mistral.ai/studio-api/conversations/reasoning
+    """
+    parts = map(read_dict, read_list(content))
+    return "".join(read_str(part.get("thinking")) for part in parts if part.get("type") == "thinking")
+
+
+def add_cache_writes(usage: Usage, details: Mapping[str, Any]) -> Usage:
+    """Return the usage with the tokens written to the cache, from the details of the input tokens.
+
+    OpenAI keeps them for 30 minutes or, on request, 12 hours. Alibaba and LiteLLM have names like Anthropic's:
+    https://www.alibabacloud.com/help/en/model-studio/context-cache
+    """
+    counts = [read_int(details.get(name)) for name in CACHE_WRITE_FIELDS]
+    anthropic_lifetimes = read_dict(details.get("cache_creation") or details.get("cache_creation_token_details"))
+    openai_lifetimes = read_dict(details.get("cache_write_tokens_details"))
+    return usage._replace(
+        cache_write_tokens=next((count for count in counts if count is not None), None),
+        cache_write_1h_tokens=read_int(anthropic_lifetimes.get("ephemeral_1h_input_tokens")),
+        cache_write_12h_tokens=read_int(openai_lifetimes.get("ttl_12h_tokens")),
+    )
+
+
+def read_cost(usage: Mapping[str, Any]) -> float | None:
+    """Read the cost that a service reports: a number, Perplexity's object with the parts, or DeepInfra's field."""
+    cost = usage.get("cost")
+    reported = read_number(cost.get("total_cost") if isinstance(cost, dict) else cost)
+    return read_number(usage.get("estimated_cost")) if reported is None else reported
+
+
+def shorten_call_id(call_id: str, max_length: int = MAX_CALL_ID_CHARACTERS) -> str:
     """Shorten a call id to the length that services accept in requests.
 
     Some services return longer ids than they accept.
@@ -483,4 +602,14 @@ def sanitize_tool_name(name: str) -> str:
     Models may call tools by invented names.
     """
     sanitized = "".join(char if char.isascii() and (char.isalnum() or char in "_-") else "_" for char in name)
-    return sanitized[:MAX_TOOL_NAME_LENGTH] or "_"
+    return sanitized[:MAX_TOOL_NAME_CHARACTERS] or "_"
+
+
+def _read_sources(message: Mapping[str, Any], response: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a `ModelResponse` for the service's own tools and their sources, which few answers have."""
+    fields = (message.get("annotations"), message.get("reasoning_details"), *map(response.get, SOURCE_FIELDS))
+    if not any(fields):
+        return {}
+    from ask.plugin_api.sources import read_message_calls, read_message_citations
+
+    return {"citations": read_message_citations(message, response), "server_calls": read_message_calls(message)}

@@ -1,4 +1,4 @@
-"""Guards for importing plugins: slow imports and output are reported, and a plugin cannot end the process."""
+"""Guards for importing and calling plugins: what takes long or prints is reported, and none can end the process."""
 
 from __future__ import annotations
 
@@ -6,24 +6,34 @@ import fcntl
 import os
 import sys
 import threading
-from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from tempfile import TemporaryFile
-from typing import NoReturn
+from typing import Any, NoReturn, TypeVar
 
-from ask.config.secrets import Redactor
+from ask.console import (
+    FIRST_FREE_DESCRIPTOR,
+    STDERR,
+    STDOUT,
+    protect_standard_output,
+    redirect_stream,
+    restore_stream,
+)
+from ask.errors import ConfigError, PluginError, SignalExit
+from ask.plugin_api.compatibility import explain_load_error, explain_version
+from ask.plugin_api.index import PluginEntry
+from ask.process.helper_thread import call_with_limit
+from ask.process.time_limit import limit_time
 from ask.text import format_one_line
 
+T = TypeVar("T")
 SLOW_LOAD_SECONDS = 1.0
 """Seconds after which a plugin that is still loading is reported."""
 MAX_OUTPUT_BYTES = 4_096
 """The limit for how much of a plugin's output is reported."""
-MAX_LINE_LENGTH = 200
-MAX_WAIT = 1.0
-"""How long to wait for the last output, in seconds: a child process may still have the pipe open."""
-FIRST_FREE_DESCRIPTOR = 3
-"""The lowest file descriptor after the standard streams, whose numbers must not be reused if one is closed."""
+MAX_LINE_CHARACTERS = 200
+MAX_WAIT_SECONDS = 1.0
+"""How long to wait for the last output: a child process may still have the pipe open."""
 
 NotifyCallback = Callable[[str], None]
 
@@ -40,11 +50,32 @@ def report_slow_loading(name: str, notify: NotifyCallback) -> Iterator[None]:
         timer.cancel()
 
 
+def import_plugin(entry: PluginEntry, kind: str, notify: NotifyCallback, check: Callable[[Any], T]) -> T:
+    """Import the object of an entry point, and return what `check` makes of it. `kind` says in an error what it is.
+
+    Raises:
+        ConfigError: it cannot be loaded, or needs another version of the plugin API; and the errors of `check`.
+    """
+    title = f"{entry.name} ({entry.distribution})"
+    with guard_import(title, notify):
+        try:
+            plugin = entry.load()
+            mismatch = explain_version(plugin, sys.modules.get(entry.location[0]), entry.distribution)
+            if not mismatch:
+                return check(plugin)
+        except (ConfigError, KeyboardInterrupt, SignalExit):
+            raise
+        except BaseException as error:
+            reason, advice = explain_load_error(error, entry.location, entry.distribution)
+            raise PluginError(f"cannot load the {kind} {title}: {format_one_line(reason)}", advice) from error
+    raise ConfigError(f"cannot load the {kind} {title}: {mismatch[0]}", mismatch[1])
+
+
 @contextmanager
 def guard_import(name: str, notify: NotifyCallback) -> Iterator[None]:
     """Guard the import of the plugin `name` in the block. Whatever it prints is reported as one line.
 
-    `os._exit` raises SystemExit instead; native code can still end the process.
+    Native code can still end the process.
     """
     name = format_one_line(name)
     with (
@@ -75,7 +106,8 @@ def capture_output(event: str, notify: NotifyCallback) -> Iterator[NotifyCallbac
 
         _redirect(output_streams)
         try:
-            yield notify_user
+            with _end_forked_children():
+                yield notify_user
         finally:
             with lock:
                 _redirect(user_streams)
@@ -84,46 +116,83 @@ def capture_output(event: str, notify: NotifyCallback) -> Iterator[NotifyCallbac
                 user_streams.clear()
                 output_streams.clear()
             output.seek(0)
-            printed = format_one_line(output.read(MAX_OUTPUT_BYTES).decode(errors="replace"), MAX_LINE_LENGTH)
-            if printed:
-                notify(f"the plugin {event}: {printed}")
+            _report(event, output.read(MAX_OUTPUT_BYTES), notify)
 
 
 @contextmanager
-def redact_output(redactor: Redactor) -> Iterator[None]:
-    """Redact what the process and its children print in the block, and send it to standard error.
-
-    Unlike `capture_output`, it is for plugins that are called in several threads.
-    """
-    user_streams = _copy_user_streams()
-    source, sink = os.pipe()
-
-    def copy_redacted() -> None:
-        stream = redactor.open_stream()
-        decode = getincrementaldecoder("utf-8")("surrogateescape").decode
-        target = user_streams.get(2, os.devnull)
-        with open(source, "rb", buffering=0) as pipe, open(target, "wb", buffering=0) as output:
-            while data := pipe.read(MAX_OUTPUT_BYTES):
-                output.write(stream.feed(decode(data)).encode("utf-8", "surrogateescape"))
-            output.write(stream.finish().encode("utf-8", "surrogateescape"))
-
-    thread = threading.Thread(target=copy_redacted, daemon=True)
-    thread.start()
-    _redirect(dict.fromkeys(user_streams, sink))
-    os.close(sink)
+def _end_forked_children() -> Iterator[None]:
+    """End a child process that the block forked where the block ends, which would run on as a second ask."""
+    pid = os.getpid()
     try:
         yield
     finally:
-        _redirect(user_streams)
-        if 1 in user_streams:
-            os.close(user_streams[1])
-        thread.join(MAX_WAIT)
+        if os.getpid() != pid:
+            os._exit(os.EX_OK)
+
+
+def call_isolated(
+    call: Callable[[], T], event: str, notify: NotifyCallback, seconds: float, make_error: Callable[[], BaseException]
+) -> T:
+    """Call a hook. Report what it prints, and raise an error if it takes longer than `seconds`; 0 is no limit.
+
+    File descriptors and signals belong to the whole process. What calls hooks in other threads than the main one
+    reports their output by `report_output`.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return call_with_limit(_end_forked_children()(call), seconds, make_error)
+    with capture_output(event, notify), limit_time(seconds, make_error), _block_exit():
+        return call()
+
+
+@contextmanager
+def report_output(plugins: str, notify: NotifyCallback) -> Iterator[None]:
+    """Report what the process and its children print in the block through `notify`, as output of `plugins`.
+
+    Unlike `capture_output`, it is for plugins that are called in several threads. Meanwhile only `ask.console` reaches
+    the user's standard output and standard error.
+    """
+    if sys.stdout is None or sys.stderr is None:  # their descriptors may belong to other files
+        yield
+        return
+    protect_standard_output()
+    event = f"{plugins} printed"
+    source, sink = os.pipe()
+
+    def report_lines() -> None:
+        pending = b""
+        with open(source, "rb", buffering=0) as pipe:
+            while data := pipe.read(MAX_OUTPUT_BYTES):
+                lines, _, pending = (pending + data).rpartition(b"\n")
+                _report(event, lines, notify)
+                if len(pending) > MAX_OUTPUT_BYTES:
+                    _report(event, pending, notify)
+                    pending = b""
+        _report(event, pending, notify)
+
+    thread = threading.Thread(target=report_lines, daemon=True)
+    thread.start()
+    redirect_stream(STDERR, sink)
+    os.dup2(sink, STDOUT)
+    os.close(sink)
+    try:
+        with _block_exit():
+            yield
+    finally:
+        restore_stream(STDERR)
+        os.dup2(STDERR, STDOUT)
+        thread.join(MAX_WAIT_SECONDS)
+
+
+def _report(event: str, output: bytes, notify: NotifyCallback) -> None:
+    printed = format_one_line(output.decode(errors="replace"), MAX_LINE_CHARACTERS)
+    if printed:
+        notify(f"the plugin {event}: {printed}")
 
 
 def _copy_user_streams() -> dict[int, int]:
     """Duplicate the descriptors of standard output and standard error, as far as they are open."""
     copies = {}
-    for descriptor in (1, 2):
+    for descriptor in (STDOUT, STDERR):
         with suppress(OSError):  # the stream is closed
             copies[descriptor] = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE_DESCRIPTOR)
     return copies
@@ -139,6 +208,7 @@ def _redirect(targets: Mapping[int, int]) -> None:
 
 @contextmanager
 def _block_exit() -> Iterator[None]:
+    """Let `os._exit` raise SystemExit in the block, except in a child process that it forked."""
     pid, original_exit = os.getpid(), os._exit
 
     def raise_system_exit(status: int) -> NoReturn:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
-import threading
 import typing
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from copy import copy
 from functools import cache
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from types import FunctionType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from ask.errors import AskError, MissingDependencyError, NetworkError, PluginError, SignalExit
-from ask.messages import EMPTY_MAPPING, ToolCall
+from ask.messages import EMPTY_MAPPING, Delta, RawEvent, ToolCall
 from ask.plugin_api.provider import BatchApi, Provider
-from ask.plugin_api.types import Delta, HttpRequest, ModelInfo, ProviderInfo, RawEvent, StreamReader
-from ask.process.time_limit import limit_time
+from ask.plugin_api.types import HttpRequest, ModelInfo, ProviderInfo, StreamReader
 from ask.profiles import ModelProfile, find_profile
 
+T = TypeVar("T")
 FEED, RESPONSE = "feed of its stream reader", "response of its stream reader"
 
 
@@ -94,7 +93,13 @@ class LoadedProvider:
     def with_listed_model(self, model: ModelInfo, name: str) -> LoadedProvider:
         """Return the provider with what its models list says about a model."""
         efforts, output_limit, context_length = model.efforts, model.output_limit or None, model.context_length or None
-        row = ModelProfile(name, efforts=efforts, output_limit=output_limit, context_length=context_length)
+        row = ModelProfile(
+            name,
+            efforts=efforts,
+            output_limit=output_limit,
+            context_length=context_length,
+            retirement_date=model.retirement_date,
+        )
         return self.with_profiles(self.configured_profiles, (row,))
 
     def find_profile(self, model: str) -> ModelProfile:
@@ -116,11 +121,33 @@ class LoadedProvider:
         known_types = self.find_profile(model).attachments
         if known_types is not None:
             return media_type in known_types
-        return self.hooks.provider_supports_attachment(model=model, media_type=media_type)
+        return self._call_file_hook("provider_supports_attachment", model, media_type)
+
+    def supports_result_attachment(self, model: str, media_type: str) -> bool:
+        """Check whether a file of this MIME type, which the model accepts, is sent inside the tool result."""
+        return self._call_file_hook("provider_supports_result_attachment", model, media_type)
+
+    def supports_answer_attachment(self, model: str, media_type: str) -> bool:
+        """Check whether an image of this MIME type that the model generated, and accepts, is sent inside its answer."""
+        return self._call_file_hook("provider_supports_answer_attachment", model, media_type)
+
+    def _call_file_hook(self, hook: str, model: str, media_type: str) -> bool:
+        """Call a hook about a type of file. It has no reason to raise an `AskError` either.
+
+        Raises:
+            PluginError: it failed.
+        """
+        try:
+            return bool(getattr(self.hooks, hook)(model=model, media_type=media_type))
+        except PluginError:
+            raise
+        except AskError as error:
+            raise self._convert_error(hook, error) from error
 
     def parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         calls = self.hooks.provider_parse_tool_calls(response=response)
-        if len({call.id for call in calls}) < len(calls) or not all(call.id for call in calls):
+        ids = list(map(attrgetter("id"), calls))
+        if len({*ids}) < len(ids) or not all(ids):
             raise self.make_error("provider_parse_tool_calls", "must return calls with unique ids")
         return calls
 
@@ -144,7 +171,7 @@ class LoadedProvider:
                 self.check_result("provider_send", [event], list[RawEvent])
                 yield event
         finally:
-            if isinstance(events, Generator):
+            if isinstance(events, Generator) and not getattr(events, "gi_running", False):  # it was given up
                 self._close_events(events)
 
     def get_batch_api(self) -> BatchApi | None:
@@ -162,8 +189,7 @@ class LoadedProvider:
         """
 
         def call_isolated(*arguments: Any, **keywords: Any) -> Any:
-            with self._isolate(hook):
-                return function(*arguments, **keywords)
+            return self._call_isolated(hook, lambda: function(*arguments, **keywords))
 
         called = call_isolated if self.is_third_party else function
 
@@ -187,6 +213,13 @@ class LoadedProvider:
         if isinstance(error, FileNotFoundError | PermissionError) and hook == "provider_send":
             reason = "is not installed" if isinstance(error, FileNotFoundError) else f"cannot be run ({error.strerror})"
             return MissingDependencyError(f"{error.filename} {reason}", f"needed by the provider {self.info.name}")
+        if self.is_third_party:
+            from ask.plugin_api.compatibility import explain_missing_name
+
+            if missing := explain_missing_name(error):
+                return PluginError(
+                    f"the plugin {self.info.name} failed in {hook}: {missing}", "upgrade it, or ask itself"
+                )
         return self.make_error(hook, f"failed with {type(error).__name__}: {error}")
 
     def check_result(self, hook: str, result: object, expected: Any) -> None:
@@ -217,15 +250,9 @@ class LoadedProvider:
                 problem = f"must return {type_name}, not {value}"
             raise self.make_error(hook, problem) from None
 
-    @contextmanager
-    def _isolate(self, hook: str) -> Iterator[None]:
-        """Capture what a plugin's hook prints, and interrupt Python code that runs longer than the time limit."""
-        # File descriptors and signals belong to the whole process. Only `ask map` calls hooks in other threads, and
-        # keeps standard output to itself.
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        from ask.plugin_api.import_guard import capture_output
+    def _call_isolated(self, hook: str, call: Callable[[], T]) -> T:
+        """Capture what a plugin's hook prints, and end the call if it takes longer than the time limit."""
+        from ask.plugin_api.import_guard import call_isolated
 
         def make_time_error() -> AskError:
             if hook == "provider_send":
@@ -233,11 +260,8 @@ class LoadedProvider:
                 return NetworkError(message, "raise the limit with --timeout")
             return self.make_error(hook, f"took longer than {self._time_limit:g} s")
 
-        with (
-            capture_output(f"{self.info.name} printed in {hook}", self._notify),
-            limit_time(self._time_limit or 0, make_time_error),
-        ):
-            yield
+        event = f"{self.info.name} printed in {hook}"
+        return call_isolated(call, event, self._notify, self._time_limit or 0, make_time_error)
 
     def make_error(self, hook: str, problem: str) -> PluginError:
         return PluginError(f"the plugin {self.info.name} has a bug: {hook} {problem}", "-v shows the traceback")
@@ -278,7 +302,7 @@ def discard_notice(_: str) -> None:
     """Ignore a notice that does not concern the user."""
 
 
-class PluginResponse:
+class PluginResponse(AbstractContextManager["PluginResponse"]):
     """The events that a provider's `provider_send` yields. `LoadedProvider` limits the time that each takes."""
 
     status = 200
@@ -288,9 +312,6 @@ class PluginResponse:
 
     def __init__(self, events: Generator[RawEvent]) -> None:
         self._events = events
-
-    def __enter__(self) -> PluginResponse:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._events.close()

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import methodcaller
 from typing import Any, Literal
 from urllib.parse import quote
 
 from ask.errors import ProviderError, RetryAction
-from ask.messages import Message, ModelResponse, ToolCall, ToolSpec
+from ask.messages import Message, ModelResponse, RawEvent, ToolCall, ToolSpec
 from ask.parsing import (
     choose_retry_action,
     extract_error_text,
@@ -36,18 +37,15 @@ from ask.plugin_api.types import (
     HttpRequest,
     ModelInfo,
     ProviderInfo,
-    RawEvent,
     ResultsRequest,
     StreamReader,
 )
 from ask.profiles import ModelProfile, find_profile
 
-API_VERSION = 2
-"""The version of the plugin API."""
 PLAIN_NAME_PATTERN = re.compile("[a-z_]{1,64}")
 """Names of parameters that certainly all services accept."""
 
-LOADING_DELAY = 10.0
+LOADING_DELAY_SECONDS = 10.0
 """Seconds until the next try while a server loads a model, which takes much longer than an overload."""
 COMMON_ERROR_RULES: tuple[tuple[str, RetryAction, str], ...] = (
     # Other services than OpenAI also use 429 for this: https://github.com/openai/codex/pull/6340
@@ -57,10 +55,15 @@ COMMON_ERROR_RULES: tuple[tuple[str, RetryAction, str], ...] = (
         "add credit to the account, or use another key or service",
     ),
     # llama-server: https://github.com/mostlygeek/llama-swap/issues/146
-    ("^503 .*(?i:loading model|model .{0,100}is (?:currently |still )?loading)", RetryAction.retry(LOADING_DELAY), ""),
+    (
+        "^503 .*(?i:loading model|model .{0,100}is (?:currently |still )?loading)",
+        RetryAction.retry(LOADING_DELAY_SECONDS),
+        "",
+    ),
 )
 """Rules for all services, after those of the provider."""
 
+HOOK_PREFIX = "provider_"
 REQUIRED_HOOKS = ("provider_build_request", "provider_stream_reader", "provider_parse_response")
 """The hooks without a default implementation."""
 MODULE_HOOKS = ("provider_info", "provider_supports_tools")
@@ -72,15 +75,23 @@ TOOL_HOOKS = ("provider_parse_tool_calls", "provider_format_tool_result")
 class Provider:
     """The base class of providers: the specification of every hook, with the default where there is one.
 
-    An implementation is any callable attribute of an instance of this class, or of a module, whose name begins with
-    `provider_`. Required are `provider_build_request`, `provider_stream_reader` and `provider_parse_response`; in a
-    module also `provider_info` and `provider_supports_tools`. A provider whose `provider_supports_tools` returns True
-    also needs `provider_parse_tool_calls` and `provider_format_tool_result`. For any other hook that a module omits,
-    the default applies.
+    A hook is a method whose name begins with `provider_`. Required are `provider_build_request`,
+    `provider_stream_reader` and `provider_parse_response`. A provider whose `provider_supports_tools` returns True also
+    needs `provider_parse_tool_calls` and `provider_format_tool_result`.
 
-    Hooks are called with keywords, and only on the selected provider. All except `provider_send` must be pure: no I/O,
-    no waiting, no printing. Results of the wrong type, any exception other than an `ask.AskError`, and hooks that take
-    longer than `--timeout` are reported as a bug in the plugin (exit code 4).
+    The entry point can also name a module that defines the hooks as functions. It must define `provider_info` and
+    `provider_supports_tools`, too; the default applies to any other hook that it omits. Its functions may leave out
+    parameters that they do not need. Methods may do so, too, but type checkers object to that in a subclass.
+
+    Hooks are called with keyword arguments, so parameters must not be renamed, and only on the selected provider. All
+    except `provider_send` must be pure: no I/O, no waiting, no printing. Results of the wrong type, any exception other
+    than an `ask.AskError`, and hooks that take longer than `--timeout` are reported as a bug in the plugin (exit code
+    4).
+
+    ask removes API keys from everything that it shows, saves or sends in a conversation.
+
+    Args:
+        info: the description of the provider.
     """
 
     error_rules: Sequence[tuple[str, RetryAction | None, str]] = ()
@@ -99,8 +110,17 @@ class Provider:
     ask reads them before the hooks run, and adapts the user's options to them. A module defines them, too.
     """
 
+    key_header = "Authorization"
+    """The header that contains the API key, for the base classes that ask has; Authorization contains `Bearer KEY`."""
+
     def __init__(self, info: ProviderInfo) -> None:
         self.info = info
+
+    def build_key_header(self, key: str) -> dict[str, str]:
+        """Return the header with the API key; {} without one. It is no hook."""
+        if not key:
+            return {}
+        return {self.key_header: f"Bearer {key}" if self.key_header.lower() == "authorization" else key}
 
     def provider_info(self) -> ProviderInfo:
         """Return the provider's description. Runs at any time, also to list providers."""
@@ -127,16 +147,49 @@ class Provider:
         """
         return True
 
+    def provider_server_tools(self, model: str) -> dict[str, dict[str, Any]]:
+        """Return the tools that the service itself runs for this model, each by ask's name, as the API wants them.
+
+        Runs before anything is sent if the user asks for such a tool with `-T` or the setting `server_tools`. The tools
+        that the user named become `ChatRequest.server_tools`. The names are the same for all services where the tools
+        do the same: `web_search`, `web_fetch`, `code_execution`, and `tool_search`, which finds those of the offered
+        tools that have `ToolSpec.is_deferred`. A service may have others. What the tools did belongs in
+        `ModelResponse.server_calls`, and what they found in `ModelResponse.citations`; what the service wants back in
+        later requests belongs in `ModelResponse.provider_state`. The default is {}, for no such tools.
+        """
+        return {}
+
     def provider_supports_attachment(self, model: str, media_type: str) -> bool:
         """Check whether a message to this model may contain a file of this MIME type.
 
-        Runs before a request whose messages contain such files, and to list what the user can attach, unless the
-        model's profile has its attachments. The default is what `profiles` say, and False if they say nothing. Return
-        False only if the type is known to be unsupported: the user then gets an error before anything is
-        sent, and files attached earlier in the conversation are replaced by a note. So `provider_build_request` finds
-        only accepted types in `Message.attachments`, and only in messages with the role "user".
+        Runs before a request whose messages contain such files, and to describe to the user and to the model what it
+        reads, unless the model's profile has its attachments. The default is what `profiles` say, and False if they say
+        nothing. Return False only if the type is known to be unsupported: the user then gets an error before anything
+        is sent, and files attached earlier in the conversation, or returned by a tool, are replaced by a note. So
+        `provider_build_request` finds only accepted types in `Message.attachments`. If the hook fails, the model does
+        not get files of that type: a notice says so, and only a file that the user attaches to the question is an
+        error.
         """
         return media_type in (find_profile(self.profiles, model).attachments or ())
+
+    def provider_supports_result_attachment(self, model: str, media_type: str) -> bool:
+        """Check whether the format has a place for a file of this MIME type inside a tool result.
+
+        Runs before a request in which a tool result has such a file, if `provider_supports_attachment` returns True
+        for it. The default is False: a user message after the results contains the file then, and nothing else needs
+        to be done. With True, the file stays in `Message.attachments` of the result, a message with the role "tool",
+        and `provider_build_request` adds it to the message's `formatted_result`, as `ChatCompletions` does.
+        """
+        return False
+
+    def provider_supports_answer_attachment(self, model: str, media_type: str) -> bool:
+        """Check whether the format has a place for an image of this MIME type that the model generated, in its answer.
+
+        Runs before a request with such an answer, if `provider_supports_attachment` returns True for the type. The
+        default is False: the next user message contains the image then, and nothing else needs to be done. With True,
+        it stays in `Message.attachments` of the answer, and `provider_build_request` adds it to the answer.
+        """
+        return False
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         """Return the tools in the provider's own format.
@@ -149,9 +202,9 @@ class Provider:
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         """Return the tool calls in a response, in the model's order and with unique ids.
 
-        Runs after `provider_parse_response`. Must generate ids if the provider sends none. Arguments are returned
-        exactly as the model wrote them, even if they are not valid JSON. The default, for a provider without tools, is
-        [].
+        Runs after `provider_parse_response`. Must generate ids if the service sends none, with
+        `ask.parsing.generate_call_id`. Arguments are returned exactly as the model wrote them, even if they are not
+        valid JSON: ask reports the error to the model. The default, for a provider without tools, is [].
         """
         return []
 
@@ -167,23 +220,46 @@ class Provider:
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         """Return the HTTP request, including authentication headers.
 
-        Runs once per tool round, and again for a retry. `key` is the API key, or "" if there is none; it belongs in
-        the headers only. The same messages must produce the same bytes, except for cache markers, because providers
-        cache by prefix.
+        Runs once per tool round, and again for a retry. `key` is one API key, or "" if there is none; it belongs in the
+        headers only. The same messages must produce the same bytes, except for cache markers, because services cache by
+        prefix.
         """
         raise NotImplementedError
 
     def provider_stream_reader(self) -> StreamReader:
-        """Return a new stream reader. Runs before each streamed answer is read."""
+        """Return a new stream reader, such as an `ask.parsing.AnswerAccumulator`.
+
+        Runs before each streamed answer is read.
+        """
         raise NotImplementedError
 
     def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         """Parse the answer in a response, or in what `StreamReader.response` returned.
 
-        Runs once per answer. Raises `ask.ProviderError`, preferably made by `provider_parse_error`, if the response is
-        or contains an error. Any text that came before the error belongs in the error's `answer`.
+        Runs once per answer. Text may begin with reasoning in tags such as `<think>`, which ask separates.
+
+        Raises:
+            ask.ProviderError: the response is or contains an error. `parse_embedded_error` creates it. Its
+                `partial_response` must be the part of the answer before the error, which `check_answer` sets: otherwise
+                what the user has seen of the answer is not saved.
         """
         raise NotImplementedError
+
+    def provider_join_responses(self, response: Mapping[str, Any], continuation: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the responses to a request and to the one that continued it as one response.
+
+        Runs only for an answer with a `ModelResponse.continuation_token`. Both are in the format of the non-streaming
+        API; `response` may itself be joined from several. The result has the reason for the end, and the error, of
+        `continuation`, and a token as long as the answer is not complete. What arrived after the last token of
+        `response` is left out, because the continuation repeats it. With {}, before the next request, the result is
+        what that request continues. ask adds up the usage of the requests. The default joins the text, the reasoning
+        and the calls in the format of `AnswerAccumulator.response`.
+        """
+        joined = {**response, **continuation}
+        for name in ("text", "reasoning", "calls"):
+            if response.get(name) and continuation.get(name):
+                joined[name] = response[name] + continuation[name]
+        return joined
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         """Return (do not raise) the error for an HTTP response, with its retry_action.
@@ -208,7 +284,8 @@ class Provider:
     def parse_embedded_error(self, error: Any) -> ProviderError:
         """Return the error for an `error` object (or string) inside a response with status 200.
 
-        Its `code` or `status` counts as the HTTP status if it is one of an error.
+        Its `code` or `status` counts as the HTTP status if it is one of an error. `provider_parse_error` then chooses
+        the message, the retry action and the hint.
         """
         code = read_int(read_dict(error).get("code") or read_dict(error).get("status"))
         status = code if code and 400 <= code <= 599 else 200
@@ -216,7 +293,10 @@ class Provider:
 
     @staticmethod
     def check_answer(answer: ModelResponse, error: ProviderError | None) -> ModelResponse:
-        """Return a parsed answer, or raise the error in its response, with the answer as its partial response."""
+        """Return a parsed answer, or raise the error in its response with the answer as its `partial_response`.
+
+        For the end of `provider_parse_response`.
+        """
         if error is None:
             return answer
         error.partial_response = answer
@@ -264,9 +344,9 @@ class Provider:
         return normalize_tool(tool, inline_references=inline_references)
 
     def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
-        """Return the provider-specific parts of a message to send back to a model.
+        """Return the `ProviderState.data` of an assistant message that may be sent back to a model.
 
-        Parts from another provider, or that the model cannot read, are not sent back: the result is then {}.
+        It is {} if there is none, if another provider wrote it, or if the model cannot read it (`can_read_state`).
         """
         state = message.provider_state
         if state and state.provider == self.state_owner and self.can_read_state(state.model, model):
@@ -286,6 +366,10 @@ class Provider:
         return get_model_family(author) == get_model_family(model)
 
 
+def list_hook_names() -> list[str]:
+    return list(filter(methodcaller("startswith", HOOK_PREFIX), vars(Provider)))
+
+
 FINAL_BATCH_STATUSES = ("completed", "failed", "expired", "cancelled")
 """The statuses of complete batches in OpenAI's format."""
 
@@ -296,12 +380,17 @@ class BatchApi:
     ask creates a batch with `build_create_request`, after `build_upload_request` if that returns a request. It asks for
     the state with `build_poll_request` until the batch is complete, and then for the results.
 
+    With `build_list_request`, it finds a batch that was created just before a crash by its tag or, if the service does
+    not return the tag, by its time, its number of requests and the `custom_id`s in its results.
+
+    `providers/batch_apis.py` in the repository of ask has the batch APIs of five services.
+
     Args:
         build_headers: returns the headers of a request for an API key.
 
     Attributes:
-        max_requests: the limit for the requests of one batch.
-        max_bytes: the limit for their size as JSON.
+        max_requests: the limit for the requests of one batch; `ask map` puts further rows into further batches.
+        max_bytes: the limit for their size as JSON, in bytes.
         path: the path to which a batch's id is appended.
         list_path: the path of the list of batches, with a query.
         cursor_parameter: the parameter for the cursor of a page of the list.
@@ -333,7 +422,8 @@ class BatchApi:
 
         Args:
             requests: its requests.
-            tag: identifies it: it is found again by this tag in the list of batches.
+            tag: identifies it: it is found again by this tag in the list of batches. Include it if the API can store
+                it.
             file_id: the id of the uploaded file with the requests; "" without one.
             key: the API key.
         """
@@ -423,11 +513,11 @@ def _is_plain_parameter(schema: Any) -> bool:
 
 def format_tool_results(messages: Iterable[Message], hooks: Provider) -> list[Message]:
     """Return messages whose tool results have the `formatted_result` that a provider's hook returns for them."""
-
-    def format_result(message: Message) -> Message:
-        result = hooks.provider_format_tool_result(
-            tool_call_id=message.tool_call_id, tool_name=message.tool_name, result=message.content
-        )
-        return message._replace(formatted_result=result)
-
-    return [format_result(message) if message.role == "tool" else message for message in messages]
+    formatted = list(messages)
+    for index, message in enumerate(formatted):
+        if message.role == "tool":
+            result = hooks.provider_format_tool_result(
+                tool_call_id=message.tool_call_id, tool_name=message.tool_name, result=message.content
+            )
+            formatted[index] = message._replace(formatted_result=result)
+    return formatted

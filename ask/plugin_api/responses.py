@@ -8,40 +8,72 @@ https://developers.openai.com/api/reference/resources/responses
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from io import StringIO
 from typing import Any
 
 from ask.errors import ProviderError
-from ask.messages import Attachment, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
+from ask.messages import (
+    Attachment,
+    Delta,
+    FinishReason,
+    Message,
+    ModelResponse,
+    ProviderState,
+    RawEvent,
+    ReasoningDelta,
+    ServerToolDelta,
+    TextDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolSpec,
+    Usage,
+)
 from ask.parsing import (
-    ITEM_OVERHEAD,
-    MEDIA_NOTICE,
+    CHARACTERS_PER_MEDIA_CHARACTER,
+    ITEM_OVERHEAD_CHARACTERS,
     CallIdMap,
     decode_arguments,
     find_error,
+    format_unknown_reason,
     merge_usage,
     parse_event,
     read_dict,
+    read_image,
     read_int,
     read_list,
-    read_number,
+    read_service_tier,
     read_str,
     read_tool_calls,
 )
-from ask.plugin_api.chat_completions import ChatCompletions, ChatStreamReader, sanitize_tool_name, shorten_call_id
-from ask.plugin_api.provider import BatchApi, Provider, format_tool_results
-from ask.plugin_api.types import (
-    ChatRequest,
-    Delta,
-    HttpRequest,
-    ModelInfo,
-    RawEvent,
-    ReasoningDelta,
-    TextDelta,
-    ToolCallDelta,
+from ask.plugin_api.chat_completions import (
+    ChatCompletions,
+    ChatStreamReader,
+    add_cache_writes,
+    read_cost,
+    sanitize_tool_name,
+    shorten_call_id,
 )
+from ask.plugin_api.provider import BatchApi, Provider, format_tool_results
+from ask.plugin_api.response_items import (
+    IMAGE_ITEM,
+    PART_SEPARATOR,
+    PartialItem,
+    clean_item,
+    is_same_call_in,
+    is_sendable_item,
+    join_parts,
+    list_call_ids,
+    read_image_data,
+    read_items,
+    read_reasoning,
+    read_refusal,
+    read_text,
+    remove_images,
+)
+from ask.plugin_api.sources import make_item_call, read_item_calls, read_item_citations
+from ask.plugin_api.types import ChatRequest, HttpRequest, ModelInfo
 from ask.profiles import TOKEN_LIMIT_OPTIONS, ModelProfile, merge_options
 
 FINAL_EVENTS = ("response.completed", "response.incomplete", "response.failed")
@@ -55,8 +87,6 @@ TEXT_EVENTS = {
     "response.function_call_arguments.done": ("arguments", "function_call"),
 }
 """The events with text: the name of its field, and the type of the item that it belongs to."""
-PART_SEPARATOR = "\n\n"
-"""Separates the parts of reasoning; each part of a summary begins with a heading."""
 TEXT_DIFFERS_NOTICE = "the streamed answer differs from the final answer"
 
 
@@ -84,7 +114,7 @@ class ResponsesStreamReader:
         self._items_by_index: dict[int, PartialItem] = {}
         self._text = StringIO()
         self._has_reasoning = False
-        self._call_count = 0
+        self._call_count = self._server_call_count = 0
 
     def feed(self, event: RawEvent) -> list[Delta]:
         if self._final_response_seen and self._chat_reader is None:
@@ -99,9 +129,15 @@ class ResponsesStreamReader:
             self._set_error(fields.get("error") or fields)
         elif event_type in TEXT_EVENTS:
             return self._add_text(fields, *TEXT_EVENTS[event_type])
-        elif event_type in ("response.output_item.added", "response.output_item.done"):
+        elif event_type == "response.output_text.annotation.added":
             self.size += len(event.data)
+            self._get_item(fields, "message").annotations.append(fields.get("annotation"))
+        elif event_type in ("response.output_item.added", "response.output_item.done"):
+            is_image = read_dict(fields.get("item")).get("type") == IMAGE_ITEM
+            self.size += int(len(event.data) * (CHARACTERS_PER_MEDIA_CHARACTER if is_image else 1))
             return self._add_item(fields, is_done=event_type.endswith("done"))
+        elif event_type == "response.image_generation_call.partial_image":
+            self.size += ITEM_OVERHEAD_CHARACTERS  # which is progress; the complete image follows
         elif "response" in fields:
             self._set_response(read_dict(fields["response"]), is_final=False)
         return []
@@ -125,12 +161,13 @@ class ResponsesStreamReader:
         items = [item if item.get("arguments") else calls.get(read_str(item.get("call_id")), item) for item in items]
         if not items:
             return streamed
-        contains_text = any(map(_read_text, items))
+        contains_text = any(map(read_text, items))
         missing = [
             item
             for item in streamed
-            if (item.get("type") == "function_call" and not _is_same_call_in(item, items))
-            or (not contains_text and _read_text(item))
+            if (item.get("type") == "function_call" and not is_same_call_in(item, items))
+            or (read_image_data(item) and not any(map(read_image_data, items)))
+            or (not contains_text and read_text(item))
         ]
         return [*items, *missing]
 
@@ -161,7 +198,7 @@ class ResponsesStreamReader:
         if item is None or (is_added and item.is_added):
             item = PartialItem({"type": item_type})
             self._items.append(item)
-            self.size += ITEM_OVERHEAD
+            self.size += ITEM_OVERHEAD_CHARACTERS
         if index is not None:
             self._items_by_index[index] = item
         return item
@@ -175,7 +212,11 @@ class ResponsesStreamReader:
         item.is_added = True
         item.is_done = is_done
         deltas = self._announce_call(item)
-        return deltas + self._show_missing_text(item) if is_done else deltas
+        if not is_done:
+            return deltas
+        call = make_item_call(item.fields, (other.fields for other in self._items))
+        self._server_call_count += call is not None
+        return [*deltas, *([ServerToolDelta(call)] if call else []), *self._show_missing_text(item)]
 
     def _announce_call(self, item: PartialItem) -> list[Delta]:
         if item.is_announced or item.fields.get("type") != "function_call":
@@ -187,8 +228,8 @@ class ResponsesStreamReader:
     def _show_missing_text(self, item: PartialItem) -> list[Delta]:
         """Return what the deltas of a complete item left out; nothing if they differ from it."""
         if item.fields.get("type") == "reasoning":
-            return [] if item.text.tell() else self._show_reasoning(_read_reasoning(item.fields))
-        streamed, text = item.text.getvalue(), _read_text(item.fields)
+            return [] if item.text.tell() else self._show_reasoning(read_reasoning(item.fields))
+        streamed, text = item.text.getvalue(), read_text(item.fields)
         return self._show_text(text[len(streamed) :]) if text.startswith(streamed) else []
 
     def _add_text(self, fields: Mapping[str, Any], name: str, item_type: str) -> list[Delta]:
@@ -228,17 +269,18 @@ class ResponsesStreamReader:
         """Adopt the complete response, and return the text in it that was not streamed."""
         self.complete = self._final_response_seen = True
         self._set_response(response, is_final=True)
-        items = list(_read_items(response))
+        items = list(read_items(response))
         if not items:  # ChatGPT's own service lists none; they are in the events before
             return []
-        streamed, text = self._text.getvalue(), "".join(map(_read_text, items))
+        streamed, text = self._text.getvalue(), "".join(map(read_text, items))
         if not text.startswith(streamed):
             self.notice = "" if text.strip() == streamed.strip() else TEXT_DIFFERS_NOTICE
             text = streamed
         deltas: list[Delta] = []
         if not self._items:
             for item in items:
-                deltas += self._show_reasoning(_read_reasoning(item))
+                deltas += self._show_reasoning(read_reasoning(item))
+        deltas += map(ServerToolDelta, read_item_calls(items)[self._server_call_count :])
         deltas += self._show_text(text[len(streamed) :])
         calls = [item for item in items if item.get("type") == "function_call"]
         for call in calls[self._call_count :]:
@@ -246,38 +288,9 @@ class ResponsesStreamReader:
         return deltas
 
 
-class PartialItem:
-    """An item of the output as received so far: its fields and its text."""
-
-    def __init__(self, fields: dict[str, Any]) -> None:
-        self.fields = fields
-        self.text = StringIO()
-        self.part_index: int | None = None
-        self.is_added = False
-        self.is_done = False
-        self.is_announced = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the item in the format of the non-streaming API."""
-        text = self.text.getvalue()
-        if not text or (self.is_done and _has_text(self.fields)):
-            return self.fields
-        match self.fields.get("type"):
-            case "function_call":
-                return self.fields | {"arguments": text}
-            case "reasoning":
-                return self.fields | {"summary": [{"type": "summary_text", "text": text}]}
-        return self.fields | {"content": [{"type": "output_text", "text": text}]}
-
-
-MAX_CALL_ID_LENGTH = 64
+MAX_CALL_ID_CHARACTERS = 64
 WITHOUT_REASONING = ModelProfile("gpt-3.5*|gpt-4*|chatgpt-*|gpt-{5}-chat*", efforts=())
 """OpenAI's models without reasoning, which other services offer, too."""
-CALLS_OF_OTHER_TOOLS = ("custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call")
-"""Items that need an output, but call tools that ask does not offer.
-
-https://github.com/diegosouzapw/OmniRoute/issues/8946
-"""
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 OPTION_NAMES = {
     "max_output_tokens": "max_tokens",
@@ -291,10 +304,15 @@ ERROR_STATUSES = {"rate_limit_exceeded": 429, "server_error": 500, "vector_store
 
 
 class Responses(Provider):
-    """A provider that uses the Responses API.
+    """A provider that uses the Responses API, in which services accept the reasoning of earlier answers.
 
     The headers, the models list, the formats of tools and schemas, and the parsing of errors come from a
     `ChatCompletions`. ask uses that provider instead if a base URL other than the service's own has no Responses API.
+
+    Requests are stateless: they set `store` to false, and encrypted reasoning is sent back verbatim, but only to the
+    same provider and model family. `prompt_cache_key` is the conversation's id. With `-v`, requests ask for summaries
+    of the reasoning. The options `max_tokens`, `reasoning_effort` and `verbosity` are translated to this API's names;
+    all others are sent unchanged.
 
     Args:
         chat: the same service on Chat Completions.
@@ -329,16 +347,16 @@ class Responses(Provider):
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the body of a request; override to add a service's own parameters."""
         body: dict[str, Any] = {"model": request.model, "input": self.format_input(request), "store": False}
-        if request.tools:
-            body["tools"] = list(request.tools)
+        if request.tools or request.server_tools:
+            body["tools"] = [*request.server_tools.values(), *request.tools]
             body["tool_choice"] = request.tool_choice
         # Otherwise OpenAI rejects it: https://github.com/pydantic/pydantic-ai/issues/3326
         if request.profile.can_reason:
             body["include"] = [ENCRYPTED_REASONING]
             if request.show_reasoning:
                 body["reasoning"] = {"summary": "auto"}
-        if request.conversation:
-            body["prompt_cache_key"] = request.conversation
+        if request.conversation_id:
+            body["prompt_cache_key"] = request.conversation_id
         if request.stream:
             body["stream"] = True
         if request.schema is not None and self.chat.supports_schema(request, request.schema):
@@ -349,11 +367,10 @@ class Responses(Provider):
     def format_input(self, request: ChatRequest) -> list[dict[str, Any]]:
         """Convert the conversation to input items."""
         items: list[dict[str, Any]] = []
-        call_ids = CallIdMap(partial(shorten_call_id, max_length=MAX_CALL_ID_LENGTH))
+        call_ids = CallIdMap(partial(shorten_call_id, max_length=MAX_CALL_ID_CHARACTERS))
         for message in request.messages:
             if message.role == "tool":
-                call_id = call_ids.get_id(message.tool_call_id)
-                items.append({**(message.formatted_result or {}), "call_id": call_id})
+                items.append(self.format_result_item(message, call_ids))
             elif message.role == "assistant":
                 items += self.format_assistant_items(message, request.model, call_ids)
             else:
@@ -362,10 +379,22 @@ class Responses(Provider):
 
     def format_message(self, message: Message) -> dict[str, Any]:
         """Convert a system or user message to an input item."""
+        return {"role": message.role, "content": self._format_content(message.content, message)}
+
+    def format_result_item(self, message: Message, call_ids: CallIdMap) -> dict[str, Any]:
+        """Convert a tool result to an input item, with its files if the service takes them there.
+
+        By default, none does: https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/2248
+        """
+        item = {**(message.formatted_result or {}), "call_id": call_ids.get_id(message.tool_call_id)}
+        return item | {"output": self._format_content(read_str(item.get("output")), message)}
+
+    def _format_content(self, text: str, message: Message) -> str | list[dict[str, Any]]:
+        """Return a text, as a list with the message's files if it has any."""
         if not message.attachments:
-            return {"role": message.role, "content": message.content}
-        text_parts = [{"type": "input_text", "text": message.content}] if message.content else []
-        return {"role": message.role, "content": [*text_parts, *map(self.format_attachment, message.attachments)]}
+            return text
+        text_parts = [{"type": "input_text", "text": text}] if text else []
+        return [*text_parts, *map(self.format_attachment, message.attachments)]
 
     def format_attachment(self, attachment: Attachment) -> dict[str, Any]:
         """Convert an attachment to a content part: an image or a named file."""
@@ -389,14 +418,15 @@ class Responses(Provider):
             for call in message.tool_calls
         ]
         items = [read_dict(item) for item in read_list(self.find_provider_state(message, model).get("output"))]
-        is_same_text = "".join(map(_read_text, items)) == message.content
-        if not items or not is_same_text or _list_call_ids(items) != [call.id for call in message.tool_calls]:
+        items = remove_images(items)  # an earlier version stored them
+        is_same_text = "".join(map(read_text, items)) == message.content
+        if not items or not is_same_text or list_call_ids(items) != [call.id for call in message.tool_calls]:
             return [{"role": "assistant", "content": message.content}, *calls] if message.content else calls
         remaining_calls = iter(calls)
         return [
             item | next(remaining_calls) if item.get("type") == "function_call" else item
             for item in items
-            if _can_send_back(item)
+            if is_sendable_item(item)
         ]
 
     def provider_supports_tools(self, model: str) -> bool:
@@ -409,7 +439,11 @@ class Responses(Provider):
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         # Unless told otherwise, the API treats tools as strict, which would make optional parameters required.
         functions = [read_dict(tool.get("function")) for tool in self.chat.provider_format_tools(tools)]
-        return [{"type": "function", **function, "strict": False} for function in functions]
+        deferred = ({"defer_loading": True} if tool.is_deferred else {} for tool in tools)
+        return [
+            {"type": "function", **function, "strict": False, **fields}
+            for function, fields in zip(functions, deferred, strict=True)
+        ]
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
         return {"type": "function_call_output", "call_id": tool_call_id, "output": result}
@@ -426,7 +460,7 @@ class Responses(Provider):
             for tool in request.tools
         ]
         messages = format_tool_results(request.messages, self.chat)
-        return request._replace(tools=tools, messages=messages)
+        return request._replace(tools=tools, messages=messages, server_tools={})
 
     # Answers
 
@@ -436,14 +470,19 @@ class Responses(Provider):
     def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         if "choices" in response:
             return self.chat.provider_parse_response(response)
-        items = list(_read_items(response))
+        items = list(read_items(response))
         answer = ModelResponse(
-            text="".join(map(_read_text, items)),
-            reasoning=_join_parts(list(map(_read_reasoning, items))),
+            text="".join(map(read_text, items)),
+            reasoning=join_parts(list(map(read_reasoning, items))),
             finish_reason=_read_finish(response, items),
-            usage=self.parse_usage(read_dict(response.get("usage"))),
+            usage=self.parse_usage(read_dict(response.get("usage")))._replace(
+                service_tier=read_service_tier(response.get("service_tier"))
+            ),
             provider_state=self.build_provider_state(response, items),
-            finish_message=MEDIA_NOTICE if any(item.get("type") == "image_generation_call" for item in items) else "",
+            finish_message=format_unknown_reason(response.get("status"), KNOWN_STATUSES),
+            attachments=tuple(filter(None, (read_image(read_image_data(item)) for item in items))),
+            citations=read_item_citations(items, response),
+            server_calls=read_item_calls(items),
         )
         return self.check_answer(answer, self.find_response_error(response))
 
@@ -466,32 +505,36 @@ class Responses(Provider):
         is_complete = response.get("status") in ("completed", None)
         types = [item.get("type") for item in items]
         is_reasoning_lost = "reasoning" in types and not any(
-            _can_send_back(item) for item in items if item.get("type") == "reasoning"
+            is_sendable_item(item) for item in items if item.get("type") == "reasoning"
         )
         has_own_parts = types.count("message") > 1 or any(
-            item.get("phase") or item.get("type") not in ("message", "function_call") for item in items
+            item.get("phase") or item.get("type") not in ("message", "function_call") for item in remove_images(items)
         )
         if not is_complete or is_reasoning_lost or not has_own_parts:
             return None
         return ProviderState(
-            self.state_owner, read_str(response.get("model")), {"output": list(map(_clean_item, items))}
+            self.state_owner,
+            read_str(response.get("model")),
+            {"output": list(map(clean_item, remove_images(items)))},
         )
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         if "choices" in response:
             return self.chat.provider_parse_tool_calls(response)
-        calls = [item for item in _read_items(response) if item.get("type") == "function_call"]
+        calls = [item for item in read_items(response) if item.get("type") == "function_call"]
         return read_tool_calls([{"id": call.get("call_id") or call.get("id"), "function": call} for call in calls])
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Parse the tokens and the cost, as far as they are reported."""
-        return Usage(
+        details = read_dict(usage.get("input_tokens_details"))
+        parsed = Usage(
             input_tokens=read_int(usage.get("input_tokens")),
             output_tokens=read_int(usage.get("output_tokens")),
-            cached_tokens=read_int(read_dict(usage.get("input_tokens_details")).get("cached_tokens")),
+            cached_tokens=read_int(details.get("cached_tokens")),
             reasoning_tokens=read_int(read_dict(usage.get("output_tokens_details")).get("reasoning_tokens")),
-            cost=read_number(usage.get("cost")),
+            cost=read_cost(usage),
         )
+        return add_cache_writes(parsed, details)
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = self.chat.provider_parse_error(status, headers, body)
@@ -515,52 +558,6 @@ class Responses(Provider):
         return self.chat.provider_parse_models(body)
 
 
-def _read_items(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the items of a response's output."""
-    return (read_dict(item) for item in read_list(response.get("output")))
-
-
-def _read_text(item: Mapping[str, Any]) -> str:
-    """Return the text of a message item, including refusals; "" for any other item."""
-    if item.get("type") != "message":
-        return ""
-    return "".join(read_str(part.get("text")) + read_str(part.get("refusal")) for part in _read_parts(item, "content"))
-
-
-def _read_refusal(item: Mapping[str, Any]) -> str:
-    """Return the refusals of a message item."""
-    return "".join(read_str(part.get("refusal")) for part in _read_parts(item, "content"))
-
-
-def _read_reasoning(item: Mapping[str, Any]) -> str:
-    """Return the summary of a reasoning item, or else its text; "" for any other item."""
-    if item.get("type") != "reasoning":
-        return ""
-    texts = [[read_str(part.get("text")) for part in _read_parts(item, name)] for name in ("summary", "content")]
-    return next(filter(None, map(_join_parts, texts)), "")
-
-
-def _has_text(item: Mapping[str, Any]) -> bool:
-    """Check whether an item has the text that the events before it contained."""
-    is_call = item.get("type") == "function_call"
-    return bool(item.get("arguments") if is_call else _read_text(item) + _read_reasoning(item))
-
-
-def _is_same_call_in(call: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> bool:
-    """Check whether one of the items is the same call."""
-    name = "call_id" if call.get("call_id") else "id"
-    return any(item.get("type") == "function_call" and item.get(name) == call.get(name) for item in items)
-
-
-def _join_parts(texts: Sequence[str]) -> str:
-    """Join the parts of reasoning to paragraphs."""
-    return PART_SEPARATOR.join(filter(None, texts))
-
-
-def _read_parts(item: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
-    return (read_dict(part) for part in read_list(item.get(name)))
-
-
 def _remove_effort_parameters(profile: ModelProfile) -> ModelProfile:
     """Remove the parameters that an effort becomes on Chat Completions; an effort that is left out still is."""
     if profile.effort_parameters is None:
@@ -569,33 +566,7 @@ def _remove_effort_parameters(profile: ModelProfile) -> ModelProfile:
     return profile._replace(effort_parameters=empty)
 
 
-def _list_call_ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the call ids of items, as in the tool calls that were parsed from them."""
-    calls = (item for item in items if item.get("type") == "function_call")
-    return [read_str(call.get("call_id")) or read_str(call.get("id")) for call in calls]
-
-
-def _can_send_back(item: Mapping[str, Any]) -> bool:
-    """Check whether a service can use an item again.
-
-    It cannot look up stored items by their ids, so reasoning without its content is lost. In an imported conversation,
-    there may be items that no model wrote.
-    """
-    if not item.get("type") or item.get("role", "assistant") != "assistant" or item["type"] in CALLS_OF_OTHER_TOOLS:
-        return False
-    if item.get("type") != "reasoning":
-        return True
-    return bool(read_str(item.get("encrypted_content")) or any(_read_parts(item, "content")))
-
-
-def _clean_item(item: dict[str, Any]) -> dict[str, Any]:
-    """Return an item without its tokens' probabilities, and with the role that LM Studio leaves out."""
-    if item.get("type") != "message":
-        return item
-    parts = [
-        {name: value for name, value in part.items() if name != "logprobs"} for part in _read_parts(item, "content")
-    ]
-    return item | {"role": "assistant", "content": parts}
+KNOWN_STATUSES = ("completed", "incomplete", "in_progress", "queued", "failed", "cancelled")
 
 
 def _read_finish(response: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> FinishReason:
@@ -607,7 +578,7 @@ def _read_finish(response: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
         return FinishReason.ERROR
     if status == "incomplete" or any(call.get("status") == "incomplete" for call in calls):
         return FinishReason.CONTENT_FILTER if reason == "content_filter" else FinishReason.LENGTH
-    if any(map(_read_refusal, items)):
+    if any(map(read_refusal, items)):
         return FinishReason.CONTENT_FILTER
     return FinishReason.TOOL_CALLS if calls else FinishReason.STOP
 

@@ -139,7 +139,6 @@ KEYWORD_TYPES: Mapping[str, type | tuple[type, ...]] = {
 
 
 def _is_valid(keyword: str, value: Any) -> bool:
-    """Check the value of one of the `KEYWORD_TYPES`."""
     types = KEYWORD_TYPES[keyword]
     if types is int:
         return type(value) is int and value >= 0
@@ -173,6 +172,7 @@ def _build_name_replacements(schema: Any) -> dict[str, str]:
     for part in _iter_objects([schema]):
         for name in (*read_dict(part.get("properties")), *read_list(part.get("required"))):
             if isinstance(name, str) and not VALID_NAME_PATTERN.fullmatch(name):
+                # 64 characters at most: the checksum and the underscore before it take nine.
                 checksum = crc32(name.encode("utf-8", "backslashreplace"))
                 replacements[name] = f"{re.sub('[^a-zA-Z0-9_.-]', '_', name)[:55]}_{checksum:08x}"
     return replacements
@@ -195,12 +195,12 @@ MAX_REFERENCE_DEPTH = 5
 """The limit for nested references when they are inlined."""
 MAX_SCHEMAS = 2_000
 """The limit for subschemas after inlining; a schema that exceeds it is inlined less deeply."""
-MAX_FLATTENED = 2_000
+MAX_MERGED_SCHEMAS = 2_000
 """The limit for objects and variants that are merged into the root; references can multiply them without end."""
 MAX_DEPTH = 100
 """The limit for nested values in a schema."""
-MAX_NOTE_LENGTH = 2_000
-"""The limit for each note about unions in a tool's description, in characters."""
+MAX_NOTE_CHARACTERS = 2_000
+"""The limit for each note about unions in a tool's description."""
 ANNOTATION_KEYWORDS = frozenset({"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"})
 CLOSING_KEYWORDS = frozenset({"additionalProperties", "unevaluatedProperties"})
 APPLICATORS = CLOSING_KEYWORDS | {"items", "contains", "not", "if", "then", "else", "propertyNames", "unevaluatedItems"}
@@ -227,6 +227,7 @@ def normalize_tool(tool: ToolSpec, *, inline_references: bool = False) -> ToolSp
     """
     if _is_too_deep(tool.parameters):
         raise UnusableToolError("its schema is nested too deeply")
+    # If inlining makes the schema too large, less is inlined.
     for max_depth in range(MAX_REFERENCE_DEPTH, -1, -1) if inline_references else (None,):
         try:
             schema, notes = _Normalizer(tool.parameters, max_depth).normalize_root()
@@ -280,9 +281,10 @@ class _Normalizer:
         if "object" not in self._find_types(rewritten):
             raise UnusableToolError("its parameters must be an object schema")
         flat, notes = self._flatten_unions(rewritten)
+        # The type comes first, and replaces one that also allows other values.
         schema = {"type": "object", "properties": {}} | flat | {"type": "object"}
         used = self._collect_used_definitions(schema)
-        return schema | ({"$defs": used} if used else {}), [note[:MAX_NOTE_LENGTH] for note in notes]
+        return schema | ({"$defs": used} if used else {}), [note[:MAX_NOTE_CHARACTERS] for note in notes]
 
     def _collect_used_definitions(self, schema: Any) -> dict[str, SchemaDict]:
         used: dict[str, SchemaDict] = {}
@@ -424,7 +426,7 @@ class _Normalizer:
         The notes describe the variants of the unions.
         """
         self._flattened_count += 1
-        if self._flattened_count > MAX_FLATTENED:
+        if self._flattened_count > MAX_MERGED_SCHEMAS:
             raise _TooManySchemasError
         result = {
             name: value

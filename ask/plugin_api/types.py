@@ -5,27 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from ask.messages import EMPTY_MAPPING, Message
+from ask.messages import EMPTY_MAPPING, Delta, Message, RawEvent
 from ask.profiles import UNKNOWN_MODEL, ModelProfile
 from ask.records import NamedTuple
 
-DEFAULT_STALL_TIMEOUT = 300.0
+SERVER_CALL_DETAIL = "reasoning.server_tool_call"
+"""How OpenRouter reports a call of its own tools, among the details of the reasoning."""
+DEFAULT_STALL_SECONDS = 300.0
 
 
 class ProviderInfo(NamedTuple):
     """The description of a provider.
 
     Attributes:
-        name: the name, as passed to `-p`; environment variables such as `<NAME>_BASE_URL` are derived from it.
+        name: the name, as passed to `-p`; the same as the name of the entry point. The environment variable
+            `<NAME>_BASE_URL` overrides the base URL.
         title: the display name.
-        base_url: the default base URL, in the format that the provider's own SDK uses; "" for a provider that
-            implements `provider_send`.
-        default_model: the model to use unless the user names one; "" for none.
+        base_url: the URL to which `HttpRequest.path` is appended, in the format that the provider's own SDK uses; ""
+            for a provider that implements `provider_send`.
+        default_model: the model to use unless the user names one; "" for the first in the models list.
         key_env: the environment variables that may contain the API key; the first is the one named in hints.
         needs_key: whether the provider refuses requests without a key.
         stream_format: the format of its streams: "sse" for server-sent events, "ndjson" for one JSON value per line.
-        docs: the URL of the API documentation.
-        reports_cost: whether answers report their cost.
+        reports_cost: whether answers report their cost; see `Usage.cost`.
         base_url_env: environment variables besides `<NAME>_BASE_URL` that may contain the base URL, or a host
             without a scheme or port.
         offline_hint: the hint to show if the provider cannot be reached; "" for the default.
@@ -40,12 +42,25 @@ class ProviderInfo(NamedTuple):
     key_env: tuple[str, ...] = ()
     needs_key: bool = True
     stream_format: Literal["sse", "ndjson"] = "sse"
-    docs: str = ""
     reports_cost: bool = False
     base_url_env: tuple[str, ...] = ()
     offline_hint: str = ""
     no_models_hint: str = ""
-    stall_timeout: float = DEFAULT_STALL_TIMEOUT
+    stall_timeout: float = DEFAULT_STALL_SECONDS
+
+
+class PromptTemplate(NamedTuple):
+    """A template that a loader returns for `-t PREFIX:REST`.
+
+    Attributes:
+        prompt: the text to send, in which {{input}} and other placeholders are replaced.
+        system: an addition to the system prompt.
+        description: a short description.
+    """
+
+    prompt: str
+    system: str = ""
+    description: str = ""
 
 
 class ChatRequest(NamedTuple):
@@ -55,17 +70,27 @@ class ChatRequest(NamedTuple):
         model: the model's name in the provider's API.
         messages: the conversation, beginning with the system message. Each tool result has `formatted_result`, as
             `provider_format_tool_result` returned it.
-        tools: the tools the model may call, as `provider_format_tools` returned them; also set if `tool_choice` is
-            "none", because some providers reject a conversation that contains calls of undefined tools.
-        tool_choice: "auto" lets the model decide; "none" forbids tool calls.
-        options: the model parameters that the user set with `-o`, in the form that `profile` asks for.
+        tools: the tools, as `provider_format_tools` returned them; also set if `tool_choice` is "none", because some
+            services reject a conversation with calls of undefined tools. Empty for a run without tools, even if the
+            conversation contains calls from an earlier run. If the service rejects those, the provider sends them and
+            their results as text, or adds definitions of the tools that they name.
+        tool_choice: "auto" lets the model decide. With "none", it must not call tools; if the API has no such choice,
+            leave the tools out of this request.
+        options: the model parameters that the user set with `-o`, in the form that `profile` asks for. Add them to the
+            body last, so that they override everything else.
         stream: whether to request a stream.
         schema: the JSON Schema that the answer must match; None for free text. The system message describes the
             schema and ask validates the answer, so send it only if the API supports that together with callable tools.
-        conversation: an id that is the same for all requests of a conversation, and "" if there is none; services
-            that cache prompts by such a key find them again.
+        conversation_id: an id that is the same for all requests of a conversation, and "" if there is none or the base
+            URL is not the service's own; services that cache prompts by such a key find them again.
         show_reasoning: whether the user wants to see the model's reasoning.
         profile: what is known about the model, from the configuration, the models list and `Provider.profiles`.
+        is_own_url: whether the base URL is the service's own. At any other, which may be a proxy to other services,
+            leave out the fields and headers that only the service itself knows.
+        continuation_token: the `ModelResponse.continuation_token` of the part of the answer that this request
+            continues; "" for the first request. All else is as in that.
+        server_tools: the service's own tools that the user wants, as `provider_server_tools` returned them. Add them
+            to the tools of the body, also if `tool_choice` is "none": earlier answers may contain calls of them.
     """
 
     model: str
@@ -75,9 +100,12 @@ class ChatRequest(NamedTuple):
     options: Mapping[str, Any] = EMPTY_MAPPING
     stream: bool = True
     schema: Mapping[str, Any] | None = None
-    conversation: str = ""
+    conversation_id: str = ""
     show_reasoning: bool = False
     profile: ModelProfile = UNKNOWN_MODEL
+    is_own_url: bool = True
+    continuation_token: str = ""
+    server_tools: Mapping[str, Mapping[str, Any]] = EMPTY_MAPPING
 
 
 class HttpRequest(NamedTuple):
@@ -90,6 +118,7 @@ class HttpRequest(NamedTuple):
         method: the HTTP method.
         content: the raw body, in place of `body`, for an API that takes something other than JSON; its type is in the
             headers.
+        fallback_path: for the models list, the path to request if the server has no such list at `path`; "" for none.
     """
 
     path: str
@@ -97,80 +126,7 @@ class HttpRequest(NamedTuple):
     headers: Mapping[str, str] = EMPTY_MAPPING
     method: str = "POST"
     content: bytes = b""
-
-
-class RawEvent(NamedTuple):
-    """One event of a stream: a server-sent event, a line of NDJSON, or what `provider_send` yields.
-
-    Attributes:
-        event: the type of a server-sent event; None if it has none, and for NDJSON.
-        data: the event's text, usually JSON.
-    """
-
-    event: str | None
-    data: str
-
-
-class _Delta:
-    """A value type with the fields in `__match_args__`; creating dataclasses would slow down startup."""
-
-    __slots__ = ()
-    __match_args__: tuple[str, ...] = ()
-
-    def _fields(self) -> tuple[object, ...]:
-        return tuple(getattr(self, name) for name in self.__match_args__)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Delta) and type(other) is type(self) and other._fields() == self._fields()
-
-    def __hash__(self) -> int:
-        return hash(self._fields())
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}{self._fields()}"
-
-
-class _BaseTextDelta(_Delta):
-    __slots__ = __match_args__ = ("text",)
-    text: str
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-
-class TextDelta(_BaseTextDelta):
-    """A streamed piece of the answer's text."""
-
-    __slots__ = ()
-
-
-class ReasoningDelta(_BaseTextDelta):
-    """A streamed piece of the model's reasoning."""
-
-    __slots__ = ()
-
-
-class ToolCallDelta(_Delta):
-    """The start of a streamed tool call.
-
-    If a service sends the name in parts, each part produces another delta with the same index and the name so far.
-
-    Attributes:
-        index: the call's position among the answer's calls, from 0.
-        name: the tool's name.
-    """
-
-    __slots__ = __match_args__ = ("index", "name")
-    index: int
-    name: str
-
-    def __init__(self, index: int, name: str) -> None:
-        self.index = index
-        self.name = name
-
-
-Delta = TextDelta | ReasoningDelta | ToolCallDelta
-"""What a stream reader returns for an event."""
+    fallback_path: str = ""
 
 
 class ModelInfo(NamedTuple):
@@ -186,6 +142,10 @@ class ModelInfo(NamedTuple):
         cached_input_price: the price of input that the provider reads from its prompt cache.
         output_limit: the limit for an answer, in tokens.
         efforts: the reasoning efforts, as in `ask.profiles.ModelProfile`.
+        cache_write_price: the price of input that the provider writes to its prompt cache.
+        retirement_date: the date from which on the model no longer answers, as YYYY-MM-DD; `ask.parsing.read_date`
+            converts what services send. From 30 days before, ask tells the user once a day.
+        deprecation_date: the date since which the model is deprecated.
     """
 
     id: str
@@ -197,40 +157,52 @@ class ModelInfo(NamedTuple):
     cached_input_price: float | None = None
     output_limit: int | None = None
     efforts: tuple[str, ...] | None = None
+    cache_write_price: float | None = None
+    retirement_date: str | None = None
+    deprecation_date: str | None = None
 
 
 class StreamReader(Protocol):
     """The protocol of the object that reads one stream and collects the answer.
 
-    The answer so far is available at any time, so an interrupted stream is not lost. A reader may also have these
-    attributes:
+    The answer so far is available at any time, so an interrupted stream is not lost. Any class with these members is
+    one; `ask.parsing.AnswerAccumulator` is a base class that collects the answer. Without streaming, ask creates no
+    reader.
 
-    - `size`, an int: the number of characters in the answer so far, including reasoning and tool call arguments. It is
-      limited, and the stream times out if it has not grown for `--timeout` seconds. Without this attribute, the size
-      of every event counts.
+    A reader may also have these attributes:
+
+    - `size`, an int: the number of characters in the answer so far, including reasoning and tool call arguments. At
+      most 24 million are accepted, or 6 million if the answer contains non-ASCII characters, and the stream times out
+      if it has not grown for `--timeout` seconds. Without this attribute, the size of every event counts, so that
+      keep-alives also keep the stream open.
     - `notice`, a str: a line for the user about the stream, shown once it has ended; "" for none.
-    - `may_end`, a bool: whether a stream that ends now, although no end marker was seen, contains the whole answer. The
-      user gets a notice then. Otherwise the answer was cut off.
+    - `may_end`, a bool: whether a stream that ends now, although no end marker was seen, contains the complete answer.
+      The user gets a notice then. Otherwise the answer was cut off.
     """
 
     @property
     def complete(self) -> bool:
         """Whether the answer is complete: the provider's end marker, or an error, was seen.
 
-        The host then waits at most two seconds for further events, such as one with the usage; if they continue the
-        answer, it reads on. An event with the data "[DONE]" is not fed to the reader; the host takes it as the end.
+        ask then waits at most two seconds for further events, such as one with the usage; if they continue the answer,
+        it reads on. A stream that ends before is reported as incomplete (exit code 10), unless `may_end` is set.
         """
         ...
 
     def feed(self, event: RawEvent) -> list[Delta]:
         """Process one event and return the deltas to show to the user; [] for none.
 
-        An error event must not raise: add it to the response, for which `provider_parse_response` raises the error.
+        The data "[DONE]" is never passed: it ends the stream. Keep-alives, such as empty data or "ping", are passed;
+        `ask.parsing.parse_event` returns {} for them. Skip events that you do not know. An error event must not raise:
+        add it to the response, for which `provider_parse_response` raises the error.
         """
         ...
 
     def response(self) -> dict[str, Any]:
-        """Return the answer so far, in the format of the non-streaming API: a dict of JSON values."""
+        """Return the answer so far, in the format of the non-streaming API: a dict of JSON values.
+
+        It may be called at any time, so that an interrupted answer is not lost.
+        """
         ...
 
 
@@ -274,14 +246,25 @@ class Batch(NamedTuple):
 
 
 class BatchPage(NamedTuple):
-    """One page of a list of batches; `cursor` is "" on the last one."""
+    """One page of a list of batches.
+
+    Attributes:
+        batches: the batches on the page.
+        cursor: what `BatchApi.build_list_request` gets for the next page; "" on the last page.
+    """
 
     batches: Sequence[Batch]
     cursor: str = ""
 
 
 class BatchResult(NamedTuple):
-    """The result of one request: a response for `provider_parse_response`, or an error message."""
+    """The result of one request of a batch: a response or an error.
+
+    Attributes:
+        custom_id: the `BatchRequest.custom_id` of the request.
+        response: the response, which `provider_parse_response` parses; None if there is none.
+        error: the error message; "" if there is a response.
+    """
 
     custom_id: str
     response: Mapping[str, Any] | None = None
@@ -289,7 +272,12 @@ class BatchResult(NamedTuple):
 
 
 class ResultsRequest(NamedTuple):
-    """A request for results. With `is_jsonl`, each line of the response is a JSON value, else the whole response is."""
+    """A request for the results of a batch.
+
+    Attributes:
+        request: the HTTP request.
+        is_jsonl: whether each line of the response is a JSON value; otherwise the complete response is one.
+    """
 
     request: HttpRequest
     is_jsonl: bool = False

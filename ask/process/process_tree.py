@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-TERM_GRACE_PERIOD = 2.0
+TERM_GRACE_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL."""
-_POLL_INTERVAL = 0.02
+_POLL_SECONDS = 0.02
 _MARK_VARIABLE = "ASK_CALL"
 
 
@@ -39,18 +39,18 @@ def describe_exit(return_code: int) -> str:
 def kill_process_tree(session_id: int | None, mark: str) -> None:
     """Send SIGTERM to all processes of a command, then SIGKILL to those that are left.
 
-    The grace period is `TERM_GRACE_PERIOD` seconds. An interrupt during it sends SIGKILL at once.
+    The grace period is `TERM_GRACE_SECONDS` seconds. An interrupt during it sends SIGKILL at once.
 
     Args:
-        session_id: Process id of the shell, which leads its session and is not yet reaped; None if unknown.
-        mark: A random string in the environment of every process that the shell started.
+        session_id: process id of the shell, which leads its session and is not yet reaped; None if unknown.
+        mark: a random string in the environment of every process that the shell started.
     """
     try:
         any_left = _signal_processes(session_id, mark, signal.SIGTERM)
-        deadline = time.monotonic() + TERM_GRACE_PERIOD
+        deadline = time.monotonic() + TERM_GRACE_SECONDS
         while any_left and time.monotonic() < deadline:
-            time.sleep(_POLL_INTERVAL)
-            any_left = _signal_processes(session_id, mark, 0)
+            time.sleep(_POLL_SECONDS)
+            any_left = _signal_processes(session_id, mark, 0)  # signal 0 only checks whether they exist
     finally:
         _kill_until_none_left(session_id, mark)
 
@@ -59,9 +59,9 @@ def _kill_until_none_left(session_id: int | None, mark: str) -> None:
     """Send SIGKILL to all processes. An interrupt, such as the third Ctrl-C, is raised only after that."""
     try:
         # Repeat, because the search can miss processes that are forked meanwhile.
-        deadline = time.monotonic() + TERM_GRACE_PERIOD
+        deadline = time.monotonic() + TERM_GRACE_SECONDS
         while _signal_processes(session_id, mark, signal.SIGKILL) and time.monotonic() < deadline:
-            time.sleep(_POLL_INTERVAL)
+            time.sleep(_POLL_SECONDS)
     except (KeyboardInterrupt, SystemExit):
         _kill_until_none_left(session_id, mark)
         raise
@@ -88,7 +88,7 @@ def _find_processes(session_id: int | None, mark: bytes) -> list[int]:
     queue = []
     for name in filter(str.isdecimal, os.listdir("/proc")):
         state, parent, _, session, *_ = read_stat_fields(name) or (b"X", 0, 0, 0)
-        if state in (b"Z", b"X"):
+        if state in (b"Z", b"X"):  # has ended; its parent has not noticed yet
             continue
         children[int(parent)].append(int(name))
         if int(session) == session_id or mark in read_proc_file(name, "environ"):
@@ -101,7 +101,7 @@ def _find_processes(session_id: int | None, mark: bytes) -> list[int]:
             queue += children[pid]
     descendants = {child for pid in found for child in children[pid]}
     ordered = [pid for pid in found if pid not in descendants]
-    for pid in ordered:
+    for pid in ordered:  # also those that are added meanwhile
         ordered += children[pid]
     return ordered
 

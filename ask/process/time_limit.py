@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_REPEAT_INTERVAL = 0.1
+_REPEAT_SECONDS = 0.1
 """Seconds after which the interruption is repeated.
 
 Python discards an exception that is raised in a destructor or a callback, and the code may catch it.
@@ -32,7 +32,7 @@ def limit_time(
             raise make_error()
 
     previous_handler = signal.signal(timer_signal, interrupt)
-    previous_timer = signal.setitimer(timer, seconds, _REPEAT_INTERVAL if seconds else 0)
+    previous_timer = signal.setitimer(timer, seconds, _REPEAT_SECONDS if seconds else 0)
     try:
         try:
             yield

@@ -10,14 +10,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing these would slow down the start of a worker
     from collections.abc import Callable, Iterator, Mapping
 
-MAX_FRAME_SIZE = 16 << 20
-"""The largest payload of a worker's frame, in bytes: the largest file that tools read, in Base64."""
-_MAX_REQUEST_SIZE = 1 << 28
-"""The largest payload of a frame to a worker, in bytes."""
+MAX_FRAME_BYTES = 16 << 20
+"""The largest payload of a worker's frame: the largest file that tools read, in Base64."""
+_MAX_REQUEST_BYTES = 1 << 28
+"""The largest payload of a frame to a worker."""
 
-READ_SIZE = 1 << 16
-MAX_SELECT_TIMEOUT = 3_600.0
-"""The longest wait for a selector, in seconds; it overflows at a few weeks."""
+READ_BYTES = 1 << 16
+MAX_SELECT_SECONDS = 3_600.0
+"""The longest wait for a selector; it overflows at a few weeks."""
 
 READY, OUTPUT, DONE = b"R", b"O", b"D"
 """Frames sent by the worker: it is ready; live output; the result of a call."""
@@ -45,7 +45,7 @@ def write_frame(descriptor: int, kind: bytes, payload: bytes) -> None:
 class FrameReader:
     """Splits received bytes into frames."""
 
-    def __init__(self, max_size: int = MAX_FRAME_SIZE) -> None:
+    def __init__(self, max_size: int = MAX_FRAME_BYTES) -> None:
         self._max_size = max_size
         self._buffer = bytearray()
 
@@ -70,7 +70,7 @@ class FrameReader:
 
 def read_frames(descriptor: int) -> Iterator[tuple[bytes, bytes]]:
     """Yield the frames sent to a worker until the pipe is closed."""
-    reader = FrameReader(_MAX_REQUEST_SIZE)
+    reader = FrameReader(_MAX_REQUEST_BYTES)
     while data := os.read(descriptor, 1 << 20):
         yield from reader.feed(data)
 
@@ -89,7 +89,7 @@ class WorkerChannel:
     `requests` is the descriptor to write to, which is made non-blocking, and `replies` the one to read from.
     """
 
-    def __init__(self, requests: int, replies: int, max_frame_size: int = MAX_FRAME_SIZE) -> None:
+    def __init__(self, requests: int, replies: int, max_frame_size: int = MAX_FRAME_BYTES) -> None:
         self._requests = requests
         self._replies = replies
         self._reader = FrameReader(max_frame_size)
@@ -127,7 +127,7 @@ class WorkerChannel:
             for descriptor in extra_readers:
                 selector.register(descriptor, selectors.EVENT_READ)
             while (left := deadline - time.monotonic()) > 0:
-                for key, _ in selector.select(min(left, MAX_SELECT_TIMEOUT)):
+                for key, _ in selector.select(min(left, MAX_SELECT_SECONDS)):
                     if key.fd == self._replies:
                         yield from self._read_frames()
                     elif key.fd == self._requests:
@@ -147,7 +147,7 @@ class WorkerChannel:
             raise WorkerDiedError from None
 
     def _read_frames(self) -> Iterator[tuple[bytes, bytes]]:
-        data = os.read(self._replies, READ_SIZE)
+        data = os.read(self._replies, READ_BYTES)
         if not data:
             raise WorkerDiedError
         try:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-MAX_SIZE = 20_000
-"""In characters. PyYAML reads about 100,000 of them per second."""
+MAX_CHARACTERS = 20_000
+"""PyYAML reads about 100,000 of them per second."""
 _ENTRY_PATTERN = re.compile(r"""["']?([\w-]+)["']?[ \t]*:(?:[ \t]+(.*))?""")
 _COMMENT_PATTERN = re.compile(r"(?:^|[ \t])#.*")
 
@@ -41,8 +41,8 @@ def read_values(lines: Sequence[str], keys: Sequence[str]) -> dict[str, Any]:
         FrontMatterError: it is too long.
     """
     size = sum(map(len, lines))
-    if size > MAX_SIZE:
-        raise FrontMatterError(f"its front matter has {size:,} characters, at most {MAX_SIZE:,} are read")
+    if size > MAX_CHARACTERS:
+        raise FrontMatterError(f"its front matter has {size:,} characters, at most {MAX_CHARACTERS:,} are read")
     found = _load_yaml(lines)
     entries = _split_entries(lines)
     for key in entries.keys() & set(keys):

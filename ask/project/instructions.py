@@ -11,9 +11,9 @@ from ask.project.trusted_files import UntrustedFileError, read_trusted_file
 from ask.records import NamedTuple
 from ask.text import decode_argument, format_block
 
-MAX_INSTRUCTIONS_SIZE = 32 * 1024
-"""Maximum size of all instruction files of a project together, in bytes."""
-MAX_COMPARED_SIZE = 1_000_000
+MAX_INSTRUCTIONS_BYTES = 32 * 1024
+"""Maximum size of all instruction files of a project together."""
+MAX_COMPARED_BYTES = 1_000_000
 """The number of bytes of a file that are compared with what it was before a run in safe mode; no more are sent."""
 DEPENDENCY_FOLDERS = frozenset({".git", "node_modules", "__pycache__", "site-packages"})
 """Names of folders in a project whose content is not the project's own."""
@@ -29,7 +29,7 @@ class InstructionFile(NamedTuple):
         omitted: how many of these bytes are not in `text`.
         problem: why the file must not be used; "" if it may.
         path: its path.
-        data: the first `MAX_COMPARED_SIZE` bytes, which include what is in `text`.
+        data: the first `MAX_COMPARED_BYTES` bytes, which include what is in `text`.
     """
 
     name: str
@@ -68,7 +68,7 @@ def list_project_folders(directory: Path) -> list[Path]:
 
 
 def read_instructions(directory: Path, names: Sequence[str]) -> list[InstructionFile]:
-    """Read the files with these names, outermost first, up to `MAX_INSTRUCTIONS_SIZE` bytes.
+    """Read the files with these names, outermost first, up to `MAX_INSTRUCTIONS_BYTES` bytes.
 
     If they are larger together, the outer ones are cut. Empty files are left out, and so is a second name of the same
     file.
@@ -78,7 +78,7 @@ def read_instructions(directory: Path, names: Sequence[str]) -> list[Instruction
     for path in (folder / name for folder in folders for name in names):
         if os.path.lexists(path):
             paths.setdefault(os.path.realpath(path), path)
-    files, available = [], MAX_INSTRUCTIONS_SIZE
+    files, available = [], MAX_INSTRUCTIONS_BYTES
     for path in reversed(paths.values()):
         file = _read_file(path, folders[0], available)
         if file.problem or file.size:
@@ -90,7 +90,7 @@ def read_instructions(directory: Path, names: Sequence[str]) -> list[Instruction
 def _read_file(path: Path, root: Path, limit: int) -> InstructionFile:
     name = decode_argument(os.path.relpath(path, root))
     try:
-        data, size = read_trusted_file(path, root, MAX_COMPARED_SIZE)
+        data, size = read_trusted_file(path, root, MAX_COMPARED_BYTES)
     except UntrustedFileError as error:
         return InstructionFile(name, problem=str(error))
     omitted = max(0, size - min(len(data), limit))

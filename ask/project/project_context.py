@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import date
 from pathlib import Path
 
 from ask.app import AppContext
-from ask.console import StderrConsole
+from ask.atomic_files import write_private_file
+from ask.console import should_show_footer
 from ask.errors import FileError
+from ask.parsing import parse_json, read_dict, read_list
 from ask.project.instructions import (
-    MAX_INSTRUCTIONS_SIZE,
+    MAX_INSTRUCTIONS_BYTES,
     InstructionFile,
     find_project_root,
     format_instructions,
@@ -22,18 +27,23 @@ from ask.project.trust import TrustStore
 from ask.project.trust_marks import ChangedFile, TrustMarks
 from ask.records import NamedTuple
 from ask.text import decode_argument, escape_non_ascii, format_one_line, format_paths
-from ask.undo.text_diff import format_unified_diff
+from ask.text_diff import draw_diff, format_unified_diff
 
+TRUST_QUESTION = "Trust this project and send them now and in later runs?"
 MAX_DIFF_LINES = 20
 """Maximum number of lines of a changed file that are shown."""
 MAX_CHANGES = 20
 """Maximum number of changed files that are shown; a call can change any number."""
-MAX_DIFF_WIDTH = 300
+MAX_DIFF_LINE_CHARACTERS = 300
 """Maximum number of characters of such a line."""
 
 
+REPORTED_FILE = "reported-instructions.json"
+"""The instruction files that were named today, by project, in the cache."""
+
+
 class ProjectContext(NamedTuple):
-    """What a run adds to the system prompt.
+    """The project's instructions and the skills of a run, which are added to the system prompt.
 
     Attributes:
         instructions: the blocks of the project's instruction files; "" for none.
@@ -53,8 +63,9 @@ def load_project_context(
     *,
     allowed: bool | None,
     confirm: Callable[[str], bool | None],
+    footer: str = "auto",
 ) -> ProjectContext:
-    """Load the instructions and skills for a folder, and print which files are sent.
+    """Load the instructions and skills for a folder; print once a day which instruction files are sent.
 
     Args:
         app: the user's installation.
@@ -62,6 +73,7 @@ def load_project_context(
         directory: the folder.
         allowed: whether to use those of the project; None asks the user once, unless there is no terminal.
         confirm: asks the user a question; returns None if there is no terminal.
+        footer: the setting: whether to print which files are sent always, never, or only to a person on a terminal.
 
     Raises:
         FileError: the user's earlier decisions cannot be read.
@@ -88,7 +100,7 @@ def load_project_context(
         )
     ):
         return ProjectContext(skills=_select_usable_skills(user_skills))
-    _report_files(files, app.console)
+    _report_files(files, root, app, footer)
     skills = _select_usable_skills([*project_skills, *user_skills])
     if allowed:
         return ProjectContext(format_instructions(files), skills)
@@ -138,7 +150,7 @@ def _is_project_trusted(
     lines += [f"{decode_argument(str(skill.folder.relative_to(root)))} (a skill)" for skill in skills]
     shown = "\n".join(f"  {escape_non_ascii(format_one_line(line))}" for line in lines)
     folder = escape_non_ascii(format_one_line(decode_argument(str(root))))
-    answer = confirm(f"ask: {folder} has instructions for the model:\n{shown}\nSend them, here and from now on?")
+    answer = confirm(f"ask: {folder} has instructions for the model:\n{shown}\n{TRUST_QUESTION}")
     if answer is None:
         names = ", ".join([*(file.name for file in files), *(f"the skill {skill.name}" for skill in skills)])
         app.console.print_notice(
@@ -175,7 +187,7 @@ def _are_changes_accepted(
         lines.append(f"  ({len(changes) - MAX_CHANGES:,} more files)")
     shown = "\n".join(map(escape_non_ascii, lines))
     title = "These instructions have changed since a run in safe mode began:"
-    answer = confirm(f"ask: {title}\n{shown}\nSend them, here and from now on?")
+    answer = confirm(f"ask: {title}\n{shown}\n{TRUST_QUESTION}")
     if answer is None:
         names, have = format_paths([change.path for change in changes], root), "has" if len(changes) == 1 else "have"
         app.console.print_notice(
@@ -208,19 +220,35 @@ def _format_change(change: ChangedFile, root: Path) -> list[str]:
     lines = None if new_text is None else format_unified_diff(change.old_text or "", new_text)
     if not lines:
         return [f"  {name}"]
-    omitted = len(lines) - MAX_DIFF_LINES
-    rows = [line[:MAX_DIFF_WIDTH] for line in lines[:MAX_DIFF_LINES]]
-    return [f"  {name}", *(f"    {row}" for row in rows), *([f"    ({omitted:,} more lines)"] if omitted > 0 else [])]
+    rows = draw_diff(lines, limit=MAX_DIFF_LINES, width=MAX_DIFF_LINE_CHARACTERS, ellipsis="...")
+    return [f"  {name}", *(f"    {text[:MAX_DIFF_LINE_CHARACTERS]}" for text, _ in rows)]
 
 
-def _report_files(files: Sequence[InstructionFile], console: StderrConsole) -> None:
+def _report_files(files: Sequence[InstructionFile], root: Path, app: AppContext, footer: str) -> None:
     """Print which instruction files are sent, and what is cut from them."""
     sent = [format_one_line(file.name) for file in files if file.text]
-    if sent:
-        console.print_dim(f"· project instructions: {', '.join(sent)}\n")
+    is_shown = bool(sent) and not app.console.is_quiet and should_show_footer(footer)
+    if is_shown and (footer == "always" or _is_first_today(sent, root, app.app_dirs.cache)):
+        app.console.print_dim(f"· project instructions: {', '.join(sent)}\n")
     for file in files:
         if file.omitted:
-            console.print_notice(
+            app.console.print_notice(
                 f"the last {file.omitted:,} of {file.size:,} bytes of {format_one_line(file.name)} are not sent: "
-                f"the limit is {MAX_INSTRUCTIONS_SIZE:,} bytes for all files"
+                f"the limit is {MAX_INSTRUCTIONS_BYTES:,} bytes for all files"
             )
+
+
+def _is_first_today(names: Sequence[str], root: Path, cache: Path) -> bool:
+    """Check whether one of these files of a project has not been named today, and record that they all are now."""
+    path, key = cache / REPORTED_FILE, decode_argument(str(root))
+    today = date.today().isoformat()
+    try:
+        reported = read_dict(read_dict(parse_json(path.read_text())).get(today))
+    except (OSError, ValueError):
+        reported = {}
+    known = read_list(reported.get(key))
+    if set(names) <= {name for name in known if isinstance(name, str)}:
+        return False
+    with suppress(OSError):
+        write_private_file(path, json.dumps({today: {**reported, key: [*known, *names]}}).encode())
+    return True

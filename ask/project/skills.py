@@ -23,9 +23,8 @@ from ask.type_checks import WrongTypeError, parse_value
 
 PROJECT_SKILLS_FOLDER = ".agents/skills"
 SKILL_FILE = "SKILL.md"
-MAX_SKILL_FILE_SIZE = 1_000_000
-"""In bytes."""
-MAX_NAME_LENGTH, MAX_DESCRIPTION_LENGTH = 64, 1024
+MAX_SKILL_FILE_BYTES = 1_000_000
+MAX_NAME_CHARACTERS, MAX_DESCRIPTION_CHARACTERS = 64, 1024
 _NAME_PATTERN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
@@ -66,9 +65,9 @@ class Skill(NamedTuple):
         Raises:
             UntrustedFileError: the file must not or cannot be used.
         """
-        data, size = read_trusted_file(self.folder / name, self.root, MAX_SKILL_FILE_SIZE, self.folder)
-        if size > MAX_SKILL_FILE_SIZE:
-            raise UntrustedFileError(f"it has {size:,} bytes, and at most {MAX_SKILL_FILE_SIZE:,} are read")
+        data, size = read_trusted_file(self.folder / name, self.root, MAX_SKILL_FILE_BYTES, self.folder)
+        if size > MAX_SKILL_FILE_BYTES:
+            raise UntrustedFileError(f"it has {size:,} bytes, and at most {MAX_SKILL_FILE_BYTES:,} are read")
         return data
 
 
@@ -127,12 +126,14 @@ def _find_problem(folder_name: str, values: SkillFrontMatter) -> str:
         return "it has no name"
     if name != folder_name:
         return f"its name is {name!r}, not that of its folder"
-    if len(name) > MAX_NAME_LENGTH or not _NAME_PATTERN.fullmatch(name):
-        return f"its name must be at most {MAX_NAME_LENGTH} of a-z, 0-9 and single hyphens between them"
+    if len(name) > MAX_NAME_CHARACTERS or not _NAME_PATTERN.fullmatch(name):
+        return f"its name must be at most {MAX_NAME_CHARACTERS} of a-z, 0-9 and single hyphens between them"
     if not description:
         return "it has no description"
-    if len(description) > MAX_DESCRIPTION_LENGTH:
-        return f"its description has {len(description):,} characters, at most {MAX_DESCRIPTION_LENGTH:,} are allowed"
+    if len(description) > MAX_DESCRIPTION_CHARACTERS:
+        return (
+            f"its description has {len(description):,} characters, at most {MAX_DESCRIPTION_CHARACTERS:,} are allowed"
+        )
     return ""
 
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 from ask.atomic_files import create_private_folder, lock_file, read_decisions, write_decisions
 from ask.errors import FileError
 from ask.messages import EMPTY_MAPPING
-from ask.project.instructions import DEPENDENCY_FOLDERS, MAX_COMPARED_SIZE
+from ask.project.instructions import DEPENDENCY_FOLDERS, MAX_COMPARED_BYTES
 from ask.project.skills import PROJECT_SKILLS_FOLDER
 from ask.project.trust import TrustStore
 from ask.project.trusted_files import UntrustedFileError, read_trusted_file
@@ -28,15 +28,14 @@ from ask.type_checks import parse_value
 
 MAX_ENTRIES = 100_000
 """Maximum number of files and folders to search for instructions. Any file that was not found counts as changed."""
-MAX_TOTAL_SIZE = 64_000_000
-"""The number of bytes of all files together that are compared. Beyond, the size and time of each are."""
-MAX_TEXT_SIZE = 32_000
-"""Maximum size of a text that is stored to show what has changed, in bytes."""
-MAX_TOTAL_TEXT_SIZE = 1_000_000
+MAX_TOTAL_BYTES = 64_000_000
+"""Maximum number of bytes that are compared, of all files together; of further files, only size and time are."""
+MAX_TEXT_BYTES = 32_000
+"""Maximum size of a text that is stored to show what has changed."""
+MAX_TOTAL_TEXT_BYTES = 1_000_000
 """The same for all texts of a run together."""
-_MIN_COST = 16_000
-"""What a file counts at least toward `MAX_TOTAL_SIZE`: opening it takes time, too."""
-"""Folders that are not searched, except in skills."""
+_MIN_COUNTED_BYTES = 16_000
+"""The least that a file counts toward `MAX_TOTAL_BYTES`: opening it takes time, too."""
 _UNKNOWN = "unreadable"
 
 
@@ -74,15 +73,15 @@ class StateReader:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._remaining_size, self._remaining_text_size = MAX_TOTAL_SIZE, MAX_TOTAL_TEXT_SIZE
+        self._remaining_size, self._remaining_text_size = MAX_TOTAL_BYTES, MAX_TOTAL_TEXT_BYTES
 
     def read(self, path: Path) -> FileState:
         """Read the state of a file, which may be a link."""
-        self._remaining_size -= _MIN_COST
+        self._remaining_size -= _MIN_COUNTED_BYTES
         if self._remaining_size < 0:
             return FileState(_describe_status(path), None)
         try:
-            data, size = read_trusted_file(path, self._root, min(MAX_COMPARED_SIZE, self._remaining_size))
+            data, size = read_trusted_file(path, self._root, min(MAX_COMPARED_BYTES, self._remaining_size))
         except UntrustedFileError:
             return FileState(_describe_status(path), None)
         self._remaining_size -= len(data)
@@ -94,7 +93,7 @@ class StateReader:
         if size > len(data):
             digest += f" {_describe_status(path)}"
         text = None
-        if size <= min(MAX_TEXT_SIZE, self._remaining_text_size):
+        if size <= min(MAX_TEXT_BYTES, self._remaining_text_size):
             self._remaining_text_size -= size
             text = data.decode("utf-8", "replace")
         return FileState(digest, text)
@@ -123,7 +122,7 @@ class InstructionSearch:
         self._remaining = MAX_ENTRIES
 
     def search_project(self) -> Self:
-        """Search the whole project, outermost folders first."""
+        """Search all folders of the project, outermost first."""
         folders = deque([str(self._root)])
         while folders and self._remaining > 0:
             folder = folders.popleft()
@@ -238,6 +237,7 @@ class TrustMarks:
                 before = states.get(str(path))
                 if _has_changed(before, current):
                     changes.setdefault(path, ChangedFile(path, before.text if before else None, current))
+        # These were read, and have been moved or replaced since.
         for path, data in ((Path(name), data) for name, data in missing.items()):
             changes.setdefault(path, ChangedFile(path, None, reader.describe(path, data, len(data))))
         return [*changes.values()]

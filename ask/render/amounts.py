@@ -6,17 +6,18 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ask.console import StandardOutput
+from ask.text import format_age
+
 if TYPE_CHECKING:
     from ask.client.cost import Cost
-
-UNITS = ((365 * 86_400, "y"), (30 * 86_400, "mo"), (7 * 86_400, "w"), (86_400, "d"), (3_600, "h"), (60, "min"))
-"""Length in seconds and symbol of each unit, longest first."""
+    from ask.messages import Usage
 
 
 def format_compact_number(number: int) -> str:
     """Format a number compactly: 950, 12.3k, 4.5M."""
     for size, suffix in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
-        if number >= size * 0.9995:
+        if number >= size * 0.9995:  # 999,950 would become "1000.0k"
             return f"{number / size:.1f}{suffix}"
     return str(number)
 
@@ -35,6 +36,15 @@ def format_cost(cost: Cost) -> str:
     return f"{'~' if cost.is_estimated else ''}{format_dollars(cost.dollars)}{'' if cost.is_complete else '+'}"
 
 
+def format_cache_use(usage: Usage, format_number: Callable[[int], str] = "{:,}".format) -> str:
+    """Format the input tokens that were read from the provider's cache and written to it; "" for none."""
+    read, written = usage.cached_tokens, usage.cache_write_tokens
+    parts = [f"{format_number(read)} from the cache"] if read else []
+    if written:
+        parts.append(f"{format_number(written)} written to {'it' if read else 'the cache'}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
 def format_duration(seconds: float) -> str:
     """Format a duration in seconds, minutes or hours."""
     if seconds < 60:
@@ -47,18 +57,11 @@ def format_count(count: int, noun: str, plural: str = "") -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
 
 
-def format_age(unix_time: float, now: float) -> str:
-    """Format the time since then in the largest unit that fits: "3 min", "2 d"."""
-    age = now - unix_time
-    for seconds, symbol in UNITS:
-        if age >= seconds:
-            return f"{age // seconds:.0f} {symbol}"
-    return "now"
-
-
 def format_since(unix_time: float, *, as_json: bool) -> str:
-    """Format a time for a table, as its age, or for JSON."""
-    return format_timestamp(unix_time) if as_json else format_age(unix_time, time.time())
+    """Format a time for a table: its age on a terminal, otherwise the time itself."""
+    if as_json or not StandardOutput().is_terminal:
+        return format_timestamp(unix_time)
+    return format_age(unix_time, time.time())
 
 
 def format_timestamp(unix_time: float) -> str:

@@ -18,24 +18,24 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String, Token
 from pygments.util import ClassNotFound
 
+from ask.console import BLUE, BOLD, CYAN, DIM, GREEN, MAGENTA, RED, YELLOW
 from ask.process.time_limit import limit_time
 from ask.render.text_layout import Row, split_lines
 
-MAX_LINE_LENGTH = 2_000
-"""Maximum length of a line that is highlighted, in characters."""
+MAX_LINE_CHARACTERS = 2_000
+"""Maximum length of a line that is highlighted."""
 MAX_OPEN_LINES = 40
 """Maximum number of lines whose colors may still change as more lines arrive."""
 MIN_OPEN_LINES = 10
 """Number of lines that stay open when the others are finished: their tokens may depend on what follows."""
-TIME_LIMIT = 0.2
+MAX_SECONDS = 0.2
 """Seconds that the highlighting of the open lines may take, before the language is no longer highlighted."""
-MIN_TIME_LIMIT = 0.01
+MIN_SECONDS = 0.01
 """Seconds below which it is not worth trying."""
-TOTAL_TIME_LIMIT = 2.0
+MAX_TOTAL_SECONDS = 2.0
 """The same for all blocks together: an answer can contain any number of blocks that each take a little less."""
 REFILL_RATE = 0.25
-"""How much of the time that passes is added to what is left of `TOTAL_TIME_LIMIT`, for long sessions."""
-DIM, BOLD, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN = "2", "1", "31", "32", "33", "34", "35", "36"
+"""How much of the time that passes is added to what is left of `MAX_TOTAL_SECONDS`, for long sessions."""
 TOKEN_STYLES: dict[Any, str] = {
     Token: "",
     **dict.fromkeys((Comment, String.Doc, Generic.Prompt, Generic.Output), DIM),
@@ -47,6 +47,11 @@ TOKEN_STYLES: dict[Any, str] = {
     Generic.Deleted: RED,
     Generic.Heading: BOLD,
 }
+PLAIN_CODE = Token.PlainCode
+"""The type of all code in a block without a known language. As in text, it is set off by its color."""
+TOKEN_STYLES[PLAIN_CODE] = CYAN
+PLAIN_LANGUAGES = ("text", "output")
+"""The first aliases of lexers that highlight nothing."""
 SLOW_LEXERS: set[type[Lexer]] = set()
 """The lexers that took too long in this process. Several take cubic or exponential time for some lines."""
 LexedToken = tuple[int, Any, str, tuple[str, ...]]
@@ -57,12 +62,12 @@ class LexingTime:
     """The time that highlighting may still take in this process."""
 
     def __init__(self) -> None:
-        self._left, self._last_update = TOTAL_TIME_LIMIT, time.monotonic()
+        self._left, self._last_update = MAX_TOTAL_SECONDS, time.monotonic()
 
     def get_left(self) -> float:
         """Return the seconds that are left."""
         now = time.monotonic()
-        self._left = min(TOTAL_TIME_LIMIT, self._left + REFILL_RATE * (now - self._last_update))
+        self._left = min(MAX_TOTAL_SECONDS, self._left + REFILL_RATE * (now - self._last_update))
         self._last_update = now
         return self._left
 
@@ -83,6 +88,7 @@ class CodeHighlighter:
     def __init__(self, info: str) -> None:
         language = re.match(r"[\w+#.-]+", info.lstrip("{. "))
         self._lexer = _find_lexer(language[0]) if language else None
+        self._plain_type = Token if self._lexer else PLAIN_CODE
         self._lexer_state: tuple[str, ...] = ("root",)
         self._open_lines: list[str] = []
         self._last_rows: list[tuple[str, Row]] = []
@@ -105,8 +111,8 @@ class CodeHighlighter:
             rows = _to_rows(self._lex_lines(lines, with_states=False), len(lines))
             self._last_rows = [*zip(lines, rows, strict=False)]
             return rows
-        known = dict(enumerate(self._last_rows))
-        return [known[n][1] if n in known and known[n][0] == line else [(line, "")] for n, line in enumerate(lines)]
+        known, style = dict(enumerate(self._last_rows)), _get_token_style(self._plain_type)
+        return [known[n][1] if n in known and known[n][0] == line else [(line, style)] for n, line in enumerate(lines)]
 
     def _take_finished_rows(self) -> list[Row]:
         tokens = self._lex_lines(self._open_lines)
@@ -121,17 +127,17 @@ class CodeHighlighter:
 
     def _lex_lines(self, lines: list[str], *, with_states: bool = True) -> list[LexedToken]:
         text = "".join(f"{line}\n" for line in lines)
-        if self._lexer is None or any(len(line) > MAX_LINE_LENGTH for line in lines):
-            return [(0, Token, text, self._lexer_state)]
-        start, limit = time.process_time(), min(TIME_LIMIT, LEXING_TIME.get_left())
-        if limit < MIN_TIME_LIMIT:
+        if self._lexer is None or any(len(line) > MAX_LINE_CHARACTERS for line in lines):
+            return [(0, self._plain_type, text, self._lexer_state)]
+        start, limit = time.process_time(), min(MAX_SECONDS, LEXING_TIME.get_left())
+        if limit < MIN_SECONDS:
             self._lexer = None
             return [(0, Token, text, ("root",))]
         try:
             with limit_time(limit, TimeLimitError, counts_processor_time=True):
                 return list(_iter_tokens(text, self._lexer, self._lexer_state, with_states=with_states))
         except TimeLimitError:
-            if limit == TIME_LIMIT:
+            if limit == MAX_SECONDS:
                 SLOW_LEXERS.add(type(self._lexer))
             self._lexer = None
         except Exception:  # noqa: BLE001, S110 - a bug in a lexer must not lose the text
@@ -172,9 +178,10 @@ def _find_lexer(language: str) -> Lexer | None:
 @cache
 def _load_lexer(language: str) -> Lexer | None:
     try:
-        return get_lexer_by_name(language)
+        lexer = get_lexer_by_name(language)
     except ClassNotFound:
         return None
+    return None if lexer.aliases[0] in PLAIN_LANGUAGES else lexer
 
 
 def highlight_code(code: str, info: str) -> list[Row]:

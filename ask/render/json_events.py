@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import RunResult
+from ask.citations import remove_positions, shift_citations
 from ask.console import StandardOutput, StderrConsole
-from ask.events import Event, FallbackStarted, MessageAdded, Notice, ToolCallFinished, ToolCallOutput, ToolCallStarted
-from ask.plugin_api.types import ReasoningDelta, TextDelta
+from ask.events import (
+    Event,
+    FallbackStarted,
+    FileSaved,
+    MessageAdded,
+    Notice,
+    ToolCallFinished,
+    ToolCallOutput,
+    ToolCallStarted,
+    describe_server_call,
+)
+from ask.messages import Citation, FinishReason, ModelResponse, ReasoningDelta, ServerToolDelta, TextDelta
 
 
 class JsonRenderer:
@@ -36,6 +48,11 @@ class JsonRenderer:
         self._answer_reasoning: list[str] = []
         """What has arrived of the current answer."""
         self._tool_calls: list[dict[str, Any]] = []
+        self._server_calls: list[dict[str, Any]] = []
+        """The calls that the service ran itself."""
+        self._files: list[dict[str, Any]] = []
+        self._citations: list[Citation] = []
+        """The sources, with positions in the text of the result."""
         self._is_call_running = False
 
     def show(self, event: Event) -> None:
@@ -52,32 +69,55 @@ class JsonRenderer:
                 self._write_event("tool_call", **call._asdict())
             case ToolCallOutput(text):
                 self._write_event("tool_output", text=text)
-            case ToolCallFinished():
-                if not self._is_call_running:  # the call was denied
-                    self._write_event("tool_call", **event.call._asdict())
-                self._is_call_running = False
-                fields = {
-                    **event.call._asdict(),
-                    "result": event.result,
-                    "failed": event.failed,
-                    "decision": event.verdict,
-                    "exit_status": event.exit_status,
-                    "seconds": round(event.seconds, 3),
-                    "attachments": [
-                        {"name": file.name, "media_type": file.media_type, "size": len(file.data)}
-                        for file in event.attachments
-                    ],
-                }
-                self._tool_calls.append(fields)
-                self._write_event("tool_result", **fields)
+            case ToolCallFinished() | ServerToolDelta():
+                self._add_finished_call(event)
             case MessageAdded(message, _, answer) if message.role == "assistant":
-                self._end_answer(message.content, answer.reasoning if answer else None)
+                self._add_citations(answer.citations if answer else ())
+                self._end_answer(message.content, answer)
             case FallbackStarted():
                 self._model = event._asdict()
                 self._write_event("fallback", **self._model)
+            case FileSaved():
+                self._add_file(event)
             case Notice(text):
                 self._console.print_notice(text)
                 self._write_event("notice", text=self._redactor.redact(text))
+
+    def _add_file(self, event: FileSaved) -> None:
+        self._files.append(event._asdict())
+        self._write_event("file", **event._asdict())
+
+    def _add_finished_call(self, event: ToolCallFinished | ServerToolDelta) -> None:
+        calls = self._tool_calls
+        if isinstance(event, ServerToolDelta):
+            event, calls = describe_server_call(event.call), self._server_calls
+        if not self._is_call_running:  # the call was denied, or the service ran it
+            self._write_event("tool_call", **event.call._asdict())
+        self._is_call_running = False
+        fields = {
+            **event.call._asdict(),
+            "result": event.result,
+            "failed": event.failed,
+            "decision": event.verdict,
+            "exit_status": event.exit_status,
+            "seconds": round(event.seconds, 3),
+            "diff": "".join(f"{line}\n" for line in event.diff.lines) if event.diff else None,
+            "attachments": [
+                {"name": file.name, "media_type": file.media_type, "size": len(file.data)} for file in event.attachments
+            ],
+        }
+        calls.append(fields)
+        self._write_event("tool_result", **fields)
+
+    def _add_citations(self, citations: Sequence[Citation]) -> None:
+        """Add the sources of an answer that has just ended."""
+        if not citations:
+            return
+        if not self._answer_texts:  # only a part of the answer is printed
+            citations = remove_positions(citations)
+        text_before = "".join(self._texts) + self._separator
+        self._write_event("citations", citations=[citation._asdict() for citation in citations])
+        self._citations += shift_citations(citations, len(text_before))
 
     def stop(self) -> None:
         """Do nothing: there is no spinner to stop."""
@@ -99,25 +139,33 @@ class JsonRenderer:
             "text": text,
             **({"data": data} if self._request.response_schema else {}),
             "reasoning": "".join(self._reasoning),
+            "files": self._files,
             "tool_calls": self._tool_calls,
+            "server_calls": self._server_calls,
+            "citations": [citation._asdict() for citation in self._citations],
             "rounds": run_result.rounds,
             "finish": run_result.finish_reason,
             "usage": {**run_result.usage._asdict(), **run_result.cost.to_dict()},
             "exit_code": error.exit_code if error else 0,
             "error": self._redactor.redact(str(error)) if error else None,
         }
+        if error and self._request.settings.is_row:
+            from ask.map.failures import classify_failure
+
+            result["failure"] = classify_failure(error)
         if self._json_lines:
             self._write_event("result", **result)
         else:
             self._output.write(json.dumps(result, ensure_ascii=False) + "\n")
 
-    def _end_answer(self, text: str, reasoning: str | None = None) -> None:
+    def _end_answer(self, text: str, answer: ModelResponse | None = None) -> None:
         """Add an answer to the result. What was streamed may have been reasoning that turned out to be text."""
         if self._answer_texts and text:
             self._texts.append(self._separator + text)
-            self._separator = "" if text.endswith("\n") else "\n"
-        if reasoning is not None:
-            self._answer_reasoning = [reasoning]
+            is_paused = answer is not None and answer.finish_reason is FinishReason.CONTINUE  # the next continues it
+            self._separator = "" if text.endswith("\n") or is_paused else "\n"
+        if answer is not None:
+            self._answer_reasoning = [answer.reasoning]
         self._reasoning += self._answer_reasoning
         self._answer_texts, self._answer_reasoning = [], []
 

@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 
+from ask.console import STDERR, get_descriptor
 from ask.records import NamedTuple
 
 CLEAR_BELOW = "\x1b[J"
@@ -18,11 +19,17 @@ FALLBACK_SIZE = os.terminal_size((80, 24))
 
 
 def get_terminal_size(descriptor: int) -> os.terminal_size:
-    """Return the columns and lines of a terminal, or those of a usual one if they are unknown."""
+    """Return the columns and lines of a terminal, or those of a usual one if they are unknown.
+
+    For a pipe to a pager, they are those in COLUMNS, or of the terminal on standard error.
+    """
     try:
-        size = os.get_terminal_size(descriptor)
+        size = os.get_terminal_size(get_descriptor(descriptor))
     except OSError:
-        return FALLBACK_SIZE
+        columns = os.environ.get("COLUMNS", "")
+        if columns.isdecimal() and int(columns) > 0:
+            return os.terminal_size((int(columns), FALLBACK_SIZE.lines))
+        return FALLBACK_SIZE if descriptor == STDERR else get_terminal_size(STDERR)
     return os.terminal_size((size.columns or FALLBACK_SIZE.columns, size.lines or FALLBACK_SIZE.lines))
 
 

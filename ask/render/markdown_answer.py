@@ -15,19 +15,19 @@ from markdown_it.token import Token
 from ask.render.code_rows import CodeHighlighter
 from ask.render.live_region import LiveRegion, TerminalRow
 from ask.render.markdown_rows import parse_blocks, render_block, render_markdown
-from ask.render.text_layout import get_plain_text, measure_width, split_at_width, to_ansi
-from ask.text import escape_control_characters
+from ask.render.text_layout import get_plain_text, split_at_width, to_ansi
+from ask.text import escape_control_characters, measure_width
 
-MIN_DRAW_TIME = 0.004
-"""Minimum time that a redraw is counted as taking, in seconds."""
+MIN_DRAW_SECONDS = 0.004
+"""Minimum time that a redraw is counted as taking."""
 DRAW_REST_FACTOR = 8
 """Pause between two redraws, as a multiple of the time that drawing the pending block took."""
-MAX_BLOCK_LENGTH = 20_000
-"""Length at which a block is ended, in characters; what follows is parsed on its own."""
-MAX_LINE_LENGTH = 2_000
+MAX_BLOCK_CHARACTERS = 20_000
+"""Length at which a block is ended; what follows is parsed on its own."""
+MAX_LINE_CHARACTERS = 2_000
 """Maximum number of characters shown of a partial line of code: its end."""
-MAX_FENCE_LENGTH = 100
-"""Maximum length of the first line of a code block, in characters."""
+MAX_FENCE_CHARACTERS = 100
+"""Maximum length of the first line of a code block."""
 UNKNOWN_LINE_PATTERN = re.compile(r"[\s>#*+\-_=~`|:]*|\s*\d{1,9}[.)]?\s*")
 """A partial line whose kind is not known yet."""
 
@@ -71,7 +71,7 @@ class MarkdownStreamRenderer:
             start = time.monotonic()
             self._draw(self._render_pending() if self._is_watched() else [])
             now = time.monotonic()
-            self._next_draw = now + self._rest_factor * max(MIN_DRAW_TIME, now - start)
+            self._next_draw = now + self._rest_factor * max(MIN_DRAW_SECONDS, now - start)
 
     def hide(self) -> None:
         """Clear the pending block, so that other lines can be printed.
@@ -94,7 +94,7 @@ class MarkdownStreamRenderer:
 
     def _finish_blocks(self, *, is_complete: bool = False) -> None:
         new_text = self._take_new_text()
-        if "\n" in new_text or is_complete or len(self._text) > MAX_BLOCK_LENGTH:
+        if "\n" in new_text or is_complete or len(self._text) > MAX_BLOCK_CHARACTERS:
             while self._finish_first_blocks(is_complete=is_complete):
                 pass
 
@@ -109,9 +109,9 @@ class MarkdownStreamRenderer:
 
         Return true if the text was too long to look at all of it.
         """
-        is_cut = len(self._text) > MAX_BLOCK_LENGTH
+        is_cut = len(self._text) > MAX_BLOCK_CHARACTERS
         if is_cut:
-            end = self._text.rfind("\n", MAX_BLOCK_LENGTH // 2, MAX_BLOCK_LENGTH) + 1 or MAX_BLOCK_LENGTH
+            end = self._text.rfind("\n", MAX_BLOCK_CHARACTERS // 2, MAX_BLOCK_CHARACTERS) + 1 or MAX_BLOCK_CHARACTERS
         else:
             end = len(self._text) if is_complete else self._text.rfind("\n") + 1
         blocks, rest = parse_blocks(self._text[:end]), self._text[end:]
@@ -132,7 +132,7 @@ class MarkdownStreamRenderer:
             else:
                 self._finished_lines += map(to_ansi, render_block(block, self._live_region.size.columns))
             if is_code and is_open:
-                rest = f"{block.lines[0][:MAX_FENCE_LENGTH]}\n{rest}"
+                rest = f"{block.lines[0][:MAX_FENCE_CHARACTERS]}\n{rest}"
             elif is_last and block.has_gap_below:
                 rest = f"\n{rest}"
         self._text = rest
@@ -151,7 +151,7 @@ class MarkdownStreamRenderer:
         if self._code:
             fence = parse_blocks(self._text)[0].tokens[0]
             is_end = not fence.content.strip().strip(fence.markup[0])
-            rows = self._code.render_open_lines("" if is_end else fence.content[-MAX_LINE_LENGTH:])
+            rows = self._code.render_open_lines("" if is_end else fence.content[-MAX_LINE_CHARACTERS:])
         else:
             rows = render_markdown(_close_open_markup(_hide_unknown_line(self._text)), width)
             rows = [[], *rows] if rows and self._has_output and self._text.startswith("\n") else rows

@@ -8,23 +8,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
+from ask.console import BOLD, CYAN, DIM, ITALIC, STRIKETHROUGH, UNDERLINE
 from ask.records import NamedTuple
-from ask.render.code_rows import BOLD, CYAN, DIM, highlight_code
-from ask.render.markdown_tables import parse_with_all_cells
-from ask.render.text_layout import Row, get_plain_text, measure_width, wrap_row
+from ask.render.code_rows import highlight_code
+from ask.render.markdown_tables import MAX_RULE_WIDTH, parse_with_all_cells, render_table
+from ask.render.text_layout import Row, get_plain_text, wrap_row
 from ask.text import escape_control_characters
 
 MIN_WIDTH = 10
 """Minimum number of columns for a text, however deep it is nested."""
-MIN_CELL_WIDTH = 9
-"""Minimum width of a table column; in a narrower table, the cells of a row are shown below each other."""
-MAX_RULE_WIDTH = 40
 MAX_NESTING = 20
 MAX_BRACKETS = 1_000
 """Maximum number of opening brackets in a paragraph that is parsed: the parser's time is quadratic in them."""
@@ -34,7 +32,7 @@ LINKABLE_TARGET = re.compile(r"(?:https?://|mailto:)[!-~]{1,2000}", re.IGNORECAS
 """A URL that becomes a hyperlink. Terminals limit its length to about 2,000 characters."""
 PLAIN_TEXT = re.compile(r"[^\n\\`*_~\[\]!<>&]+")
 """A text in which nothing needs the parser, which takes ten times as long."""
-INLINE_STYLES = {"strong_open": BOLD, "em_open": "3", "s_open": "9", "link_open": "4"}
+INLINE_STYLES = {"strong_open": BOLD, "em_open": ITALIC, "s_open": STRIKETHROUGH, "link_open": UNDERLINE}
 
 
 class Block(NamedTuple):
@@ -69,7 +67,7 @@ def get_parser() -> MarkdownIt:
 def _parse_inline(state: StateCore) -> None:
     for token in state.tokens:
         if token.type != "inline" or token.content.count("[") > MAX_BRACKETS:
-            continue
+            continue  # it is shown as it is
         token.children = []
         if PLAIN_TEXT.fullmatch(token.content):
             token.children.append(Token("text", "", 0, content=token.content))
@@ -137,7 +135,6 @@ class BlockRenderer:
         self._alignments: list[str] = []
 
     def render(self) -> list[Row]:
-        """Return the rows of the block."""
         start = last_start = (self._block.tokens[0].map or [0])[0]
         for token in self._block.tokens:
             if token.map and token.map[0] > last_start:
@@ -164,7 +161,7 @@ class BlockRenderer:
         self._close_container()
 
     def heading_open(self, token: Token) -> None:
-        self._style = "1;4" if token.tag == "h1" else BOLD
+        self._style = f"{BOLD};{UNDERLINE}" if token.tag == "h1" else BOLD
 
     def heading_close(self, _: Token) -> None:
         self._style = ""
@@ -198,7 +195,7 @@ class BlockRenderer:
         self._style = ""
 
     def table_close(self, _: Token) -> None:
-        self._add_rows(_render_table(self._cells, self._alignments, self._inner_width))
+        self._add_rows(render_table(self._cells, self._alignments, self._inner_width))
         self._cells, self._alignments = [], []
 
     @property
@@ -258,42 +255,3 @@ def _format_link_target(text: str, target: str) -> Row:
     if text in (target, target.removeprefix("mailto:")):
         return []
     return [(" (", DIM), (target, _add_hyperlink(DIM, target)), (")", DIM)]
-
-
-def _render_table(rows: Sequence[Sequence[Row]], alignments: Sequence[str], width: int) -> list[Row]:
-    """Render a table in columns.
-
-    If there is not enough width for columns, the cells of each row are shown below each other.
-    """
-    widths = [max(measure_width(get_plain_text(cell)) for cell in column) for column in zip(*rows, strict=True)]
-    excess = sum(widths) + 3 * (len(widths) - 1) - width
-    if excess > sum(max(0, column_width - MIN_CELL_WIDTH) for column_width in widths):
-        return _render_table_records(rows, width)
-    for _ in range(excess):
-        widths[widths.index(max(widths))] -= 1
-    rule: Row = [("─┼─".join("─" * column_width for column_width in widths), DIM)]
-    lines: list[Row] = []
-    for row in rows:
-        cells = [wrap_row(cell, column_width) for cell, column_width in zip(row, widths, strict=True)]
-        for parts in zip_longest(*cells, fillvalue=[]):
-            line: Row = []
-            for part, column_width, alignment in zip(parts, widths, alignments, strict=True):
-                space = column_width - measure_width(get_plain_text(part))
-                left = {"right": space, "center": space // 2}.get(alignment, 0)
-                line += [(" │ ", DIM)] if line else []
-                line += [(" " * left, ""), *part, (" " * (space - left), "")]
-            lines.append(line)
-        if row is rows[0] or (excess > 0 and row is not rows[-1]):
-            lines.append([*rule])
-    return lines
-
-
-def _render_table_records(rows: Sequence[Sequence[Row]], width: int) -> list[Row]:
-    heading, *body = rows
-    lines: list[Row] = []
-    for row in body:
-        if lines:
-            lines.append([("─" * min(width, MAX_RULE_WIDTH), DIM)])
-        for name, cell in zip(heading, row, strict=True):
-            lines += wrap_row([*name, (": ", BOLD), *cell], width)
-    return lines or wrap_row([span for cell in heading for span in (*cell, (" · ", ""))][:-1], width)

@@ -1,61 +1,81 @@
-"""A run as plain text: the answer as it streams, and one line for each tool call."""
+"""A run as plain text: the answer as it streams, and the lines about each tool call."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ask.agent.tool_loop import RunResult
-from ask.console import STDERR, StandardOutput, StderrConsole, wrap_for_terminal
-from ask.events import Event, MessageAdded, Notice, ToolCallFinished, ToolCallOutput, ToolCallRequested, ToolCallStarted
-from ask.messages import ToolCall
-from ask.plugin_api.types import ReasoningDelta, TextDelta
+from ask.console import DIM, STDERR, StandardOutput, StderrConsole, wrap_for_terminal
+from ask.events import (
+    Event,
+    MessageAdded,
+    Notice,
+    ToolCallFinished,
+    ToolCallOutput,
+    ToolCallRequested,
+    ToolCallStarted,
+    describe_server_call,
+)
+from ask.messages import Citation, FinishReason, ReasoningDelta, ServerToolDelta, TextDelta
+from ask.parsing import STANDARD_TIER
 from ask.text import format_one_line
 
 if TYPE_CHECKING:
     from ask.render.text_layout import StreamWrapper
-
-MAX_ARGUMENTS_LENGTH = 100
+    from ask.render.tool_lines import ToolCallPrinter
 
 
 class PlainRenderer:
     """Writes the answer to standard output and everything else to the console.
 
-    With `verbose`, tool results, usage and (also off a terminal) reasoning are shown.
+    With `verbose`, complete tool results, usage and reasoning are shown, with `shows_usage` only usage; with
+    `show_footer`, the conversation id. The sources of the answer are notes after it on a terminal, unless it is `raw`;
+    elsewhere, `verbose` prints them to the console.
     """
 
-    def __init__(self, output: StandardOutput, console: StderrConsole, *, verbose: bool) -> None:
+    def __init__(
+        self,
+        output: StandardOutput,
+        console: StderrConsole,
+        *,
+        verbose: bool,
+        shows_usage: bool = False,
+        show_footer: bool = False,
+        delays_calls: bool = False,
+        raw: bool = False,
+    ) -> None:
         self._output = output
         self._console = console
         self._verbose = verbose
+        self._shows_usage = verbose or shows_usage
+        self._show_footer = show_footer
+        self._prints_notes = output.is_terminal and not raw and not console.is_quiet
+        self._citations: list[Citation] = []
         self._is_mid_dim_line = False
         self._reasoning_wrapper: StreamWrapper | None = None
-        self._has_live_output = False
-        self._is_call_printed = False
+        self._delays_calls = delays_calls
 
     def show(self, event: Event) -> None:
-        """Show an event."""
         match event:
             case TextDelta(text):
                 self._end_dim_line()
                 self._output.write(text)
-            case ReasoningDelta(text) if self._console.is_terminal or self._verbose:
+            case ReasoningDelta(text) if self._verbose:
                 self._print_reasoning(text)
-            case ToolCallOutput(text) if self._console.is_terminal:
-                self._has_live_output = True
-                self._print_dim_text(text)
             case ToolCallRequested():
                 self._end_dim_line()
-                self._is_call_printed = False
-            case ToolCallStarted(call):
-                self._print_call(call)
-            case ToolCallFinished(call):
+            case ToolCallStarted():
+                self._call_printer.start(event)
+            case ToolCallOutput(text):
+                self._call_printer.add_output(text)
+            case ToolCallFinished() | ServerToolDelta():
+                self._finish_call(event)
+            case MessageAdded(message, _, answer) if message.role == "assistant":
+                self._citations += answer.citations if answer else ()
                 self._end_dim_line()
-                if not self._is_call_printed:  # the call was denied
-                    self._print_call(call)
-                self._print_result(event)
-            case MessageAdded(message) if message.role == "assistant":
-                self._end_dim_line()
-                self._output.end_line()
+                if not (answer and answer.finish_reason is FinishReason.CONTINUE):  # the next message continues it
+                    self._output.end_line()
             case Notice(text):
                 self._print_notice(text)
 
@@ -70,31 +90,45 @@ class PlainRenderer:
         """
         self._end_dim_line()
         self._output.end_line()
-        if self._verbose:
+        self._print_notes()
+        if self._shows_usage:
             self._console.print_dim(wrap_for_terminal(f"· {format_usage(run_result)}", STDERR) + "\n")
-        if conversation_id and run_result.has_answer:
+        if conversation_id and run_result.has_answer and self._show_footer:
             self._console.print_dim(f"· conversation {conversation_id}\n")
 
-    def _print_result(self, event: ToolCallFinished) -> None:
-        if self._verbose:
-            result = "" if self._has_live_output else event.result.removesuffix("\n") + "\n"
-            self._console.print_dim(f"{result}· {len(event.result)} characters in {event.seconds:.1f} s\n")
-            self._has_live_output = False
-        elif event.failed:
-            self._console.print_dim(f"· {format_one_line(event.result, MAX_ARGUMENTS_LENGTH)}\n")
+    def _print_notes(self) -> None:
+        """Print the sources: below the answer on a terminal, where they are no part of data."""
+        if not self._citations:
+            return
+        from ask.citations import format_notes
 
-    def _print_call(self, call: ToolCall) -> None:
-        """Print a call.
+        notes = format_notes(self._citations)
+        self._citations = []
+        if self._prints_notes:
+            self._output.write(f"\n{notes}" if notes else "", DIM)
+        elif self._verbose:
+            self._console.print_dim(notes)
 
-        This is done when it starts, not when it is requested, because the user may edit it in between.
-        """
-        self._is_call_printed = True
-        self._console.print_dim(f"· {format_call(call)}\n")
+    @cached_property
+    def _call_printer(self) -> ToolCallPrinter:
+        from ask.render.tool_lines import ToolCallPrinter
+
+        return ToolCallPrinter(self._console, verbose=self._verbose, delays_calls=self._delays_calls)
+
+    def _finish_call(self, event: ToolCallFinished | ServerToolDelta) -> None:
+        if isinstance(event, ServerToolDelta):
+            self._end_dim_line()
+            self._end_terminal_line()
+            event = describe_server_call(event.call)
+        self._call_printer.finish(event)
+
+    def _end_terminal_line(self) -> None:
+        if self._output.is_terminal:  # in a pipe, the answer is the model's text, byte for byte
+            self._output.end_line()
 
     def _print_notice(self, text: str) -> None:
         self._end_dim_line()
-        if self._output.is_terminal:  # in a pipe, the answer is the model's text, byte for byte
-            self._output.end_line()
+        self._end_terminal_line()
         self._console.print_notice(text)
 
     def _print_reasoning(self, text: str) -> None:
@@ -121,22 +155,21 @@ class PlainRenderer:
             self._is_mid_dim_line = False
 
 
-def format_call(call: ToolCall) -> str:
-    """Format a tool call on one line."""
-    return f"{format_one_line(call.name)} {format_one_line(call.arguments, MAX_ARGUMENTS_LENGTH)}"
-
-
 def format_usage(run_result: RunResult) -> str:
     """Format the usage of a run on one line."""
     usage = run_result.usage
     rounds = "1 round" if run_result.rounds == 1 else f"{run_result.rounds} rounds"
     parts = [f"{rounds} of tool calls" if run_result.rounds else "no tool calls"]
     if usage.input_tokens is not None:
-        cached = f" ({usage.cached_tokens} from the cache)" if usage.cached_tokens else ""
+        from ask.render.amounts import format_cache_use
+
+        cached = format_cache_use(usage, str)
         reasoning = f" ({usage.reasoning_tokens} for reasoning)" if usage.reasoning_tokens else ""
         parts.append(f"{usage.input_tokens} tokens in{cached}, {usage.output_tokens or 0} out{reasoning}")
+    tier = usage.service_tier or STANDARD_TIER
+    shown_tier = "" if tier == STANDARD_TIER else f" ({format_one_line(tier)})"
     if (cost := run_result.cost).dollars is None:
-        return ", ".join(parts if cost.is_complete else [*parts, "cost unknown"])
+        return ", ".join(parts if cost.is_complete else [*parts, f"cost unknown{shown_tier}"])
     dollars = f"${cost.dollars:.6f}".rstrip("0").rstrip(".")
-    parts.append(f"{'' if cost.is_complete else 'at least '}{'~' if cost.is_estimated else ''}{dollars}")
+    parts.append(f"{'' if cost.is_complete else 'at least '}{'~' if cost.is_estimated else ''}{dollars}{shown_tier}")
     return ", ".join(parts)

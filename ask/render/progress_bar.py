@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 
-from ask.console import StderrConsole
+from ask.console import STDERR, StderrConsole
 from ask.map.engine import Progress
 from ask.render.amounts import format_dollars, format_duration
 from ask.render.live_region import get_terminal_size
@@ -39,7 +39,7 @@ class ProgressBar:
             self._samples.popleft()
         (start, first), (_, last) = self._samples[0], self._samples[-1]
         rate = (last - first) / max(now - start, 0.001)
-        self._console.show_status(format_progress(progress, self._total, rate, get_terminal_size(2).columns - 1))
+        self._console.show_status(format_progress(progress, self._total, rate, get_terminal_size(STDERR).columns - 1))
 
 
 def format_progress(progress: Progress, total: int | None, rate: float, width: int) -> str:

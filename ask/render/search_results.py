@@ -10,19 +10,19 @@ from typing import Any
 
 from ask.console import BOLD, DIM, StandardOutput
 from ask.history.search import MATCH_END, MATCH_START, SearchHit
-from ask.render.amounts import format_age, format_timestamp
-from ask.render.text_layout import measure_width, truncate_text
-from ask.text import format_one_line
+from ask.render.amounts import format_timestamp
+from ask.render.text_layout import truncate_text
+from ask.text import format_age, format_one_line, measure_width
 
 MATCH_MARKERS = re.compile(f"[{MATCH_START}{MATCH_END}]")
-MAX_EXCERPT_WIDTH = 300
-"""Maximum length of an excerpt off a terminal, in characters; a word may be as long as a message."""
+MAX_EXCERPT_CHARACTERS = 300
+"""Maximum length of an excerpt off a terminal; a word may be as long as a message."""
 MARGIN = "    "
 
 
 def to_hit_row(hit: SearchHit) -> dict[str, Any]:
     """Convert a search hit to a table row; times are in ISO 8601."""
-    excerpt = "".join(text for text, _ in _split_excerpt(hit.excerpt, MAX_EXCERPT_WIDTH))
+    excerpt = "".join(text for text, _ in _split_excerpt(hit.excerpt, MAX_EXCERPT_CHARACTERS))
     return {
         "id": hit.conversation.id,
         "title": hit.conversation.title,

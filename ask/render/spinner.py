@@ -7,16 +7,16 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-TICK_INTERVAL = 0.1
-"""Time between two redraws of the spinner and of the answer, in seconds."""
-SPINNER_DELAY = 0.5
-"""Time before the spinner appears, in seconds."""
+TICK_SECONDS = 0.1
+"""Time between two redraws of the spinner and of the answer."""
+SPINNER_DELAY_SECONDS = 0.5
+"""Time before the spinner appears."""
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 def choose_frame(seconds: float) -> str:
     """Return the frame to show after so many seconds."""
-    return _FRAMES[int(seconds / TICK_INTERVAL) % len(_FRAMES)]
+    return _FRAMES[int(seconds / TICK_SECONDS) % len(_FRAMES)]
 
 
 class Ticker:
@@ -49,5 +49,5 @@ class Ticker:
 
     def _run(self, stop_event: threading.Event) -> None:
         with suppress(Exception):  # the main thread gets the same error, and reports it
-            while not stop_event.wait(TICK_INTERVAL):
+            while not stop_event.wait(TICK_SECONDS):
                 self._on_tick()

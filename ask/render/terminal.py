@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import signal
-import sys
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.agent.tool_loop import RunResult
-from ask.console import StandardOutput, StderrConsole, is_in_foreground
+from ask.console import STDOUT, StandardOutput, StderrConsole, is_in_foreground
 from ask.events import (
     Event,
     MessageAdded,
@@ -22,14 +20,12 @@ from ask.events import (
     ToolCallRequested,
     ToolCallStarted,
 )
-from ask.messages import ToolCall
-from ask.parsing import parse_json, read_dict
-from ask.plugin_api.types import ReasoningDelta, TextDelta, ToolCallDelta
-from ask.render.amounts import format_count
+from ask.messages import ReasoningDelta, ServerToolDelta, TextDelta, ToolCallDelta
 from ask.render.live_region import LiveRegion, TerminalRow
-from ask.render.plain import PlainRenderer, format_call
-from ask.render.spinner import SPINNER_DELAY, Ticker, choose_frame
-from ask.render.text_layout import measure_width, truncate_text
+from ask.render.plain import PlainRenderer
+from ask.render.reasoning_rows import ReasoningRegion
+from ask.render.spinner import SPINNER_DELAY_SECONDS, Ticker, choose_frame
+from ask.render.text_layout import truncate_text
 from ask.text import format_one_line
 
 if TYPE_CHECKING:
@@ -44,14 +40,33 @@ class TerminalRenderer(PlainRenderer):
     """Writes the answer to a terminal, redrawing its last rows.
 
     Everything else goes to the console. With `raw`, the answer is not Markdown and is written unchanged. With
-    `verbose`, tool results and usage are shown.
+    `verbose`, complete tool results and usage are shown.
     """
 
-    def __init__(self, output: StandardOutput, console: StderrConsole, *, verbose: bool, raw: bool) -> None:
-        super().__init__(output, console, verbose=verbose)
+    def __init__(
+        self,
+        output: StandardOutput,
+        console: StderrConsole,
+        *,
+        verbose: bool,
+        shows_usage: bool = False,
+        show_footer: bool = False,
+        raw: bool = False,
+    ) -> None:
+        super().__init__(
+            output,
+            console,
+            verbose=verbose,
+            shows_usage=shows_usage,
+            show_footer=show_footer,
+            delays_calls=console.is_terminal,
+            raw=raw,
+        )
         self._raw = raw
-        self._live_region = LiveRegion(output.write_raw, sys.stdout.fileno(), console.environment)
+        self._prints_notes = not raw and not console.is_quiet  # also for a pager
+        self._live_region = LiveRegion(output.write_raw, STDOUT, console.environment)
         self._markdown: MarkdownStreamRenderer | None = None
+        self._reasoning: ReasoningRegion | None = None
         self._lock = threading.RLock()
         self._early_text = ""
         """The beginning of the answer, shown as it is until the modules for Markdown are loaded."""
@@ -62,7 +77,6 @@ class TerminalRenderer(PlainRenderer):
         signal.signal(signal.SIGCONT, lambda *_: self._live_region.mark_cursor_lost())
 
     def show(self, event: Event) -> None:
-        """Show an event."""
         with self._lock:
             match event:
                 case RequestStarted():
@@ -70,19 +84,19 @@ class TerminalRenderer(PlainRenderer):
                 case TextDelta(text) if text:
                     self._show_text(event)
                 case ReasoningDelta(text) if text:
-                    self._end_text()
-                    super().show(event)
-                case ToolCallDelta(_, name):
-                    self._end_text()
-                    self._start_waiting(f"writing a call to {format_one_line(name)}")
+                    self._show_reasoning(event)
+                case ToolCallDelta() | ServerToolDelta():
+                    self._show_call_delta(event)
                 case Notice():
                     self._console.show_status("")
+                    if self._reasoning:
+                        self._reasoning.hide()
                     if self._has_answer_text:
                         self._get_markdown().hide()
                     super().show(event)
                 case ToolCallStarted() | ToolCallOutput() | ToolCallFinished() if self._console.is_terminal:
                     self._show_call(event)
-                case MessageAdded() | ToolCallRequested() | ToolCallStarted() | ToolCallFinished():
+                case MessageAdded() | ToolCallRequested() | ToolCallStarted() | ToolCallOutput() | ToolCallFinished():
                     self._end_text()
                     super().show(event)
 
@@ -100,10 +114,36 @@ class TerminalRenderer(PlainRenderer):
         """Stop the spinner."""
         with self._lock:
             self._stop_waiting()
+            self._fold_reasoning()
             self._ticker.stop()
+
+    def _show_call_delta(self, delta: ToolCallDelta | ServerToolDelta) -> None:
+        """Announce a call that the model is writing, or show one that the service has run."""
+        self._end_text()
+        if isinstance(delta, ToolCallDelta):
+            self._start_waiting(f"writing a call to {format_one_line(delta.name)}")
+        else:
+            super().show(delta)
+            self._start_waiting("waiting for the model")
+
+    def _show_reasoning(self, delta: ReasoningDelta) -> None:
+        if self._verbose or self._console.is_quiet or not self._console.is_terminal:
+            self._end_text()
+            super().show(delta)
+            return
+        if self._reasoning is None:
+            self._end_text()
+            self._reasoning = ReasoningRegion(self._live_region, self._console)
+        self._reasoning.feed(delta.text)
+
+    def _fold_reasoning(self) -> None:
+        if self._reasoning:
+            self._reasoning.fold()
+            self._reasoning = None
 
     def _show_text(self, delta: TextDelta) -> None:
         self._stop_waiting()
+        self._fold_reasoning()
         self._end_dim_line()
         if self._raw:
             super().show(delta)
@@ -125,46 +165,27 @@ class TerminalRenderer(PlainRenderer):
 
     def _end_text(self) -> None:
         self._stop_waiting()
+        self._fold_reasoning()
         if self._has_answer_text:
             self._get_markdown().finish()
 
     def _show_call(self, event: ToolCallStarted | ToolCallOutput | ToolCallFinished) -> None:
         match event:
             case ToolCallStarted(call):
-                self._start_waiting(format_call(call))
-                self._current_call = call
-            case ToolCallOutput(text) if text:
-                self._stop_waiting()
-                if not self._is_call_printed:
-                    self._is_call_printed = True
-                    self._console.print_dim(self._format_row(format_call(self._current_call)) + "\n")
+                from ask.render.tool_lines import format_call
+
                 super().show(event)
+                self._start_waiting(format_call(call, 0))
+            case ToolCallOutput(text):
+                if self._call_printer.add_output(text):
+                    self._wait_start = time.monotonic()
             case ToolCallFinished():
                 self._stop_waiting()
-                self._end_dim_line()
-                self._print_call_result(event)
-
-    def _print_call_result(self, event: ToolCallFinished) -> None:
-        outcome = "failed" if event.failed else format_count(len(event.result), "character")
-        outcome = f"{outcome} in {event.seconds:.1f} s"
-        action = "" if self._is_call_printed else format_call(event.call)
-        self._console.print_dim(
-            self._format_row(action, outcome) + "\n", {} if event.failed else _find_written_file(event.call)
-        )
-        if self._verbose and not self._is_call_printed:
-            self._console.print_dim(event.result.removesuffix("\n") + "\n")
-        elif event.failed and not self._verbose:
-            self._console.print_dim(
-                f"  {truncate_text(format_one_line(event.result, 500), self._live_region.size.columns - 3)}\n"
-            )
-
-    def _format_row(self, action: str, detail: str = "") -> str:
-        """Format a row with an action and its outcome, truncated to the terminal's width."""
-        action_width = self._live_region.size.columns - 3 - (measure_width(detail) + 3 if detail else 0)
-        return "· " + " · ".join(filter(None, (truncate_text(action, max(action_width, 1)), detail)))
+                super().show(event)
 
     def _start_waiting(self, action: str) -> None:
         """Show a spinner with the action if it takes longer than the delay."""
+        self._fold_reasoning()
         self._pending_action, self._wait_start = action, time.monotonic()
         self._ticker.start()
 
@@ -191,8 +212,10 @@ class TerminalRenderer(PlainRenderer):
         with self._lock:
             if self._has_answer_text:
                 self._get_markdown().refresh()
+            if self._reasoning:
+                self._reasoning.refresh()
             seconds = time.monotonic() - self._wait_start
-            is_slow = bool(self._pending_action) and seconds >= SPINNER_DELAY
+            is_slow = bool(self._pending_action) and seconds >= SPINNER_DELAY_SECONDS
             if is_slow and is_in_foreground():
                 frame = choose_frame(seconds)
                 elapsed = f", {_format_elapsed(seconds)}"
@@ -202,14 +225,6 @@ class TerminalRenderer(PlainRenderer):
                 )
         if is_slow:  # load the modules that the answer will need; the request was sent long ago
             import ask.render.markdown_answer  # noqa: F401
-
-
-def _find_written_file(call: ToolCall) -> dict[str, Path]:
-    """Return the name and path of the file that a successful call has written, if any."""
-    if call.name not in ("write_file", "edit_file"):
-        return {}
-    name = str(read_dict(parse_json(call.arguments)).get("filepath", ""))
-    return {name: Path(name).expanduser()} if name else {}
 
 
 def _format_elapsed(seconds: float) -> str:

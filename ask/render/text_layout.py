@@ -1,4 +1,4 @@
-"""Measure, truncate, pad and wrap text by terminal columns: characters may be zero, one or two columns wide.
+"""Truncate, pad and wrap styled text by terminal columns.
 
 A row of styled text is a list of spans, each with the parameters of an SGR escape sequence, such as "1;34". The target
 of a hyperlink follows after a space: "4 https://example.org".
@@ -7,24 +7,17 @@ of a hyperlink follows after a space: "4 https://example.org".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from ask.console import RESET, format_hyperlink
+from ask.console import apply_style, format_hyperlink
+from ask.text import find_breaks, find_forced_breaks, measure_character, measure_width
 
 Row = list[tuple[str, str]]
 """The spans of a row: a piece of text and its style, "" for none."""
-WORD_PATTERN = re.compile(r"\S+\s*|\s+")
 UNSPACED_CHARACTERS = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uff60\U00020000-\U0003ffff"
 """Chinese and Japanese, which are written without spaces."""
 STREAM_PART_PATTERN = rf"\n|[^\S\n]+|[{UNSPACED_CHARACTERS}]|[^\s{UNSPACED_CHARACTERS}]+"
 """A newline, spaces, a word, or one character of a script without spaces."""
-WIDENING_CHARACTERS = "\ufe0f\u200d"
-"""Characters that some terminals combine with their neighbors into one wider symbol."""
-
-
-def measure_width(text: str) -> int:
-    """Return the largest number of columns that a text takes in any terminal."""
-    return len(text) if text.isascii() else sum(map(_measure_character, text))
 
 
 def truncate_text(text: str, max_width: int) -> str:
@@ -33,7 +26,7 @@ def truncate_text(text: str, max_width: int) -> str:
         return text
     used_width = kept_count = 0
     for kept_count, character in enumerate(text):  # noqa: B007 - used after the loop
-        used_width += _measure_character(character)
+        used_width += measure_character(character)
         if used_width >= max_width:
             break
     return f"{text[:kept_count]}…" if max_width > 0 else ""
@@ -44,40 +37,21 @@ def pad_text(text: str, target_width: int) -> str:
     return text + " " * (target_width - measure_width(text))
 
 
-def _measure_character(character: str) -> int:
-    if character.isascii() or character in WIDENING_CHARACTERS:
-        return 1
-    import unicodedata
-
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
 def get_plain_text(row: Row) -> str:
     return "".join(text for text, _ in row)
 
 
-def wrap_row(row: Row, width: int, *, divide_words: bool = True) -> list[Row]:
-    """Wrap styled text at newlines and between words.
-
-    A word that is wider than a row is divided, or with `divide_words=False` left to the terminal, so that it can be
-    copied.
-    """
+def wrap_row(row: Row, width: int) -> list[Row]:
+    """Wrap styled text at newlines and between words, as `wrap_text` does."""
     text = get_plain_text(row)
     if text.isprintable() and measure_width(text) <= width:  # without newlines and tabs
         return [_strip_end([*row])]
     rows: list[Row] = []
     for line in split_lines((text.expandtabs(), style) for text, style in row):
         plain_text = get_plain_text(line)
-        offsets = [] if measure_width(plain_text) <= width else list(_find_breaks(plain_text, width, divide_words))
+        offsets = [] if measure_width(plain_text) <= width else list(find_breaks(plain_text, width))
         rows += map(_strip_end, _divide_row(line, offsets))
     return rows
-
-
-def wrap_text(text: str, width: int, *, divide_words: bool = True) -> list[str]:
-    """Wrap plain text as `wrap_row` does."""
-    return [get_plain_text(row) for row in wrap_row([(text, "")], width, divide_words=divide_words)]
 
 
 class StreamWrapper:
@@ -126,33 +100,7 @@ class StreamWrapper:
 def split_at_width(row: Row, width: int) -> list[Row]:
     """Split a row as a terminal wraps it: at any character."""
     expanded = [(text.expandtabs(), style) for text, style in row]
-    return _divide_row(expanded, list(_find_forced_breaks(get_plain_text(expanded), width)))
-
-
-def _find_breaks(text: str, width: int, divide_words: bool) -> Iterator[int]:
-    used_width = 0
-    for match in WORD_PATTERN.finditer(text):
-        word_width = measure_width(match[0].rstrip())
-        if used_width and used_width + word_width > width:
-            yield match.start()
-            used_width = 0
-        if word_width > width and divide_words:
-            start = match.start()
-            for offset in _find_forced_breaks(match[0].rstrip(), width):
-                start = match.start() + offset
-                yield start
-            used_width = measure_width(text[start : match.end()])
-        else:
-            used_width += measure_width(match[0])
-
-
-def _find_forced_breaks(text: str, width: int) -> Iterator[int]:
-    used_width = 0
-    for offset, character in enumerate(text):
-        used_width += _measure_character(character)
-        if used_width > width:
-            yield offset
-            used_width = _measure_character(character)
+    return _divide_row(expanded, list(find_forced_breaks(get_plain_text(expanded), width)))
 
 
 def _divide_row(row: Row, offsets: Sequence[int]) -> list[Row]:
@@ -198,5 +146,5 @@ def to_ansi(row: Row) -> str:
 
 def _format_span(text: str, style: str) -> str:
     parameters, _, target = style.partition(" ")
-    styled = f"\x1b[{parameters}m{text}{RESET}"
+    styled = apply_style(text, parameters)
     return format_hyperlink(styled, target) if target else styled

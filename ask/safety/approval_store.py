@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -19,32 +18,19 @@ from ask.config.directories import SAFE_STATE_FOLDER, SCAN_RECORD_NAME
 from ask.config.settings import FILES_LEVEL, SANDBOX_LEVEL
 from ask.config.symbolic_links import read_changeable_folders, resolve_links
 from ask.errors import FileError
-from ask.records import NamedTuple, Rule
-from ask.safety.command_rules import ANY_ARGUMENTS, RUNNERS, SHELLS, WRAPPERS, CallRule, find_allow_rules
+from ask.records import Constraint, NamedTuple
+from ask.safety.approvable_calls import ApprovalScope, list_approvable
+from ask.safety.command_rules import ANY_ARGUMENTS, CallRule, find_allow_rules
 from ask.safety.git_commands import find_executed_files
-from ask.safety.policy import COMMAND_TOOL, PendingToolCall
-from ask.safety.shell_syntax import parse_command_line
+from ask.safety.policy import PendingToolCall
 
-_PROGRAM_NAME = re.compile(r"[A-Za-z0-9_./+-]{1,60}")
-_MAX_PROGRAMS = 4
 _COMMAND_SCOPES = frozenset({"command", "program"})
 _LEVELS = ("", FILES_LEVEL, SANDBOX_LEVEL)
 """The levels of safe mode; each is stricter than the one before."""
 
 
-class ApprovalScope(StrEnum):
-    """What an approval applies to."""
-
-    COMMAND = "command"
-    """Exactly the same command line."""
-    PROGRAM = "program"
-    """Simple commands that run this program, with any arguments."""
-    TOOL = "tool"
-    HOST = "host"
-
-
 class ApprovalDuration(StrEnum):
-    """How long an approval is remembered, and where it applies."""
+    """The time for which an approval is remembered, and the folders in which it applies."""
 
     RUN = "run"
     FOLDER = "folder"
@@ -67,7 +53,7 @@ class Approval(NamedTuple):
     value: str
     folder: str
     time: float
-    level: Annotated[str, Rule("a level of safe mode", _LEVELS.__contains__)]
+    level: Annotated[str, Constraint("a level of safe mode", _LEVELS.__contains__)]
 
     @property
     def id(self) -> str:
@@ -77,27 +63,6 @@ class Approval(NamedTuple):
     def applies_at(self, level: str) -> bool:
         """Check whether it applies at a level of safe mode."""
         return _LEVELS.index(self.level) <= _LEVELS.index(level)
-
-
-def list_approvable(pending_call: PendingToolCall) -> Mapping[ApprovalScope, Sequence[str]]:
-    """Return what an approval of a call can be extended to, the narrowest scope first."""
-    if pending_call.host:
-        return {ApprovalScope.HOST: (pending_call.host,)}
-    tool = {ApprovalScope.TOOL: (pending_call.tool_name,)}
-    command = pending_call.command
-    if pending_call.tool_name != COMMAND_TOOL or command is None:
-        return tool
-    programs = _list_programs(command)
-    return {ApprovalScope.COMMAND: (command,), **({ApprovalScope.PROGRAM: programs} if programs else {}), **tool}
-
-
-def _list_programs(command: str) -> Sequence[str]:
-    """Return the programs of a command line; () if it is not understood, or if they can run any other program."""
-    command_line = parse_command_line(command)
-    programs = list(dict.fromkeys(words[0].text for words in command_line.commands))
-    runs_others = any(os.path.basename(one) in WRAPPERS | SHELLS | RUNNERS for one in programs)
-    is_safe = not runs_others and all(map(_PROGRAM_NAME.fullmatch, programs))
-    return programs if command_line.is_exact and is_safe and len(programs) <= _MAX_PROGRAMS else ()
 
 
 def open_approvals(app: AppContext) -> ApprovalStore:
@@ -128,8 +93,8 @@ class ApprovalStore:
                 return approval.scope if approval.scope is ApprovalScope.COMMAND else " ".join(approval[:2])
         if ApprovalScope.COMMAND not in approvable:
             return ""
-        programs = [one.value for one in approvals if one.scope is ApprovalScope.PROGRAM]
-        rules = [*allow, *(CallRule(f"program {one}", (one, ANY_ARGUMENTS)) for one in programs)]
+        programs = [approval.value for approval in approvals if approval.scope is ApprovalScope.PROGRAM]
+        rules = [*allow, *(CallRule(f"program {name}", (name, ANY_ARGUMENTS)) for name in programs)]
         return ", ".join(find_allow_rules(rules, pending_call.command or ""))
 
     def _find_applicable(self, pending_call: PendingToolCall) -> list[Approval]:
@@ -139,15 +104,21 @@ class ApprovalStore:
         are of this run: a run in safe mode may have changed it.
         """
         stored, command = self.read(), pending_call.command
-        if command and pending_call.level != SANDBOX_LEVEL and any(one.scope in _COMMAND_SCOPES for one in stored):
+        if (
+            command
+            and pending_call.level != SANDBOX_LEVEL
+            and any(approval.scope in _COMMAND_SCOPES for approval in stored)
+        ):
             folders = read_changeable_folders(self._scan_record)
             change_time = _find_change_time(command, pending_call.context.directory, folders)
-            stored = [one for one in stored if one.scope not in _COMMAND_SCOPES or one.time >= change_time]
+            stored = [
+                approval for approval in stored if approval.scope not in _COMMAND_SCOPES or approval.time >= change_time
+            ]
         folder = str(pending_call.context.directory)
         return [
-            one
-            for one in (*self._run_approvals, *stored)
-            if one.folder in ("", folder) and one.applies_at(pending_call.level)
+            approval
+            for approval in (*self._run_approvals, *stored)
+            if approval.folder in ("", folder) and approval.applies_at(pending_call.level)
         ]
 
     def add(self, pending_call: PendingToolCall, scope: ApprovalScope, duration: ApprovalDuration) -> None:
@@ -162,18 +133,18 @@ class ApprovalStore:
         self._run_approvals += approvals
         if duration is ApprovalDuration.RUN:
             return
-        if any(pending_call.context.redactor.redact(one.value) != one.value for one in approvals):
+        if any(pending_call.context.redactor.redact(approval.value) != approval.value for approval in approvals):
             raise FileError("the command contains a secret, so its approval is remembered for this run only")
         with lock_file(self.path):
             rows = self._read_rows()
-            new_ids = {one.id for one in approvals}
+            new_ids = {approval.id for approval in approvals}
             self._write([*(row for row in rows if not (isinstance(row, Approval) and row.id in new_ids)), *approvals])
 
     def remove(self, ids: Collection[str]) -> int:
         """Forget the approvals with these ids; return how many there were."""
         with lock_file(self.path):
             rows = self._read_rows()
-            remaining = [one for one in rows if not (isinstance(one, Approval) and one.id in ids)]
+            remaining = [row for row in rows if not (isinstance(row, Approval) and row.id in ids)]
             if len(remaining) < len(rows):
                 self._write(remaining)
         return len(rows) - len(remaining)

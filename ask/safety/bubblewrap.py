@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.errors import SafetyError
-from ask.process.worker_channel import READ_SIZE, WorkerChannel
+from ask.process.worker_channel import READ_BYTES, WorkerChannel
 from ask.safety.mounts import MountCheck, list_bind_mounts
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.worker import build_python_command
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 TEMPORARY_FOLDER = "/tmp"  # noqa: S108 - this is the sandbox's /tmp
 SANDBOX_MARKER_PATH = "/run/ask-sandbox"
 """A file in every sandbox. After the last mount, bubblewrap copies it from a pipe until that is closed."""
-_MOUNT_TIMEOUT = 60.0
+_MOUNT_SECONDS = 60.0
 """Seconds that all mounts may take: a slow machine needs tens of seconds for the most that `limit_mounts` allows."""
-_PIPE_SIZE = 4096
-"""The smallest size of a pipe in bytes; a single write fills it."""
-_KILL_TIMEOUT = 5.0
+_PIPE_BYTES = 4096
+"""The smallest size of a pipe; a single write fills it."""
+_KILL_SECONDS = 5.0
 _INTERRUPT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 BUBBLEWRAP_PATHS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """Paths to try. PATH is not used: it can contain the working directory."""
@@ -168,7 +168,7 @@ class SandboxProcess:
         self._info, child_info = self._create_pipe()
         child_mounted, self._mounted = self._create_pipe()
         child_descriptors = child_requests, child_replies, child_stderr, child_info, child_mounted
-        fcntl.fcntl(self._mounted, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
+        fcntl.fcntl(self._mounted, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         os.write(self._mounted, b"ask --safe\n")  # the pipe is full until bubblewrap reads this
         self._channel = WorkerChannel(requests, replies)
         try:
@@ -187,7 +187,7 @@ class SandboxProcess:
             SafetyError: bubblewrap failed, or a mount is not the expected one.
         """
         worker_pid = self._open_worker_pidfd()
-        if not _wait_for(self._mounted, select.POLLOUT, _MOUNT_TIMEOUT):  # it has exited or hangs
+        if not _wait_for(self._mounted, select.POLLOUT, _MOUNT_SECONDS):  # it has exited or hangs
             raise self.explain_start_failure()
         self._mount_check.run(worker_pid)
         self._close_descriptor(self._mounted)  # bubblewrap waits for this
@@ -259,7 +259,7 @@ class SandboxProcess:
         os.set_blocking(self._stderr, False)
         stderr = b""
         with suppress(BlockingIOError):
-            stderr = os.read(self._stderr, READ_SIZE)
+            stderr = os.read(self._stderr, READ_BYTES)
         return explain_bubblewrap_failure(self._bubblewrap_path, stderr.decode(errors="replace"))
 
     def exchange_frames(self, kind: bytes, payload: bytes, timeout: float) -> Iterator[tuple[bytes, bytes]]:
@@ -277,7 +277,7 @@ class SandboxProcess:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             # Readable once the kernel has killed all other processes in the PID namespace.
-            _wait_for(self._pidfd, select.POLLIN, _KILL_TIMEOUT)
+            _wait_for(self._pidfd, select.POLLIN, _KILL_SECONDS)
             self._pidfd = None
         if self._bubblewrap is not None:
             with suppress(ProcessLookupError):

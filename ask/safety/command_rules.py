@@ -153,7 +153,7 @@ def _iterate_nested(words: list[str], nesting: int) -> Iterator[Sequence[str]]:
 
 
 def _find_wrapped_commands(words: Sequence[str]) -> Iterator[int]:
-    """Return where the command in a wrapper's arguments may begin. The value of an option may look like it."""
+    """Yield where the command in a wrapper's arguments may begin. The value of an option may look like it."""
     for index, word in enumerate(words[1:], 1):
         if not _WRAPPER_ARGUMENT.match(word):
             yield index
@@ -163,6 +163,7 @@ def _find_wrapped_commands(words: Sequence[str]) -> Iterator[int]:
 
 
 _FORK_BOMB = re.compile(r"(?<![^\s(){}|&;])([^\s(){}|&;]{1,30})\s?\(\s?\)\s{0,9}\{[^}]{0,99}?\1\s?\|\s?\1\s?&")
+"""Such as `:(){ :|:& };:`. The limits on repetitions keep the time linear in the length of the command."""
 _DISK_DEVICE = re.compile(r"/dev/(?:[shv]d|xvd|nvme|mmcblk|r?disk|dm-|md|mapper/|loop|nbd)")
 _SYSTEM_FOLDERS = "bin boot dev etc home lib lib64 opt root sbin srv sys usr var Applications Library System Users"
 _VITAL_FOLDERS = frozenset(("/", "~", "$HOME", "${HOME}", *(f"/{name}" for name in _SYSTEM_FOLDERS.split())))
@@ -195,15 +196,15 @@ def _name_danger(words: Sequence[str], folder: str) -> str | None:
     if program == "rm":
         is_recursive = any(re.match(r"--r|-[^-]*[rR]", argument) for argument in arguments)
         folders = (_find_vital_folder(folder, argument) for argument in arguments) if is_recursive else ()
-        return next((f"rm -r {one}" for one in folders if one), None)
+        return next((f"rm -r {path}" for path in folders if path), None)
     if re.match(r"mkfs(\.|$)", program) and any(not argument.startswith("-") for argument in arguments):
         return "mkfs"
-    if program == "dd" and any(_DISK_DEVICE.match(one.removeprefix("of=")) for one in arguments if one[:3] == "of="):
+    if program == "dd" and any(_DISK_DEVICE.match(text.removeprefix("of=")) for text in arguments if text[:3] == "of="):
         return "dd to a disk device"
     is_power_command = (
         program in _POWER_COMMANDS
         or (program in ("init", "telinit") and arguments[:1] in (["0"], ["6"]))
-        or (program == "systemctl" and next((one for one in arguments if one[:1] != "-"), "") in _POWER_VERBS)
+        or (program == "systemctl" and next((word for word in arguments if word[:1] != "-"), "") in _POWER_VERBS)
     )
     return program if is_power_command else None
 

@@ -40,6 +40,7 @@ def limit_mounts(filesystem: HostFilesystem, writable_folders: Sequence[Path]) -
         **dict.fromkeys(filesystem.hidden_folders, _HIDDEN_FOLDER_MOUNTS),
     }
     excess = sum(costs.values()) - MAX_HIDDEN_MOUNTS
+    # The folders above cost nothing themselves; hiding one saves the mounts of everything in it.
     costs = {**dict.fromkeys(_find_parent_folders(costs, writable_folders), 0), **costs}
     hidden = _select_crowded_folders(costs, excess, _HIDDEN_FOLDER_MOUNTS, writable_folders)
     warnings = []
@@ -119,6 +120,7 @@ def _select_crowded_folders(
     for path in costs:
         children[path.parent].append(path)
     selected = []
+    # Of equally crowded folders the deepest first, which makes the least inaccessible.
     for folder in sorted(children, key=lambda folder: (-len(children[folder]), -len(folder.parts), folder)):
         if excess > 0 and folder in remaining and not any(each.is_relative_to(folder) for each in writable_folders):
             contents: list[Path] = []

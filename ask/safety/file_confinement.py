@@ -20,7 +20,7 @@ from ask.errors import SafetyError
 from ask.safety.folder_scan import inspect_filesystem, is_virtual_environment
 from ask.safety.protected_paths import PROTECTED_NAME_SET
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
-from ask.tools.base import FolderConfinement, ToolContext, ToolError
+from ask.tools.base import FolderConfinement, RunToolContext, ToolError
 from ask.tools.file_access import HIDDEN_REASON, open_target
 from ask.tools.secret_files import can_contain_secrets
 
@@ -61,6 +61,7 @@ class FileConfinement:
         """
         if path.is_relative_to(self._config.overflow_directory):
             return "is read-only" if for_writing else ""
+        # The innermost folder: a path is sorted after those above it.
         root = max(folder for folder in self._config.writable_folders if path.is_relative_to(folder))
         current = root
         for name in path.relative_to(root).parts:
@@ -91,7 +92,7 @@ class FileConfinement:
 
     def run_self_test(self) -> Iterator[tuple[str, bool]]:
         """Try to get out of the folders; yield the name of each attempt, and whether it was prevented."""
-        context = ToolContext(
+        context = RunToolContext(
             self._config.working_directory, {}, 0, self._config.overflow_directory, print, confinement=self.context
         )
         link = self._config.overflow_directory / "self-test-link"

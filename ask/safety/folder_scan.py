@@ -80,7 +80,7 @@ def inspect_filesystem(
         is_complete = _scan_folders(config, scan, protected_paths, by_mounts=bool(create_placeholders))
         known = filter(os.path.isdir, scan.filter_existing(map(Path, record.repositories)))
         repositories = list(dict.fromkeys((*known, *scan.repositories)))
-        scan.hide_other_names()
+        scan.hide_other_names()  # once all secrets are known
         is_git_read = _protect_git_paths(config, repositories, len(record.repositories), protected_paths, git_reader)
     _protect_search_path(config, protected_paths)
     for name in find_placeholder_names(config.user_environment):
@@ -246,6 +246,7 @@ class FolderScan:
         queue, low_priority_queue = deque([(str(folder), 0, False, False)]), deque[tuple[str, int, bool, bool]]()
         remaining_entries, is_complete = {True: MAX_TOP_ENTRIES, False: MAX_SCANNED_ENTRIES}, True
         while queue or low_priority_queue:
+            # What packages contain is searched last, so that it does not use up the limit.
             current, depth, is_protected, is_low_priority = (queue or low_priority_queue).popleft()
             is_top = depth <= 1
             if remaining_entries[is_top] <= 0 and not is_top:
@@ -371,6 +372,7 @@ def _list_relevant_entries(folder: str, limit: int) -> tuple[list[os.DirEntry[st
 
 def is_virtual_environment(folder: Path) -> bool:
     """Check whether a folder has nothing but a virtual environment: a call can add `pyvenv.cfg` to any folder."""
+    # A virtual environment has about ten entries, so a longer list is that of another folder.
     names = {entry.name for entry in _list_entries(folder, 100)}
     unknown = (name for name in names - _VIRTUAL_ENVIRONMENT_NAMES if not can_contain_secrets(name.lower()))
     return "pyvenv.cfg" in names and len(names) < 100 and not any(unknown)

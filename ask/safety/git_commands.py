@@ -27,7 +27,7 @@ PATH_KEYS = frozenset({"core.hookspath", "init.templatedir", "include.path"})
 """The names of settings whose values are paths of configuration or of a folder with hooks."""
 _MAX_DEPTH = 8
 """How deep a command may be nested in the arguments of others."""
-_MAX_LENGTH = 10_000
+_MAX_CHARACTERS = 10_000
 """The length of a command beyond which it is not read."""
 _MAX_FOLDERS = 20
 """How many changes of the folder in a command are followed."""
@@ -95,18 +95,7 @@ _DATA_PROGRAMS = frozenset(
     {
         *("[", "[[", ":", "basename", "bat", "bc", "cat", "chmod", "chown", "clip", "clip.exe", "code"),
         *("colordiff", "column", "comm", "cp", "curl", "cut", "date", "dd", "declare", "delta", "diff"),
-        *(
-            "diff-so-fancy",
-            "dirname",
-            "du",
-            "echo",
-            "egrep",
-            "exit",
-            "expand",
-            "export",
-            "expr",
-            "false",
-        ),
+        *("diff-so-fancy", "dirname", "du", "echo", "egrep", "exit", "expand", "export", "expr", "false"),
         *("fgrep", "file", "find", "fmt", "fold", "fzf", "gh", "git-crypt", "git-lfs", "gitk", "glab", "grep"),
         *("gzip", "head", "hexdump", "hub", "iconv", "install", "join", "jobs", "kill", "lazygit", "less", "let"),
         *("ln", "local", "ls", "md5sum", "mkdir", "mktemp", "more", "mv", "nl", "notify-send", "od", "open"),
@@ -169,7 +158,7 @@ def find_command_files(value: str, top: Path, home: str) -> CommandFiles:
 def find_executed_files(value: str, top: Path, home: str) -> CommandFiles:
     """Return the programs and scripts that a command names, without the files that may be its data."""
     reader = _CommandReader(value, top, home)
-    if len(reader.text) <= _MAX_LENGTH:
+    if len(reader.text) <= _MAX_CHARACTERS:
         reader.read(reader.text)
     else:
         reader.is_unclear = True
@@ -253,6 +242,7 @@ class _CommandReader:
                 self._add(text)
             if self._read_known_program(name, rest, depth):
                 return
+            # The program, unless this word can be the value of a wrapper's option, or a duration.
             if name not in _WRAPPERS and not is_after_option and not re.fullmatch(r"[\d.]+[smhd]?", text):
                 self._read_operands(rest, depth)
                 return
@@ -269,7 +259,7 @@ class _CommandReader:
         elif name in _BUILD_TOOLS:
             self._add_build_folders(words)
         elif name in ("cd", "pushd"):
-            pass
+            pass  # `_find_folders` has followed it
         elif name in _SCRIPT_OPTIONS:
             self._read_script_options(_SCRIPT_OPTIONS[name], words)
         elif name in _DATA_PROGRAMS:

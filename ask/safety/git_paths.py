@@ -24,7 +24,7 @@ from ask.safety.git_commands import COMMAND_KEY, GitPath, expand_home, find_comm
 if TYPE_CHECKING:
     from subprocess import Popen
 
-_TIMEOUT = 5.0
+_TIMEOUT_SECONDS = 5.0
 _MAX_PROCESSES = 16
 _MAX_INCLUDED_FILES = 100
 _LOCATION_ARGUMENTS = (
@@ -94,7 +94,7 @@ class GitReader:
             "GIT_OPTIONAL_LOCKS": "0",
             "GIT_TERMINAL_PROMPT": "0",
         }
-        self._deadline = time.monotonic() + _TIMEOUT
+        self._deadline = time.monotonic() + _TIMEOUT_SECONDS
         self._processes: dict[_GitCommand, Popen[bytes]] = {}
         """The commands that have been started and not been read."""
         self._outputs: dict[_GitCommand, tuple[str, str]] = {}
@@ -122,16 +122,17 @@ class GitReader:
         self, folder: Path, location: str, location_error: str, listing: str, listing_error: str
     ) -> GitRepository:
         lines = location.split("\n")[:-1]
-        bare = "must be run in a work tree" in location_error
-        outside = "not a git repository" in location_error
-        error = "" if outside or bare else location_error
-        if not error and not outside and len(lines) != (3 if bare else 4):
+        # These texts do not depend on the locale, because LC_ALL is C.
+        is_bare = "must be run in a work tree" in location_error
+        is_outside = "not a git repository" in location_error
+        error = "" if is_outside or is_bare else location_error
+        if not error and not is_outside and len(lines) != (3 if is_bare else 4):
             error = "a path has a line break, or git is older than 2.31"
         paths: list[GitPath] = []
         git_dir, top = None, folder
-        if not error and not outside:
+        if not error and not is_outside:
             git_dir, common, hooks = (Path(line) for line in lines[:3])
-            top = git_dir if bare else Path(lines[3])
+            top = git_dir if is_bare else Path(lines[3])
             paths += [GitPath(git_dir), GitPath(common), GitPath(hooks, "folder")]
             paths += [*_list_links(git_dir), *_list_links(common)]
         settings = self._add_conditional_settings(top, _parse_settings(listing))
@@ -209,7 +210,7 @@ class GitReader:
             try:
                 output, error = process.communicate(timeout=max(0.01, self._deadline - time.monotonic()))
             except TimeoutExpired:
-                return "", f"no response within {_TIMEOUT:g} s"
+                return "", f"no response within {_TIMEOUT_SECONDS:g} s"
             self._outputs[command] = os.fsdecode(output), _parse_error(error) if process.returncode else ""
             del self._processes[command]
         return self._outputs[command]
@@ -235,7 +236,7 @@ def _parse_error(text: bytes) -> str:
 
 
 def _parse_settings(text: str) -> list[GitSetting]:
-    parts = text.split("\0")
+    parts = text.split("\0")  # of each setting the origin, then the key and, on the next line, the value
     settings = []
     for origin, setting in zip(parts[::2], parts[1::2], strict=False):
         key, _, value = setting.partition("\n")

@@ -73,7 +73,7 @@ def _list_links(folder: str) -> list[str]:
 
 def _resolve(path: str, resolved_folders: dict[str, str]) -> str:
     """Resolve a path, remembering the folders: most links in one folder lead to the same few."""
-    for _ in range(40):
+    for _ in range(40):  # as many links as Linux follows
         folder, name = os.path.split(path)
         if folder not in resolved_folders:
             resolved_folders[folder] = os.path.realpath(folder)

@@ -19,7 +19,7 @@ from typing import Self
 from ask.process.process_tree import read_proc_file, read_stat_fields
 from ask.safety.sandbox_config import Limits
 
-_POLL_INTERVAL = 0.02
+_POLL_SECONDS = 0.02
 _PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 NICENESS = 10
 """Niceness added to commands, so that the monitor is scheduled before them."""
@@ -102,7 +102,8 @@ class LimitMonitor:
                 if exceeded_limit:
                     self.exceeded_limit = exceeded_limit
                     _signal_all(signal.SIGKILL)
-            time.sleep(max(_POLL_INTERVAL, 4 * (time.thread_time() - start)))
+            # The checks take at most a fifth of the time of one processor.
+            time.sleep(max(_POLL_SECONDS, 4 * (time.thread_time() - start)))
 
     def _check_processes(self) -> str:
         previous_pid, self._newest_pid = self._newest_pid, _read_newest_pid()
@@ -163,7 +164,7 @@ def _read_usage(pid: str) -> tuple[int, int]:
             with suppress(ChildProcessError):
                 os.waitpid(int(pid), os.WNOHANG)
         return 0, 0
-    return int(fields[17]), int(fields[21])
+    return int(fields[17]), int(fields[21])  # num_threads and rss in proc(5)
 
 
 def _read_proportional_memory(pid: str) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 from ask.records import NamedTuple
 from ask.safety.git_paths import GitReader
 
-_MAX_FILE_SIZE = 10_000
+_MAX_FILE_BYTES = 10_000
 REPOSITORY_CONTENT = ("HEAD", "objects", "refs")
 """The names by which git recognizes a repository."""
 _BARE_SUFFIXES = (".git", ".bare")
@@ -82,6 +82,7 @@ def _examine_repository(folder: Path, top: Path, git: str | None) -> OuterReposi
     if target is None:
         return OuterRepository(folder, top, reason="its .git file is not valid")
     git_dir = Path(os.path.realpath(target))
+    # That of a linked worktree is .git/worktrees/NAME.
     common = git_dir.parents[1] if git_dir.parent.name == "worktrees" else git_dir
     if reason := _find_wrong_reference(git_dir, common, top, git) or _find_foreign_content(common):
         return OuterRepository(folder, top, reason=reason)
@@ -95,7 +96,9 @@ def _find_wrong_reference(git_dir: Path, common: Path, top: Path, git: str | Non
             return f"git does not recognize the repository {git_dir}"
         worktree = reader.read_setting(git_dir / "config", "core.worktree")
     if common == git_dir:
+        # Without a name, "?" is used: with "", the path would be that of the repository itself.
         names_top = os.path.realpath(git_dir / (worktree or "?")) == str(top)
+        # With this file, git would use the objects and the configuration of another repository.
         names_top &= not os.path.lexists(git_dir / "commondir")
     else:
         names_top = os.path.realpath(git_dir / _read_line(git_dir / "gitdir")) == str(top / ".git")
@@ -116,21 +119,21 @@ def read_gitfile(path: Path) -> Path | None:
     """Return the repository that a `.git` file points to, even if it does not exist: a call could create it."""
     if os.path.isfile(path):
         with suppress(OSError), path.open("rb") as file:
-            prefix, _, name = file.read(_MAX_FILE_SIZE).partition(b"\0")[0].partition(b"gitdir:")
+            prefix, _, name = file.read(_MAX_FILE_BYTES).partition(b"\0")[0].partition(b"gitdir:")
             return path.parent / os.fsdecode(name.strip()) if name.strip() and not prefix else None
     return None
 
 
 def _read_line(path: Path) -> str:
     with suppress(OSError), path.open("rb") as file:
-        return os.fsdecode(file.read(_MAX_FILE_SIZE).partition(b"\0")[0].strip()) or "?"
+        return os.fsdecode(file.read(_MAX_FILE_BYTES).partition(b"\0")[0].strip()) or "?"
     return "?"
 
 
 def _read_alternates(git_dir: Path) -> tuple[str, ...]:
     text = ""
     with suppress(OSError, ValueError):
-        text = (git_dir / "objects/info/alternates").read_text()[:_MAX_FILE_SIZE]
+        text = (git_dir / "objects/info/alternates").read_text()[:_MAX_FILE_BYTES]
     return tuple(line for line in text.splitlines() if line and not line.startswith("#"))
 
 

@@ -19,10 +19,8 @@ from ask.safety.git_paths import find_git
 from ask.safety.mounts import is_below, read_mounts
 from ask.safety.outer_repository import OuterRepository, build_git_environment, find_outer_repositories
 from ask.safety.protected_paths import is_in_any
-from ask.safety.sandbox_config import SandboxConfig
+from ask.safety.sandbox_config import INHERITED_VARIABLES, SandboxConfig
 from ask.safety.scan_record import read_scan_record, read_scanned_folders
-
-INHERITED_VARIABLES = ("PATH", "LANG", "TERM")
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/etc", "/opt", "/nix")
 _KERNEL_FOLDERS = ("/dev", "/proc", "/sys", "/run")
@@ -90,7 +88,8 @@ def build_sandbox_config(
         hidden_paths = map(Path, read_scan_record(secret_folders[1] / SAFE_STATE_FOLDER, changeable_folders).hidden)
         git = find_git(environment, folders)
         repositories = tuple(find_outer_repositories(sorted({*folders}), (*homes, *hidden_paths), secret_folders, git))
-    repository_paths = tuple(dict.fromkeys(path for one in repositories for path in one.paths)) if allow_git else ()
+    outer_paths = dict.fromkeys(path for repository in repositories for path in repository.paths)
+    repository_paths = tuple(outer_paths) if allow_git else ()
     return SandboxConfig(
         working_directory=folders[0],
         allowed_folders=tuple(folders[1:]),
@@ -176,7 +175,7 @@ def _list_code_folders() -> list[Path]:
 
 
 def format_folder_hint(folder: Path, working_directory: Path) -> str:
-    """Say what to do about a writable folder that safe mode refuses."""
+    """Return the hint for a writable folder that safe mode refuses."""
     if folder == working_directory:
         return "start in the project's own folder"
     return "choose a smaller folder for --allow-dir (or safe.allow_dirs)"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 _LOCK_NAME = "manifests"
-"""Locks the folder in which it would be: nobody else creates or removes placeholders meanwhile."""
+"""Name for the lock of the folder, so that no other run creates or removes placeholders meanwhile."""
 _MANIFEST_SUFFIX = ".note"
 _WAIT_SCRIPT = 'read -r _; exec "$@"'
 """Waits until stdin closes, which happens when the run ends. A shell starts faster than Python."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ask.config.settings import SANDBOX_LEVEL, Settings
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
-from ask.tools.base import BUILTIN_ORIGIN, Tool, ToolContext, ToolError
+from ask.tools.base import BUILTIN_ORIGIN, RunToolContext, Tool, ToolError
 from ask.tools.builtin import FILE_TOOL_NAMES
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ COMMAND_TOOL = "bash"
 
 
 class Verdict(StrEnum):
-    """Whether to run a call, ask the user first, or refuse it."""
+    """The verdict on a call: run it, ask the user first, or refuse it."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -147,7 +147,7 @@ class PendingToolCall(NamedTuple):
 
     tool_name: str
     arguments: Mapping[str, Any]
-    context: ToolContext
+    context: RunToolContext
     """Where the call would run, and its timeout."""
     host: str = ""
     """The host that the user is asked about, which need not be in the arguments; "" if it is about the call."""

@@ -9,23 +9,24 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ask.records import NamedTuple
-from ask.safety.policy import PendingToolCall
+from ask.safety.policy import COMMAND_TOOL, PendingToolCall
 from ask.text import escape_non_ascii
+from ask.text_diff import draw_diff, format_unified_diff
 from ask.tools.base import ApprovedFile, ToolError
 from ask.tools.file_access import FileTarget, compute_digest, open_target, resolve_path
 from ask.tools.files import adapt_line_ends, decode_file, decode_for_editing, replace_once
-from ask.undo.text_diff import format_unified_diff
 
 CONTINUATION_PREFIX = "  | "
 """The prefix of a line that continues a value."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 MAX_DIFF_LINES = 300
 """Maximum number of lines of a diff that are shown."""
-MAX_LINE_LENGTH = 2_000
+MAX_LINE_CHARACTERS = 2_000
 """Maximum number of characters of a line in the diff."""
 
 
@@ -33,8 +34,8 @@ class Preview(NamedTuple):
     """The changes that a call would make."""
 
     heading: str = ""
-    diff_lines: tuple[str, ...] = ()
-    """The diff, not yet escaped."""
+    diff_rows: tuple[tuple[str, str], ...] = ()
+    """The rows of the diff, not yet escaped, each with its style."""
     shown_arguments: frozenset[str] = frozenset()
     """The names of the arguments that the diff makes redundant."""
     approved_file: ApprovedFile | None = None
@@ -45,16 +46,18 @@ NO_PREVIEW = Preview()
 _DIFF_ARGUMENTS = {"write_file": frozenset({"content"}), "edit_file": frozenset({"old_text", "new_text"})}
 
 
-def describe_call(pending_call: PendingToolCall, preview: Preview = NO_PREVIEW) -> str:
-    """Describe the call, its changes, its working directory and its timeout."""
-    return "\n".join(line.replace("\n", f"\n{CONTINUATION_PREFIX}") for line in _format_lines(pending_call, preview))
+def describe_pending_call(pending_call: PendingToolCall, preview: Preview = NO_PREVIEW) -> list[tuple[str, str]]:
+    """Describe the call, its changes and, unless it only changes a file, its working directory and its timeout.
+
+    Returns the lines, each with its style.
+    """
+    lines = [(text, "") for text in _format_lines(pending_call, preview)]
+    lines += [(CONTINUATION_PREFIX + escape_non_ascii(text), style) for text, style in preview.diff_rows]
+    lines += [(text, "") for text in _format_place(pending_call, preview)]
+    return [(text.replace("\n", f"\n{CONTINUATION_PREFIX}"), style) for text, style in lines]
 
 
 def _format_lines(pending_call: PendingToolCall, preview: Preview) -> Iterator[str]:
-    timeout = pending_call.context.command_timeout
-    requested_timeout = pending_call.arguments.get("timeout")
-    if isinstance(requested_timeout, int | float) and 0 < requested_timeout < timeout:
-        timeout = requested_timeout
     redactor = pending_call.context.redactor
     danger = f" (DANGEROUS: {escape_non_ascii(pending_call.danger)})" if pending_call.danger else ""
     yield f"The model wants to call {escape_non_ascii(redactor.redact(pending_call.tool_name))}{danger}:"
@@ -64,7 +67,16 @@ def _format_lines(pending_call: PendingToolCall, preview: Preview) -> Iterator[s
             label = label if _PLAIN_NAME.fullmatch(label) else json.dumps(label)
             yield f"  {label}: {escape_non_ascii(content if isinstance(content, str) else json.dumps(content))}"
     if preview.heading:
-        yield "  " + escape_non_ascii(redactor.redact("\n".join((preview.heading, *preview.diff_lines))))
+        yield "  " + escape_non_ascii(redactor.redact(preview.heading))
+
+
+def _format_place(pending_call: PendingToolCall, preview: Preview) -> Iterator[str]:
+    if preview.approved_file and preview.approved_file.path:  # the heading names it, and nothing takes long
+        return
+    timeout = pending_call.context.command_timeout
+    if pending_call.tool_name == COMMAND_TOOL:
+        with suppress(ToolError):  # what the call asks for is shown, and it will not run
+            timeout = pending_call.context.get_time_limit(pending_call.arguments)
     if pending_call.host:
         yield f"  at the host {escape_non_ascii(pending_call.host)}"
     yield f"  in {escape_non_ascii(str(pending_call.context.directory))}, for at most {timeout:g} s"
@@ -96,7 +108,7 @@ def _build_diff_preview(pending_call: PendingToolCall, target: FileTarget, shown
     """
     path = target.path
     if target.stat_result is None:
-        return Preview(f"{path} does not exist yet", approved_file=target.to_approved_file(""))
+        return _preview_new_file(pending_call, target, shown_arguments)
     data = target.read_content(str(path))
     file = target.to_approved_file(compute_digest(data))
     if decode_file(data) is None:
@@ -110,10 +122,25 @@ def _build_diff_preview(pending_call: PendingToolCall, target: FileTarget, shown
         return Preview(f"no change: {path} already has this content", approved_file=file)
     # Redacted before truncation, which could leave a part of a secret.
     lines = list(map(pending_call.context.redactor.redact, lines))
-    shown_lines = [_truncate_line(line) for line in lines[:MAX_DIFF_LINES]]
-    if len(lines) > MAX_DIFF_LINES:
-        shown_lines.append(f"[... {len(lines) - MAX_DIFF_LINES:,} more lines of the diff ...]")
-    return Preview(f"the changes to {path}:", tuple(shown_lines), shown_arguments, file)
+    rows = [*draw_diff(lines, limit=MAX_DIFF_LINES, width=MAX_LINE_CHARACTERS, ellipsis="...")]
+    is_complete = len(lines) <= MAX_DIFF_LINES and all(len(text) <= MAX_LINE_CHARACTERS for text, _ in rows)
+    return Preview(
+        f"the changes to {path}:",
+        tuple((_truncate_line(text), style) for text, style in rows),
+        shown_arguments if is_complete else frozenset(),
+        file,
+    )
+
+
+def _preview_new_file(pending_call: PendingToolCall, target: FileTarget, shown_arguments: frozenset[str]) -> Preview:
+    """Show the complete content of a new file; an edit of one fails."""
+    file = target.to_approved_file("")
+    content = pending_call.arguments.get("content")
+    lines = format_unified_diff("", pending_call.context.redactor.redact(content)) if content else None
+    if not lines:
+        return Preview(f"{target.path} does not exist yet", approved_file=file)
+    rows = draw_diff(lines, ellipsis="...")
+    return Preview(f"the new file {target.path}:", tuple(rows), shown_arguments, file)
 
 
 def _diff_content(tool_name: str, old_content: str, arguments: Mapping[str, Any]) -> list[str]:
@@ -133,5 +160,5 @@ def _diff_content(tool_name: str, old_content: str, arguments: Mapping[str, Any]
 
 
 def _truncate_line(line: str) -> str:
-    omitted = len(line) - MAX_LINE_LENGTH
-    return f"{line[:MAX_LINE_LENGTH]}[... {omitted:,} more characters ...]" if omitted > 0 else line
+    omitted = len(line) - MAX_LINE_CHARACTERS
+    return f"{line[:MAX_LINE_CHARACTERS]}[... {omitted:,} more characters ...]" if omitted > 0 else line

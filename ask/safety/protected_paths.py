@@ -33,7 +33,8 @@ _SYSTEM_VIM_FILES = ("/etc/vimrc", "/etc/vim/vimrc", "/etc/vim/vimrc.local")
 _EXRC_COMMAND = re.compile(
     r"^(?!\s*\").*(?:\bexrc\b|\bset?(?:g|l|global|local)?\s(?:.*\s)?ex\b|&(?:[gl]:)?ex\b)", re.MULTILINE
 )
-_MAX_NAME_LENGTH = 255
+_MAX_NAME_BYTES = 255
+"""The longest name of a file on Linux (NAME_MAX)."""
 
 
 class ProtectedName(NamedTuple):
@@ -97,7 +98,7 @@ def find_placeholder_names(environment: Mapping[str, str]) -> Iterator[str]:
     config = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
     for entry in PROTECTED_NAMES:
         paths = [
-            f"{config}/{path[8:]}" if path.startswith(".config/") else f"{home}/{path}"
+            f"{config}/{path.removeprefix('.config/')}" if path.startswith(".config/") else f"{home}/{path}"
             for path in entry.detection_paths
         ]
         if "" in entry.detection_paths or any(map(os.path.exists, paths)):
@@ -200,9 +201,7 @@ class ProtectedPaths:
             exists = os.path.lexists(first)
             if exists and not is_empty(first):
                 self._existing_paths[first] = None
-            elif (exists and first == target) or (
-                placeholder_type and len(os.fsencode(first.name)) <= _MAX_NAME_LENGTH
-            ):
+            elif (exists and first == target) or (placeholder_type and len(os.fsencode(first.name)) <= _MAX_NAME_BYTES):
                 is_folder = os.path.isdir(first) if exists else first != target or placeholder_type == "folder"
                 self._placeholders.setdefault(first, is_folder)
 

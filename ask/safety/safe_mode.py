@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 from ask.app import AppContext
 from ask.atomic_files import create_marker_file
 from ask.config.settings import SAFE_OPTIONS, SANDBOX_LEVEL, Settings
+from ask.config.symbolic_links import expand_folder
 from ask.errors import FileError, SafetyError, UsageError
 from ask.safety.folder_scan import is_bare_repository
 from ask.safety.imported_modules import ImportedModules
@@ -20,7 +21,7 @@ from ask.safety.protected_paths import SHOWN_ONCE
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.text import format_one_line, format_paths
-from ask.tools.base import Tool, ToolContext, ToolError
+from ask.tools.base import RunToolContext, Tool, ToolError
 
 if TYPE_CHECKING:
     from ask.project.trust_marks import RunMark
@@ -121,7 +122,7 @@ class SafeModeSession:
             if is_offered(tool, self.level, self.policy.allowed_tools)
         ]
 
-    def confine_context(self, context: ToolContext) -> ToolContext:
+    def confine_context(self, context: RunToolContext) -> RunToolContext:
         """Return the context for the tools that do not run in a sandbox."""
         context = context._replace(
             overflow_directory=self.sandbox_config.overflow_directory, restrict_hosts=self.policy.allowed_hosts
@@ -196,7 +197,7 @@ def prepare_sandbox_config(
     """
     return build_sandbox_config(
         directory,
-        [Path(folder).expanduser() for folder in settings.allow_dirs],
+        [expand_folder(folder, "safe.allow_dirs") for folder in settings.allow_dirs],
         config_dir=app.app_dirs.config,
         cache_dir=app.app_dirs.cache,
         data_dir=app.app_dirs.data,

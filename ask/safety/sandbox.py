@@ -26,10 +26,11 @@ from ask.safety.path_policy import check_folders_unmoved
 from ask.safety.placeholders import MountPlaceholders
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.self_test import SelfTestHost, SelfTestResult, encode_pairs
-from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
+from ask.text_diff import TextDiff
+from ask.tools.base import RunToolContext, Tool, ToolError, ToolResult
 
-_START_TIMEOUT = 10.0
-_TIMEOUT_GRACE = 7.0
+_START_SECONDS = 10.0
+_TIMEOUT_GRACE_SECONDS = 7.0
 """Seconds after its timeout that a call has to end: its processes may ignore SIGTERM or be slow to exit."""
 _RESTART_NOTE = "The sandbox was restarted: /tmp and the home directory are empty again"
 
@@ -47,7 +48,7 @@ class Sandbox:
         self,
         config: SandboxConfig,
         bubblewrap_paths: Sequence[str] = BUBBLEWRAP_PATHS,
-        during_start: Callable[[], object] = bool,
+        during_start: Callable[[], object] = bool,  # which does nothing
     ) -> None:
         self._bubblewrap_path = find_bubblewrap(bubblewrap_paths)
         self._config = config
@@ -148,19 +149,20 @@ class Sandbox:
         }
         start_message = encode_pairs([("settings", json.dumps(settings)), *tasks])
         try:
-            replies = process.exchange_frames(worker_channel.START, start_message, _START_TIMEOUT)
+            replies = process.exchange_frames(worker_channel.START, start_message, _START_SECONDS)
             self._during_start()
             kind, report = next(replies)
         except (WorkerDiedError, WorkerTimeoutError):
             raise process.explain_start_failure() from None
         return report if kind == worker_channel.READY else b""
 
-    def _run_tool(self, tool_name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    def _run_tool(self, tool_name: str, arguments: Mapping[str, Any], context: RunToolContext) -> ToolResult:
         """Run a call in the sandbox. Any error other than a failed tool kills the worker.
 
         Raises:
             ToolError: the call failed or took too long, or the sandbox could not be restarted.
         """
+        time_limit = context.get_time_limit(arguments)
         try:
             self._process = process = self._process or self._start_process()
         except SafetyError as error:
@@ -169,25 +171,28 @@ class Sandbox:
             "tool": tool_name,
             "arguments": arguments,
             "timeout": context.command_timeout,
+            "max_timeout": context.max_command_timeout,
             "approved_file": context.approved_file,
         }
-        timeout = context.command_timeout + _TIMEOUT_GRACE
         try:
-            replies = process.exchange_frames(worker_channel.CALL, json.dumps(call).encode(), timeout)
+            replies = process.exchange_frames(
+                worker_channel.CALL, json.dumps(call).encode(), time_limit + _TIMEOUT_GRACE_SECONDS
+            )
             return parse_tool_result(self._read_result(replies, context))
         except ToolError:  # of the tool itself
             raise
         except BaseException as error:
             self._kill_process()
             if isinstance(error, WorkerTimeoutError):
-                text = f"timed out after {context.command_timeout:g} s; the sandbox had to be closed. {_RESTART_NOTE}"
+                text = f"timed out after {time_limit:g} s; the sandbox had to be closed. {_RESTART_NOTE}"
                 raise ToolError(text) from None
             if isinstance(error, WorkerDiedError):
                 raise ToolError(f"the sandbox was closed during this call. {_RESTART_NOTE}") from None
             raise
 
-    def _read_result(self, replies: Iterator[tuple[bytes, bytes]], context: ToolContext) -> bytes:
+    def _read_result(self, replies: Iterator[tuple[bytes, bytes]], context: RunToolContext) -> bytes:
         """Report the output of a call while it runs, and return its result message."""
+        # The worker stops at the limit and adds a note, for which 4,096 bytes are enough.
         remaining_size = self._config.limits.output_size + 4096
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         redacted_stream = context.redactor.open_stream()
@@ -238,5 +243,17 @@ def parse_tool_result(payload: bytes) -> ToolResult:
         raise ToolError(error)
     if not isinstance(text, str) or not isinstance(failed, bool):
         raise WorkerDiedError
+    # Not isinstance(): True is an int, too.
     exit_status = status if type(status) is int and 0 <= status <= 255 else None
-    return ToolResult(text, failed, exit_status, files)
+    return ToolResult(text, failed, exit_status, files, _parse_diff(result.get("diff")))
+
+
+def _parse_diff(value: object) -> TextDiff | None:
+    if value is None:
+        return None
+    from ask.type_checks import WrongTypeError, parse_value
+
+    try:
+        return parse_value(value, TextDiff)
+    except WrongTypeError:
+        raise WorkerDiedError from None

@@ -9,6 +9,9 @@ from types import MappingProxyType
 from ask.records import NamedTuple
 from ask.safety.outer_repository import OuterRepository
 
+INHERITED_VARIABLES = ("PATH", "LANG", "TERM")
+"""The environment variables that calls in the sandbox see, besides those that the user names."""
+
 
 def select_outermost(paths: Iterable[Path]) -> list[Path]:
     """Return the paths that are not inside another one, each once."""

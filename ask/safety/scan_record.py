@@ -1,4 +1,4 @@
-"""What the scans of earlier runs have found, stored where no call can write.
+"""The record of what scans of earlier runs have found, stored where no call can write.
 
 Calls of an earlier run may have made a folder too large to be scanned completely, or deleted the link that says that a
 file contains secrets.
@@ -22,7 +22,10 @@ from ask.type_checks import parse_value
 
 _MAX_FOLDERS = 1_000
 _MAX_PATHS = 5_000
-"""Most paths of each kind that are stored for a folder. A call could create more, so that others are forgotten."""
+"""Maximum number of paths of each kind that are stored for a folder; more are an error.
+
+If the others were forgotten, a call could create as many paths to make a run forget a secret.
+"""
 
 
 class ScanRecord(NamedTuple):

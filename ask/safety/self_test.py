@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from ask.safety.sandbox_config import SandboxConfig
 
-_AF_UNIX, _AF_INET, _AF_NETLINK = 1, 2, 16
+# Linux's numbers, because `socket` takes longer to import than what it would be used for.
+_AF_UNIX, _AF_INET, _AF_NETLINK, _SOCK_STREAM = 1, 2, 16, 1
 _PROTECTED_FOLDER = ".git"
 
 
@@ -87,7 +88,7 @@ def _open_file(path: str, flags: int) -> None:
 def _try_connecting(tasks: Sequence[tuple[str, str]]) -> None:
     import _socket
 
-    connection = _socket.socket(_AF_INET, 1)
+    connection = _socket.socket(_AF_INET, _SOCK_STREAM)
     connection.settimeout(0.5)
     _attempt(connection.connect, ("127.0.0.1", int(dict(tasks)["port"])))
     connection.close()
@@ -96,7 +97,7 @@ def _try_connecting(tasks: Sequence[tuple[str, str]]) -> None:
 def _try_sockets(*families: int) -> str:
     import _socket
 
-    opened = [str(family) for family in families if _attempt(_socket.socket, family, 1)]
+    opened = [str(family) for family in families if _attempt(_socket.socket, family, _SOCK_STREAM)]
     return f"sockets of the families {', '.join(opened)} could be opened" if opened else ""
 
 

@@ -60,6 +60,7 @@ _TOKENS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+"""The tokens of a command line. Any from `here` on makes it inexact."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
 _SUBSCRIPT_SUBSTITUTION = re.compile(r"[^[]*\w\[(?:[^`$]|\$(?![({]))*[`$]", re.DOTALL)
 """A substitution that builtins such as `[`, `declare` and `let` make even in single quotes: `test -v 'a[$(date)]'`."""
@@ -183,6 +184,7 @@ class _CommandLineParser:
         elif not self._command and (word.text in _RESERVED_WORDS or _ASSIGNMENT.match(word.text)):
             self._is_exact = False
         else:
+            # As in printf -v 'a[$(date)]', which evaluates the subscript.
             is_assignment = word.text.startswith("-v") and len(self._command) == 1 and self._command[0].text == "printf"
             if is_assignment or _SUBSCRIPT_SUBSTITUTION.match(word.text):
                 self._is_exact = False
@@ -201,7 +203,7 @@ class _CommandLineParser:
         position = newline.end()
         delimiters, self._here_delimiters = self._here_delimiters, []
         for delimiter in delimiters if self._skips_here_documents else ():
-            end = self._text.find(f"\n{delimiter}\n", position - 1)
+            end = self._text.find(f"\n{delimiter}\n", position - 1)  # it may be empty, and end with the next line
             if end >= 0:
                 position = end + len(delimiter) + 2
             elif self._text.endswith(f"\n{delimiter}"):

@@ -13,7 +13,7 @@ from ask.events import ToolCallFinished
 
 
 def log_tool_call(path: Path, conversation_id: str, event: ToolCallFinished) -> None:
-    """Append a line about a call and its result to the audit log, which is created if it is missing.
+    """Append a line about a call and its result to the log, which is created if it is missing.
 
     Raises:
         FileError: the log cannot be written.
@@ -29,6 +29,7 @@ def log_tool_call(path: Path, conversation_id: str, event: ToolCallFinished) -> 
             "failed": event.failed,
             "exit": event.exit_status,
             "bytes": len(event.result.encode()),
+            "files": [{"name": file.name, "bytes": len(file.data)} for file in event.attachments],
             "seconds": round(event.seconds, 3),
         }
     )
@@ -38,4 +39,4 @@ def log_tool_call(path: Path, conversation_id: str, event: ToolCallFinished) -> 
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(line + "\n")
     except OSError as error:
-        raise FileError(f"cannot write the audit log {path} ({error.strerror})") from error
+        raise FileError(f"cannot write the log of tool calls {path} ({error.strerror})") from error

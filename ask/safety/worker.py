@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from ask.safety.limit_monitor import LimitMonitor
-    from ask.tools.base import Tool, ToolContext
+    from ask.tools.base import RunToolContext, Tool
 
     FrameSender: TypeAlias = Callable[[bytes, bytes], None]
 
 _REQUESTS_FD, _REPLIES_FD, _STDERR_FD = 0, 1, 2
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
-_MAX_CHARACTER_SIZE = 4
+_MAX_CHARACTER_BYTES = 4
 """Maximum number of bytes of a character in UTF-8."""
-_MAX_ESCAPED_CHARACTER_SIZE = 12
+_MAX_ESCAPED_CHARACTER_BYTES = 12
 """The same in JSON, where it may be two escapes such as `\\ud83d`."""
-_MAX_TEXT_SIZE = 4 << 20
+_MAX_TEXT_BYTES = 4 << 20
 """Maximum number of bytes of a result, without its files."""
 _KILLED_NOTE = "[background processes were killed: in safe mode, no process outlives its call]"
 _TRUNCATED_NOTE = b"\n[more output is not shown]\n"
@@ -65,7 +65,7 @@ def _serve_calls(frames: Iterator[tuple[bytes, bytes]], replies: int, start_mess
     import ask.tools.shell  # noqa: F401 - loaded before the first call
     from ask.safety.limit_monitor import NICENESS, LimitMonitor, set_limits
     from ask.safety.sandbox_config import Limits
-    from ask.tools.base import ApprovedFile, ToolContext
+    from ask.tools.base import ApprovedFile, RunToolContext
     from ask.tools.builtin import BUILTIN_TOOLS
 
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # ask blocks some while it starts this process
@@ -85,13 +85,14 @@ def _serve_calls(frames: Iterator[tuple[bytes, bytes]], replies: int, start_mess
             approved_file = ApprovedFile(path, tuple(ids), digest)
         if number == 0:  # ask sends the first call after it has evaluated the self-test
             clean_up_self_test(start_message)
-        context = ToolContext(
+        context = RunToolContext(
             directory=Path(settings["directory"]),
             environment=dict(os.environ),
             command_timeout=call["timeout"],
+            max_command_timeout=call["max_timeout"],
             overflow_directory=Path(settings["overflow_directory"]),
             on_output=_OutputForwarder(send_frame, limits.output_size),
-            max_result_length=limits.output_size // _MAX_CHARACTER_SIZE,  # ask shortens it, and saves the rest
+            max_result_length=limits.output_size // _MAX_CHARACTER_BYTES,  # ask shortens it, and saves the rest
             niceness=NICENESS,
             placeholders=frozenset(map(Path, settings["placeholders"])),
             approved_file=approved_file,
@@ -128,7 +129,7 @@ def _isolate_channel() -> tuple[int, int]:
 
 
 def _execute_call(
-    tool: Tool | None, arguments: Mapping[str, Any], context: ToolContext, monitor: LimitMonitor
+    tool: Tool | None, arguments: Mapping[str, Any], context: RunToolContext, monitor: LimitMonitor
 ) -> dict[str, Any]:
     """Run a call and return the result message, a text or an error."""
     from ask.safety.limit_monitor import kill_all_processes
@@ -142,6 +143,7 @@ def _execute_call(
             message = {
                 **result._asdict(),
                 "attachments": [[file.name, file.base64] for file in result.attachments],
+                "diff": result.diff and result.diff._asdict(),
             }
         except ToolError as error:
             message = {"error": str(error)}
@@ -162,9 +164,9 @@ def _encode_result(result: dict[str, Any]) -> bytes:
 
     files = result.pop("attachments", [])
     data = json.dumps(result).encode()
-    if len(data) <= _MAX_TEXT_SIZE:
+    if len(data) <= _MAX_TEXT_BYTES:
         return json.dumps({**result, "attachments": files}).encode() if files else data
-    max_length = _MAX_TEXT_SIZE // _MAX_ESCAPED_CHARACTER_SIZE - len(_TRUNCATED_NOTE)
+    max_length = _MAX_TEXT_BYTES // _MAX_ESCAPED_CHARACTER_BYTES - len(_TRUNCATED_NOTE)
     shortened = {
         name: value[:max_length] + _TRUNCATED_NOTE.decode() if isinstance(value, str) else value
         for name, value in result.items()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from subprocess import Popen
 
-SEARCH_TIME_LIMIT = 0.5
+MAX_SEARCH_SECONDS = 0.5
 """Seconds that the searches with one pattern may take."""
 # The kernel ends the process when the time is over: Python's own signal handlers would run after the search.
 CHILD_CODE = f"""
@@ -28,7 +28,7 @@ signal.signal(signal.SIGALRM, signal.SIG_DFL)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
 for line in sys.stdin.buffer:
     pattern, texts = json.loads(line)
-    signal.setitimer(signal.ITIMER_REAL, {SEARCH_TIME_LIMIT})
+    signal.setitimer(signal.ITIMER_REAL, {MAX_SEARCH_SECONDS})
     try:
         expression = re.compile(pattern)
         for text in texts:
@@ -69,8 +69,8 @@ class PatternGuard:
                 self.stop()
         if answer:
             problem = json.loads(answer)
-        elif time.monotonic() - start >= SEARCH_TIME_LIMIT:
-            problem = f"a search takes more than {SEARCH_TIME_LIMIT:g} s"
+        elif time.monotonic() - start >= MAX_SEARCH_SECONDS:
+            problem = f"a search takes more than {MAX_SEARCH_SECONDS:g} s"
         else:
             problem = "it cannot be tried"
         if problem:

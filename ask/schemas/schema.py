@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     KeywordCheck = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | None]
 
 MAX_PROBLEMS = 3
-MAX_PROBLEM_LENGTH = 200
-"""In characters. A problem may quote the entire value."""
-CHECK_TIME_LIMIT = 2.0
+MAX_PROBLEM_CHARACTERS = 200
+"""A problem may quote the entire value."""
+MAX_CHECK_SECONDS = 2.0
 """Seconds that checking a value with the schema of a tool may take."""
 PROPERTY_KEYWORDS = ("patternProperties", "additionalProperties", "unevaluatedProperties")
 """Keywords that compare the names of properties with the patterns of `patternProperties`."""
@@ -53,7 +53,7 @@ class JsonSchema:
         try:
             errors = list(islice(self._validator.iter_errors(value), MAX_PROBLEMS))
         except PatternError as error:
-            return format_one_line(f"$: it cannot be checked with {error}", MAX_PROBLEM_LENGTH)
+            return format_one_line(f"$: it cannot be checked with {error}", MAX_PROBLEM_CHARACTERS)
         except RecursionError:
             return "$: it is nested too deeply"
         except OverflowError:
@@ -104,7 +104,7 @@ class LenientSchema(JsonSchema):
     def __init__(self, value: Mapping[str, Any]) -> None:
         super().__init__(value)
         self.unchecked: dict[str, None] = {}
-        self._deadline = time.monotonic() + CHECK_TIME_LIMIT
+        self._deadline = time.monotonic() + MAX_CHECK_SECONDS
 
     @cached_property
     def _validator(self) -> Validator:
@@ -121,7 +121,7 @@ class LenientSchema(JsonSchema):
         try:
             return super().describe_problems(value)
         except CheckTimeoutError:
-            self.unchecked[f"a part of the schema (it takes more than {CHECK_TIME_LIMIT:g} s)"] = None
+            self.unchecked[f"a part of the schema (it takes more than {MAX_CHECK_SECONDS:g} s)"] = None
             return ""
 
     def is_nullable(self, subschema: Any) -> bool:
@@ -233,11 +233,15 @@ def _find_innermost(error: ValidationError) -> ValidationError:
 
 
 def _format_validation_error(error: ValidationError | SchemaError) -> str:
-    return format_one_line(f"{error.json_path}: {error.message}", MAX_PROBLEM_LENGTH)
+    return format_one_line(f"{error.json_path}: {error.message}", MAX_PROBLEM_CHARACTERS)
 
 
 def parse_schema(value: Any) -> ResponseSchema:
-    """Parse the value of `--schema`; an invalid schema is a UsageError that says where."""
+    """Parse the value of `--schema`.
+
+    Raises:
+        UsageError: the schema is invalid; the message says where.
+    """
     from jsonschema import SchemaError
     from referencing.exceptions import Unresolvable
 
@@ -262,7 +266,7 @@ def parse_schema(value: Any) -> ResponseSchema:
         problem = _format_validation_error(error)
         if error.validator_value == "regex":
             reason = f"{error.json_path}: not a regular expression that Python supports: {error.instance!r}"
-            problem = format_one_line(reason, MAX_PROBLEM_LENGTH)
+            problem = format_one_line(reason, MAX_PROBLEM_CHARACTERS)
         raise UsageError(f"--schema: {problem}", "correct it there") from None
     except Unresolvable as error:
         hint = "move the referenced schema into $defs"

@@ -47,7 +47,11 @@ MAX_DEPTH = 50
 
 
 def parse_short_form(text: str) -> SchemaDict:
-    """Convert the short form to a JSON Schema, or raise a UsageError that says where."""
+    """Convert the short form to a JSON Schema.
+
+    Raises:
+        UsageError: it is invalid; the message says where.
+    """
     parser = _ShortFormParser(text)
     parser.take(r"\s+")
     schema = parser.parse_type() if text.strip().startswith(("[", "{")) else parser.parse_fields()

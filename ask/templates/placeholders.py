@@ -21,8 +21,6 @@ encode_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() would 
 
 
 class Placeholder(NamedTuple):
-    """A placeholder in a text."""
-
     name: str
     default: str | None
 
@@ -45,7 +43,7 @@ def fill_placeholders(text: str, values: Mapping[str, Any], pattern: re.Pattern[
     Text is inserted as it is, None as nothing, and any other value as JSON.
 
     Raises:
-        KeyError: A placeholder has neither a value nor a default.
+        KeyError: a placeholder has neither a value nor a default.
     """
 
     def replace_match(match: re.Match[str]) -> str:

@@ -16,9 +16,9 @@ from ask.config.config_file import check_options
 from ask.config.model_options import check_model_option
 from ask.errors import AskError, ConfigError, UsageError
 from ask.messages import EMPTY_MAPPING, Message
-from ask.records import NamedTuple, Rule
+from ask.records import Constraint, NamedTuple
 from ask.templates.placeholders import INPUT_NAME, fill_placeholders, find_placeholders
-from ask.text import decode_argument, format_suggestion, format_unknown_key
+from ask.text import decode_argument, format_size, format_suggestion, format_unknown_key
 from ask.type_checks import ValuePath, WrongTypeError, parse_value
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ BUILTIN_FOLDER = Path(str(ask_prompts.__file__)).parent
 NEW_TEMPLATE_FILE = BUILTIN_FOLDER / "new_prompt.txt"
 """The initial text of a new template, which explains the format. NAME is replaced by its name."""
 SUFFIX = ".md"
-MAX_FILE_SIZE = 1_000_000
-"""In bytes."""
+MAX_FILE_BYTES = 1_000_000
 FENCE, YAML_FENCE = "+++", "---"
 NAME_PATTERN = re.compile(r"\w[\w-]*")
 NAME_RULE = "names consist of letters, digits, - and _"
@@ -43,7 +42,7 @@ class FrontMatter(NamedTuple):
     system: str = ""
     provider: str = ""
     model: str = ""
-    tools: Annotated[bool | tuple[str, ...], Rule("true, false or a list of names")] = True
+    tools: Annotated[bool | tuple[str, ...], Constraint("true, false or a list of names")] = True
     options: Mapping[str, Any] = EMPTY_MAPPING
     tasks: Mapping[str, str] = EMPTY_MAPPING
 
@@ -136,7 +135,11 @@ def select_template(
     """
     if template_name is None:
         raise UsageError("--var needs a template", "add -t NAME (ask templates list shows them)")
-    template = find_template(decode_argument(template_name), user_folder)
+    return fill_template(find_template(decode_argument(template_name), user_folder), variables, has_columns=has_columns)
+
+
+def fill_template(template: Template, variables: Iterable[str], *, has_columns: bool = False) -> Template:
+    """Return a template with the values of --var, as NAME=VALUE. Raises the errors of `select_template`."""
     values = parse_variables(map(decode_argument, variables), template.name, template.variables)
     for text in (template.system, "" if has_columns else template.prompt):
         for name, default in find_placeholders(text):
@@ -187,7 +190,11 @@ def find_template(reference: str, user_folder: Path) -> Template:
 
 
 def find_template_file(name: str, user_folder: Path) -> Path:
-    """Find the file of a prompt; an unknown name is a UsageError."""
+    """Find the file of a template.
+
+    Raises:
+        UsageError: the name is unknown.
+    """
     check_template_name(name)
     files = list_template_files(user_folder)
     if name not in files:
@@ -218,7 +225,11 @@ def list_template_files(user_folder: Path, warn: Callable[[str], object] = str) 
 
 
 def read_template(file: Path) -> Template:
-    """Read and parse the file of a prompt; an invalid file is a ConfigError."""
+    """Read and parse the file of a template.
+
+    Raises:
+        ConfigError: the file is invalid.
+    """
     return parse_template(file, read_template_text(file))
 
 
@@ -228,11 +239,11 @@ def read_template_text(file: Path) -> str:
         if file.exists() and not file.is_file():  # reading a named pipe would wait for its writer
             raise ConfigError(f"cannot read {file} (not a regular file)", "move it away")
         with file.open("rb") as stream:
-            data = stream.read(MAX_FILE_SIZE + 1)
+            data = stream.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"cannot read {file} ({error.strerror})") from error
-    if len(data) > MAX_FILE_SIZE:
-        raise ConfigError(f"{file} is larger than {MAX_FILE_SIZE} bytes", "shorten it")
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigError(f"{file} is larger than {format_size(MAX_FILE_BYTES)}", "shorten it")
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -258,7 +269,11 @@ def read_all_templates(user_folder: Path, warn: Callable[[str], None]) -> list[T
 
 
 def parse_template(file: Path, text: str) -> Template:
-    """Parse the text of a prompt file, or raise a ConfigError that names the line."""
+    """Parse the text of a template.
+
+    Raises:
+        ConfigError: it is invalid; the message names the line.
+    """
     front_matter, body = _split_front_matter(file, text)
     values = _parse_front_matter(file, front_matter)
     template = Template(file.stem, file, prompt=body.strip(), **values._asdict())

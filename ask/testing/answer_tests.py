@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from itertools import takewhile
+from typing import Any
+
+import pytest
 
 from ask import (
     AskError,
@@ -15,17 +19,15 @@ from ask import (
     ModelResponse,
     ProviderError,
     ReasoningDelta,
+    ServerToolDelta,
     TextDelta,
     ToolCall,
     ToolCallDelta,
 )
 from ask.parsing import parse_json, read_dict, read_first_choice
-from ask.testing.base import ContractBase, fail
+from ask.testing.base import ContractBase, fail, remove_end_markers, warn_author
 from ask.testing.conversation import SHORT_CONVERSATION, TOOLS, check_once, find_occurrences, iterate_leaves
 from ask.testing.samples import CALL_KINDS, EXPECTED, find_second_call_ids, find_state_texts
-
-if TYPE_CHECKING:
-    import pytest
 
 INPUT_TOKENS, OUTPUT_TOKENS = 12, 7
 """The usage of the sample "text"."""
@@ -39,14 +41,45 @@ class AnswerTests(ContractBase):
         known = EXPECTED.keys()
         kinds = {
             "streamed": self.streams.keys() & known,
-            "unstreamed": self.wholes.keys() & known,
-            "both_ways": self.streams.keys() & self.wholes.keys() & known - {"error"},
+            "unstreamed": self.given_responses.keys() & known,
+            "both_ways": self.streams.keys() & self.given_responses.keys() & known - {"error"},
             "calling": self.streams.keys() & CALL_KINDS,
         }
         for name in kinds.keys() & set(metafunc.fixturenames):
             metafunc.parametrize(name, sorted(kinds[name]))
 
     def test_streamed_answer_is_parsed(self, streamed: str) -> None:
+        self.report_first_failure(self.check_stream, streamed)
+
+    def report_first_failure(self, check: Callable[[str], None], kind: str) -> None:
+        """Check a sample; skip the test if a simpler sample fails, too: one mistake is one failure."""
+        __tracebackhide__ = True
+        try:
+            check(kind)
+        except (Exception, pytest.fail.Exception):
+            for simpler in takewhile(lambda other: other != kind, EXPECTED):
+                if not self.is_correct(check, simpler):
+                    pytest.skip(f"not run, because it fails for the sample {simpler!r}; correct that first")
+            raise
+
+    def is_correct(self, check: Callable[[str], None], kind: str) -> bool:
+        """Check a sample, if there is one of this kind; return whether it is correct."""
+        samples = {
+            "check_stream": self.streams,
+            "check_response": self.responses,
+            "check_both_forms": self.streams.keys() & self.responses.keys() - {"error"},
+            "check_sent_back": self.streams.keys() & CALL_KINDS,
+        }
+        if kind not in samples[check.__name__]:
+            return True
+        try:
+            check(kind)
+        except (Exception, pytest.fail.Exception):  # noqa: BLE001 - the test itself reports it
+            return False
+        return True
+
+    def check_stream(self, streamed: str) -> None:
+        """Check that the stream of a kind is read and parsed to its expected content."""
         reader, deltas = self.feed(self.streams[streamed])
         expected = EXPECTED[streamed]
         response = self.get_response(reader)
@@ -55,11 +88,11 @@ class AnswerTests(ContractBase):
             self.check_error(streamed, response, text_before_error=expected.text)
             return
         self.check_answer(streamed, response)
-        if expected.cut:
+        if expected.is_cut:
             assert not reader.complete, (
                 "The stream reader is complete after a stream that was cut off. Set complete only at the end marker."
             )
-        else:
+        elif len(remove_end_markers(self.streams[streamed])) == len(self.streams[streamed]):
             assert reader.complete, (
                 f"The stream reader is not complete after the sample {streamed!r}. Set complete at the end marker."
             )
@@ -76,6 +109,11 @@ class AnswerTests(ContractBase):
                 f"The {delta_type.__name__}s of the sample {kind!r} add up to {shown!r}, but its {name} is "
                 f"{expected!r}. Return each new piece of {name} once, as a {delta_type.__name__}, from feed."
             )
+        shown_calls = tuple(delta.call for delta in deltas if isinstance(delta, ServerToolDelta))
+        assert shown_calls == answer.server_calls, (
+            f"The ServerToolDeltas of the sample {kind!r} have {shown_calls}, but its server_calls are "
+            f"{answer.server_calls}. Return each finished call once, as a ServerToolDelta, from feed."
+        )
         indexed_names = [(delta.index, delta.name) for delta in deltas if isinstance(delta, ToolCallDelta)]
         expected_names = list(enumerate(call.name for call in calls))
         assert indexed_names == expected_names, (
@@ -84,14 +122,37 @@ class AnswerTests(ContractBase):
         )
 
     def test_unstreamed_answer_is_parsed(self, unstreamed: str) -> None:
+        self.report_first_failure(self.check_response, unstreamed)
+
+    def check_response(self, unstreamed: str) -> None:
+        """Check that the response of a kind is parsed to its expected content."""
         if EXPECTED[unstreamed].error:
-            self.check_error(unstreamed, self.wholes[unstreamed], text_before_error=None)
+            self.check_error(unstreamed, self.responses[unstreamed], text_before_error=None)
         else:
-            self.check_answer(unstreamed, self.wholes[unstreamed])
+            self.check_answer(unstreamed, self.responses[unstreamed])
+
+    def test_responses_without_streaming_are_confirmed(self) -> None:
+        """Show the responses that the stream reader makes up, for the author to compare with the service's."""
+        if not (kinds := self.list_unconfirmed_kinds()):
+            return
+        responses = self.responses
+        entries = (f'        "{kind}": {responses[kind]},\n' for kind in kinds if kind in responses)
+        warn_author(
+            type(self),
+            f"unstreamed_samples lacks {', '.join(kinds)}; the tests used what the stream reader returned. Compare it "
+            "with what the service returns without streaming. If it is the same, confirm it by adding it to the class:"
+            f"\n\n    unstreamed_samples = {{\n{''.join(entries)}    }}\n",
+        )
 
     def test_both_forms_of_an_answer_are_parsed_alike(self, both_ways: str) -> None:
+        self.report_first_failure(self.check_both_forms, both_ways)
+
+    def check_both_forms(self, both_ways: str) -> None:
+        """Check that both samples of a kind are parsed to the same answer, if each is correct."""
+        if not (self.is_correct(self.check_stream, both_ways) and self.is_correct(self.check_response, both_ways)):
+            return
         streamed, streamed_calls = self.read_stream(both_ways)
-        unstreamed, unstreamed_calls = self.read(self.wholes[both_ways])
+        unstreamed, unstreamed_calls = self.read(self.responses[both_ways])
         for name, streamed_value, unstreamed_value in zip(streamed._fields, streamed, unstreamed, strict=True):
             assert streamed_value == unstreamed_value, (
                 f"The {name} of the sample {both_ways!r} differs: {streamed_value!r} if streamed, {unstreamed_value!r} "
@@ -104,11 +165,11 @@ class AnswerTests(ContractBase):
 
     def test_call_ids_are_those_of_the_service(self) -> None:
         self.require_tools()
-        if "parallel" not in self.wholes or "parallel" not in self.streams:
+        if "parallel" not in self.responses or "parallel" not in self.streams:
             return
-        _, unstreamed = self.read(self.wholes["parallel"])
+        _, unstreamed = self.read(self.responses["parallel"])
         _, streamed = self.read_stream("parallel")
-        service_ids = find_second_call_ids(self.wholes)
+        service_ids = find_second_call_ids(self.responses)
         events = [parse_json(event.data) for event in self.streams["parallel"]]
         for form, calls in (("answer", unstreamed), ("streamed answer", streamed)):
             ids = [call.id for call in calls]
@@ -122,9 +183,9 @@ class AnswerTests(ContractBase):
         if "usage" in self.unsupported:
             return
         answers = {}
-        if "text" in self.wholes:
-            answers["without streaming"] = self.read(self.wholes["text"])[0]
-        if "text" in self.streams:
+        if "text" in self.responses and self.is_correct(self.check_response, "text"):
+            answers["without streaming"] = self.read(self.responses["text"])[0]
+        if "text" in self.streams and self.is_correct(self.check_stream, "text"):
             answers["of the stream"] = self.read_stream("text")[0]
         for form, answer in answers.items():
             usage = answer.usage
@@ -136,9 +197,15 @@ class AnswerTests(ContractBase):
 
     def test_result_is_sent_back_with_the_provider_state(self, calling: str) -> None:
         """The next request contains each result once, and the answer's provider state."""
+        self.report_first_failure(self.check_sent_back, calling)
+
+    def check_sent_back(self, calling: str) -> None:
+        """Check the request after the streamed sample of a kind, if that is correct."""
+        if not self.is_correct(self.check_stream, calling):
+            return
         answer, calls = self.read_stream(calling)
         state = answer.provider_state
-        model = (state and state.model) or self.model
+        model = (state and state.model) or self.model_name
         texts = [f"The sum, number {i}." for i in range(len(calls))]
         results = (Message("tool", text, (), call.id, call.name) for text, call in zip(texts, calls, strict=True))
         sent_state = state and state._replace(model=model)
@@ -154,9 +221,33 @@ class AnswerTests(ContractBase):
             "add self.find_provider_state(message, request.model) to the message."
         )
 
+    def test_answer_is_continued(self) -> None:
+        """Check how an answer is continued, if the sample "length" or "cut" has a continuation token."""
+        for kind in ("length", "cut"):
+            if kind in self.streams and self.is_correct(self.check_stream, kind):
+                response = self.get_response(self.feed(self.streams[kind])[0])
+                if token := self.read(response)[0].continuation_token:
+                    self.check_continuation(kind, response, token)
+
+    def check_continuation(self, kind: str, response: Mapping[str, Any], token: str) -> None:
+        """Check the request with a token, and the response that is joined with its response."""
+        check_once(self.build(continuation_token=token).body, token)
+        hook = "provider_join_responses"
+        for added, text in (({}, ""), (self.responses["text"], "Hello, wörld!")):
+            joined, _ = self.read(self.call(hook, response=deepcopy(response), continuation=deepcopy(added)))
+            assert joined.text == f"Hello, w{text}", (
+                f"The text of the sample {kind!r}, joined with a response with {text!r}, is {joined.text!r}. Join the "
+                f"contents in {hook}."
+            )
+            assert bool(joined.continuation_token) is not bool(added), (
+                f"The sample {kind!r}, joined with a {'complete' if added else 'missing'} response, has the "
+                f"continuation_token {joined.continuation_token!r}. Take it from the continuation, and keep the "
+                f"earlier one only while the answer is not complete, in {hook}."
+            )
+
     def find_required_state(self, kind: str) -> set[str]:
         """Return the texts in a sample that must be sent back."""
-        response = self.wholes.get(kind, {})
+        response = self.responses.get(kind, {})
         if not isinstance(self.provider, ChatCompletions):
             return find_state_texts(response)
         message = read_dict(read_first_choice(response).get("message"))
@@ -182,12 +273,35 @@ class AnswerTests(ContractBase):
             f"The calls of the sample {kind!r} are {decoded} instead of {list(expected.calls)}. Return every call of "
             "the response, in order, from provider_parse_tool_calls."
         )
-        finishes = {expected.finish, FinishReason.STOP} if calls else {expected.finish}
-        if not expected.cut and answer.finish_reason not in finishes:
+        self.check_sources(kind, answer)
+        finishes = {expected.finish_reason, FinishReason.STOP} if calls else {expected.finish_reason}
+        if not expected.is_cut and answer.finish_reason not in finishes:
             fail(
-                f"The finish_reason of the sample {kind!r} is {answer.finish_reason!r} instead of {expected.finish!r}. "
-                f"Map the service's reason to FinishReason.{expected.finish.name}."
+                f"The finish_reason of the sample {kind!r} is {answer.finish_reason!r} instead of "
+                f"{expected.finish_reason!r}. "
+                f"Map the service's reason to FinishReason.{expected.finish_reason.name}."
             )
+
+    @staticmethod
+    def check_sources(kind: str, answer: ModelResponse) -> None:
+        """Check the sources of an answer, and the calls that the service ran itself."""
+        expected = EXPECTED[kind]
+        urls = tuple(citation.url for citation in answer.citations)
+        assert urls == expected.sources, (
+            f"The citations of the sample {kind!r} have the addresses {list(urls)} instead of "
+            f"{list(expected.sources)}. Return the sources of the answer in ModelResponse.citations."
+        )
+        for citation in answer.citations:
+            start, end = citation.start, citation.end
+            assert (start is None and end is None) or 0 <= (start or 0) < (end or 0) <= len(answer.text), (
+                f"A citation of the sample {kind!r} is at {start} to {end}, but the text has {len(answer.text)} "
+                "characters. Count in characters of ModelResponse.text, or return None for both."
+            )
+        calls = tuple((call.name, parse_json(call.arguments)) for call in answer.server_calls)
+        assert calls in ((), expected.server_calls), (
+            f"The server_calls of the sample {kind!r} are {list(calls)} instead of {list(expected.server_calls)}. Use "
+            "ask's names of the tools, and JSON for the arguments."
+        )
 
     def check_error(self, kind: str, response: Mapping[str, Any], text_before_error: str | None) -> None:
         """Check that a response raises its error, which has the text before it as its answer."""

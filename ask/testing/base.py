@@ -5,11 +5,16 @@ A test fails if a hook makes a mistake that ask finds, uses the network, starts 
 
 from __future__ import annotations
 
+import gc
+import inspect
 import json
 import sys
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from copy import deepcopy
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, NoReturn
 
@@ -32,21 +37,27 @@ from ask import (
     ToolSpec,
 )
 from ask.errors import PluginError
+from ask.parsing import DONE_DATA
 from ask.plugin_api.loaded_provider import FEED, RESPONSE, LoadedProvider
 from ask.plugin_api.loader import check_provider, defines_hook
 from ask.plugin_api.provider import TOOL_HOOKS, format_tool_results
-from ask.testing.conversation import KEY, SHORT_CONVERSATION
-from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, RESPONSES_SAMPLES, RESPONSES_WHOLE
+from ask.testing.conversation import KEY, SHORT_CONVERSATION, shorten
+from ask.testing.samples import (
+    EXPECTED,
+    RESPONSES_SAMPLES,
+    RESPONSES_UNSTREAMED,
+    make_chat_samples,
+)
 
-HOOK_TIMEOUT = 5.0
-"""The time limit for one call of a hook, in seconds."""
+HOOK_SECONDS = 5.0
+"""The time limit for one call of a hook."""
 PROCESS_AUDIT_EVENTS = ("subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.spawn")
 BLOCKED_AUDIT_EVENTS = {
     "socket.": "used the network",
     **dict.fromkeys(PROCESS_AUDIT_EVENTS, "started a process"),
     "time.sleep": "called time.sleep",
 }
-"""What a hook has done, by the prefix of the audit event (https://docs.python.org/3/library/audit_events.html)."""
+"""Forbidden actions of a hook, by the prefix of their audit event (https://docs.python.org/3/library/audit_events.html)."""
 HARMLESS_AUDIT_EVENTS = frozenset({"socket.__new__", "socket.gethostname"})
 PURE = "Hooks must not do I/O, wait or print: ask sends the requests and shows the output"
 
@@ -55,8 +66,24 @@ _violations: list[str] = []
 _notices: list[str] = []
 
 
+class UntestedWarning(UserWarning):
+    """Names a part of the contract that a run could not test."""
+
+
+class DirectoryContract:
+    """Runs each test of a contract in a working directory of its own."""
+
+    def prepare(self, directory: Path) -> None:
+        """Create in the working directory what the calls need. Override it; the default creates nothing."""
+
+    @pytest.fixture(autouse=True)
+    def directory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        self.prepare(tmp_path)
+
+
 def fail(message: str) -> NoReturn:
-    """Fail the test with a message, without the traceback of the kit."""
+    """Fail the test with a message, without a traceback."""
     __tracebackhide__ = True
     pytest.fail(message, pytrace=False)
 
@@ -68,7 +95,7 @@ def load_provider(provider: Provider | ModuleType) -> LoadedProvider:
     Raises:
         ConfigError: it is not valid.
     """
-    return check_provider(provider, "to test", "").with_limits(HOOK_TIMEOUT, _notices.append)
+    return check_provider(provider, "to test", "").with_limits(HOOK_SECONDS, _notices.append)
 
 
 @contextmanager
@@ -83,6 +110,8 @@ def guard_hook(hook: str, input_data: object = None) -> Iterator[None]:
     _violations.clear()
     _notices.clear()
     mistake: PluginError | None = None
+    collects_garbage = gc.isenabled()
+    gc.disable()  # what other code left behind may print, or do I/O, when it is collected
     _running_hook = hook
     try:
         # ask captures what is written to file descriptors 1 and 2; pytest's own streams do not write there.
@@ -92,6 +121,8 @@ def guard_hook(hook: str, input_data: object = None) -> Iterator[None]:
         mistake = error
     finally:
         _running_hook = ""
+        if collects_garbage:
+            gc.enable()
         if _violations:
             fail(f"{hook} {_violations[0]}. {PURE}.")
         if any(KEY in notice for notice in _notices):
@@ -119,13 +150,44 @@ def _install_audit_hook() -> None:
     sys.addaudithook(check_event)
 
 
+class CheckedReader:
+    """A stream reader whose `feed` must return a list, as documented."""
+
+    def __init__(self, reader: StreamReader) -> None:
+        self.reader = reader
+
+    @property
+    def complete(self) -> bool:
+        return self.reader.complete
+
+    def response(self) -> dict[str, Any]:
+        return self.reader.response()
+
+    def feed(self, event: RawEvent) -> list[Delta]:
+        __tracebackhide__ = True
+        deltas = self.reader.feed(event)
+        if not isinstance(deltas, list | tuple):
+            fail(
+                f"{FEED} returned {shorten(str(deltas))}, an object of type {type(deltas).__name__}, for the event "
+                f"{shorten(event.data)}. Return a list of deltas, [] for none; a function with `yield` returns a "
+                "generator."
+            )
+        return list(deltas)
+
+
+def remove_end_markers(events: Sequence[RawEvent]) -> list[RawEvent]:
+    """Return the events that reach a reader: ask takes "[DONE]" as the end of the stream, and does not pass it on."""
+    return [event for event in events if event.data.strip() != DONE_DATA]
+
+
 class ContractBase:
     """The attributes to set (see `ProviderContract`) and the helpers that tests use to call hooks."""
 
     provider: ClassVar[Provider | ModuleType]
     samples: ClassVar[Mapping[str, Sequence[RawEvent]] | None] = None
-    whole: ClassVar[Mapping[str, Mapping[str, Any]] | None] = None
+    unstreamed_samples: ClassVar[Mapping[str, Mapping[str, Any]] | None] = None
     models: ClassVar[Any] = None
+    model: ClassVar[str] = ""
     unsupported: ClassVar[Collection[str]] = ()
 
     @property
@@ -137,27 +199,42 @@ class ContractBase:
         return self.loaded.info
 
     @property
-    def model(self) -> str:
-        return self.info.default_model or "contract-model"
+    def model_name(self) -> str:
+        return self.model or self.info.default_model or "contract-model"
 
     @property
     def streams(self) -> Mapping[str, Sequence[RawEvent]]:
         return self.default_samples[0] if self.samples is None else self.samples
 
     @property
-    def wholes(self) -> Mapping[str, Mapping[str, Any]]:
-        return self.default_samples[1] if self.whole is None else self.whole
+    def given_responses(self) -> Mapping[str, Mapping[str, Any]]:
+        """The answers without streaming, as far as the test class has them."""
+        return self.default_samples[1] if self.unstreamed_samples is None else self.unstreamed_samples
+
+    @property
+    def responses(self) -> Mapping[str, Mapping[str, Any]]:
+        """The answers without streaming; those that are missing are what the stream reader makes of the streams."""
+        made_up: dict[str, Mapping[str, Any]] = {}
+        for kind in self.list_unconfirmed_kinds():
+            with suppress(Exception, pytest.fail.Exception):  # the tests of the streams report it
+                made_up[kind] = self.get_response(self.feed(self.streams[kind])[0])
+        return deepcopy({**made_up, **self.given_responses})  # a hook may change what it gets
+
+    def list_unconfirmed_kinds(self) -> list[str]:
+        """List the kinds of streamed answers without an unstreamed sample. A program never answers without events."""
+        if self.has_own_transport:
+            return []
+        given = self.given_responses
+        return [kind for kind in EXPECTED if kind != "cut" and kind in self.streams and kind not in given]
 
     @property
     def default_samples(self) -> tuple[Mapping[str, Sequence[RawEvent]], Mapping[str, Mapping[str, Any]]]:
         """The built-in samples for the provider's base class, streamed and not."""
         if isinstance(self.provider, Responses):
-            return RESPONSES_SAMPLES, RESPONSES_WHOLE
-        return (
-            (CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE)
-            if isinstance(self.provider, ChatCompletions)
-            else ({}, {})
-        )
+            return RESPONSES_SAMPLES, RESPONSES_UNSTREAMED
+        if isinstance(self.provider, ChatCompletions):
+            return make_chat_samples(thinks_in_content="content" in self.provider.state_fields)
+        return {}, {}
 
     @property
     def has_tools(self) -> bool:
@@ -168,6 +245,11 @@ class ContractBase:
     def has_own_transport(self) -> bool:
         """Whether the provider sends requests itself, without HTTP."""
         return defines_hook(self.provider, "provider_send")
+
+    def passes(self, *names: str) -> bool:
+        """Check whether other tests of the class pass, on whose subjects a test builds: one mistake is one failure."""
+        test_class: Any = type(self)
+        return all(_passes(test_class, name) for name in names)
 
     def require_tools(self) -> None:
         """Skip the test if the provider has no tools."""
@@ -182,7 +264,17 @@ class ContractBase:
 
     def takes(self, media_type: str) -> bool:
         """Check whether the provider accepts files of this MIME type."""
-        accepted: bool = self.call("provider_supports_attachment", model=self.model, media_type=media_type)
+        accepted: bool = self.call("provider_supports_attachment", model=self.model_name, media_type=media_type)
+        return accepted
+
+    def takes_in_result(self, media_type: str) -> bool:
+        """Check whether the provider sends files of this MIME type inside tool results."""
+        accepted: bool = self.call("provider_supports_result_attachment", model=self.model, media_type=media_type)
+        return accepted
+
+    def takes_in_answer(self, media_type: str) -> bool:
+        """Check whether the provider sends generated images of this MIME type inside answers."""
+        accepted: bool = self.call("provider_supports_answer_attachment", model=self.model, media_type=media_type)
         return accepted
 
     def build(
@@ -199,11 +291,12 @@ class ContractBase:
         A provider without tools gets none.
         """
         formatted_tools = self.format_tools(tools) if tools and self.has_tools else ()
-        request = ChatRequest(model or self.model, self.format_results(messages), formatted_tools, **fields)
+        fields = deepcopy(fields)  # a hook may change what it gets
+        request = ChatRequest(model or self.model_name, self.format_results(messages), formatted_tools, **fields)
         return self.build_formatted(request, key)
 
     def format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-        formatted: list[dict[str, Any]] = self.call("provider_format_tools", tools=tools)
+        formatted: list[dict[str, Any]] = self.call("provider_format_tools", tools=deepcopy(tools))
         return formatted
 
     def format_results(self, messages: Sequence[Message]) -> list[Message]:
@@ -212,16 +305,16 @@ class ContractBase:
             return format_tool_results(messages, self.loaded.hooks)
 
     def build_formatted(self, request: ChatRequest, key: str = KEY) -> HttpRequest:
-        """Build the HTTP request and check that its body is JSON."""
+        """Build the HTTP request and check that its body is JSON; return a copy, which later calls cannot change."""
         __tracebackhide__ = True
         http_request: HttpRequest = self.call("provider_build_request", request=request, key=key)
         try:
-            json.dumps(http_request.body, allow_nan=False)
+            body = json.dumps(http_request.body, allow_nan=False)
         except (TypeError, ValueError) as error:
             fail(
                 f"provider_build_request returned a body that is not JSON ({error}). Use only JSON values in the body."
             )
-        return http_request
+        return http_request._replace(body=json.loads(body), headers=dict(http_request.headers))
 
     def get_batch_api(self) -> BatchApi | None:
         """Return the provider's batch API, which checks the types of its results."""
@@ -248,11 +341,10 @@ class ContractBase:
         reader = reader or self.open_reader()
         deltas: list[Delta] = []
         with guard_hook(FEED, [event.data for event in events]):
-            self.loaded.feed(reader, events, deltas)
+            self.loaded.feed(CheckedReader(reader), remove_end_markers(events), deltas)
         return reader, deltas
 
     def get_response(self, reader: StreamReader) -> dict[str, Any]:
-        """Return a reader's response."""
         __tracebackhide__ = True
         with guard_hook(RESPONSE):
             return self.loaded.get_response(reader)
@@ -260,3 +352,26 @@ class ContractBase:
     def read_stream(self, kind: str) -> tuple[ModelResponse, list[ToolCall]]:
         """Parse the streamed sample of a kind."""
         return self.read(self.get_response(self.feed(self.streams[kind])[0]))
+
+
+def warn_author(test_class: type, text: str) -> None:
+    """Warn at the class statement of a test class, even if the author's project turns warnings into errors."""
+    file, line_number = test_class.__module__, 1
+    with suppress(OSError, TypeError):  # it may have been created in another way
+        file, line_number = inspect.getfile(test_class), inspect.getsourcelines(test_class)[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn_explicit(text, UntestedWarning, file, line_number)
+
+
+@cache
+def _passes(test_class: type[ContractBase], name: str) -> bool:
+    test = getattr(test_class(), name)
+    try:
+        if test is not None:  # a subclass may have removed it
+            test()
+    except (Exception, pytest.fail.Exception):  # noqa: BLE001 - the test itself reports it
+        return False
+    except pytest.skip.Exception:
+        return True
+    return True

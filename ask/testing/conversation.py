@@ -53,7 +53,7 @@ NAMES = {
     **{text: f"the {ordinal} tool result" for ordinal, text in zip(("first", "second"), TOOL_RESULTS, strict=True)},
     **{attachment.base64: f"the {attachment.media_type} attachment" for attachment in ATTACHMENTS},
 }
-"""What the texts are, for messages."""
+"""Descriptions of the texts, for the messages of failed tests."""
 
 FOREIGN_TEXT = "native-part-of-another-model"
 FOREIGN_STATE = {
@@ -98,11 +98,13 @@ def check_once(body: Any, *texts: str) -> None:
     for text, occurrences in zip(texts, positions, strict=True):
         name = NAMES.get(text, "the text")
         assert len(occurrences) == 1, (
-            f"The request contains {name} {shorten(text)} {len(occurrences)} times instead of once. "
+            f"provider_build_request sent {name} {shorten(text)} {len(occurrences)} times instead of once. "
             "Send everything in request.messages, each part in one place of the body."
         )
-    assert positions == sorted(positions), (
-        f"The order in the request is wrong: expected {', '.join(map(shorten, texts))}. Keep the order of the messages."
+    order = sorted(texts, key=lambda text: positions[texts.index(text)])
+    assert order == list(texts), (
+        f"provider_build_request sent the parts in the order {', '.join(map(shorten, order))} instead of "
+        f"{', '.join(map(shorten, texts))}. Keep the order of the messages."
     )
 
 

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
-from ask import Batch, BatchRequest, ChatRequest, ProviderState
+from ask import Batch, BatchRequest, ChatRequest, Message, ProviderState, ToolCall
 from ask.testing.base import ContractBase, fail
 from ask.testing.conversation import (
     ATTACHMENTS,
@@ -27,6 +29,7 @@ from ask.testing.conversation import (
     find_occurrences,
     is_prefix,
     iterate_leaves,
+    iterate_parts,
     remove_cache_markers,
 )
 from ask.testing.samples import ADD_2_3, find_second_call_ids, sends_object, sends_text
@@ -65,6 +68,24 @@ class RequestTests(ContractBase):
             "is True."
         )
 
+    def test_tools_of_the_service_are_sent_beside_others(self) -> None:
+        available = self.call("provider_server_tools", model=self.model_name)
+        for name, tool in available.items():
+            assert re.fullmatch("[a-z][a-z0-9_]*", name), (
+                f"provider_server_tools names a tool {name!r}. Use lower-case letters, digits and _."
+            )
+            for tools, choice in (((), "auto"), (TOOLS, "auto"), (TOOLS, "none")):
+                body = self.build(tools=tools, tool_choice=choice, server_tools={name: tool}).body
+                assert any(part == tool for _, part in iterate_parts(body)), (
+                    f"The request lacks the service's tool {name!r} with {len(tools)} other tools and tool_choice "
+                    f"{choice!r}. Add ChatRequest.server_tools to the tools of the body."
+                )
+        body = self.build(tools=TOOLS).body
+        for name, tool in available.items():
+            assert not any(part == tool for _, part in iterate_parts(body)), (
+                f"The request contains the service's tool {name!r}, although ChatRequest.server_tools is empty."
+            )
+
     def test_unknown_attachments_are_not_supported(self) -> None:
         assert not self.takes("application/x-unknown"), (
             "provider_supports_attachment accepts application/x-unknown. Return True only for types the model accepts."
@@ -92,6 +113,29 @@ class RequestTests(ContractBase):
             body = self.build((SYSTEM_MESSAGE, USER_MESSAGE._replace(attachments=pair))).body
             check_once(body, *(attachment.base64 for attachment in pair))
 
+    def test_files_of_tool_results_are_sent_once(self) -> None:
+        """Files are in the tool result if the provider says so, otherwise in a user message after the results."""
+        self.require_tools()
+        if not self.passes("test_longer_conversation_extends_the_shorter_one"):
+            return
+        for attachment in filter(lambda attachment: self.takes(attachment.media_type), ATTACHMENTS):
+            *earlier, first, second = TOOL_CONVERSATION
+            results: tuple[Message, ...] = (first, second)
+            if self.takes_in_result(attachment.media_type):
+                results = (first._replace(attachments=(attachment,)), second)
+                texts = ("lundi", attachment.base64, second.content)
+            else:
+                results = (*results, Message("user", "The file.", attachments=(attachment,)))
+                texts = (first.content, second.content, attachment.base64)
+            body = self.build((*earlier, *results), tools=TOOLS).body
+            if not find_occurrences(attachment.base64, body) and results[0].attachments:
+                fail(
+                    f"provider_supports_result_attachment returns True for {attachment.media_type}, but the request "
+                    "lacks the file of the tool result. Add message.attachments to the result, or return False."
+                )
+            check_once(body, first.content)
+            check_once(body, *texts)
+
     def test_formatted_tools_are_complete(self) -> None:
         tools = self.format_tools(TOOLS)
         json.dumps(tools, allow_nan=False)
@@ -116,7 +160,7 @@ class RequestTests(ContractBase):
     def test_formatted_tools_are_sent_unchanged(self) -> None:
         """Only the result of `provider_format_tools` is sent, not tools that were formatted again."""
         self.require_tools()
-        request = ChatRequest(self.model, SHORT_CONVERSATION, self.format_tools(TOOLS))
+        request = ChatRequest(self.model_name, SHORT_CONVERSATION, self.format_tools(TOOLS))
         marked_tools = json.loads(json.dumps(request.tools).replace("Explains a word.", "Marked by the contract."))
         body = self.build_formatted(request._replace(tools=marked_tools)).body
         assert find_occurrences("Marked by the contract.", body), (
@@ -136,7 +180,7 @@ class RequestTests(ContractBase):
             else message
             for message in messages
         ]
-        body = self.build_formatted(ChatRequest(self.model, marked, self.format_tools(TOOLS))).body
+        body = self.build_formatted(ChatRequest(self.model_name, marked, self.format_tools(TOOLS))).body
         assert find_occurrences("marked bird", body), (
             "The tool result in the request is not what provider_format_tool_result returned. Put "
             "message.formatted_result into the body unchanged: ask calls provider_format_tool_result."
@@ -159,6 +203,8 @@ class RequestTests(ContractBase):
         )
 
     def test_schema_changes_nothing_else(self) -> None:
+        if not self.passes("test_each_tool_result_is_sent_once"):
+            return
         for schema in (OBJECT_SCHEMA, {"type": "array", "items": {}}):
             for choice in ("auto", "none"):
                 body = self.build(TOOL_CONVERSATION, tools=TOOLS, tool_choice=choice, schema=schema).body
@@ -178,13 +224,23 @@ class RequestTests(ContractBase):
             f"provider_format_tool_result returned {result!r} for the result {text!r}. Include the complete "
             f"result once."
         )
-        names_call, names_tool = (bool(find_occurrences(name, result)) for name in (call.id, call.name))
-        has_ids = bool(find_second_call_ids(self.wholes))
+        names_call, names_tool = self.contains_id(result, call), bool(find_occurrences(call.name, result))
+        has_ids = bool(find_second_call_ids(self.responses))
         assert names_call or (names_tool and not has_ids), (
             f"provider_format_tool_result names {call.name!r} instead of the call."
             if names_tool
             else "provider_format_tool_result does not name the call."
         ) + f" Include tool_call_id, which is {call.id!r} here: parallel calls of a tool differ only in their ids."
+
+    def contains_id(self, result: dict[str, Any], call: ToolCall) -> bool:
+        """Check whether a formatted result contains the call's id, or the one that is sent in its place."""
+        if find_occurrences(call.id, result):
+            return True
+        other = self.call("provider_format_tool_result", tool_call_id="other", tool_name=call.name, result="")
+        ids = {leaf for leaf in iterate_leaves(result) if isinstance(leaf, str)} - {*TOOL_RESULTS}
+        ids -= set(iterate_leaves(other))
+        body = self.build((*SHORT_CONVERSATION, Message("assistant", "", (call,))), tools=TOOLS).body
+        return bool(ids) and ids <= set(iterate_leaves(body))
 
     def test_each_tool_result_is_sent_once(self) -> None:
         self.require_tools()
@@ -193,9 +249,11 @@ class RequestTests(ContractBase):
     def test_tool_calls_are_sent_back(self) -> None:
         """Calls are in the request once, with arguments in the form in which the service sends them."""
         self.require_tools()
+        if not self.passes("test_each_tool_result_is_sent_once"):
+            return
         body = self.build(TOOL_CONVERSATION, tools=TOOLS).body
         check_once(body, USER_MESSAGE.content, "lundi", "rostungur", *TOOL_RESULTS)
-        response, arguments = self.wholes.get("call", {}), {"word": "lundi"}
+        response, arguments = self.responses.get("call", {}), {"word": "lundi"}
         if sends_text(response, ADD_2_3[1]):
             assert sends_text(body, arguments), (
                 "The arguments of a tool call are not JSON text in the request, as they are in the service's answers. "
@@ -208,6 +266,8 @@ class RequestTests(ContractBase):
             )
 
     def test_malformed_arguments_in_the_history_are_accepted(self) -> None:
+        if not self.passes("test_each_tool_result_is_sent_once"):
+            return
         for arguments in ("", '{"word": ', '{"a": 1}{"a": 2}', "[1]", "null", '"lundi"', "no JSON", "\ud800"):
             calls = (TOOL_CALLS[0]._replace(arguments=arguments), TOOL_CALLS[1])
             messages = [
@@ -226,7 +286,7 @@ class RequestTests(ContractBase):
     def test_state_is_not_sent_to_another_provider(self) -> None:
         for state, texts in self.list_states():
             sent = self.find_sent_state(
-                state._replace(provider="another-provider", model=self.model), self.model, texts
+                state._replace(provider="another-provider", model=self.model_name), self.model_name, texts
             )
             assert not sent, (
                 f"The request contains {sent}, the provider_state of another provider. Use "
@@ -243,7 +303,7 @@ class RequestTests(ContractBase):
 
     def list_states(self) -> Iterator[tuple[ProviderState, set[str]]]:
         """Yield a made-up provider state and those of the samples, each with the texts that identify it."""
-        yield ProviderState(self.info.name, self.model, FOREIGN_STATE), {FOREIGN_TEXT}
+        yield ProviderState(self.info.name, self.model_name, FOREIGN_STATE), {FOREIGN_TEXT}
         for kind in sorted({"reasoning", "reasoning_and_call", "call"} & set(self.streams)):
             state = self.read_stream(kind)[0].provider_state
             if state:
@@ -325,7 +385,7 @@ class RequestTests(ContractBase):
         for request in requests:
             assert request.custom_id.encode() in sent, "each request is sent with its custom_id"
         others = [api.build_poll_request("batch-1", KEY), api.build_list_request("", KEY)]
-        others += [one.request for one in api.build_results_requests(Batch("batch-1", is_complete=True), KEY)]
+        others += [results.request for results in api.build_results_requests(Batch("batch-1", is_complete=True), KEY)]
         others += filter(None, [api.build_cancel_request("batch-1", KEY)])
         for http_request in (*created, *others):
             assert KEY in f"{http_request.path} {http_request.headers}", "each batch request contains the key"

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from ask import FinishReason, RawEvent
@@ -14,41 +15,59 @@ from ask.testing.conversation import iterate_fields, iterate_leaves, iterate_par
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedAnswer:
     """The expected content of a sample of one kind.
 
     Attributes:
         text: the answer's text, or the text before an error; None for any text.
         reasoning: the model's reasoning.
         calls: the tool calls, each as a name and arguments.
-        finish: why the answer ended; an answer with calls may also end with `FinishReason.STOP`.
+        finish_reason: why the answer ended; an answer with calls may also end with `FinishReason.STOP`.
         error: a part of the error's message; "" for no error.
-        cut: whether the stream ends before its end marker; such a sample has no form without streaming.
+        is_cut: whether the stream ends before its end marker; such a sample has no form without streaming.
+        sources: the addresses of the answer's sources.
+        server_calls: the calls of the service's own tools, each as a name and arguments; an answer may have none, if
+            the service does not report them.
     """
 
     text: str | None
     reasoning: str = ""
     calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
-    finish: FinishReason = FinishReason.STOP
+    finish_reason: FinishReason = FinishReason.STOP
     error: str = ""
-    cut: bool = False
+    is_cut: bool = False
+    sources: tuple[str, ...] = ()
+    server_calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
 
 
 ADD_2_3 = ("add", {"a": 2, "b": 3})
 ADD_4_5 = ("add", {"a": 4, "b": 5})
 EXPECTED = {
-    "text": Expected("Hello, wörld!"),
-    "reasoning": Expected("Hello, wörld!", reasoning="Let me think."),
-    "call": Expected("", calls=(ADD_2_3,), finish=FinishReason.TOOL_CALLS),
-    "parallel": Expected("", calls=(ADD_2_3, ADD_4_5), finish=FinishReason.TOOL_CALLS),
-    "text_and_call": Expected("Hello, wörld!", calls=(ADD_2_3,), finish=FinishReason.TOOL_CALLS),
-    "reasoning_and_call": Expected("", reasoning="Let me think.", calls=(ADD_2_3,), finish=FinishReason.TOOL_CALLS),
-    "length": Expected("Hello, w", finish=FinishReason.LENGTH),
-    "filter": Expected(None, finish=FinishReason.CONTENT_FILTER),
-    "error": Expected("Hello, w", error="overloaded"),
-    "cut": Expected("Hello, w", cut=True),
+    "text": ExpectedAnswer("Hello, wörld!"),
+    "reasoning": ExpectedAnswer("Hello, wörld!", reasoning="Let me think."),
+    "call": ExpectedAnswer("", calls=(ADD_2_3,), finish_reason=FinishReason.TOOL_CALLS),
+    "parallel": ExpectedAnswer("", calls=(ADD_2_3, ADD_4_5), finish_reason=FinishReason.TOOL_CALLS),
+    "text_and_call": ExpectedAnswer("Hello, wörld!", calls=(ADD_2_3,), finish_reason=FinishReason.TOOL_CALLS),
+    "reasoning_and_call": ExpectedAnswer(
+        "", reasoning="Let me think.", calls=(ADD_2_3,), finish_reason=FinishReason.TOOL_CALLS
+    ),
+    "length": ExpectedAnswer("Hello, w", finish_reason=FinishReason.LENGTH),
+    "filter": ExpectedAnswer(None, finish_reason=FinishReason.CONTENT_FILTER),
+    "error": ExpectedAnswer("Hello, w", error="overloaded"),
+    "cut": ExpectedAnswer("Hello, w", is_cut=True),
+    "sources": ExpectedAnswer(
+        "Hello, wörld!",
+        sources=("https://example.com/hello",),
+        server_calls=(("web_search", {"query": "hello"}),),
+    ),
 }
+"""What the sample of each kind must contain. The usage in the sample "text" is 12 input and 7 output tokens.
+
+If the service counts tokens read from its cache, or written to it, they are among the 12. The sample "sources" is only
+for services with tools of their own: see `Provider.provider_server_tools`.
+"""
 CALL_KINDS = {kind for kind, expected in EXPECTED.items() if expected.calls}
+SOURCE_KINDS = {kind for kind, expected in EXPECTED.items() if expected.sources}
 REASONING_KINDS = {kind for kind, expected in EXPECTED.items() if expected.reasoning}
 
 STATE_KEYS = re.compile("signature|encrypted|redacted|opaque|seal|proof", re.IGNORECASE)
@@ -66,18 +85,38 @@ OVERLOADED_ERROR = {"error": {"message": "The model is overloaded", "code": 503}
 USAGE = {"prompt_tokens": 12, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 4}}
 
 
-def make_chat_response(expected: Expected) -> dict[str, Any]:
+def make_chat_response(expected: ExpectedAnswer, *, thinks_in_content: bool = False) -> dict[str, Any]:
     """Return a Chat Completions response with the expected content."""
     message: dict[str, Any] = {"role": "assistant", "content": expected.text or None}
-    if expected.reasoning:
+    if expected.reasoning and thinks_in_content:
+        message["content"] = [_make_thinking_part(expected.reasoning)]
+        message["content"] += [{"type": "text", "text": expected.text}] if expected.text else []
+    elif expected.reasoning:
         message["reasoning_content"] = expected.reasoning
     if expected.calls:
         message["tool_calls"] = [
             {"id": f"call_{i}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
             for i, (name, arguments) in enumerate(expected.calls)
         ]
-    choice = {"index": 0, "message": message, "finish_reason": FINISH_REASONS.get(expected.finish, "stop")}
+    if expected.sources:
+        message["annotations"] = [_make_annotation(url, nested=True) for url in expected.sources]
+        message["reasoning_details"] = [
+            {"type": "reasoning.server_tool_call", "tool_name": name, "arguments": json.dumps(arguments), "result": "1"}
+            for name, arguments in expected.server_calls
+        ]
+    choice = {"index": 0, "message": message, "finish_reason": FINISH_REASONS.get(expected.finish_reason, "stop")}
     return {"id": "1", "model": "alpha/one", "choices": [choice], "usage": USAGE}
+
+
+def _make_annotation(url: str, *, nested: bool) -> dict[str, Any]:
+    """Return the annotation that names a source of the first five characters."""
+    fields = {"url": url, "title": "Hello", "start_index": 0, "end_index": 5}
+    return {"type": "url_citation"} | ({"url_citation": fields} if nested else fields)
+
+
+def _make_thinking_part(text: str) -> dict[str, Any]:
+    """Return a part of the content with thinking, as Mistral sends it."""
+    return {"type": "thinking", "thinking": [{"type": "text", "text": text}]}
 
 
 def make_chat_stream(response: Mapping[str, Any], *, is_cut: bool = False) -> list[RawEvent]:
@@ -86,8 +125,14 @@ def make_chat_stream(response: Mapping[str, Any], *, is_cut: bool = False) -> li
     message = choice["message"]
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     for name in ("reasoning_content", "content"):
-        text = message.get(name) or ""
-        deltas += [{name: half} for half in (text[:7], text[7:]) if half]
+        value = message.get(name) or ""
+        if isinstance(value, list):
+            thinking, *value = value
+            text = thinking["thinking"][0]["text"]
+            deltas += [{name: [_make_thinking_part(half)]} for half in (text[:7], text[7:])]
+            value = value[0]["text"] if value else ""
+        deltas += [{name: half} for half in (value[:7], value[7:]) if half]
+    deltas += [{name: message[name]} for name in ("reasoning_details", "annotations") if name in message]
     for i, call in enumerate(message.get("tool_calls", ())):
         name, arguments = call["function"]["name"], call["function"]["arguments"]
         deltas.append({"tool_calls": [call | {"index": i, "function": {"name": name, "arguments": arguments[:9]}}]})
@@ -99,14 +144,28 @@ def make_chat_stream(response: Mapping[str, Any], *, is_cut: bool = False) -> li
     return [RawEvent(None, json.dumps({"id": "1", "model": "alpha/one"} | chunk)) for chunk in chunks]
 
 
-CHAT_COMPLETIONS_WHOLE: dict[str, dict[str, Any]] = {
-    kind: make_chat_response(expected) for kind, expected in EXPECTED.items() if not expected.cut
-} | {"error": OVERLOADED_ERROR}
-CHAT_COMPLETIONS_SAMPLES: dict[str, list[RawEvent]] = {
-    kind: make_chat_stream(make_chat_response(expected), is_cut=kind in ("cut", "error"))
-    for kind, expected in EXPECTED.items()
-}
-CHAT_COMPLETIONS_SAMPLES["error"].append(RawEvent(None, json.dumps(OVERLOADED_ERROR)))
+Samples = tuple[dict[str, list[RawEvent]], dict[str, dict[str, Any]]]
+"""Streamed and unstreamed samples."""
+
+
+@cache
+def make_chat_samples(*, thinks_in_content: bool = False) -> Samples:
+    """Return the samples of a service, whose reasoning is in a field of its own or in the content."""
+    responses = {
+        kind: make_chat_response(expected, thinks_in_content=thinks_in_content) for kind, expected in EXPECTED.items()
+    }
+    streams = {
+        kind: make_chat_stream(response, is_cut=kind in ("cut", "error")) for kind, response in responses.items()
+    }
+    streams["error"].append(RawEvent(None, json.dumps(OVERLOADED_ERROR)))
+    del responses["cut"]
+    return streams, responses | {"error": OVERLOADED_ERROR}
+
+
+CHAT_COMPLETIONS_SAMPLES = make_chat_samples()[0]
+"""The samples of `samples` for the Chat Completions API."""
+CHAT_COMPLETIONS_UNSTREAMED = make_chat_samples()[1]
+"""The samples of `unstreamed_samples` for the Chat Completions API."""
 
 
 # Responses API
@@ -121,15 +180,28 @@ RESPONSES_USAGE = {
 RESPONSES_ERROR = {"message": "The model is overloaded", "code": "server_error"}
 
 
-def make_output(expected: Expected) -> list[dict[str, Any]]:
+def make_output(expected: ExpectedAnswer) -> list[dict[str, Any]]:
     """Return the items of a response with the expected content; its reasoning is always encrypted, too."""
     items: list[dict[str, Any]] = []
     if expected.reasoning or expected.calls:
         summary = [{"type": "summary_text", "text": expected.reasoning}] if expected.reasoning else []
         items.append({"type": "reasoning", "id": "rs_1", "summary": summary, "encrypted_content": "c2VjcmV0"})
+    items += [
+        {
+            "type": f"{name}_call",
+            "id": f"ws_{i}",
+            "status": "completed",
+            "action": {"type": "search", **arguments},
+        }
+        for i, (name, arguments) in enumerate(expected.server_calls, 1)
+    ]
     text = expected.text
     if text != "":
-        part = {"type": "refusal", "refusal": "No."} if text is None else {"type": "output_text", "text": text}
+        part: dict[str, Any] = {"type": "refusal", "refusal": "No."}
+        if text is not None:
+            part = {"type": "output_text", "text": text}
+        if expected.sources:
+            part["annotations"] = [_make_annotation(url, nested=False) for url in expected.sources]
         items.append({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]})
     for i, (name, arguments) in enumerate(expected.calls, 1):
         call = {"type": "function_call", "id": f"fc_{i}", "call_id": f"call_{i}", "status": "completed", "name": name}
@@ -137,7 +209,7 @@ def make_output(expected: Expected) -> list[dict[str, Any]]:
     return items
 
 
-def make_responses_answer(expected: Expected, status: str = "completed", **fields: Any) -> dict[str, Any]:
+def make_responses_answer(expected: ExpectedAnswer, status: str = "completed", **fields: Any) -> dict[str, Any]:
     """Return a response without streaming."""
     response: dict[str, Any] = {
         "id": "resp_1",
@@ -146,7 +218,7 @@ def make_responses_answer(expected: Expected, status: str = "completed", **field
         "status": status,
         "error": None,
     }
-    if expected.finish is FinishReason.LENGTH:
+    if expected.finish_reason is FinishReason.LENGTH:
         response |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     return response | {"output": make_output(expected), "usage": RESPONSES_USAGE} | fields
 
@@ -175,28 +247,30 @@ def list_texts(item: dict[str, Any]) -> list[tuple[str, str]]:
     return summary + content + arguments
 
 
-RESPONSES_WHOLE: dict[str, dict[str, Any]] = {
-    kind: make_responses_answer(expected) for kind, expected in EXPECTED.items() if not expected.cut
+RESPONSES_UNSTREAMED: dict[str, dict[str, Any]] = {
+    kind: make_responses_answer(expected) for kind, expected in EXPECTED.items() if not expected.is_cut
 } | {"error": {"error": RESPONSES_ERROR}}
+"""The samples of `unstreamed_samples` for the Responses API."""
 RESPONSES_SAMPLES: dict[str, list[RawEvent]] = {
-    kind: make_responses_stream(make_responses_answer(expected), is_cut=expected.cut)
+    kind: make_responses_stream(make_responses_answer(expected), is_cut=expected.is_cut)
     for kind, expected in EXPECTED.items()
 } | {"error": make_responses_stream(make_responses_answer(EXPECTED["error"], "failed", error=RESPONSES_ERROR))}
+"""The samples of `samples` for the Responses API."""
 
 
 # Searching samples
 
 
-def find_second_call_ids(whole: Mapping[str, Mapping[str, Any]]) -> set[str]:
+def find_second_call_ids(responses: Mapping[str, Mapping[str, Any]]) -> set[str]:
     """Return the texts that may be the id of the second call in the sample "parallel"; none if calls have no ids.
 
     These are the texts that occur in the second call, except its arguments and signatures, and not in the first.
     """
-    parts = iterate_parts(whole.get("parallel", {}))
+    parts = iterate_parts(responses.get("parallel", {}))
     call: Any = next(
         (part for _, part in parts if has_arguments(part, ADD_4_5[1]) and not has_arguments(part, ADD_2_3[1])), {}
     )
-    first_call = set(iterate_leaves(whole.get("call", {})))
+    first_call = set(iterate_leaves(responses.get("call", {})))
     texts = {leaf for key, leaf in iterate_fields(call) if isinstance(leaf, str) and not STATE_KEYS.search(key)}
     return {text for text in texts - first_call if parse_json(text) != ADD_4_5[1]}
 

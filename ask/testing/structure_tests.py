@@ -16,23 +16,37 @@ from typing import Any
 
 import pytest
 
-from ask import ChatRequest, Provider, ProviderError
+from ask import ChatRequest, Message, Provider, ProviderError, RawEvent
 from ask.errors import ConfigError
+from ask.parsing import parse_json
 from ask.plugin_api.loaded_provider import FEED
-from ask.plugin_api.loader import list_hook_names
-from ask.testing.base import ContractBase, fail, load_provider
-from ask.testing.conversation import KEY, SHORT_CONVERSATION, TOOL_CONVERSATION, TOOLS
-from ask.testing.samples import CALL_KINDS, EXPECTED, REASONING_KINDS
+from ask.plugin_api.provider import TOOL_HOOKS, list_hook_names
+from ask.testing.base import ContractBase, fail, load_provider, warn_author
+from ask.testing.conversation import (
+    KEY,
+    MEDIA_TYPES,
+    SHORT_CONVERSATION,
+    TOOL_CONVERSATION,
+    TOOLS,
+    find_occurrences,
+    shorten,
+)
+from ask.testing.sample_changes import iterate_paths
+from ask.testing.samples import CALL_KINDS, EXPECTED, REASONING_KINDS, SOURCE_KINDS
 
 MODELS_BODY = {
     "data": [{"id": "m", "name": "M", "context_length": 8}],
     "models": [{"id": "m", "name": "m", "model": "m", "slug": "m", "details": {}}],
 }
 """A models list in the formats of most services."""
-MAX_WAIT = 0.05
+MAX_WAIT_SECONDS = 0.05
 """Seconds that a hook may wait."""
 SIMILARITY = 0.85
 """How similar a name must be to that of a hook to be taken for a misspelling."""
+
+
+UNSUPPORTED_WORDS = {*EXPECTED, "usage", "schema", "attachments", "images", "tools", "cached", "reasoning_history"}
+"""The words that `unsupported` may contain."""
 
 
 class StructureTests(ContractBase):
@@ -100,11 +114,31 @@ class StructureTests(ContractBase):
         assert info == self.call("provider_info"), "provider_info returns different values. Return the same each time."
 
     def test_samples_are_complete(self) -> None:
+        if invalid := self.find_invalid_sample():
+            fail(invalid)
         if missing := self.find_missing_samples():
             fail(
                 f"Samples are missing: {'; '.join(missing)}. Add them as the service sends them, or list kinds that "
                 f"the service does not have in `unsupported`."
             )
+
+    def find_invalid_sample(self) -> str:
+        """Describe the first sample, or word in `unsupported`, that is not of the documented form; "" for none."""
+        words = [self.unsupported] if isinstance(self.unsupported, str) else self.unsupported
+        if unknown := sorted(set(words) - UNSUPPORTED_WORDS):
+            return f"`unsupported` contains {unknown[0]!r}. Use only {', '.join(sorted(UNSUPPORTED_WORDS))}."
+        if isinstance(self.unsupported, str):
+            return f"`unsupported` is {self.unsupported!r}. Use a set, as {{{self.unsupported!r}}}."
+        for kind, events in self.streams.items():
+            for event in events:
+                if not isinstance(event, RawEvent) or not isinstance(event.data, str):
+                    return f"samples[{kind!r}] contains {event!r}. Use RawEvent(None, json.dumps(...)) for each event."
+        for kind, response in self.responses.items():
+            if not isinstance(response, dict):
+                return (
+                    f"unstreamed_samples[{kind!r}] is a {type(response).__name__}. Use the response's JSON as a dict."
+                )
+        return ""
 
     def find_missing_samples(self) -> list[str]:
         """List the kinds that apply to the provider and have no sample, by attribute."""
@@ -113,29 +147,78 @@ class StructureTests(ContractBase):
             kinds -= CALL_KINDS
         if "reasoning" in self.unsupported:
             kinds -= REASONING_KINDS
-        unstreamed_kinds = set() if self.has_own_transport else kinds - {"cut"}  # ask reads only events from it
-        required = {"samples": (kinds, self.streams), "whole": (unstreamed_kinds, self.wholes)}
-        missing = []
-        for attribute, (needed, samples) in required.items():
-            if absent := [kind for kind in EXPECTED if kind in needed and kind not in samples]:
-                missing.append(f"{attribute} lacks {', '.join(absent)}")
+        if not self.call("provider_server_tools", model=self.model_name):
+            kinds -= SOURCE_KINDS
+        absent = [kind for kind in EXPECTED if kind in kinds and kind not in self.streams]
+        missing = [f"samples lacks {', '.join(absent)}"] if absent else []
+        for attribute, samples in (("samples", self.streams), ("unstreamed_samples", self.given_responses)):
             if unknown := sorted(set(samples) - set(EXPECTED)):
                 missing.append(f"{attribute} has unknown kinds {', '.join(unknown)}")
         return missing
+
+    def test_untested_parts_are_reported(self) -> None:
+        """A warning names what this run did not test, though nothing says that the service does not have it."""
+        untested = dict(self.list_untested_parts())
+        for word in set(self.unsupported) & untested.keys():
+            del untested[word]
+        if untested:
+            words = ", ".join(map(repr, untested))
+            text = f"{type(self).__name__} tested {'; '.join(untested.values())}. If the service has none of "
+            text += f"this, add {words} to `unsupported`."
+            warn_author(type(self), text)
+
+    def list_untested_parts(self) -> Iterator[tuple[str, str]]:
+        """Yield the parts of the contract that could not be tested: a word for `unsupported`, and the reason."""
+        accepted = [media_type for media_type in MEDIA_TYPES if self.takes(media_type)]
+        hint = f"for the model {self.model_name!r}; `model` sets another one"
+        if not accepted:
+            yield "attachments", f"no attachment: provider_supports_attachment accepts no image, PDF or audio {hint}"
+        elif not any(media_type.startswith("image/") for media_type in accepted):
+            yield "images", f"no image: provider_supports_attachment accepts only {', '.join(accepted)} {hint}"
+        if not self.has_tools:
+            yield "tools", f"no tools and no tool history: the provider lacks {' or '.join(TOOL_HOOKS)}"
+        elif not self.call("provider_supports_tools", model=self.model_name):
+            yield "tools", f"tools only in part: provider_supports_tools returned False {hint}"
+        if lost_reasoning := self.find_lost_reasoning():
+            yield "reasoning_history", lost_reasoning
+        if "text" in self.streams and "usage" not in self.unsupported:
+            events = [parse_json(event.data) for event in self.streams["text"]]
+            if not any(re.search("cache", ".".join(path), re.IGNORECASE) for path, _ in iterate_paths(events)):
+                yield "cached", "no cached tokens: the usage in the sample 'text' has no field for them"
+
+    def find_lost_reasoning(self) -> str:
+        """Describe the reasoning beside a call in the author's samples that the next request lacks; "" for none."""
+        kind = "reasoning_and_call"
+        if self.samples is None or kind not in self.streams or not self.has_tools:
+            return ""
+        answer, calls = self.read(self.get_response(self.feed(self.streams[kind])[0]))
+        if not answer.reasoning or answer.provider_state:
+            return ""
+        message = Message("assistant", answer.text, tuple(calls))
+        results = [Message("tool", "5", (), call.id, call.name) for call in calls]
+        body = self.build((*SHORT_CONVERSATION, message, *results), tools=TOOLS).body
+        if find_occurrences(answer.reasoning, body):
+            return ""
+        return (
+            f"no reasoning in later requests: the one after the sample {kind!r} lacks {answer.reasoning!r}; if the "
+            "service wants it back, return it in ModelResponse.provider_state and send it"
+        )
 
     def test_hooks_return_the_documented_types(self) -> None:
         """Each hook returns the documented type for ordinary input, without I/O, waiting or printing."""
         for hook, call_hook in self.list_ordinary_calls():
             call_hook()
             wait = measure_waiting(call_hook)
-            if wait > MAX_WAIT:
+            if wait > MAX_WAIT_SECONDS:
                 fail(f"{hook} waited {wait:.2f} s. Hooks must not wait, sleep or do I/O: ask does that for them.")
 
     def list_ordinary_calls(self) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Yield a call of each hook."""
         yield "provider_info", lambda: self.call("provider_info")
-        yield "provider_supports_tools", lambda: self.call("provider_supports_tools", model=self.model)
+        yield "provider_supports_tools", lambda: self.call("provider_supports_tools", model=self.model_name)
         yield "provider_supports_attachment", lambda: self.takes("image/png")
+        yield "provider_supports_result_attachment", lambda: self.takes_in_result("image/png")
+        yield "provider_supports_answer_attachment", lambda: self.takes_in_answer("image/png")
         if self.has_tools:
             yield "provider_format_tools", lambda: self.format_tools(TOOLS)
         yield "provider_format_tool_result", lambda: self.format_results(TOOL_CONVERSATION)
@@ -150,21 +233,27 @@ class StructureTests(ContractBase):
         """Yield calls of the hooks that parse responses, for each sample without an error."""
         for kind, expected in EXPECTED.items():
             if not expected.error and kind in self.streams:
-                yield "provider_parse_response", partial(self.read_stream, kind)
-            if not expected.error and kind in self.wholes:
-                yield "provider_parse_response", partial(self.parse_ordinary_response, self.wholes[kind])
+                yield "provider_parse_response", partial(self.parse_ordinary_stream, kind)
+            if not expected.error and kind in self.responses:
+                yield "provider_parse_response", partial(self.parse_ordinary_response, self.responses[kind], kind)
         yield "provider_notice", self.get_ordinary_notice
 
-    def parse_ordinary_response(self, response: Mapping[str, Any]) -> None:
+    def parse_ordinary_stream(self, kind: str) -> None:
+        self.parse_ordinary_response(self.get_response(self.feed(self.streams[kind])[0]), kind)
+
+    def parse_ordinary_response(self, response: Mapping[str, Any], kind: str) -> None:
         try:
             self.read(response)
         except ProviderError as error:
-            fail(f"provider_parse_response raised {error!r} for an answer without an error. Return a ModelResponse.")
+            fail(
+                f"provider_parse_response raised {error!r} for the sample {kind!r}, which has no error: "
+                f"{shorten(str(response))}. Return a ModelResponse, and raise only for the error of the service."
+            )
 
     def get_ordinary_notice(self) -> None:
-        if "text" in self.wholes:
-            answer, _ = self.read(self.wholes["text"])
-            request = ChatRequest(self.model, SHORT_CONVERSATION)
+        if "text" in self.responses:
+            answer, _ = self.read(self.responses["text"])
+            request = ChatRequest(self.model_name, SHORT_CONVERSATION)
             self.call("provider_notice", request=request, answer=answer)
 
     def parse_ordinary_errors(self) -> None:
@@ -221,7 +310,7 @@ def measure_waiting(function: Callable[[], Any]) -> float:
         start, cpu_start = time.monotonic(), time.thread_time()
         function()
         shortest = min(shortest, time.monotonic() - start - (time.thread_time() - cpu_start))
-        if shortest <= MAX_WAIT:
+        if shortest <= MAX_WAIT_SECONDS:
             break
     return shortest
 

@@ -7,24 +7,33 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from ask import Provider, Tool, ToolContext, ToolError, ToolResult
+from ask import Provider, Tool, ToolError, ToolResult
 from ask.config.secrets import Redactor
 from ask.parsing import read_dict
+from ask.testing import tool_audit
 from ask.testing.base import fail
 from ask.testing.conversation import KEY
+from ask.testing.tool_audit import BLOCK, CHANGE, REPORT_PREFIX
 from ask.tools.arguments import parse_arguments
+from ask.tools.base import RunToolContext
 from ask.tools.plugins.source import PluginEnvironment, PluginLoadError, ToolPlugin
 from ask.tools.plugins.worker import UNEXPECTED_ERROR_PREFIX
 
 NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """The names of tools and parameters that every provider accepts."""
-LOAD_TIMEOUT = 30.0
+LOAD_SECONDS = 30.0
+MAX_STEP_SECONDS = 0.5
+"""Seconds that an async function may run without awaiting."""
+SLOW_STEP = re.compile(r"Executing <(?:Task|Handle).* took (\d+\.\d+) seconds")
+NEVER_AWAITED = re.compile(r"coroutine '[^']*' was never awaited")
+REPORT = re.compile(f"{REPORT_PREFIX}.*\n")
 SECRET_VARIABLE = "CONTRACT_API_KEY"  # noqa: S105 - the name of a variable
 
 
@@ -42,6 +51,7 @@ class ToolContract:
     calls: ClassVar[Mapping[str, Sequence[Mapping[str, Any]]]] = {}
     wrong_calls: ClassVar[Mapping[str, Sequence[Mapping[str, Any]]]] = {}
     timeout: ClassVar[float] = 10.0
+    output = ""
 
     def prepare(self, directory: Path) -> None:
         """Create in the working directory what the calls need. Override it; the default creates nothing."""
@@ -49,8 +59,10 @@ class ToolContract:
     @pytest.fixture
     def loading(self, tmp_path: Path) -> Iterator[Mapping[str, Tool] | PluginLoadError]:
         """Load the tools in their own process; yield them by name, or the reason why they cannot be loaded."""
-        environment = PluginEnvironment(tmp_path, {**os.environ, SECRET_VARIABLE: KEY}, LOAD_TIMEOUT)
-        targets = dict.fromkeys(map(locate_tool, self.tools))
+        # In its debug mode, asyncio reports calls that block the event loop.
+        variables = {**os.environ, SECRET_VARIABLE: KEY, "PYTHONASYNCIODEBUG": "1"}
+        environment = PluginEnvironment(tmp_path, variables, LOAD_SECONDS)
+        targets = dict.fromkeys((*map(_locate_tool, self.tools), (tool_audit.__name__, "", False)))
         with ExitStack() as stack:
             loaded: Mapping[str, Tool] | PluginLoadError
             try:
@@ -124,6 +136,51 @@ class ToolContract:
             assert not result.failed, f"The call {call} reported a failure: {result.text!r}. Correct the tool."
             assert KEY not in result.text + printed, f"The call {call} returned or printed a secret unredacted."
 
+    def test_side_effects_are_declared(self, loaded: Mapping[str, Tool], tmp_path: Path) -> None:
+        """Tools with has_side_effects=False, for whose calls nobody is asked, change no files in the sample calls."""
+        self.prepare(tmp_path)
+        for tool, arguments in self.iterate_known_calls(loaded):
+            if tool.has_side_effects:
+                continue
+            before = _list_files(tmp_path)
+            with suppress(ToolError):
+                self.run(tool, arguments, tmp_path)
+            changed = [*self.list_reports(CHANGE), *sorted(dict(before.items() ^ _list_files(tmp_path).items()))]
+            if changed:
+                fail(
+                    f"The call {format_call(tool, arguments)} changed {changed[0]}, but the tool has "
+                    "has_side_effects=False. Leave that out: ask then backs up files, and asks the user before calls "
+                    "with --confirm."
+                )
+
+    def test_async_tools_do_not_block(self, loaded: Mapping[str, Tool], tmp_path: Path) -> None:
+        """An async function awaits what takes time, and every coroutine that it creates."""
+        self.prepare(tmp_path)
+        for tool, arguments in self.iterate_known_calls(loaded):
+            with suppress(ToolError):
+                self.run(tool, arguments, tmp_path)
+            call, longest = format_call(tool, arguments), max(map(float, SLOW_STEP.findall(self.output)), default=0.0)
+            blocking = self.list_reports(BLOCK)
+            if longest > MAX_STEP_SECONDS:
+                blocking.append(f"one step took {longest:.1f} s")
+            if blocking:
+                fail(
+                    f"The call {call} blocks in an async function ({blocking[0]}). Await asyncio.sleep, "
+                    "asyncio.to_thread or an async library, or write a function without async."
+                )
+            if forgotten := NEVER_AWAITED.search(self.output):
+                fail(f"In the call {call}, the {forgotten[0]}. Write await before the call of the async function.")
+
+    def iterate_known_calls(self, loaded: Mapping[str, Tool]) -> Iterator[tuple[Tool, Mapping[str, Any]]]:
+        """Yield the sample calls of tools that exist."""
+        calls = {name: samples for name, samples in self.calls.items() if name in loaded}
+        return iterate_calls(loaded, calls)
+
+    def list_reports(self, word: str) -> list[str]:
+        """Return what `tool_audit` reported during the last call, of one kind."""
+        reports = (line.strip().removeprefix(REPORT_PREFIX) for line in REPORT.findall(self.output))
+        return [report.removeprefix(f"{word} ") for report in reports if report.startswith(f"{word} ")]
+
     def test_wrong_calls_are_explained(self, loaded: Mapping[str, Tool], tmp_path: Path) -> None:
         """Calls that cannot succeed raise a `ToolError`, whose message is for the model."""
         self.prepare(tmp_path)
@@ -175,14 +232,17 @@ class ToolContract:
         printed: list[str] = []
         overflow_directory = directory / ".overflow"
         overflow_directory.mkdir(exist_ok=True)
-        context = ToolContext(
+        context = RunToolContext(
             directory, dict(os.environ), self.timeout, overflow_directory, printed.append, redactor=Redactor([KEY])
         )
-        result = tool.run(parse_arguments(tool.spec, json.dumps(arguments)), context)
-        return result, "".join(printed)
+        try:
+            result = tool.run(parse_arguments(tool.spec, json.dumps(arguments)), context)
+        finally:
+            self.output = "".join(printed)
+        return result, REPORT.sub("", self.output)
 
 
-def locate_tool(tool: Callable[..., Any] | Tool) -> tuple[str, str, bool]:
+def _locate_tool(tool: Callable[..., Any] | Tool) -> tuple[str, str, bool]:
     """Return where the process finds a tool: its module and name, or the module that registers it."""
     if isinstance(tool, Tool):
         return tool.run.__module__, "", False
@@ -199,3 +259,11 @@ def iterate_calls(
 
 def format_call(tool: Tool, arguments: Mapping[str, Any]) -> str:
     return f"{tool.spec.name}({json.dumps(arguments, ensure_ascii=False)})"
+
+
+def _list_files(directory: Path) -> dict[str, bytes]:
+    """Return a digest of each file in a directory, by path."""
+    files = (
+        path for path in directory.rglob("*") if path.is_file() and not {".overflow", "__pycache__"} & set(path.parts)
+    )
+    return {str(path.relative_to(directory)): sha256(path.read_bytes()).digest() for path in files}

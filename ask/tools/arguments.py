@@ -35,12 +35,12 @@ _SIMPLE_KEYWORDS = frozenset(
     | {"$schema", "$id", "$comment"}
 )
 """Keywords checked here, and annotations. `format` is only an annotation in tool schemas."""
-_MAX_QUOTED_LENGTH = 200
+_MAX_QUOTED_CHARACTERS = 200
 _TOO_DEEP_MESSAGE = "are nested too deeply"
 _CODE_FENCE = re.compile(r"\s*```\w*\n(.*?)```\s*", re.DOTALL)
 _TRAILING_COMMA = re.compile(r",\s*(?=[}\]])")
 _MAX_TRAILING_COMMAS = 20
-_MAX_LITERAL_LENGTH = 100_000
+_MAX_LITERAL_CHARACTERS = 100_000
 """Characters of Python syntax that are parsed, which takes far more memory than JSON."""
 
 
@@ -57,7 +57,7 @@ def parse_arguments(
     a call must never do anything that the model did not write.
 
     Raises:
-        ToolError: The arguments are invalid; the message is for the model and quotes the start of what it wrote.
+        ToolError: the arguments are invalid; the message is for the model and quotes the start of what it wrote.
     """
     from ask.plugin_api.tool_schemas import restore_property_names
 
@@ -72,8 +72,8 @@ def parse_arguments(
         except RecursionError:
             _reject_arguments(_TOO_DEEP_MESSAGE)
     except _InvalidArgumentsError as error:
-        more = "..." if len(arguments_json) > _MAX_QUOTED_LENGTH else ""
-        quote = f". You wrote: {arguments_json[:_MAX_QUOTED_LENGTH]}{more}" if arguments_json.strip() else ""
+        more = "..." if len(arguments_json) > _MAX_QUOTED_CHARACTERS else ""
+        quote = f". You wrote: {arguments_json[:_MAX_QUOTED_CHARACTERS]}{more}" if arguments_json.strip() else ""
         raise ToolError(f"nothing was run: the arguments of {spec.name} {error}{quote}") from None
 
 
@@ -143,7 +143,7 @@ def _decode_json(text: str) -> Any:
     """Parse JSON in which line breaks and other control characters may be unescaped, as local models write them.
 
     Raises:
-        ValueError, RecursionError: It cannot be parsed, or contains NaN or infinity.
+        ValueError, RecursionError: it cannot be parsed, or contains NaN or infinity.
     """
     return json.loads(
         text, strict=False, parse_constant=lambda name: _reject_arguments(f"are not JSON: {name} is not a JSON value")
@@ -155,7 +155,7 @@ def _repair_json(text: str) -> Any:
     fence = _CODE_FENCE.fullmatch(text)
     text = fence[1] if fence else text
     with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        if text.lstrip().startswith("{'") and len(text) <= _MAX_LITERAL_LENGTH:
+        if text.lstrip().startswith("{'") and len(text) <= _MAX_LITERAL_CHARACTERS:
             import warnings
             from ast import literal_eval
 
@@ -187,10 +187,10 @@ def _validate_object(
     properties = schema.get("properties")
     declared = properties if isinstance(properties, Mapping) else {}
     required = [name for name in read_list(schema.get("required")) if isinstance(name, str)]
-    closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
+    is_closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
     validated = {}
     for name, item in value.items():
-        if closed and name not in declared:
+        if is_closed and name not in declared:
             known_names = [path + known for known in declared]
             suggestion = suggest(path + name, known_names)
             hint = f"; did you mean {suggestion!r}?" if suggestion else ""
@@ -219,7 +219,7 @@ def _validate_value(value: Any, schema: Any, path: str, is_nullable: _NullCheck)
         _reject_arguments(f"have the wrong type: {path!r} must be {' or '.join(types)}, not {_get_type_name(value)}")
     choices = _list_choices(schema, types)
     # Python's True equals 1.
-    if choices and isinstance(value, bool) not in [isinstance(one, bool) for one in choices if one == value]:
+    if choices and isinstance(value, bool) not in [isinstance(each, bool) for each in choices if each == value]:
         _reject_arguments(f"have an invalid value: {path!r} must be one of {json.dumps(choices, ensure_ascii=False)}")
     return _validate_object(value, schema, path + ".", is_nullable) if isinstance(value, dict) else value
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ask.config.secrets import NO_SECRETS, Redactor
+from ask.config.settings import MAX_COMMAND_SECONDS
 from ask.messages import EMPTY_MAPPING, Attachment, ToolSpec
 from ask.records import NamedTuple
+from ask.text_diff import TextDiff
 
 BUILTIN_ORIGIN = "ask"
 """The origin of the built-in tools, which safe mode confines."""
-MAX_RESULT_LENGTH = 30_000
-"""Maximum length of a result for the model, in characters."""
+MAX_RESULT_CHARACTERS = 30_000
+"""Maximum length of a result for the model."""
 
 
 class ToolError(Exception):
@@ -29,8 +31,8 @@ class ApprovedFile(NamedTuple):
     """A file whose new content the user was shown and approved.
 
     Attributes:
-        path: Its path, with symbolic links resolved.
-        ids: Device and inode of the innermost existing folder on the path, and of the file if it exists; () if only the
+        path: its path, with symbolic links resolved.
+        ids: device and inode of the innermost existing folder on the path, and of the file if it exists; () if only the
             path was shown.
         digest: SHA-256 of its content; "" if it does not exist; None if the content was not shown.
     """
@@ -44,9 +46,9 @@ class FolderConfinement(NamedTuple):
     """The folders that the file tools are confined to where there is no sandbox.
 
     Attributes:
-        folders: A descriptor of each folder, by its path with symbolic links resolved.
-        find_denial: Returns why a path in the folders must not be read or, with True, written; "" if it may be.
-        is_hidden_file: Checks, by the status of an open file, whether it is a hidden file that has another name.
+        folders: a descriptor of each folder, by its path with symbolic links resolved.
+        find_denial: returns why a path in the folders must not be read or, with True, written; "" if it may be.
+        is_hidden_file: checks, by the status of an open file, whether it is a hidden file that has another name.
     """
 
     folders: Mapping[Path, int]
@@ -55,27 +57,14 @@ class FolderConfinement(NamedTuple):
 
 
 class ToolContext(NamedTuple):
-    """The parts of a run that its tools may use.
+    """The parts of a run that a tool may use.
 
     Attributes:
-        directory: The working directory: relative paths start here, and commands run here.
-        environment: Environment variables for child processes, without the providers' keys.
-        command_timeout: The longest time that a command may take, in seconds.
-        overflow_directory: Where an output that is too long for a result is saved in full.
-        on_output: Called with the output of a running command as it arrives.
-        before_write: Called before a file changes, with its path (symbolic links resolved), its new content, and the
-            descriptor of its folder, or None if the folder is yet to be created. Never raises because of a failed
-            backup.
-        max_result_length: The length to which commands shorten their own output, in characters.
-        redactor: Replaces secrets in a command's output before it is shown or saved.
-        restrict_hosts: None allows all hosts. Otherwise only public addresses may be reached, and a redirect may lead
-            to another host only if it is in this set, in the form of `network_policy.HttpTarget.host`.
-        niceness: Added to the niceness of commands (0 to 19); higher means lower priority.
-        approved_file: The only file that this call may write, as long as it is unchanged; None allows any file.
-        keep_hard_links: Rewrite a file with several hard links in place; otherwise the path written gets its own copy.
-        placeholders: Files and folders that safe mode creates for a run; they are not listed while they are empty.
-        confinement: The folders that the file tools can access; None allows all that the process can access.
-        hides_files: Whether files that are hidden appear as the null device, as in the sandbox.
+        directory: the working directory, which is also that of the tool's process.
+        environment: the environment variables for child processes, without the providers' keys.
+        command_timeout: how long the call may take, in seconds.
+        overflow_directory: a folder for files that a result names; long results are saved there.
+        on_output: shows text to the user immediately. It is not part of the result.
     """
 
     directory: Path
@@ -83,49 +72,124 @@ class ToolContext(NamedTuple):
     command_timeout: float
     overflow_directory: Path
     on_output: Callable[[str], None]
-    before_write: Callable[[Path, bytes, int | None], None] = _skip_backup
-    max_result_length: int = MAX_RESULT_LENGTH
-    redactor: Redactor = NO_SECRETS
-    restrict_hosts: frozenset[str] | None = None
-    niceness: int = 0
-    approved_file: ApprovedFile | None = None
-    keep_hard_links: bool = True
-    placeholders: Collection[Path] = frozenset()
-    confinement: FolderConfinement | None = None
-    hides_files: bool = False
+
+
+class RunToolContext(ToolContext):
+    """The `ToolContext` of ask's own tools, with what only they and the code that calls them use.
+
+    Attributes:
+        before_write: called before a file changes, with its path (symbolic links resolved), its new content, and the
+            descriptor of its folder, or None if the folder is yet to be created. Never raises because of a failed
+            backup.
+        max_result_length: the length to which commands shorten their own output, in characters.
+        redactor: replaces secrets in a command's output before it is shown or saved.
+        restrict_hosts: None allows all hosts. Otherwise only public addresses may be reached, and a redirect may lead
+            to another host only if it is in this set, in the form of `network_policy.HttpTarget.host`.
+        niceness: added to the niceness of commands (0 to 19); higher means lower priority.
+        approved_file: the only file that this call may write, as long as it is unchanged; None allows any file.
+        keep_hard_links: rewrite a file with several hard links in place; otherwise the path written gets its own copy.
+        placeholders: files and folders that safe mode creates for a run; they are not listed while they are empty.
+        confinement: the folders that the file tools can access; None allows all that the process can access.
+        hides_files: whether files that are hidden appear as the null device, as in the sandbox.
+        max_command_timeout: how long a command may take for which the model has given more time, in seconds.
+    """
+
+    before_write: Callable[[Path, bytes, int | None], None]
+    max_result_length: int
+    redactor: Redactor
+    restrict_hosts: frozenset[str] | None
+    niceness: int
+    approved_file: ApprovedFile | None
+    keep_hard_links: bool
+    placeholders: Collection[Path]
+    confinement: FolderConfinement | None
+    hides_files: bool
+    max_command_timeout: float
+
+    def __new__(
+        cls,
+        directory: Path,
+        environment: Mapping[str, str],
+        command_timeout: float,
+        overflow_directory: Path,
+        on_output: Callable[[str], None],
+        *,
+        before_write: Callable[[Path, bytes, int | None], None] = _skip_backup,
+        max_result_length: int = MAX_RESULT_CHARACTERS,
+        redactor: Redactor = NO_SECRETS,
+        restrict_hosts: frozenset[str] | None = None,
+        niceness: int = 0,
+        approved_file: ApprovedFile | None = None,
+        keep_hard_links: bool = True,
+        placeholders: Collection[Path] = frozenset(),
+        confinement: FolderConfinement | None = None,
+        hides_files: bool = False,
+        max_command_timeout: float = MAX_COMMAND_SECONDS,
+    ) -> Self:
+        self = super().__new__(cls, directory, environment, command_timeout, overflow_directory, on_output)
+        self.before_write = before_write
+        self.max_result_length = max_result_length
+        self.redactor = redactor
+        self.restrict_hosts = restrict_hosts
+        self.niceness = niceness
+        self.approved_file = approved_file
+        self.keep_hard_links = keep_hard_links
+        self.placeholders = placeholders
+        self.confinement = confinement
+        self.hides_files = hides_files
+        self.max_command_timeout = max_command_timeout
+        return self
+
+    def _replace(self, /, **changes: Any) -> Self:
+        return type(self)(**self._asdict() | vars(self) | changes)
+
+    def get_time_limit(self, arguments: Mapping[str, Any]) -> float:
+        """Return how many seconds the command of a call may take: what the call's `timeout` says, up to the maximum.
+
+        Raises:
+            ToolError: it says no positive number.
+        """
+        seconds = arguments.get("timeout", self.command_timeout)
+        if "timeout" in arguments and not seconds > 0:
+            maximum = f"at most {self.max_command_timeout:g}"
+            raise ToolError(f"nothing was run: timeout must be a positive number of seconds, {maximum}")
+        return float(min(seconds, self.max_command_timeout))
 
 
 class ToolResult(NamedTuple):
     """The result of a call.
 
     Attributes:
-        text: The text for the model.
-        failed: Whether the call failed.
-        exit_status: The exit status of a command, from 0 to 255; None for other tools.
-        attachments: Images, PDFs and audio for the model. Those that it does not accept are described to it instead.
+        text: the text for the model.
+        failed: whether the call failed.
+        exit_status: the exit status of a command, from 0 to 255; None for other tools.
+        attachments: images, PDFs and audio for the model. Those that it does not accept are described to it instead.
+        diff: how ask's `write_file` or `edit_file` has changed a file, for the user; None for other tools.
     """
 
     text: str
     failed: bool = False
     exit_status: int | None = None
     attachments: tuple[Attachment, ...] = ()
+    diff: TextDiff | None = None
 
 
 class Tool(NamedTuple):
     """A tool: its specification for the model, and the function that runs it.
 
     Attributes:
-        spec: Name, description and parameters, as the model sees them.
-        run: Called with arguments that match the specification's schema; raises `ToolError` if it fails.
-        has_side_effects: Whether it has side effects, so that `--confirm` asks first. False for a tool that only reads.
-        origin: The distribution that provides it; set by the host.
-        get_host: For a tool that changes nothing locally but reaches a host: returns that host for a call's arguments.
-            Raises `ToolError` if there is none.
-        needs_sandbox: Whether safe mode runs it in the sandbox; False for a built-in tool whose `run` restricts itself.
+        spec: name, description and parameters, as the model sees them.
+        run: called with arguments that match the specification's schema, and a `ToolContext`; raises `ToolError` if
+            the call fails.
+        has_side_effects: whether it has side effects, so that `--confirm` asks first. False for a tool that only reads.
+        origin: the distribution that provides it; set by ask.
+        get_host: of ask's own tools that change nothing locally but reach a host: returns that host for a call's
+            arguments. Raises `ToolError` if there is none.
+        needs_sandbox: of ask's own tools: whether safe mode runs it in the sandbox; False if `run` restricts itself.
     """
 
     spec: ToolSpec
-    run: Callable[[Mapping[str, Any], ToolContext], ToolResult]
+    run: Callable[[Mapping[str, Any], Any], ToolResult]
     has_side_effects: bool = True
     origin: str = BUILTIN_ORIGIN
     get_host: Callable[[Mapping[str, Any]], str] | None = None

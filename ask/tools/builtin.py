@@ -7,6 +7,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from ask.config.settings import COMMAND_SECONDS, MAX_COMMAND_SECONDS
 from ask.messages import ToolSpec
 from ask.records import NamedTuple
 from ask.tools.base import Tool, build_parameters_schema
@@ -14,7 +15,7 @@ from ask.tools.base import Tool, build_parameters_schema
 READ_SKILL_NAME = "read_skill"
 """The tool that `ask.project.skills` creates where there are skills."""
 FILE_TOOL_NAMES = frozenset({"read_file", "write_file", "edit_file", "list_dir"})
-"""The tools that respect `ToolContext.confinement`."""
+"""The tools that respect `RunToolContext.confinement`."""
 
 
 def _load_on_call(module: str, function: str) -> Callable[..., Any]:
@@ -30,7 +31,7 @@ def _get_host(url: str, *, must_be_public: bool = False) -> str:
     """Return the host of an http(s) URL.
 
     Raises:
-        ToolError: The URL is invalid or ambiguous, or its host is evidently not public, but must be.
+        ToolError: the URL is invalid or ambiguous, or its host is evidently not public, but must be.
     """
     from ask.tools.network_policy import check_public_host, parse_url
 
@@ -40,12 +41,26 @@ def _get_host(url: str, *, must_be_public: bool = False) -> str:
     return host
 
 
+_FILES_PHRASE = ", or an image or a PDF"
+"""What `read_file` and `fetch_url` attach for most models."""
+
+
+def describe_for_model(spec: ToolSpec, is_supported: Callable[[str], bool]) -> ToolSpec:
+    """Return the specification of a tool that names only those types of files that a model accepts."""
+    if _FILES_PHRASE not in spec.description or spec.name not in ("read_file", "fetch_url"):
+        return spec
+    types = {"an image": "image/png", "a PDF": "application/pdf", "audio": "audio/wav"}
+    accepted = [name for name, media_type in types.items() if is_supported(media_type)]
+    listed = " or ".join(filter(None, (", ".join(accepted[:-1]), *accepted[-1:])))
+    return spec._replace(description=spec.description.replace(_FILES_PHRASE, f", or {listed}" if listed else ""))
+
+
 _STRING_SCHEMA = {"type": "string"}
 
 READ_FILE = Tool(
     ToolSpec(
         "read_file",
-        "Read a text file or a range of its lines, or an image or PDF. Relative paths start at the working directory.",
+        f"Read a text file or a range of its lines{_FILES_PHRASE}. Relative paths start at the working directory.",
         build_parameters_schema(
             {"filepath": _STRING_SCHEMA},
             {
@@ -96,23 +111,31 @@ LIST_DIR = Tool(
 )
 
 
-BASH = Tool(
-    ToolSpec(
-        "bash",
-        "Run a command with bash. Returns exit code, stdout and stderr. stdin is empty. Redirect the output "
-        "of background processes.",
-        build_parameters_schema(
-            {"command": {"type": "string"}},
-            {"timeout": {"type": "number", "description": "seconds; the user's limit also applies"}},
+def create_bash_tool(timeout: float, max_timeout: float) -> Tool:
+    """Create the tool that runs commands, whose description says how many seconds they may take."""
+    limits = f"{timeout:g} by default, at most {max_timeout:g}; give long builds and tests more time"
+    if timeout >= max_timeout:
+        limits = f"at most {max_timeout:g}"
+    return Tool(
+        ToolSpec(
+            "bash",
+            "Run a command with bash. Returns exit code, stdout and stderr. stdin is empty. Redirect the output "
+            "of background processes.",
+            build_parameters_schema(
+                {"command": {"type": "string"}},
+                {"timeout": {"type": "number", "description": f"seconds until the command is killed: {limits}"}},
+            ),
         ),
-    ),
-    _load_on_call("shell", "run_bash"),
-)
+        _load_on_call("shell", "run_bash"),
+    )
+
+
+BASH = create_bash_tool(COMMAND_SECONDS, MAX_COMMAND_SECONDS)
 
 FETCH_URL = Tool(
     ToolSpec(
         "fetch_url",
-        "Fetch a web page as readable text with links, JSON and plain text unchanged, or an image or a PDF.",
+        f"Fetch a web page as readable text with links, JSON and plain text unchanged{_FILES_PHRASE}.",
         build_parameters_schema({"url": {"type": "string"}}),
     ),
     _load_on_call("fetch_url", "run_fetch_url"),
@@ -150,9 +173,9 @@ class SearchEngine(NamedTuple):
     """A search engine to query.
 
     Attributes:
-        name: Its name in `ENGINE_BASE_URLS`.
-        base_url: The base URL of its API.
-        key: Its API key, or several separated by "|"; "" if it needs none.
+        name: its name in `ENGINE_BASE_URLS`.
+        base_url: the base URL of its API.
+        key: its API key, or several separated by "|"; "" if it needs none.
     """
 
     name: str
@@ -161,7 +184,6 @@ class SearchEngine(NamedTuple):
 
 
 def create_search_tool(engine: SearchEngine) -> Tool:
-    """Create the search tool, for one search engine."""
     return Tool(
         SEARCH_WEB,
         partial(_load_on_call("web_search", "search_web"), engine),

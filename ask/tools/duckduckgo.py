@@ -13,18 +13,18 @@ from pathlib import Path
 
 from ask.client.certificates import find_ca_bundle
 from ask.errors import ConfigError
-from ask.tools.base import ToolContext, ToolError
-from ask.tools.isolated_process import limit_memory, run_in_subprocess
+from ask.process.isolated_process import limit_memory, run_in_subprocess
+from ask.tools.base import RunToolContext, ToolError
 
 NO_RESULTS_MESSAGE = "No results found."
-_MAX_REASON_LENGTH = 200
+_MAX_REASON_CHARACTERS = 200
 
 
-def search_duckduckgo(query: str, max_results: int, context: ToolContext) -> list[tuple[str, str, str]]:
+def search_duckduckgo(query: str, max_results: int, context: RunToolContext) -> list[tuple[str, str, str]]:
     """Search DuckDuckGo; return title, URL and snippet of each result.
 
     Raises:
-        ToolError: The search failed or found nothing.
+        ToolError: the search failed or found nothing.
     """
     from subprocess import SubprocessError, TimeoutExpired
 
@@ -75,7 +75,10 @@ def _query_duckduckgo(query: str, max_results: int, timeout: int, bundle_path: s
                 verify = bundle_file.name
                 create_default_context(cafile=verify)
             results = DDGS(timeout=timeout, verify=verify).text(
-                query, region="wt-wt", backend="duckduckgo", max_results=max_results
+                query,
+                region="wt-wt",  # no region
+                backend="duckduckgo",
+                max_results=max_results,
             )
         except SSLError:
             return "cannot reach duckduckgo: no certificates are trusted"
@@ -85,5 +88,5 @@ def _query_duckduckgo(query: str, max_results: int, timeout: int, bundle_path: s
             if str(error) == NO_RESULTS_MESSAGE:  # ddgs also reports this for a CAPTCHA page
                 return "duckduckgo found nothing, or refuses requests: try other words, or continue without searching"
             reason = str(error).partition(" > ")[2] or str(error)
-            return f"cannot reach duckduckgo: {' '.join(reason.rstrip(')').split())[:_MAX_REASON_LENGTH]}"
+            return f"cannot reach duckduckgo: {' '.join(reason.rstrip(')').split())[:_MAX_REASON_CHARACTERS]}"
     return [[str(result.get(key) or "") for key in ("title", "href", "body")] for result in results]

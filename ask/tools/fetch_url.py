@@ -8,8 +8,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ask.tools.base import ToolContext, ToolError, ToolResult
-from ask.tools.office_text import extract_office_text
+from ask.attachments import find_attachment
+from ask.client.document_text import convert_document, identify_document
+from ask.tools.base import RunToolContext, ToolError, ToolResult
 
 if TYPE_CHECKING:
     from ask.tools.http_get import FetchResponse
@@ -38,17 +39,17 @@ _BODY_TIME_SHARE = 0.8
 _PDF_TYPE = "application/pdf"
 PDF_NOTE = "[a PDF, not shown; the user can save it and attach it with -f FILE, or convert it with pdftotext]"
 BINARY_CONTENT_NOTE = "[binary content, not shown]"
-_SNIFF_LENGTH = 4_096
+_SNIFF_BYTES = 4_096
 """Bytes at the start of a body that are searched for its encoding."""
 
 
-def run_fetch_url(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+def run_fetch_url(arguments: Mapping[str, Any], context: RunToolContext) -> ToolResult:
     """Fetch a URL and return its text below a status line; an image, a PDF or audio is an attachment.
 
     With `context.restrict_hosts` only public addresses are reached, and no proxies are used.
 
     Raises:
-        ToolError: The request failed or is not allowed, or the server returned an error status; the message then
+        ToolError: the request failed or is not allowed, or the server returned an error status; the message then
             includes the error page's text.
     """
     from ask.tools.http_get import Fetcher
@@ -63,11 +64,9 @@ def run_fetch_url(arguments: Mapping[str, Any], context: ToolContext) -> ToolRes
         body_timeout=context.command_timeout * _BODY_TIME_SHARE,
     )
     response = fetcher.fetch(arguments["url"])
-    if not (response.is_error or response.truncation_reason):
-        from ask.attachments import find_attachment
-
-        if attachment := find_attachment(find_file_name(response.url), response.body):
-            return ToolResult(f"{_format_status_line(response)}\n", attachments=(attachment,))
+    is_whole = not (response.is_error or response.truncation_reason)
+    if is_whole and (attachment := find_attachment(find_file_name(response.url), response.body)):
+        return ToolResult(f"{_format_status_line(response)}\n", attachments=(attachment,))
     text = f"{_format_status_line(response)}\n\n{extract_text(response, deadline, context.environment)}"
     if response.is_error:
         raise ToolError(text)
@@ -105,13 +104,13 @@ def extract_text(response: FetchResponse, deadline: float, environment: Mapping[
     `deadline` is on the monotonic clock; `environment` is for the process that parses the page.
 
     Raises:
-        ToolError: Parsing takes too long or too much memory.
+        ToolError: parsing takes too long or too much memory.
     """
     media_type = _parse_media_type(response.content_type)
     if media_type == _PDF_TYPE or response.body.startswith(b"%PDF-"):
         return PDF_NOTE
     if _BINARY_TYPE_PATTERN.match(media_type) or response.body.startswith(_BINARY_SIGNATURES):
-        return extract_office_text(response.body) or BINARY_CONTENT_NOTE
+        return _extract_document_text(response.body, deadline) or BINARY_CONTENT_NOTE
     if not response.body:
         return "[the response is empty]"
     encoding = _detect_encoding(response)
@@ -125,15 +124,23 @@ def extract_text(response: FetchResponse, deadline: float, environment: Mapping[
     return text
 
 
+def _extract_document_text(data: bytes, deadline: float) -> str:
+    """Return the text of an Office document, or a note about why there is none; "" for other data."""
+    if not identify_document(data):
+        return ""
+    text, problem = convert_document(data, max(deadline - time.monotonic(), 1))
+    return text or f"[a document, not shown: {problem}]"
+
+
 def extract_page_text(html: str, url: str, timeout: float, environment: Mapping[str, str]) -> str:
     """Return the readable text of a page; relative links are resolved against `url`.
 
     Raises:
-        ToolError: It takes too long, or too much memory.
+        ToolError: it takes too long, or too much memory.
     """
     from subprocess import CalledProcessError, TimeoutExpired
 
-    from ask.tools.isolated_process import run_in_subprocess
+    from ask.process.isolated_process import run_in_subprocess
 
     try:
         return run_in_subprocess("ask.tools.html_to_markdown", html.encode(), timeout, environment, url).decode()
@@ -148,7 +155,7 @@ def _detect_encoding(response: FetchResponse) -> str:
 
     Return "" if the body is not text.
     """
-    head = response.body[:_SNIFF_LENGTH]
+    head = response.body[:_SNIFF_BYTES]
     for byte_order_mark, name in _BYTE_ORDER_MARKS:
         if head.startswith(byte_order_mark):
             return name

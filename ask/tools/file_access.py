@@ -14,15 +14,15 @@ from pathlib import Path
 from ask.atomic_files import Ownership, replace_file
 from ask.records import NamedTuple
 from ask.text import find_similar
-from ask.tools.base import ApprovedFile, FolderConfinement, ToolContext, ToolError
+from ask.tools.base import ApprovedFile, FolderConfinement, RunToolContext, ToolError
 from ask.tools.file_names import find_equivalent_path
 
-MAX_FILE_SIZE = 10_000_000
-"""Largest file that is read or written, in bytes."""
+MAX_FILE_BYTES = 10_000_000
+"""Largest file that is read or written."""
 
-_MAX_PATH_LENGTH = 4_096
+_MAX_PATH_BYTES = 4_096
 """Longest path that any system accepts, in bytes (Linux's PATH_MAX)."""
-_MAX_QUOTED_PATH_LENGTH = 200
+_MAX_QUOTED_PATH_CHARACTERS = 200
 _MAX_CREATED_FOLDERS = 100
 """Maximum number of folders created for one file: many programs cannot walk or remove a deeper tree."""
 _MAX_PATH_STEPS = 100
@@ -43,16 +43,16 @@ _FILE_TYPE_DESCRIPTIONS = {
 }
 
 
-def resolve_path(path_argument: str, context: ToolContext) -> Path:
+def resolve_path(path_argument: str, context: RunToolContext) -> Path:
     """Return the path that the model means: relative to the run's directory, with `~` expanded.
 
     A name that does not exist stands for the only existing one that looks the same.
     """
     try:
-        if len(os.fsencode(path_argument)) > _MAX_PATH_LENGTH:
+        if len(os.fsencode(path_argument)) > _MAX_PATH_BYTES:
             raise ToolError(
                 f"the path is too long ({len(path_argument):,} characters): "
-                f"{path_argument[:_MAX_QUOTED_PATH_LENGTH]}..."
+                f"{path_argument[:_MAX_QUOTED_PATH_CHARACTERS]}..."
             )
         if not path_argument or "\0" in path_argument:
             raise ToolError("the path is empty or contains a NUL")
@@ -64,7 +64,7 @@ def resolve_path(path_argument: str, context: ToolContext) -> Path:
 
 
 @contextmanager
-def use_path(path_argument: str, context: ToolContext, expected_type: str = "file") -> Iterator[Path]:
+def use_path(path_argument: str, context: RunToolContext, expected_type: str = "file") -> Iterator[Path]:
     """Yield the path that the model means, and convert the operating system's errors to a `ToolError` that helps it."""
     path = resolve_path(path_argument, context)
     try:
@@ -81,15 +81,15 @@ def use_path(path_argument: str, context: ToolContext, expected_type: str = "fil
 
 @contextmanager
 def open_listing(
-    path: Path, context: ToolContext, limit: int | None = None
+    path: Path, context: RunToolContext, limit: int | None = None
 ) -> Iterator[tuple[int, list[os.DirEntry[str]]]]:
     """Open a folder; yield its descriptor and its entries in no particular order, without safe mode's placeholders.
 
     The entries can be examined while the folder is open.
 
     Raises:
-        ToolError: Safe mode does not allow access.
-        OSError: It is not a folder, or cannot be read.
+        ToolError: safe mode does not allow access.
+        OSError: it is not a folder, or cannot be read.
     """
     with open_target(path, context) as target:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -116,12 +116,12 @@ def is_empty(path: Path) -> bool:
     return False
 
 
-def read_allowed_file(display_name: str, path: Path, context: ToolContext) -> bytes:
-    """Read a regular file of at most `MAX_FILE_SIZE` bytes.
+def read_allowed_file(display_name: str, path: Path, context: RunToolContext) -> bytes:
+    """Read a regular file of at most `MAX_FILE_BYTES` bytes.
 
     Raises:
-        ToolError: It is not a regular file, too large, or safe mode does not allow access.
-        OSError: It cannot be read.
+        ToolError: it is not a regular file, too large, or safe mode does not allow access.
+        OSError: it cannot be read.
     """
     with open_target(path, context) as target:
         return target.read_content(display_name)
@@ -131,12 +131,12 @@ class FileTarget(NamedTuple):
     """A path reached through an open folder: a folder swapped for a link cannot redirect access to it.
 
     Attributes:
-        path: Its path, with symbolic links resolved.
-        name: Its name in the open folder: "." if it is that folder.
-        dir_fd: A descriptor of the innermost existing folder on the path.
-        missing_folders: Names of the folders to create inside it, outermost first.
-        stat_result: The status of the file; None if it does not exist.
-        is_hidden_file: As in `FolderConfinement`; None if safe mode does not confine the file tools.
+        path: its path, with symbolic links resolved.
+        name: its name in the open folder: "." if it is that folder.
+        dir_fd: a descriptor of the innermost existing folder on the path.
+        missing_folders: names of the folders to create inside it, outermost first.
+        stat_result: the status of the file; None if it does not exist.
+        is_hidden_file: as in `FolderConfinement`; None if safe mode does not confine the file tools.
     """
 
     path: Path
@@ -149,13 +149,13 @@ class FileTarget(NamedTuple):
     def to_approved_file(self, digest: str | None = None) -> ApprovedFile:
         """Describe the file as one that the user was shown, with the digest of its content if that was shown."""
         statuses = [os.fstat(self.dir_fd), *([self.stat_result] if self.stat_result else [])]
-        return ApprovedFile(str(self.path), tuple(f"{one.st_dev}:{one.st_ino}" for one in statuses), digest)
+        return ApprovedFile(str(self.path), tuple(f"{status.st_dev}:{status.st_ino}" for status in statuses), digest)
 
     def read_content(self, display_name: str) -> bytes:
         """Read the file.
 
         Raises:
-            ToolError, OSError: As `read_allowed_file`.
+            ToolError, OSError: as `read_allowed_file`.
         """
         name = self.require_name()
         if self.stat_result:
@@ -167,23 +167,23 @@ class FileTarget(NamedTuple):
             _require_regular_file(display_name, status)
             if self.is_hidden_file and self.is_hidden_file(status):
                 raise ToolError(f"{display_name} is another name of a file that is hidden in safe mode")
-            # Files in /proc report size 0, and any file may be growing.
-            data = file.read(MAX_FILE_SIZE + 1 if status.st_size <= MAX_FILE_SIZE else len(_PDF_START)) or b""
+            # Files in /proc report size 0, and any file may be growing. A read that would block returns None.
+            data = file.read(MAX_FILE_BYTES + 1 if status.st_size <= MAX_FILE_BYTES else len(_PDF_START)) or b""
         size = max(status.st_size, len(data))
-        if size > MAX_FILE_SIZE:
+        if size > MAX_FILE_BYTES:
             advice = "read a part of it with grep, head, tail or sed -n in bash"
             if data.startswith(_PDF_START):
                 advice = "the user can attach it with -f FILE, or pdftotext can convert it"
             elif self.is_hidden_file:  # there is no bash
                 advice = "the user can attach it, or a part of it, with -f FILE"
-            raise ToolError(f"{display_name}: {size:,} bytes, over the limit of {MAX_FILE_SIZE:,}; {advice}")
+            raise ToolError(f"{display_name}: {size:,} bytes, over the limit of {MAX_FILE_BYTES:,}; {advice}")
         return data
 
     def require_name(self) -> str:
         """Return the name if the folder of the path is the open one.
 
         Raises:
-            FileNotFoundError: The folder does not exist.
+            FileNotFoundError: the folder does not exist.
         """
         if self.missing_folders:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -191,12 +191,12 @@ class FileTarget(NamedTuple):
 
 
 @contextmanager
-def open_target(path: Path, context: ToolContext, *, for_writing: bool = False) -> Iterator[FileTarget]:
+def open_target(path: Path, context: RunToolContext, *, for_writing: bool = False) -> Iterator[FileTarget]:
     """Resolve an absolute path and open its folder.
 
     Raises:
-        ToolError: Safe mode does not allow access.
-        OSError: Part of the path has become a link or a file, or cannot be opened.
+        ToolError: safe mode does not allow access.
+        OSError: part of the path has become a link or a file, or cannot be opened.
     """
     target = _find_target(path, context.confinement, for_writing=for_writing)
     try:
@@ -219,8 +219,8 @@ def _find_target(path: Path, confinement: FolderConfinement | None, *, for_writi
     is what RESOLVE_BENEATH of openat2(2) does, which only Linux has.
 
     Raises:
-        ToolError: The path, or a link on it, must not be accessed.
-        OSError: A part of the path is a file, has become a link, or cannot be opened.
+        ToolError: the path, or a link on it, must not be accessed.
+        OSError: a part of the path is a file, has become a link, or cannot be opened.
     """
     check_access = partial(_check_access, confinement=confinement, for_writing=for_writing)
     for _ in range(_MAX_PATH_STEPS):
@@ -274,7 +274,7 @@ def _check_access(path: Path, confinement: FolderConfinement | None, *, for_writ
     """Return the path if it may be accessed.
 
     Raises:
-        ToolError: It must not be accessed.
+        ToolError: it must not be accessed.
     """
     if confinement and (reason := confinement.find_denial(path, for_writing)):
         raise ToolError(f"{escape_for_display(str(path))} {reason}")
@@ -289,12 +289,12 @@ def open_folders(
     Return the descriptor of the innermost folder that exists, and the names that are missing in it.
 
     Args:
-        start: A path, or the descriptor of a folder.
-        names: The name of each folder on the way.
-        create_missing: Create the missing folders.
+        start: a path, or the descriptor of a folder.
+        names: the name of each folder on the way.
+        create_missing: create the missing folders.
 
     Raises:
-        OSError: One of them is not a folder, or cannot be opened or created.
+        OSError: one of them is not a folder, or cannot be opened or created.
     """
     folder = (
         os.open(".", _OPEN_FOLDER_FLAGS, dir_fd=start) if isinstance(start, int) else os.open(start, _OPEN_FOLDER_FLAGS)
@@ -321,7 +321,7 @@ def open_existing_folder(start: Path | str, names: Sequence[str]) -> Iterator[in
     """Open a folder as `open_folders` does; yield its descriptor.
 
     Raises:
-        OSError: It does not exist, or a part of its path is a link or cannot be opened.
+        OSError: it does not exist, or a part of its path is a link or cannot be opened.
     """
     folder, missing = open_folders(start, names)
     try:
@@ -336,8 +336,8 @@ def _check_approved_target(display_name: str, approved_file: ApprovedFile | None
     """Refuse a write to any file except the approved one, or if that file has changed since.
 
     Raises:
-        ToolError: It is another file, or its content has changed.
-        OSError: It cannot be read.
+        ToolError: it is another file, or its content has changed.
+        OSError: it cannot be read.
     """
     if approved_file is None:
         return
@@ -351,7 +351,7 @@ def _check_approved_target(display_name: str, approved_file: ApprovedFile | None
         )
 
 
-def write_regular_file(display_name: str, path: Path, data: bytes, context: ToolContext) -> bool:
+def write_regular_file(display_name: str, path: Path, data: bytes, context: RunToolContext) -> bool:
     """Replace the content of a file with `data`; return whether the file is new.
 
     The file keeps its mode and, where permitted, its owner. Up to `_MAX_CREATED_FOLDERS` missing folders are created. A
@@ -359,15 +359,16 @@ def write_regular_file(display_name: str, path: Path, data: bytes, context: Tool
     them.
 
     Raises:
-        ToolError: It is not a regular file, `data` is over `MAX_FILE_SIZE` bytes, too many folders are missing, or the
+        ToolError: it is not a regular file, `data` is over `MAX_FILE_BYTES` bytes, too many folders are missing, or the
             user approved another file.
-        OSError: It cannot be written; the old content is then untouched.
+        OSError: it cannot be written; the old content is then untouched.
     """
-    if len(data) > MAX_FILE_SIZE:
-        raise ToolError(f"{display_name}: {len(data):,} bytes, over the limit of {MAX_FILE_SIZE:,}")
+    if len(data) > MAX_FILE_BYTES:
+        raise ToolError(f"{display_name}: {len(data):,} bytes, over the limit of {MAX_FILE_BYTES:,}")
     with open_target(path, context, for_writing=True) as target:
         if target.stat_result:
             _require_regular_file(display_name, target.stat_result)
+            # Replacing a file needs no permission to write to it, only to its folder.
             if not os.access(target.name, os.W_OK, dir_fd=target.dir_fd):
                 raise PermissionError
         _check_approved_target(display_name, context.approved_file, target)
@@ -399,7 +400,7 @@ def rewrite_file_in_place(
     `size` is the size of the new content. Nothing is written if the file is not the one with status `expected_stat`.
 
     Raises:
-        OSError: It cannot be written, or has been replaced by another file.
+        OSError: it cannot be written, or has been replaced by another file.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
     with os.fdopen(descriptor, "wb") as file:
@@ -450,7 +451,7 @@ def _require_regular_file(display_name: str, status: os.stat_result) -> None:
         )
 
 
-def _describe_missing_path(display_name: str, path: Path, context: ToolContext, expected_type: str) -> str:
+def _describe_missing_path(display_name: str, path: Path, context: RunToolContext, expected_type: str) -> str:
     if not context.confinement and path.is_symlink():
         return f"{display_name} is a link to {escape_for_display(str(path.readlink()))}, which does not exist"
     if not context.confinement and not path.parent.is_dir():

@@ -11,7 +11,8 @@ from itertools import accumulate, islice
 from typing import Any
 
 from ask.text import DecodedText, find_similar
-from ask.tools.base import MAX_RESULT_LENGTH, ToolContext, ToolError, ToolResult
+from ask.text_diff import TextDiff, compare_texts
+from ask.tools.base import MAX_RESULT_CHARACTERS, RunToolContext, ToolError, ToolResult
 from ask.tools.file_access import (
     escape_for_display,
     open_listing,
@@ -21,16 +22,16 @@ from ask.tools.file_access import (
 )
 
 _MAX_ENTRIES = 1_000
-_MAX_NOTE_LENGTH = 200
+_MAX_NOTE_CHARACTERS = 200
 _BYTE_ORDER_MARK = "\ufeff"
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
-def read_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+def read_file(arguments: Mapping[str, Any], context: RunToolContext) -> ToolResult:
     """Return the text of a file, or the requested lines, up to the result limit; an image, a PDF or audio is attached.
 
     Raises:
-        ToolError: It cannot be read, is another binary file, or has no such lines.
+        ToolError: it cannot be read, is another binary file, or has no such lines.
     """
     name = arguments["filepath"]
     with use_path(name, context) as path:
@@ -47,33 +48,38 @@ def read_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     return ToolResult(f"{lines}{newline}[the file is encoded in {decoded.title}; write_file and edit_file keep that]")
 
 
-def write_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+def write_file(arguments: Mapping[str, Any], context: RunToolContext) -> ToolResult:
     """Write a file atomically. A file that exists keeps its encoding, its line ends and its byte order mark.
 
     Raises:
-        ToolError: It cannot be written.
+        ToolError: it cannot be written.
     """
     name = arguments["filepath"]
     content, note = _replace_lone_surrogates(arguments["content"])
     with use_path(name, context) as path:
         if name.endswith("/"):
             raise ToolError(f"{name} is a directory, not a file")
-        decoded = None
+        decoded, old_size = None, 0
         with suppress(OSError, ToolError):  # there is no such file, or writing it fails with the better message
-            decoded = decode_file(read_allowed_file(name, path, context))
+            old_content = read_allowed_file(name, path, context)
+            decoded, old_size = decode_file(old_content), len(old_content)
         if decoded:
             content = adapt_line_ends(content, decoded.text)
         data, encoding_note = _encode_content(name, content, decoded or DecodedText(""))
         note = encoding_note + note
         created = write_regular_file(name, path, data, context)
-    return ToolResult(f"{'created' if created else 'overwrote'} {name}: {len(data):,} bytes{note}")
+    if created or decoded:
+        diff = compare_texts(decoded.text if decoded else "", content)
+    else:
+        diff = TextDiff(note=f"it was binary, {old_size:,} bytes" if old_size else "its old content could not be read")
+    return ToolResult(f"{'created' if created else 'overwrote'} {name}: {len(data):,} bytes{note}", diff=diff)
 
 
-def edit_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+def edit_file(arguments: Mapping[str, Any], context: RunToolContext) -> ToolResult:
     """Replace the only occurrence of a text in a file, in its encoding; all other bytes stay unchanged.
 
     Raises:
-        ToolError: The text does not occur exactly once, or the file cannot be read or written.
+        ToolError: the text does not occur exactly once, or the file cannot be read or written.
     """
     name = arguments["filepath"]
     new_text, note = _replace_lone_surrogates(arguments["new_text"])
@@ -86,14 +92,18 @@ def edit_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
             raise ToolError(f"{name} is unchanged: {error}") from None
         data, encoding_note = _encode_content(name, new_content, decoded)
         write_regular_file(name, path, data, context)
-    return ToolResult(f"edited {name} at line {line}{encoding_note}{note}")
+    if decode_file(old_content) is None:
+        diff = TextDiff(note=f"it is binary, {len(data):,} bytes")
+    else:
+        diff = compare_texts(decoded.text, new_content)
+    return ToolResult(f"edited {name} at line {line}{encoding_note}{note}", diff=diff)
 
 
-def list_dir(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+def list_dir(arguments: Mapping[str, Any], context: RunToolContext) -> ToolResult:
     """List a directory, one entry per line, sorted by name.
 
     Raises:
-        ToolError: It is not a directory, or cannot be read.
+        ToolError: it is not a directory, or cannot be read.
     """
     name = arguments["dirpath"]
     with use_path(name, context, "directory") as path:
@@ -123,9 +133,9 @@ def _select_lines(text: str, offset: int | None, limit: int | None) -> str:
     if first > len(lines):
         raise ToolError(f"the file has only {len(lines):,} lines, so none from {first:,} on")
     selected = lines[first - 1 :] if limit is None else lines[first - 1 : first - 1 + limit]
-    if len(selected) == len(lines) and len(text) <= MAX_RESULT_LENGTH:
+    if len(selected) == len(lines) and len(text) <= MAX_RESULT_CHARACTERS:
         return text
-    max_length = MAX_RESULT_LENGTH - _MAX_NOTE_LENGTH
+    max_length = MAX_RESULT_CHARACTERS - _MAX_NOTE_CHARACTERS
     count = sum(length <= max_length for length in accumulate(map(len, selected)))
     last = first - 1 + count
     if not count:
@@ -163,7 +173,7 @@ def _encode_content(name: str, content: str, old_content: DecodedText) -> tuple[
     """Encode the new content of a file as its old content; return it with a note about the encoding.
 
     Raises:
-        ToolError: The encoding lacks a character.
+        ToolError: the encoding lacks a character.
     """
     if old_content.byte_order_mark:
         content = content.removeprefix(_BYTE_ORDER_MARK)
@@ -222,7 +232,7 @@ _MAX_LINES_LISTED = 5
 _MAX_LINES_COMPARED = 5_000
 _MAX_WHITESPACE_SEARCH_COST = 50_000_000
 """Characters of the text times words to find, up to which differences in white space are ignored: about a second."""
-_MAX_EXCERPT_LENGTH = 200
+_MAX_EXCERPT_CHARACTERS = 200
 
 
 def adapt_line_ends(content: str, old_text: str) -> str:
@@ -261,6 +271,7 @@ def replace_once(text: str, old_text: str, new_text: str) -> tuple[str, int]:
     line = _get_line_number(haystack, start)
     if len(haystack) < len(text):
         start, end = _to_crlf_offset(text, start), _to_crlf_offset(text, end)
+    # The line ends of what is replaced count, or else those of the file.
     example = text[start:end] if "\n" in text[start:end] else text
     if not match_exactly and _has_crlf(example):
         new_text = new_text.replace("\r\n", "\n").replace("\n", "\r\n")
@@ -301,7 +312,7 @@ def _suggest_match(text: str, old_text: str) -> str:
     if len(text) * len(words) <= _MAX_WHITESPACE_SEARCH_COST:
         match = re.search(r"\s+".join(map(re.escape, words)), text)
         if match:
-            line, excerpt = _get_line_number(text, match.start()), match[0][:_MAX_EXCERPT_LENGTH]
+            line, excerpt = _get_line_number(text, match.start()), match[0][:_MAX_EXCERPT_CHARACTERS]
             return f", but the same words with different white space start at line {line}: {excerpt!r}"
     first_line = next(line for line in old_text.split("\n") if line.strip())
     similar_lines = find_similar(first_line, text.split("\n", _MAX_LINES_COMPARED)[:_MAX_LINES_COMPARED], 1)

@@ -17,9 +17,9 @@ from lxml import etree
 from lxml import html as lxml_html
 from markdownify import MarkdownConverter
 
-from ask.tools.isolated_process import limit_memory
+from ask.process.isolated_process import limit_memory
 
-MAX_MARKDOWN_HTML_LENGTH = 2_000_000
+MAX_MARKDOWN_HTML_CHARACTERS = 2_000_000
 """Characters of HTML above which the conversion takes too long, and only the text is extracted."""
 _SKIPPED_ELEMENTS = (
     *("aside", "button", "canvas", "footer", "iframe", "nav", "noscript", "object", "script", "select", "style"),
@@ -31,7 +31,7 @@ _CODE_BLOCK_PATTERN = re.compile(r"(^[ \t]*```.*?^[ \t]*```[ \t]*$)", re.MULTILI
 _REFRESH_PATTERN = re.compile(r"\s*[\d.]*\s*[;,]\s*(?:url\s*=)?\s*[\"']?([^\"']+)", re.IGNORECASE)
 _MIN_MAIN_SHARE = 0.3
 """Share of a page's text that its main element must contain to be used instead of the full page."""
-_MIN_TEXT_LENGTH = 200
+_MIN_TEXT_CHARACTERS = 200
 """Characters of text below which the text for browsers without JavaScript is added."""
 SCRIPT_NOTE = "[this page needs JavaScript; it says without it:]"
 _HEADING_ANCHOR_TEXTS = ("", "#", "§", "¶", "\N{LINK SYMBOL}")
@@ -51,7 +51,7 @@ def convert_html(html: str, url: str) -> str:
 
     Of a page that is very long or has elements that are nested too deeply, only the text is returned.
     """
-    if len(html) > MAX_MARKDOWN_HTML_LENGTH:
+    if len(html) > MAX_MARKDOWN_HTML_CHARACTERS:
         page = lxml_html.document_fromstring(html)
         etree.strip_elements(page, *_SKIPPED_ELEMENTS, etree.Comment, with_tail=False)
         return _collapse_blank_lines("\n".join(page.itertext()))
@@ -99,8 +99,9 @@ def _convert_soup(soup: BeautifulSoup, resolve_link: Callable[[str], str]) -> st
         escape_underscores=False,
     )
     text = _collapse_blank_lines(converter.convert_soup(_find_main_content(soup)))
-    if fallback_text.strip() and len(text) < _MIN_TEXT_LENGTH:
+    if fallback_text.strip() and len(text) < _MIN_TEXT_CHARACTERS:
         text = "\n\n".join(filter(None, (text, SCRIPT_NOTE, fallback_text.strip())))
+    # Most pages begin with their title, after a logo or some links.
     heading = "" if title in text[: len(title) + 200] else title
     return "\n\n".join(filter(None, (heading, refresh_links, text)))
 
@@ -139,7 +140,7 @@ def _replace_media_elements(soup: BeautifulSoup, resolve_link: Callable[[str], s
         paragraph.append(anchor)
         frame.replace_with(paragraph if url else "")
     for summary in soup("summary"):
-        summary.name = "p"
+        summary.name = "p"  # or it would be joined with the text after it
 
 
 def _find_language(element: Tag) -> str:

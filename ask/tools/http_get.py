@@ -25,14 +25,14 @@ from ask.tools.network_policy import HttpTarget, NetworkPolicy, is_ip_address, p
 if TYPE_CHECKING:
     import requests
 
-MAX_BODY_SIZE = 10_000_000
+MAX_BODY_BYTES = 10_000_000
 """Maximum number of bytes read from a body."""
 MAX_REDIRECTS = 5
-_CONNECT_TIMEOUT = 10.0
-_GRACE_PERIOD = 1.0
+_CONNECT_SECONDS = 10.0
+_GRACE_PERIOD_SECONDS = 1.0
 """Seconds after the timeout in which the worker thread may still return a truncated response."""
-_READ_SIZE = 65_536
-_MAX_HEADER_LENGTH = 200
+_READ_BYTES = 65_536
+_MAX_HEADER_CHARACTERS = 200
 """Characters kept of the status line and the content type."""
 _DEFAULT_HEADERS = {
     "User-Agent": f"ask/{__version__}",
@@ -46,13 +46,13 @@ class FetchResponse(NamedTuple):
     """The final response, after redirects.
 
     Attributes:
-        url: The URL after redirects.
-        status_line: Status code and reason phrase.
-        is_error: Whether the status is 400 or above.
-        content_type: The header; "" if there is none.
-        body: The decompressed bytes.
-        truncation_reason: Why the body is incomplete; "" if it is complete.
-        content_length: The Content-Length header; None if it is missing or invalid.
+        url: the URL after redirects.
+        status_line: status code and reason phrase.
+        is_error: whether the status is 400 or above.
+        content_type: the header; "" if there is none.
+        body: the decompressed bytes.
+        truncation_reason: why the body is incomplete; "" if it is complete.
+        content_length: the Content-Length header; None if it is missing or invalid.
     """
 
     url: str
@@ -69,13 +69,13 @@ class Fetcher:
     """Fetches one URL.
 
     Attributes:
-        timeout: Time limit for everything, DNS lookups included, in seconds.
-        policy: The hosts that may be reached; None allows all of them, and proxies from the environment.
-        should_read_body: Decides by content type whether to read the body.
-        headers: Added to the default headers; the same name replaces a default.
-        data: Body of a POST request; None sends a GET request.
-        max_redirects: How many redirects to follow.
-        body_timeout: Seconds from the start after which a body that has begun is truncated; None means `timeout`.
+        timeout: time limit for everything, DNS lookups included, in seconds.
+        policy: the hosts that may be reached; None allows all of them, and proxies from the environment.
+        should_read_body: decides by content type whether to read the body.
+        headers: added to the default headers; the same name replaces a default.
+        data: body of a POST request; None sends a GET request.
+        max_redirects: how many redirects to follow.
+        body_timeout: seconds from the start after which a body that has begun is truncated; None means `timeout`.
     """
 
     timeout: float
@@ -90,7 +90,7 @@ class Fetcher:
         """Fetch a URL, as the model wrote it.
 
         Raises:
-            ToolError: The request failed or is not allowed.
+            ToolError: the request failed or is not allowed.
         """
         target = parse_url(url)
         self._start_time = time.monotonic()
@@ -106,7 +106,7 @@ class Fetcher:
         try:
             # A thread, because nothing else limits a DNS lookup, or headers that arrive byte by byte.
             threading.Thread(target=run, daemon=True).start()
-            return result.result(self.timeout + _GRACE_PERIOD)
+            return result.result(self.timeout + _GRACE_PERIOD_SECONDS)
         except TimeoutError:
             raise self._make_timeout_error(target) from None
         finally:
@@ -182,7 +182,7 @@ class Fetcher:
             return session.get_adapter(url).send(
                 prepared,
                 stream=True,
-                timeout=(min(time_left, _CONNECT_TIMEOUT), time_left),
+                timeout=(min(time_left, _CONNECT_SECONDS), time_left),
                 verify=bundle.path if bundle else True,
                 proxies={name: normalize_proxy_url(proxy) for name, proxy in settings["proxies"].items()},
             )
@@ -198,9 +198,9 @@ class Fetcher:
         length = response.headers.get("Content-Length", "")
         return FetchResponse(
             url=target.url,
-            status_line=f"{response.status_code} {response.reason or ''}"[:_MAX_HEADER_LENGTH].rstrip(),
+            status_line=f"{response.status_code} {response.reason or ''}"[:_MAX_HEADER_CHARACTERS].rstrip(),
             is_error=response.status_code >= 400,
-            content_type=content_type[:_MAX_HEADER_LENGTH],
+            content_type=content_type[:_MAX_HEADER_CHARACTERS],
             body=body,
             truncation_reason=note,
             content_length=int(length) if length.isascii() and length.isdecimal() and len(length) < 20 else None,
@@ -217,10 +217,10 @@ class Fetcher:
         note, timeout = "", self.body_timeout or self.timeout
         try:
             get_limited_response(response).reader.deadline = self._start_time + timeout
-            while self._get_time_left(timeout) > 0 and (chunk := response.raw.read1(_READ_SIZE, decode_content=True)):
+            while self._get_time_left(timeout) > 0 and (chunk := response.raw.read1(_READ_BYTES, decode_content=True)):
                 body += chunk
-                if len(body) > MAX_BODY_SIZE:
-                    return bytes(body[:MAX_BODY_SIZE]), f"cut off at {MAX_BODY_SIZE:,} bytes"
+                if len(body) > MAX_BODY_BYTES:
+                    return bytes(body[:MAX_BODY_BYTES]), f"cut off at {MAX_BODY_BYTES:,} bytes"
         except DecodeError:
             note = "cut off at an error in the compressed data"
         except (HTTPError, HTTPException, OSError):

@@ -44,9 +44,9 @@ class HttpTarget(NamedTuple):
 
     Attributes:
         scheme: "http" or "https".
-        host: A name in lower-case ASCII without a trailing dot, or an IP address without brackets.
+        host: a name in lower-case ASCII without a trailing dot, or an IP address without brackets.
         port: 1 to 65535.
-        path: Path and query, not empty.
+        path: path and query, not empty.
     """
 
     scheme: str
@@ -70,7 +70,7 @@ def parse_url(url: str) -> HttpTarget:
     """Parse an http(s) URL.
 
     Raises:
-        ToolError: It is invalid, contains credentials, or has an ambiguous host.
+        ToolError: it is invalid, contains credentials, or has an ambiguous host.
     """
     url = url.strip(" ")
     try:
@@ -126,7 +126,7 @@ def _parse_host_name(host: str) -> str:
     """Normalize a host name.
 
     Raises:
-        ValueError: It is invalid, or an IPv4 address in a form other than four decimal numbers.
+        ValueError: it is invalid, or an IPv4 address in a form other than four decimal numbers.
     """
     if not host.isascii():
         from idna import encode
@@ -149,7 +149,7 @@ def check_public_host(host: str) -> None:
     """Check the host of an `HttpTarget` without resolving it: nobody has approved yet that its name is looked up.
 
     Raises:
-        ToolError: It is this machine, or an address that is not public.
+        ToolError: it is this machine, or an address that is not public.
     """
     is_localhost = host == "localhost" or host.endswith(".localhost")
     if is_localhost or (is_ip_address(host) and not is_public_address(host)):
@@ -180,9 +180,9 @@ class NetworkPolicy(NamedTuple):
     are not used: they would resolve the name themselves.
 
     Attributes:
-        redirect_hosts: Other hosts that redirects may lead to.
-        resolve: Resolves a name to its addresses; raises OSError.
-        is_allowed: Decides whether an address may be reached.
+        redirect_hosts: other hosts that redirects may lead to.
+        resolve: resolves a name to its addresses; raises OSError.
+        is_allowed: decides whether an address may be reached.
     """
 
     redirect_hosts: frozenset[str]
@@ -193,7 +193,7 @@ class NetworkPolicy(NamedTuple):
         """Resolve `target` to the addresses to try, in order.
 
         Raises:
-            ToolError: It has no address, or one of them is not allowed.
+            ToolError: it has no address, or one of them is not allowed.
         """
         try:
             addresses = [target.host] if is_ip_address(target.host) else self.resolve(target.host, target.port)

@@ -8,23 +8,23 @@ from io import FileIO
 from pathlib import Path
 
 from ask.atomic_files import create_private_folder
-from ask.tools.base import MAX_RESULT_LENGTH, ToolContext
+from ask.tools.base import MAX_RESULT_CHARACTERS, RunToolContext
 
-MAX_OVERFLOW_SIZE = 100_000_000
-"""Maximum size of an overflow file, in bytes."""
+MAX_OVERFLOW_BYTES = 100_000_000
+"""Maximum size of an overflow file."""
 
 
-def truncate_result(text: str, context: ToolContext) -> str:
-    """Truncate a result to `MAX_RESULT_LENGTH` characters.
+def truncate_result(text: str, context: RunToolContext) -> str:
+    """Truncate a result to `MAX_RESULT_CHARACTERS` characters.
 
     A longer text keeps its head and tail around a note that says how much is missing and names the file in
     `context.overflow_directory` with the full text.
     """
-    if len(text) <= MAX_RESULT_LENGTH:
+    if len(text) <= MAX_RESULT_CHARACTERS:
         return text
     capture = OutputCapture(context.overflow_directory, "result")
     capture.feed(text)
-    return capture.truncate(MAX_RESULT_LENGTH)
+    return capture.truncate(MAX_RESULT_CHARACTERS)
 
 
 class OutputCapture:
@@ -33,7 +33,7 @@ class OutputCapture:
     A longer text goes to a file in `directory` whose name begins with `label`.
     """
 
-    def __init__(self, directory: Path, label: str, max_length: int = MAX_RESULT_LENGTH) -> None:
+    def __init__(self, directory: Path, label: str, max_length: int = MAX_RESULT_CHARACTERS) -> None:
         self.length = 0
         self._path = directory / f"{label}-{os.urandom(8).hex()}.txt"
         self._max_length = max_length
@@ -84,7 +84,7 @@ class OutputCapture:
             if not self._file:
                 create_private_folder(self._path.parent)
                 self._file = FileIO(self._path, "x", opener=lambda name, flags: os.open(name, flags, 0o600))
-            written = self._file.write(data[: MAX_OVERFLOW_SIZE - self._saved_size])
+            written = self._file.write(data[: MAX_OVERFLOW_BYTES - self._saved_size])
         self._saved_size += written
         self._is_saved = written == len(data)
 

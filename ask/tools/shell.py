@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import errno
-import math
 import os
 import selectors
 import time
@@ -14,7 +13,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from ask.process.process_tree import describe_exit, kill_process_tree, mark_environment
-from ask.tools.base import ToolContext, ToolError, ToolResult
+from ask.tools.base import RunToolContext, ToolError, ToolResult
 from ask.tools.output_limits import OutputCapture
 from ask.tools.terminal_output import TerminalOutputFilter
 
@@ -26,14 +25,14 @@ UNATTENDED_VARIABLES = {
     **dict.fromkeys(("PAGER", "GIT_PAGER", "GH_PAGER", "MANPAGER", "SYSTEMD_PAGER"), "cat"),
     "GIT_TERMINAL_PROMPT": "0",
 }
-"""Keep programs from waiting for a person: an editor that keeps the text, a pager that does not page."""
-_READ_SIZE = 65_536
-_OUTPUT_GRACE_PERIOD = 0.1
+"""Variables that prevent programs from waiting for a user: editors change nothing, and pagers do not page."""
+_READ_BYTES = 65_536
+_OUTPUT_GRACE_SECONDS = 0.1
 """Seconds in which processes that the shell does not wait for, as in `> >(sort)`, may still write output."""
-_POLL_INTERVAL = 0.01
+_POLL_SECONDS = 0.01
 """Seconds between two checks of the shell, on systems without pidfd."""
-_MAX_SELECT_TIMEOUT = 3_600.0
-"""Longest timeout for one select call, in seconds; values of a few weeks overflow."""
+_MAX_SELECT_SECONDS = 3_600.0
+"""Longest timeout for one select call; values of a few weeks overflow."""
 _START_FAILURES = {
     errno.ENOENT: "bash is not installed",
     errno.E2BIG: "the command is too long; write it to a file and run that",
@@ -43,7 +42,7 @@ _BACKGROUND_NOTE = (
 )
 
 
-def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+def run_bash(arguments: Mapping[str, Any], context: RunToolContext) -> ToolResult:
     """Run `command` and return when the shell exits, even if it leaves background processes running.
 
     Raises:
@@ -51,9 +50,7 @@ def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """
     from subprocess import TimeoutExpired
 
-    seconds = min(context.command_timeout, arguments.get("timeout", math.inf))
-    if seconds <= 0:
-        raise ToolError("nothing was run: timeout must be a positive number of seconds")
+    seconds = context.get_time_limit(arguments)
     environment, mark = mark_environment({**context.environment, **UNATTENDED_VARIABLES})
     process = None
     streams: list[_OutputStream] = []
@@ -79,7 +76,10 @@ def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
                 process.wait(1)
     max_length = context.max_result_length
     if not exited:
-        line = f"timed out after {seconds:g} s; the command and its children were killed"
+        more = f"the timeout can be up to {context.max_command_timeout:g} s"
+        if seconds == context.max_command_timeout:
+            more = "the user allows no more time"
+        line = f"timed out after {seconds:g} s; the command and its children were killed; {more}"
         return ToolResult(_format_result(line, streams, max_length), failed=True)
     code = process.returncode
     status = code if code >= 0 else 128 - code  # as shells count it
@@ -94,7 +94,7 @@ class _OutputStream:
     What is captured contains no colors, and progress only in its last state.
     """
 
-    def __init__(self, pipe: IO[bytes], label: str, context: ToolContext) -> None:
+    def __init__(self, pipe: IO[bytes], label: str, context: RunToolContext) -> None:
         self.pipe = pipe
         self.label = label
         self.capture = OutputCapture(context.overflow_directory, label, context.max_result_length)
@@ -102,7 +102,7 @@ class _OutputStream:
         self._redactor = context.redactor.open_stream()
         self._filter = TerminalOutputFilter()
         self._captured_redactor = context.redactor.open_stream()
-        """Redacts a key again that had control sequences inside."""
+        """Redacts a key that is complete only without the control sequences in it."""
         self._on_output: Callable[[str], None] = context.on_output
         self._decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
         os.set_blocking(pipe.fileno(), False)
@@ -110,7 +110,7 @@ class _OutputStream:
     def read_available(self) -> None:
         """Read the available output without blocking."""
         with suppress(BlockingIOError):
-            data = os.read(self.pipe.fileno(), _READ_SIZE)
+            data = os.read(self.pipe.fileno(), _READ_BYTES)
             self.is_closed = not data
             self._handle_text(self._redactor.feed(self._decode(data)))
 
@@ -130,7 +130,7 @@ class _OutputStream:
             self.capture.feed(text)
 
 
-def _start_shell(command: str, context: ToolContext, environment: Mapping[str, str]) -> Popen[bytes]:
+def _start_shell(command: str, context: RunToolContext, environment: Mapping[str, str]) -> Popen[bytes]:
     from subprocess import DEVNULL, PIPE, Popen
 
     try:
@@ -172,7 +172,7 @@ def _read_until_exit(process: Popen[bytes], streams: Sequence[_OutputStream], de
             selector.register(pidfd, selectors.EVENT_READ)
         while (not exited or selector.get_map()) and (time_left := deadline - time.monotonic()) > 0:
             shell_exited = False
-            max_wait = _POLL_INTERVAL if pidfd is None and not exited else _MAX_SELECT_TIMEOUT
+            max_wait = _POLL_SECONDS if pidfd is None and not exited else _MAX_SELECT_SECONDS
             for key, _ in selector.select(min(time_left, max_wait)):
                 if key.data is None:
                     shell_exited = True
@@ -183,7 +183,7 @@ def _read_until_exit(process: Popen[bytes], streams: Sequence[_OutputStream], de
                     selector.unregister(key.fileobj)
             if not exited and (shell_exited or (pidfd is None and process.poll() is not None)):
                 exited = True
-                deadline = time.monotonic() + _OUTPUT_GRACE_PERIOD
+                deadline = time.monotonic() + _OUTPUT_GRACE_SECONDS
     return exited
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-MAX_LINE_LENGTH = 65_536
+MAX_LINE_CHARACTERS = 65_536
 """Characters of an unfinished line that are kept until it ends."""
 SPECIAL_CHARACTERS = re.compile(r"[\x1b\r\b]")
 ESCAPE_SEQUENCES = re.compile(
@@ -31,7 +31,7 @@ class TerminalOutputFilter:
         lines, newline, self._line = (self._line + chunk).rpartition("\n")
         self._has_ended_line = self._has_ended_line or bool(newline)
         text = render_lines(lines) + newline
-        return text + self._shorten_line() if len(self._line) > MAX_LINE_LENGTH else text
+        return text + self._shorten_line() if len(self._line) > MAX_LINE_CHARACTERS else text
 
     def _shorten_line(self) -> str:
         """Drop the overwritten states of a line that has not ended; return text that has to be shown already."""
@@ -41,7 +41,7 @@ class TerminalOutputFilter:
             lines, newline, last = self.finish().rpartition("\n")
             shown, self._line = lines + newline, f"{last}\r"
         self._line += state
-        return shown + self.finish() if len(self._line) > MAX_LINE_LENGTH else shown
+        return shown + self.finish() if len(self._line) > MAX_LINE_CHARACTERS else shown
 
     def finish(self) -> str:
         """Return the line that has not ended."""
@@ -70,6 +70,7 @@ def _render_line(line: str) -> str:
         text = _render_state(state)
         if not text and ERASE_START not in state:
             continue
+        # How much a tab covers depends on its column.
         is_overwritten = len(text) >= len(last.rstrip()) and "\t" not in text
         if last and not is_overwritten and ERASE_START not in state:
             lines.append(last)

@@ -74,7 +74,9 @@ _PUNCTUATION = frozenset("“”„‘’‚‹›«»–—…€°§·•©®�
 _WORD_PATTERN = re.compile(
     r"[\u3005\u3040-\u30ff\u3400-\u9fff\uac00-\ud7ff]+|[\u0e00-\u0e7f]+|[^\W\d_\u0e00-\uffff]+|[^\x00-\x7f]"
 )
+"""Chinese, Japanese or Korean letters, Thai, other letters, or one character that is neither a letter nor ASCII."""
 _MISPLACED_THAI = re.compile(r"(?<![ก-ฮัิีึืฺุู็่้๊๋์ํ])[ะาำัิีึืฺุู็่้๊๋์ํ]|[เแโใไ](?![ก-ฮ])")
+"""A vowel or tone mark without a consonant before it, or a leading vowel without one after it."""
 
 
 def decode_bytes(data: bytes) -> DecodedText | None:
@@ -113,10 +115,11 @@ def _detect_wide_encoding(data: bytes) -> str:
         try:
             text = sample.decode(encoding)
         except UnicodeDecodeError as error:
-            if error.end < len(sample):
+            if error.end < len(sample):  # otherwise, only the last character of the sample is incomplete
                 continue
             text = sample[: error.start].decode(encoding)
         # ASCII characters, if only spaces and newlines, occur in every text, and any bytes are characters of UTF-16.
+        # Text of any script has some spaces, digits or line ends; other data decodes to hardly any ASCII characters.
         ascii_count = len(re.findall(r"[\t\n\r -~]", text))
         if len(text.strip()) > 1 and ascii_count * 20 >= len(text) and not re.search(_CONTROLS, text):
             return encoding
@@ -131,6 +134,7 @@ def _detect_older_encoding(data: bytes) -> str:
     is_cut_off = valid_count > 0 and invalid_count == 1 and replaced.endswith("\ufffd")
     if is_cut_off or valid_count >= _MIN_UTF8_SHARE * (valid_count + invalid_count):
         return "utf-8"
+    # Only the surroundings of such characters: one long line should not be the entire sample.
     lines = islice(re.finditer(rb"[^\n]{0,200}[\x80-\xff][^\n]{0,200}", data), _SAMPLE_LINES)
     sample = b"\n".join(line[0] for line in lines)
     has_few = len(re.findall(rb"[\x80-\xff]", sample)) < _MIN_BYTES
@@ -167,7 +171,7 @@ def _score_characters(text: str, encoding: str, frequent: frozenset[str]) -> Ite
             yield from [-2] * len(_MISPLACED_THAI.findall(word))
         elif word[0].isalpha():
             yield from _score_word(word, frequent)
-        elif word == "\ufffd":
+        elif word == "\ufffd":  # not valid in this encoding
             yield -3
         elif word in _PUNCTUATION:
             # A quotation mark in the middle of a word is a letter of another encoding, an apostrophe is not.
@@ -181,7 +185,7 @@ def _score_characters(text: str, encoding: str, frequent: frozenset[str]) -> Ite
 def _score_cjk(char: str, encoding: str, frequent: frozenset[str]) -> float:
     if char in frequent:
         return 1.5
-    if encoding == "cp949":
+    if encoding == "cp949":  # the first bytes of the 2,350 common syllables of KS X 1001; others are rare
         return 0.5 if "\uac00" <= char <= "\ud7a3" and 0xB0 <= char.encode(encoding)[0] <= 0xC8 else -0.5
     if encoding not in _COMMON_LEADS or char in _KANA:
         return -0.5
@@ -191,7 +195,7 @@ def _score_cjk(char: str, encoding: str, frequent: frozenset[str]) -> float:
 
 def _score_word(word: str, frequent: frozenset[str]) -> Iterator[float]:
     others = [char for char in word if char > "\x7f"]
-    is_latin = others[0] < "\u0250"
+    is_latin = others[0] < "\u0250"  # the first character after the Latin letters of languages
     is_mixed = any((char >= "\u0250") == is_latin for char in word)
     is_uncased = word == word.lower() or word[1:] == word[1:].lower()
     is_accented_only = is_latin and len(others) == len(word)

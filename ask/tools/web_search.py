@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING, Any
 from ask.config.secrets import Redactor, format_variable_prefix
 from ask.parsing import read_dict, read_list, read_str
 from ask.records import NamedTuple
-from ask.tools.base import ToolContext, ToolError, ToolResult
+from ask.tools.base import RunToolContext, ToolError, ToolResult
 from ask.tools.builtin import DEFAULT_RESULT_COUNT, DUCKDUCKGO, MAX_RESULT_COUNT, SearchEngine
 
 if TYPE_CHECKING:
     from ask.tools.http_get import FetchResponse
 
-_MAX_TITLE_LENGTH, _MAX_SNIPPET_LENGTH = 200, 1_000
+_MAX_TITLE_CHARACTERS, _MAX_SNIPPET_CHARACTERS = 200, 1_000
 """Maximum number of characters shown of a title and of a snippet."""
-_RATE_LIMIT_PAUSE = 1.1
+_RATE_LIMIT_PAUSE_SECONDS = 1.1
 """Seconds before the only retry after a rate limit: Brave's free plan allows one request a second."""
 _INVALID_KEY_STATUSES, _QUOTA_STATUSES, _RATE_LIMIT_STATUS = (401, 403), (402, 432, 433), 429
+"""Tavily sends 432 and 433 when the limit of a plan, or of spending beyond it, is reached."""
 _TRY_LATER_HINT = "try again later, or continue without searching"
-_MAX_ERROR_LENGTH = 200
+_MAX_ERROR_CHARACTERS = 200
 """Maximum number of characters shown of an engine's error message."""
 
 
@@ -39,11 +40,11 @@ class WebSearchResult(NamedTuple):
     snippet: str
 
 
-def search_web(engine: SearchEngine, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+def search_web(engine: SearchEngine, arguments: Mapping[str, Any], context: RunToolContext) -> ToolResult:
     """Search the web and return numbered results.
 
     Raises:
-        ToolError: There are no results, or the engine failed.
+        ToolError: there are no results, or the engine failed.
     """
     query = arguments["query"].strip()
     count = min(max(arguments.get("max_results", DEFAULT_RESULT_COUNT), 1), MAX_RESULT_COUNT)
@@ -65,9 +66,9 @@ def search_web(engine: SearchEngine, arguments: Mapping[str, Any], context: Tool
 def _format_result(result: WebSearchResult) -> str:
     """Format a result in two or three lines; its texts cannot add lines."""
     lines = [
-        _clean_text(result.title, _MAX_TITLE_LENGTH) or "(no title)",
+        _clean_text(result.title, _MAX_TITLE_CHARACTERS) or "(no title)",
         "".join(result.url.split()),
-        _clean_text(result.snippet, _MAX_SNIPPET_LENGTH),
+        _clean_text(result.snippet, _MAX_SNIPPET_CHARACTERS),
     ]
     return "\n   ".join(filter(None, lines))
 
@@ -87,7 +88,7 @@ def _search_api(engine: SearchEngine, query: str, max_results: int, timeout: flo
     """Search with Brave or Tavily. If a key is refused or its quota used up, the next key is tried.
 
     Raises:
-        ToolError: The engine cannot be reached, or returns an error.
+        ToolError: the engine cannot be reached, or returns an error.
     """
     deadline = time.monotonic() + timeout
     keys = [key.strip() for key in engine.key.split("|") if key.strip()]
@@ -102,9 +103,9 @@ def _search_api(engine: SearchEngine, query: str, max_results: int, timeout: flo
         is_rate_limit = int(status) == _RATE_LIMIT_STATUS
         if can_other_key_help and len(keys) > 1:
             del keys[0]
-        elif is_rate_limit and not paused and time.monotonic() + _RATE_LIMIT_PAUSE < deadline:
+        elif is_rate_limit and not paused and time.monotonic() + _RATE_LIMIT_PAUSE_SECONDS < deadline:
             paused = True
-            time.sleep(_RATE_LIMIT_PAUSE)
+            time.sleep(_RATE_LIMIT_PAUSE_SECONDS)
         else:
             text = f"{engine.name} {problem} ({status}: {message or reason}): {hint}"
             raise ToolError(Redactor(keys).redact(text))
@@ -157,7 +158,7 @@ def _parse_error(response_body: bytes) -> tuple[str, str]:
     fields = read_dict(error)
     code = read_str(fields.get("code"))
     message = next((read_str(fields[name]) for name in ("detail", "error", "message", "msg") if fields.get(name)), "")
-    return code, " ".join(f"{code} {message or read_str(error)}".split())[:_MAX_ERROR_LENGTH]
+    return code, " ".join(f"{code} {message or read_str(error)}".split())[:_MAX_ERROR_CHARACTERS]
 
 
 def _parse_body(body: bytes) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from ask.atomic_files import create_private_folder, open_private_file
 from ask.config.directories import get_working_directory
-from ask.text import join_names
+from ask.text import format_size, join_names
 from ask.tools.file_access import escape_for_display
 from ask.undo.journal import (
     BACKUPS_FOLDER,
@@ -31,7 +31,7 @@ from ask.undo.journal import (
 from ask.undo.pruning import prune, remove_backup_set
 from ask.undo.trees import (
     FILE_FLAGS,
-    MAX_BACKUP_SIZE,
+    MAX_BACKUP_BYTES,
     MAX_FILES,
     MAX_TOTAL_BYTES,
     OpenEntry,
@@ -80,9 +80,9 @@ class BackupWriter:
         If that fails, the write goes ahead, and the user is warned once that undo will not restore this file.
 
         Args:
-            path: The path of the file.
-            new_content: What the tool will write.
-            folder_fd: The descriptor of its folder, through which the tool writes; None if the folder does not exist.
+            path: the path of the file.
+            new_content: what the tool will write.
+            folder_fd: the descriptor of its folder, through which the tool writes; None if the folder does not exist.
         """
         if any(map(path.is_relative_to, self._copied_folders)):
             return
@@ -108,7 +108,7 @@ class BackupWriter:
         `root` is the folder of a safe run that contains the path.
 
         Raises:
-            OSError: The backup set cannot be written; nothing was recorded.
+            OSError: the backup set cannot be written; nothing was recorded.
         """
         with open_entry(path, root or path.parent) as entry:
             self._back_up(path, new_state, entry, root)
@@ -145,8 +145,8 @@ class BackupWriter:
         be copied although a tool call may change their content, with the reason.
 
         Raises:
-            FoldersTooLargeError: They exceed the limits of a copy.
-            OSError: They cannot be copied.
+            FoldersTooLargeError: they exceed the limits of a copy.
+            OSError: they cannot be copied.
         """
         check_folder_sizes(roots, excluded_paths)
         uncopied_folders: dict[str, str] = {}
@@ -171,7 +171,10 @@ class BackupWriter:
     def record_folder_changes(self) -> None:
         """Record how the run changed its copied folders; discard the backup set if it did not change anything.
 
-        Raises OSError or ValueError if the changes cannot be recorded. Undo then compares with the state at that time.
+        If that fails, undo compares with the state at that time.
+
+        Raises:
+            OSError, ValueError: the changes cannot be recorded.
         """
         if not self._copied_folders:
             return
@@ -189,7 +192,7 @@ class BackupWriter:
         """Describe what is at a path, and copy it if it is a file.
 
         Raises:
-            OSError: It does not exist any more, or cannot be copied.
+            OSError: it does not exist any more, or cannot be copied.
         """
         if not entry.is_regular_file:
             content = read_entry_state(entry).content
@@ -272,10 +275,10 @@ def _find_size_error(entry: OpenEntry, file_count: int, total_size: int) -> str:
     size = entry.status.st_size
     if not entry.is_regular_file:
         return ""
-    if size > MAX_BACKUP_SIZE:
-        return f"it is larger than {MAX_BACKUP_SIZE:,} bytes"
+    if size > MAX_BACKUP_BYTES:
+        return f"it is larger than {format_size(MAX_BACKUP_BYTES)}"
     if file_count == MAX_FILES or total_size + size > MAX_TOTAL_BYTES:
-        return f"all backups together exceed {MAX_TOTAL_BYTES:,} bytes or {MAX_FILES:,} files"
+        return f"all backups together exceed {format_size(MAX_TOTAL_BYTES)} or {MAX_FILES:,} files"
     return ""
 
 
@@ -295,7 +298,8 @@ def count_too_large(changes: Iterable[PathChange]) -> int:
 def check_folder_sizes(roots: Iterable[Path], excluded_paths: Collection[str]) -> None:
     """Check that folders are not too large to copy, without reading any file.
 
-    Raises FoldersTooLargeError as soon as a limit is exceeded.
+    Raises:
+        FoldersTooLargeError: a limit is exceeded.
     """
     counts = {"files": 0, "folders": 0}
     size = 0
@@ -306,7 +310,7 @@ def check_folder_sizes(roots: Iterable[Path], excluded_paths: Collection[str]) -
         if counts[unit] > MAX_FILES:
             raise FoldersTooLargeError(f"more than {MAX_FILES:,} {unit}")
         if size > MAX_TOTAL_BYTES:
-            raise FoldersTooLargeError(f"more than {MAX_TOTAL_BYTES // 1000000} MB")
+            raise FoldersTooLargeError(f"more than {format_size(MAX_TOTAL_BYTES)}")
 
 
 def format_folders(folders: Mapping[Path, str]) -> str:

@@ -37,8 +37,8 @@ MANIFEST_NAME, UNFINISHED_MANIFEST_NAME = "manifest", "manifest.new"
 RUN, UNDO, REDO = "run", "undo", "redo"
 CHANGE, FOLDERS_COPIED, FOLDERS_COMPARED, RESTORE_DONE = "file", "folders", "left", "end"
 """Kinds of journal lines: see `BackupSet`."""
-TIMESTAMP_MARGIN = 2_000_000_000
-"""In nanoseconds. A file changed this shortly before copying may have changed again without a new timestamp."""
+TIMESTAMP_MARGIN_NS = 2_000_000_000
+"""A file changed this shortly before copying may have changed again without a new timestamp."""
 
 
 class JournalHeader(NamedTuple):
@@ -51,7 +51,7 @@ class JournalHeader(NamedTuple):
     """The terminal as `identify_terminal` names it; "" for none."""
     kind: str = RUN
     """`RUN`, `UNDO` (which restores the files of runs) or `REDO` (which restores those of undos)."""
-    of: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
     """The names of the backup sets that an undo or redo restored."""
 
 
@@ -199,7 +199,8 @@ def list_backup_folders(data_dir: Path) -> list[Path]:
 def read_backup_set(folder: Path) -> BackupSet | None:
     """Read a backup set; None for one that is just being created or removed.
 
-    An unreadable or invalid journal is a FileError.
+    Raises:
+        FileError: the journal is unreadable or invalid.
     """
     journal = folder / JOURNAL_NAME
     with _convert_read_errors(journal):
@@ -214,6 +215,7 @@ def read_backup_set(folder: Path) -> BackupSet | None:
         status_lines = {line["kind"]: line for line in entries if line["kind"] != CHANGE}
         if status_lines.keys() - {FOLDERS_COPIED, FOLDERS_COMPARED, RESTORE_DONE}:
             raise ValueError
+        restored = tuple(header.pop("restored", ()) or header.pop("of", ()))
         changes: dict[Path, PathChange] = {}
         for line in entries:
             if line["kind"] == CHANGE:
@@ -223,7 +225,7 @@ def read_backup_set(folder: Path) -> BackupSet | None:
         uncopied_folders = status_lines[FOLDERS_COPIED]["uncopied"] if FOLDERS_COPIED in status_lines else {}
         return BackupSet(
             folder,
-            JournalHeader(**{**header, "of": tuple(header["of"])}),
+            JournalHeader(**header, restored=restored),
             changes,
             complete=RESTORE_DONE in status_lines,
             has_snapshot=FOLDERS_COPIED in status_lines,
@@ -246,7 +248,10 @@ def _convert_read_errors(path: Path) -> Iterator[None]:
 def complete_changes(backup_set: BackupSet) -> BackupSet:
     """Add the changes in copied folders to a backup set in which they are not recorded because the run was killed.
 
-    The current state is taken for the state after the run. An invalid manifest is a FileError.
+    The current state is taken for the state after the run.
+
+    Raises:
+        FileError: the manifest is invalid.
     """
     if not backup_set.has_snapshot or backup_set.has_diff:
         return backup_set
@@ -256,7 +261,11 @@ def complete_changes(backup_set: BackupSet) -> BackupSet:
 
 
 def find_folder_changes(backup_folder: Path) -> list[PathChange]:
-    """Compare the folders of a run with their copy. An invalid manifest is a ValueError or TypeError."""
+    """Compare the folders of a run with their copy.
+
+    Raises:
+        ValueError, TypeError: the manifest is invalid.
+    """
     with (backup_folder / MANIFEST_NAME).open(encoding="utf-8") as file:
         (root_names, excluded_paths, started_ns), *lines = map(json.loads, file)
     roots = tuple(map(Path, root_names))
@@ -266,7 +275,7 @@ def find_folder_changes(backup_folder: Path) -> list[PathChange]:
         names_by_copy.setdefault(saved.copy, []).append(Path(saved.path))
     changes = []
     entries = walk_folders(roots, set(excluded_paths))
-    for name, state in _find_possible_changes(saved_entries, entries, started_ns - TIMESTAMP_MARGIN).items():
+    for name, state in _find_possible_changes(saved_entries, entries, started_ns - TIMESTAMP_MARGIN_NS).items():
         path, original = Path(name), saved_entries.get(name)
         root = next(root for root in roots if path.is_relative_to(root))
         change = PathChange(path, backup_folder, None, frozenset([state]), root)
@@ -337,7 +346,7 @@ def find_undone_names(backup_sets: Sequence[BackupSet]) -> set[str]:
     names: set[str] = set()
     for backup_set in reversed(backup_sets):
         if backup_set.complete and backup_set.name not in names:
-            names.update(backup_set.header.of)
+            names.update(backup_set.header.restored)
     return names
 
 
@@ -345,7 +354,8 @@ def find_undone_names(backup_sets: Sequence[BackupSet]) -> set[str]:
 def lock_backup_sets(backup_sets: Iterable[BackupSet]) -> Iterator[None]:
     """Keep other processes from restoring or removing these backup sets.
 
-    Raises a FileError if another process is writing or restoring one.
+    Raises:
+        FileError: another process is writing or restoring one.
     """
     with ExitStack() as stack:
         for backup_set in backup_sets:

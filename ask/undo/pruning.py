@@ -27,16 +27,16 @@ from ask.undo.journal import (
 OVERFLOW_FOLDER = "results"
 """The folder in the data folder for tool results that were too long for the model."""
 MAX_AGE_DAYS = 30
-STORAGE_LIMIT = 256_000_000
+MAX_STORAGE_BYTES = 256_000_000
 """The limit in bytes for backup sets without copies of folders, and the same again for tool results."""
-SNAPSHOT_STORAGE_LIMIT = 1_024_000_000
+MAX_SNAPSHOT_STORAGE_BYTES = 1_024_000_000
 """The limit in bytes for backup sets with copies of folders, enough for a few of the largest.
 
 It is separate so that they do not displace the others.
 """
 
 SECONDS_PER_DAY = 86_400.0
-PRUNE_INTERVAL = 3_600.0
+PRUNE_INTERVAL_SECONDS = 3_600.0
 STAMP_NAME = ".pruned"
 REMOVED_PREFIX = ".gone-"
 
@@ -50,7 +50,7 @@ def prune(data_dir: Path) -> None:
     stamp = data_dir / BACKUPS_FOLDER / STAMP_NAME
     now = time.time()
     with suppress(OSError, FileError):
-        if stamp.exists() and 0 <= now - stamp.stat().st_mtime < PRUNE_INTERVAL:
+        if stamp.exists() and 0 <= now - stamp.stat().st_mtime < PRUNE_INTERVAL_SECONDS:
             return
         stamp.touch(0o600)
         for folder in stamp.parent.glob(f"{REMOVED_PREFIX}*"):  # a removal during which the process was killed
@@ -58,7 +58,7 @@ def prune(data_dir: Path) -> None:
         for folder in list_backup_folders(data_dir):
             if (folder / UNFINISHED_MANIFEST_NAME).exists():  # the run is copying folders, or was killed meanwhile
                 remove_backup_set(folder)
-        for limit, with_snapshot in ((STORAGE_LIMIT, False), (SNAPSHOT_STORAGE_LIMIT, True)):
+        for limit, with_snapshot in ((MAX_STORAGE_BYTES, False), (MAX_SNAPSHOT_STORAGE_BYTES, True)):
             folders = [one for one in list_backup_folders(data_dir) if (one / MANIFEST_NAME).exists() == with_snapshot]
             # Data blocks that a copy shares with other files count in full.
             sizes = [sum(size for _, size, _ in _list_files(folder)) for folder in folders]
@@ -66,7 +66,7 @@ def prune(data_dir: Path) -> None:
             _remove_oldest(zip(times, sizes, folders, strict=True), now, limit, remove_backup_set)
         # The model may still read the file of a recent result.
         results = [file for file in _list_files(data_dir / OVERFLOW_FOLDER) if now - file[0] > SECONDS_PER_DAY]
-        _remove_oldest(results, now, STORAGE_LIMIT, _remove_file)
+        _remove_oldest(results, now, MAX_STORAGE_BYTES, _remove_file)
 
 
 def delete_backups(data_dir: Path, conversation_ids: Collection[str]) -> None:

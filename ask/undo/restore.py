@@ -18,7 +18,7 @@ from ask.undo.backups import BackupWriter
 from ask.undo.journal import RESTORE_DONE, PathChange
 from ask.undo.trees import (
     ABSENT_STATE,
-    CHUNK_SIZE,
+    CHUNK_BYTES,
     LINK_PREFIX,
     MAX_DEPTH,
     OWNER_RWX,
@@ -109,7 +109,11 @@ def _determine_status(change: PathChange, *, force: bool) -> RestoreStatus:
 
 
 def read_current_state(change: PathChange) -> PathState:
-    """Read the current state of a path; an unreadable one is a FileError."""
+    """Read the current state of a path.
+
+    Raises:
+        FileError: it cannot be read.
+    """
     try:
         return read_path_state(change.path, change.trusted_root)
     except OSError as error:
@@ -162,7 +166,7 @@ def apply_restore(
     that could not be removed because they are not empty.
 
     Raises:
-        FileError: A step failed; the message says whether anything was changed.
+        FileError: a step failed; the message says whether anything was changed.
     """
     pending_changes = [step.change for step in steps if step.status in ACTION_STATUSES]
     for done, change in enumerate(pending_changes):
@@ -193,7 +197,7 @@ def apply_restore(
 
 
 def _check_restorable(change: PathChange) -> None:
-    """Check that a path can be restored; if not, raise a FileError."""
+    """Raise a FileError unless a path can be restored."""
     name = escape_for_display(str(change.path))
     folder = next(folder for folder in change.path.parents if folder.exists())
     is_own_folder = change.root and folder.stat().st_uid == os.geteuid()
@@ -213,6 +217,8 @@ def _execute_changes(changes: Sequence[PathChange], progress: ProgressCallback) 
     """Undo these changes in four passes; after a failure the error says how many were undone."""
     sorted_changes = sorted(changes, key=lambda change: change.path)
     folders = [change for change in sorted_changes if change.original_state.is_folder]
+    # Folders are removed after what is in them, and created before it. Their permissions come last: with the original
+    # ones, it may be impossible to write in them.
     operations = [
         *((change, _make_folder_writable) for change in folders),
         *((change, _clear_path) for change in reversed(sorted_changes)),
@@ -276,7 +282,6 @@ def _restore_path(change: PathChange) -> None:
 
 
 def _restore_folder_mode(change: PathChange) -> None:
-    """Restore the permissions of a folder."""
     with open_entry(change.path, change.trusted_root) as entry:
         if entry and change.original:
             _set_mode(entry.parent_fd, entry.name, change.original.ownership.mode)
@@ -296,7 +301,7 @@ def _restore_file(parent_fd: int, change: PathChange, original: SavedEntry, copy
         # those of today are later copies, which keep theirs.
         with suppress(PermissionError), copy_path.open("rb") as copy:
             size = os.fstat(copy.fileno()).st_size
-            rewrite_file_in_place(name, iter(partial(copy.read, CHUNK_SIZE), b""), size, status, parent_fd)
+            rewrite_file_in_place(name, iter(partial(copy.read, CHUNK_BYTES), b""), size, status, parent_fd)
             if stat.S_IMODE(status.st_mode) != mode:
                 _set_mode(parent_fd, name, mode)
             if change.root:
@@ -347,6 +352,7 @@ def _set_owner(parent_fd: int, name: str | Path, ownership: Ownership) -> None:
 
 
 def _set_mode(parent_fd: int, name: str, mode: int) -> None:
+    # On Linux, chmod() follows links; through an open descriptor it cannot.
     descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent_fd)
     try:
         os.chmod(f"/proc/self/fd/{descriptor}", mode)

@@ -20,7 +20,7 @@ from ask.tools.base import Tool
 if TYPE_CHECKING:
     from ask.undo.backups import BackupWriter
 
-SLOW_BACKUP_DELAY = 2.0
+SLOW_BACKUP_SECONDS = 2.0
 """Seconds of copying after which a user at a terminal is notified."""
 
 
@@ -73,7 +73,7 @@ class RunBackups:
         return BackupWriter(self._app.app_dirs.data, header, self._notify)
 
     def before_write(self, path: Path, new_content: bytes, folder_fd: int | None) -> None:
-        """Back up a file before it is written. This is the `before_write` of the run's `ToolContext`."""
+        """Back up a file before it is written. This is the `before_write` of the run's `RunToolContext`."""
         if self._enabled:
             self._backups.before_write(path, new_content, folder_fd)
 
@@ -89,7 +89,7 @@ class RunBackups:
 
         folders, protected_paths = self._folders, self._list_protected_paths()
         if sys.stderr is not None and sys.stderr.isatty():
-            self._slow_time = time.monotonic() + SLOW_BACKUP_DELAY
+            self._slow_time = time.monotonic() + SLOW_BACKUP_SECONDS
         try:
             description = format_folders(self._backups.back_up_folders(folders, protected_paths, self._report_if_slow))
         except (FoldersTooLargeError, OSError) as error:

@@ -22,7 +22,7 @@ from ask.tools.file_access import open_existing_folder, open_folders
 
 ABSENT, FOLDER_MARKER, LINK_PREFIX, SPECIAL_FILE = "", "folder", "link to ", "special"
 """Used in place of a digest: nothing, a folder, a link (followed by its target), or a pipe, socket or device."""
-MAX_BACKUP_SIZE = 100_000_000
+MAX_BACKUP_BYTES = 100_000_000
 """The size in bytes up to which a single file is backed up, and compared by content instead of size and time."""
 MAX_FILES = 20_000
 """The limit for the single files in a backup set, and for the files and for the folders in copied folders."""
@@ -39,7 +39,7 @@ MOUNTED, MOUNTED_READ_ONLY = MOUNT_REASONS = (
 )
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-CHUNK_SIZE = 1 << 20
+CHUNK_BYTES = 1 << 20
 
 
 class PathState(NamedTuple):
@@ -57,7 +57,6 @@ class PathState(NamedTuple):
 
     @property
     def is_folder(self) -> bool:
-        """True for a folder."""
         return self.content == FOLDER_MARKER
 
     def matches(self, other: PathState) -> bool:
@@ -124,7 +123,7 @@ class SavedEntry(NamedTuple):
         if not self.copy:
             return self
         with (folder / self.copy).open("rb") as file:
-            return self if self.size > MAX_BACKUP_SIZE else self._replace(content=_compute_digest(file))
+            return self if self.size > MAX_BACKUP_BYTES else self._replace(content=_compute_digest(file))
 
 
 class OpenEntry(NamedTuple):
@@ -147,7 +146,6 @@ class OpenEntry(NamedTuple):
 
     @property
     def is_regular_file(self) -> bool:
-        """True for a regular file."""
         return stat.S_ISREG(self.status.st_mode)
 
     @property
@@ -228,7 +226,7 @@ def read_entry_state(entry: OpenEntry) -> PathState:
         return PathState(FOLDER_MARKER, mode)
     if not entry.is_regular_file:
         return PathState(SPECIAL_FILE)
-    if entry.status.st_size <= MAX_BACKUP_SIZE:
+    if entry.status.st_size <= MAX_BACKUP_BYTES:
         with (
             suppress(PermissionError),
             os.fdopen(os.open(entry.name, FILE_FLAGS, dir_fd=entry.parent_fd), "rb") as file,
@@ -262,7 +260,7 @@ def copy_content(source: BinaryIO, target: BinaryIO, size: int) -> None:
         while size > 0 and (copied := os.copy_file_range(source.fileno(), target.fileno(), size)):
             size -= copied
     except (AttributeError, OSError):  # macOS, or not supported between these file systems
-        while size > 0 and (chunk := source.read(min(size, CHUNK_SIZE))):
+        while size > 0 and (chunk := source.read(min(size, CHUNK_BYTES))):
             size -= target.write(chunk)
 
 
@@ -270,8 +268,10 @@ def copy_content(source: BinaryIO, target: BinaryIO, size: int) -> None:
 def open_parent(path: Path, root: Path, *, create: bool = False) -> Iterator[int]:
     """Open the parent folder of a path, and yield its descriptor.
 
-    `path` is `root` or inside it; below `root` no symbolic link is followed. With `create`, missing folders are made;
-    otherwise a missing folder is an OSError.
+    `path` is `root` or inside it; below `root` no symbolic link is followed. With `create`, missing folders are made.
+
+    Raises:
+        OSError: a folder is missing or cannot be opened.
     """
     names = path.relative_to(root.parent).parts[:-1]
     if create:

@@ -26,5 +26,4 @@ provider = Example(
     base_url="https://api.example.com/v1",
     key_env="EXAMPLE_API_KEY",
     default_model="example-1",
-    docs="https://example.com/docs",
 )

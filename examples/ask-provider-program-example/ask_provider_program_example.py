@@ -15,7 +15,6 @@ from typing import Any
 
 from ask import (
     ChatRequest,
-    Delta,
     HttpRequest,
     ModelResponse,
     Provider,
@@ -23,9 +22,8 @@ from ask import (
     ProviderInfo,
     RawEvent,
     StreamReader,
-    TextDelta,
 )
-from ask.parsing import parse_json, read_dict, read_int, read_str
+from ask.parsing import AnswerAccumulator, read_str
 
 
 class Mynah(Provider):
@@ -61,35 +59,20 @@ class Mynah(Provider):
         return MynahReader()
 
     def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        answer = ModelResponse(read_str(response.get("text")))
-        status = read_int(response.get("status"))
-        if status:
-            last_line = read_str(response.get("errors")).strip().rpartition("\n")[2]
-            error = ProviderError(f"mynah exited with status {status}: {' '.join(last_line.split())}")
-            error.partial_response = answer
-            raise error
-        return answer
+        error = ProviderError(read_str(response.get("error"))) if response.get("error") else None
+        return self.check_answer(ModelResponse(read_str(response.get("text"))), error)
 
 
-class MynahReader:
+class MynahReader(AnswerAccumulator):
     """Collects the events of one run of the program."""
 
-    def __init__(self) -> None:
-        self.complete = False
-        self._texts: list[str] = []
-        self._end: dict[str, Any] = {}
-
-    def feed(self, event: RawEvent) -> list[Delta]:
-        fields = read_dict(parse_json(event.data))
-        if "status" in fields:
-            self._end = fields
-            self.complete = True
-        text = read_str(fields.get("text"))
-        self._texts.append(text)
-        return [TextDelta(text)] if text else []
-
-    def response(self) -> dict[str, Any]:
-        return self._end | {"text": "".join(self._texts)}
+    def read_event(self, fields: dict[str, Any]) -> None:
+        self.add_text(fields.get("text"))
+        if fields.get("status"):
+            last_line = read_str(fields.get("errors")).strip().rpartition("\n")[2]
+            self.fail(f"mynah exited with status {fields['status']}: {' '.join(last_line.split())}")
+        elif "status" in fields:
+            self.finish()
 
 
 provider = Mynah(ProviderInfo(name="mynah", title="Mynah", base_url="", default_model="mynah-1", needs_key=False))

@@ -142,7 +142,7 @@ def test_confirm_asks_on_the_terminal(ask: Ask, model: Model, home: Home) -> Non
     for name in ("no", "yes"):
         model.say("", bash(f"touch {name}"))
         model.say("Done.")
-        assert ask.on_terminal("--confirm", "go", answers=[("y(es)", f"{name[0]}\n")]).code in (0, 8)
+        assert ask.on_terminal("--confirm", "go", answers=[("Run this? ", name[0])]).code in (0, 8)
     assert [path.name for path in home.work.iterdir()] == ["yes"]
 
 

@@ -177,6 +177,7 @@ def test_an_unknown_api_is_an_error(ask: Ask, home: Home) -> None:
 # One conversation on several APIs
 
 
+@pytest.mark.slow
 def test_a_conversation_changes_between_all_apis(ask: Ask, server: ModelServer, home: Home) -> None:
     """Responses, Chat Completions of the same provider, Anthropic, and back."""
     tool_call = call("bash", {"command": "echo one"}, "call_1")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ask import Message, ToolCall
+from ask import Attachment, Message, ToolCall
 from ask.agent.compaction import plan_compaction
 from ask.agent.system_prompt import read_prompt
 from ask.history.conversations import build_messages, find_reported_usage
@@ -143,7 +143,11 @@ def test_summarized_messages_stay_saved(conversation: Ask, server: ModelServer, 
         query_rows(home_with_conversation, "SELECT number, content FROM messages ORDER BY number")[: len(before)]
         == before
     )
-    assert query_rows(home_with_conversation, "SELECT compacts FROM runs ORDER BY number") == [(None,), (None,), (2,)]
+    assert query_rows(home_with_conversation, "SELECT first_kept_run FROM runs ORDER BY number") == [
+        (None,),
+        (None,),
+        (2,),
+    ]
     assert query_rows(home_with_conversation, "SELECT count(*) FROM conversations") == [(1,)]
 
 
@@ -244,29 +248,41 @@ def build_environment(service: Wire, server: ModelServer, home: Home) -> dict[st
 # What stands for what
 
 
-def make_run(number: int, *texts: str, compacts: int | None = None, tokens: int | None = None) -> Run:
+def make_run(number: int, *texts: str, first_kept_run: int | None = None, tokens: int | None = None) -> Run:
     messages = [Message("user" if place % 2 == 0 else "assistant", text) for place, text in enumerate(texts)]
     entries = tuple(
         HistoryEntry(0, message, usage=Usage(tokens if message.role == "assistant" else None)) for message in messages
     )
-    return Run(number, compacts, 0, 0, "1", "p", "m", "", "/", "", 0, "", 0, Usage(), entries)
+    return Run(number, first_kept_run, 0, 0, "1", "p", "m", "", "/", "", 0, "", 0, Usage(), entries)
 
 
 def test_the_newest_exchange_is_kept_unless_it_is_the_longer_part() -> None:
     short, long = make_run(1, "a" * 100, "b" * 100), make_run(2, "c", "d" * 300)
     assert plan_compaction([short, make_run(2, "c", "d")]).first_kept_run == 2
     assert plan_compaction([short, long]).first_kept_run == 3
+    picture = Message("user", "c", attachments=(Attachment("a.png", "image/png", b"1"),))
+    with_picture = make_run(2, "c", "d")
+    with_picture = with_picture._replace(entries=(HistoryEntry(0, picture), *with_picture.entries[1:]))
+    assert plan_compaction([short, with_picture]).first_kept_run == 3
     assert (
-        plan_compaction([short, make_run(2, "c", "d"), make_run(3, "INSTRUCTION", "S", compacts=2)]).first_kept_run == 4
+        plan_compaction(
+            [short, make_run(2, "c", "d"), make_run(3, "INSTRUCTION", "S", first_kept_run=2)]
+        ).first_kept_run
+        == 4
     )
 
 
 def test_the_newer_of_two_summaries_is_used() -> None:
-    runs = [make_run(1, "a", "A"), make_run(2, "b", "B"), make_run(3, "i", "S", compacts=2), make_run(4, "c", "C")]
+    runs = [
+        make_run(1, "a", "A"),
+        make_run(2, "b", "B"),
+        make_run(3, "i", "S", first_kept_run=2),
+        make_run(4, "c", "C"),
+    ]
     part = plan_compaction(runs)
     assert part.first_kept_run == 4
     assert [message.content for message in part.messages] == [f"{SUMMARY_PREFIX}S", "b", "B"]
-    runs.append(make_run(5, "i", "T", compacts=4))
+    runs.append(make_run(5, "i", "T", first_kept_run=4))
     assert [message.content for message in build_messages(runs)] == [f"{SUMMARY_PREFIX}T", "c", "C"]
 
 
@@ -274,6 +290,6 @@ def test_the_largest_reported_usage_since_the_summary_counts() -> None:
     runs = [make_run(1, "a", "A", tokens=500), make_run(2, "b", "B", tokens=800), make_run(3, "c", "C", tokens=600)]
     assert find_reported_usage("p", "m", runs, list(build_messages(runs))) == (800, 3)
     assert find_reported_usage("p", "other", runs, list(build_messages(runs))) == (0, 0)
-    runs += [make_run(4, "i", "S", compacts=3, tokens=900), make_run(5, "d", "D", tokens=70)]
+    runs += [make_run(4, "i", "S", first_kept_run=3, tokens=900), make_run(5, "d", "D", tokens=70)]
     assert find_reported_usage("p", "m", runs, list(build_messages(runs))) == (70, 4)
     assert find_reported_usage("p", "m", [], []) == (0, 0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ask import Message, ProviderError, ProviderState, ToolCall, ToolSpec
 from ask.agent.context_window import (
-    MAX_OUTPUT_RESERVE,
+    MAX_RESERVED_TOKENS,
     ContextWindow,
     calculate_input_limit,
     estimate_message_tokens,
@@ -146,7 +146,7 @@ def test_tool_calls_and_definitions_are_counted() -> None:
     ("limit", "options", "free"),
     [
         (10_000, {}, 2_000),
-        (1_000_000, {}, MAX_OUTPUT_RESERVE),
+        (1_000_000, {}, MAX_RESERVED_TOKENS),
         (10_000, {"max_tokens": 500}, 500),
         (10_000, {"max_completion_tokens": 99_999}, 5_000),
         (10_000, {"max_tokens": "many"}, 2_000),

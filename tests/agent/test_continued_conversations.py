@@ -69,7 +69,7 @@ def test_each_terminal_continues_its_own_conversation(ask: Ask, server: ModelSer
 
 AGAIN = """
 script -qec "ask hi one; tty" /dev/null
-script -qec "ask -c hi two; echo code \\$?; tty" /dev/null
+script -qec "ask -q -c hi two; echo code \\$?; tty" /dev/null
 """
 
 
@@ -84,11 +84,37 @@ def test_a_terminal_with_the_number_of_a_closed_one_has_no_conversation(ask: Ask
     assert len(server.requests) == 1
 
 
-def test_a_terminal_does_not_continue_a_conversation_started_without_one(ask: Ask) -> None:
-    ask("hi", "one")
-    result = ask.on_terminal("-c", "two")
+@pytest.mark.slow
+def test_a_new_terminal_offers_the_last_conversation_of_the_folder(ask: Ask, server: ModelServer, home: Home) -> None:
+    other = ask("an older one").conversation
+    last = ask("fix the failing test one").conversation
+    Ask(ask.env, home.path)("elsewhere")
+    accepted = ask.on_terminal("-c", "two", answers=[("Continue it? [y/N]", "y\n")])
+    assert (accepted.code, accepted.conversation) == (0, last)
+    assert "fix the failing test" in accepted.text
+    assert last_user_contents(server) == ["fix the failing test one", "two"]
+    again = ask.on_terminal("-c", "three", answers=[("Continue it? [y/N]", "\n")])
+    assert again.code == 2
+    assert last in again.text
+    assert other not in again.text
+
+
+@pytest.mark.parametrize("arguments", [["-q", "-c", "two"], ["-c", "two", "--resume", "1"]])
+def test_nothing_is_offered_when_nobody_should_be_asked(arguments: list[str], ask: Ask, server: ModelServer) -> None:
+    ask("one")
+    result = ask.on_terminal(*arguments)
     assert result.code == 2
-    assert "on this terminal" in result.text
+    assert "[y/N]" not in result.text
+    assert len(server.requests) == 1
+
+
+def test_a_chat_on_a_new_terminal_offers_the_last_conversation_of_the_folder(ask: Ask, server: ModelServer) -> None:
+    ask("one")
+    accepted = ask.on_terminal(
+        "chat", "-c", answers=[("Continue it? [y/N]", "y\n"), ("\x1b[0;1m>", "two\r"), ("Answer two", "\x04")]
+    )
+    assert accepted.code == 0
+    assert last_user_contents(server) == ["one", "two"]
 
 
 @pytest.mark.slow
@@ -124,11 +150,11 @@ def test_without_a_terminal_the_newest_in_the_directory_is_continued(ask: Ask, s
 
 
 def test_nothing_to_continue_is_an_error_and_creates_no_file(ask: Ask, server: ModelServer, home: Home) -> None:
-    check_refused(ask("-c", "hi"), "in this directory", "ask history list")
+    check_refused(ask("-c", "hi"), "in this folder", "ask history list")
     check_refused(ask("--resume", "abc", "hi"), "'abc'", "ask history list")
     assert not home.data.exists()
     ask("hi")
-    check_refused(Ask(ask.env, home.path)("-c", "hi"), "in this directory")
+    check_refused(Ask(ask.env, home.path)("-c", "hi"), "in this folder")
     assert len(server.requests) == 1
 
 
@@ -155,10 +181,22 @@ def test_a_conversation_is_resumed_by_id_prefix_or_position(ask: Ask, server: Mo
     assert len(read_conversations(history_file(home))) == 3
 
 
+def test_a_conversation_is_resumed_by_words_of_its_title(ask: Ask, server: ModelServer) -> None:
+    for question in ("fix the failing test one", "why is the sky blue?", "Is the failing heart treatable?"):
+        ask(question)
+    ask("--resume", "TEST failing", "two")
+    assert last_user_contents(server) == ["fix the failing test one", "two"]
+    refused = ask("--resume", "failing", "three")
+    check_refused(refused, "'failing'", "(fix the failing test one, now)", "(Is the failing heart treatable?, now)")
+    check_refused(ask("--resume", "failing rocket", "three"), "'failing rocket'")
+    assert "why is the sky blue?" in ask("history", "show", "sky").text
+    assert ask("history", "delete", "--yes", "sky").code == 2
+
+
 def test_an_unknown_or_ambiguous_id_is_an_error(ask: Ask, server: ModelServer, home: Home) -> None:
     save_run(history_file(home), "abc1")
     save_run(history_file(home), "abc2")
-    check_refused(ask("--resume", "abc", "hi"), "abc1, abc2")
+    check_refused(ask("--resume", "abc", "hi"), "abc1 ", "abc2 ")
     for wanted in ("3", "x", "", "0"):
         check_refused(ask("--resume", wanted, "hi"), f"'{wanted}'")
     check_refused(ask("-c", "--resume", "abc1", "hi"), "--continue", "--resume")

@@ -130,6 +130,7 @@ def test_rows_that_were_refused_at_the_same_time_are_sent_again(ask: Ask, server
     assert result.stderr.count("leaving out seed") == 1
 
 
+@pytest.mark.slow
 def test_map_with_tools_leaves_an_option_of_the_settings_out(ask: Ask, server: ModelServer) -> None:
     ask("config", "set", "options.temperature", "0.2")
     server.reply(SERVICES["anthropic"].says("a"))

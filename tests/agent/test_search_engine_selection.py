@@ -160,6 +160,7 @@ def test_an_unknown_engine_is_an_error(ask: Ask, home: Home, server: ModelServer
     assert "search.engine" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answered", ["y", pytest.param("n", marks=pytest.mark.slow)])
 @pytest.mark.needs("bwrap")
 def test_safe_mode_asks_before_reaching_the_engines_host(

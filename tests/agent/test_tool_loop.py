@@ -24,9 +24,9 @@ from ask.errors import (
     SafetyError,
 )
 from ask.events import Event, MessageAdded, Notice, RequestStarted, ToolCallFinished, ToolCallRequested, ToolCallStarted
+from ask.messages import ToolCallDelta
 from ask.plugin_api.loader import check_provider
-from ask.plugin_api.types import ToolCallDelta
-from ask.tools.base import Tool, ToolContext, ToolResult
+from ask.tools.base import RunToolContext, Tool, ToolResult
 from tests import wire
 from tests.model_server import DROP, ModelServer
 from tests.run_requests import make_request
@@ -51,7 +51,7 @@ class PausingService(ChatCompletions):
         return ModelResponse(answer.text, answer.reasoning, FinishReason.CONTINUE, answer.usage, state)
 
 
-def say(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+def say(arguments: Mapping[str, Any], context: RunToolContext) -> ToolResult:
     if arguments["word"] == STOP_HERE:
         raise KeyboardInterrupt
     return ToolResult(arguments["word"].upper())

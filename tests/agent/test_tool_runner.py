@@ -15,8 +15,9 @@ from ask.config.secrets import Secrets
 from ask.config.settings import Settings
 from ask.events import Event, Notice, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.messages import ToolCall, ToolSpec
+from ask.safety.approvable_calls import ApprovalScope
 from ask.safety.approval import ApprovalChoice, ApprovalResponse
-from ask.safety.approval_store import ApprovalDuration, ApprovalScope, open_approvals
+from ask.safety.approval_store import ApprovalDuration, open_approvals
 from ask.safety.policy import PendingToolCall, Verdict
 from ask.tools.base import Tool, ToolError, ToolResult
 from tests.run_requests import make_request
@@ -146,7 +147,7 @@ def test_the_user_is_not_asked_about_an_invalid_call(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "result", "rule"),
     [
-        (ApprovalResponse(ApprovalChoice.NO), "Error: the user declined this call", "--confirm: no"),
+        (ApprovalResponse(ApprovalChoice.NO), "Error: declined by the user", "--confirm: no"),
         (None, "Error: denied: no terminal to confirm on", "--confirm: no terminal"),
     ],
 )
@@ -164,7 +165,7 @@ def test_always_applies_to_that_tool_in_this_run(tmp_path: Path) -> None:
     assert [bench.call("a"), bench.call("b")] == ["a", "b"]
     bench.answer = ApprovalResponse(ApprovalChoice.NO)
     assert bench.call("c") == "c"
-    assert bench.run("d") == "Error: the user declined this call"
+    assert bench.run("d") == "Error: declined by the user"
     assert [proposal.tool_name for proposal in bench.asked] == ["say", "run"]
     assert bench.rules == [
         ("allow", "--confirm: always"),
@@ -286,9 +287,9 @@ def test_an_edited_command_may_not_do_more_than_the_models(tmp_path: Path) -> No
 
 def test_after_an_interruption_calls_get_results_without_being_run(tmp_path: Path) -> None:
     bench = RunnerBench(tmp_path, interrupt)
-    assert bench.call("a") == "Error: interrupted by the user; it may or may not have run"
+    assert bench.call("a") == "Error: interrupted; it may or may not have run"
     assert bench.runner.interruption
-    assert bench.call("b") == "Error: not run: interrupted by the user"
+    assert bench.call("b") == "Error: not run: the run was interrupted first"
     assert bench.rules == [("allow", "unrestricted"), ("deny", "interrupted")]
     assert [(event.failed, event.verdict) for event in bench.finished] == [(True, Verdict.ALLOW), (True, Verdict.DENY)]
 
@@ -314,4 +315,4 @@ def test_a_log_that_cannot_be_written_is_reported_once(tmp_path: Path) -> None:
     bench = RunnerBench(tmp_path, ToolResult)
     assert [bench.call("a"), bench.call("b")] == ["a", "b"]
     [notice] = [event for event in bench.events if isinstance(event, Notice)]
-    assert notice.text.startswith("cannot write the audit log")
+    assert notice.text.startswith("cannot write the log of tool calls")

@@ -275,6 +275,7 @@ def test_other_words_are_sent_without_confirmation(ask: Ask, server: ModelServer
     assert len(server.requests) == 4
 
 
+@pytest.mark.slow
 def test_ask_without_arguments_on_a_terminal_starts_a_chat(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     assert ask.on_terminal(answers=[(PROMPT, "hello\r"), ("yes", ""), (PROMPT, "exit\r")]).code == 0

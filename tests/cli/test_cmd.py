@@ -11,6 +11,7 @@ from providers.demo import find_command
 from tests import wire
 from tests.model_server import DROP, ModelServer
 from tests.program import CTRL_C, Ask, Running
+from tests.slow_parameters import mark_others_slow
 
 CHOICES = "C(ancel): "
 SHELL = {"SHELL": "/bin/bash"}
@@ -196,7 +197,7 @@ def test_a_missing_shell_is_one_line_and_exits_with_3(ask: Ask, server: ModelSer
     assert "SHELL" in result.text.partition("/no/such/shell (")[2]
 
 
-@pytest.mark.parametrize("flags", ["--json", "--events"])
+@pytest.mark.parametrize("flags", mark_others_slow(["--json", "--events"], ["--json"]))
 def test_json_and_events_do_not_prompt(flags: str, ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("ls"))
     result = ask.on_terminal(flags, "--cmd", "list")
@@ -204,7 +205,10 @@ def test_json_and_events_do_not_prompt(flags: str, ask: Ask, server: ModelServer
     assert CHOICES not in result.text
 
 
-@pytest.mark.parametrize("script", ["setsid -w ask --cmd list", "set -m; ask --cmd list & wait"])
+@pytest.mark.parametrize(
+    "script",
+    mark_others_slow(["setsid -w ask --cmd list", "set -m; ask --cmd list & wait"], ["setsid -w ask --cmd list"]),
+)
 def test_the_command_is_printed_without_a_controlling_terminal(script: str, ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("ls -l"))
     with Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True) as running:

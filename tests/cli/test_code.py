@@ -38,7 +38,7 @@ def test_code_blocks_in_messages_with_tool_calls_are_not_printed(ask: Ask, serve
     server.reply(wire.calls(call, content="Let me look:\n```sh\ntrue\n```"), wire.says(ANSWER))
     result = ask("--code", "two", "numbers")
     assert result.text == f"{CODE}\n"
-    assert result.stderr == '· bash {"command": "true"}\n'
+    assert result.stderr == "· bash: true\n"
 
 
 def test_truncated_answers_print_the_code_received_so_far(ask: Ask, server: ModelServer) -> None:

@@ -180,6 +180,7 @@ def test_columns_show_no_escape_sequence_of_a_server(ask: Ask, server: ModelServ
     assert any(r"openrouter:v/\x1b]0;b\x07" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_a_narrow_terminal_shows_sections(ask: Ask, server: ModelServer) -> None:
     server.reply(by_model(a=wire.says("one"), b=wire.says("two"), j=judge("two")))
     result = ask.on_terminal(*COMMAND, "-m", "v/a", "-m", "v/b", "--judge", "v/j", "hi")

@@ -11,12 +11,12 @@ from typing import Any, Literal, get_args
 
 import pytest
 import tomli_w
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.cli.config import format_value, parse_key, parse_value
 from ask.config.config_editor import UNSET, find_value, update_toml
-from ask.config.config_file import PROVIDER_KEYS, Config
+from ask.config.config_file import PROVIDER_KEYS, BaseUrls, Config
 from ask.config.options import RunOptions
 from ask.config.resolution import resolve_settings
 from ask.config.settings import SETTINGS, Settings, get_default_value, get_kind
@@ -204,7 +204,6 @@ INNER = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=2) | st.dict
 TABLES = st.dictionaries(NAMES, INNER | st.dictionaries(NAMES, INNER, max_size=3), max_size=4)
 
 
-@settings(max_examples=200)
 @given(values=TABLES, parts=st.lists(NAMES, min_size=1, max_size=3).map(tuple), value=LEAVES | st.just(UNSET))
 def test_setting_and_unsetting_a_value_changes_nothing_else(
     values: dict[str, Any], parts: tuple[str, ...], value: object
@@ -266,6 +265,7 @@ def test_an_unwritable_file_is_a_one_line_error(ask: Ask, path: Path) -> None:
     is_refused(ask("config", "set", "model", "m"), 4, "Is a directory")
 
 
+@pytest.mark.slow
 def test_concurrent_changes_are_all_written(ask: Ask, home: Home) -> None:
     script = "for i in 1 2 3 4 5 6; do ask config set aliases.a$i m$i & done; wait"
     assert ask.shell(script).stderr == ""
@@ -466,17 +466,24 @@ def test_the_editor_command_can_have_arguments(home: Home, ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["of", "rome"], ["set", "model"], ["get"], ["path", "x"], ["set", "a", "b", "c"]]
+    ("arguments", "hint"),
+    [
+        (["of", "rome"], "ask -- config"),
+        (["path", "x"], "ask -- config"),
+        (["set", "a", "b", "c"], "ask -- config"),
+        (["set", "model"], "VALUE is missing"),
+        (["get"], "KEY is missing"),
+    ],
 )
-def test_invalid_arguments_are_a_usage_error(ask: Ask, arguments: list[str]) -> None:
-    is_refused(ask("config", *arguments), 2, "--help", "ask -- config")
+def test_invalid_arguments_are_a_usage_error(ask: Ask, arguments: list[str], hint: str) -> None:
+    is_refused(ask("config", *arguments), 2, "--help", hint)
 
 
 # The keys
 
 
 def test_every_key_sets_the_field_that_has_its_default() -> None:
-    examples: dict[Any, Any] = {str: "x", Literal: "brave", int: 7, float: 7, bool: None, list: ["x"]}
+    examples: dict[Any, Any] = {str: "x", Literal: "brave", int: 7, float: 77, bool: None, list: ["x"]}
     for key, setting in SETTINGS.items():
         value = examples[get_kind(setting.type)]
         value = not get_default_value(key) if value is None else value
@@ -503,6 +510,8 @@ def test_formatted_values_parse_to_the_same_value(key: str, data: st.DataObject)
         bool: st.booleans(),
         list: st.lists(st.text(), max_size=3),
         Literal: st.sampled_from(get_args(found.type) or ("",)),
+        Mapping: st.dictionaries(st.text(), st.text()),
+        BaseUrls: st.one_of(st.text(), st.lists(st.sampled_from(["http://a/v1", "https://b"]), min_size=1)),
     }
     kinds = (get_kind(found.type),) if found.type else (str, int, list, bool)
     value = data.draw(st.one_of([examples[kind] for kind in kinds]))

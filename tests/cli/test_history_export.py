@@ -62,8 +62,8 @@ def rows(home: Home) -> dict[str, list[tuple[Any, ...]]]:
         "conversations": "SELECT id, title, created, updated FROM conversations ORDER BY number",
         "runs": "SELECT * FROM runs ORDER BY number",
         "messages": "SELECT * FROM messages ORDER BY number",
-        "calls": "SELECT * FROM calls ORDER BY message, place",
-        "attachments": "SELECT * FROM attachments ORDER BY message, place",
+        "calls": "SELECT * FROM calls ORDER BY message, position",
+        "attachments": "SELECT * FROM attachments ORDER BY message, position",
         "texts": "SELECT content, calls FROM texts ORDER BY rowid",
     }
     skipped = {"runs": 2, "messages": 2, "calls": 1, "attachments": 1}
@@ -183,9 +183,9 @@ def test_an_id_that_exists_with_other_content_is_refused_or_replaced(ask: Ask, h
     assert rows(home) == before, "all or none"
     result = ask("history", "import", "--as-new", "--json", "changed.json")
     first, second = json.loads(result.stdout)
-    assert (first["id"], first["became"], first["here"]) == ("abc", "imported", "abc")
-    assert (second["id"], second["became"]) == (two[1], "imported under a new id")
-    assert second["here"] in ask("history", "list").text
+    assert (first["id"], first["status"], first["imported_id"]) == ("abc", "imported", "abc")
+    assert (second["id"], second["status"]) == (two[1], "imported under a new id")
+    assert second["imported_id"] in ask("history", "list").text
     result = ask("history", "import", "--as-new", "changed.json")
     assert two[1] in result.stderr.splitlines()[0]
     assert read_counts(result) == [1, 1], "one is imported, one is there already"
@@ -226,6 +226,7 @@ def test_an_existing_file_is_replaced_atomically(ask: Ask, home: Home, two: list
     assert sorted(path.name for path in home.work.iterdir()) == ["kept.html", "link.html"]
 
 
+@pytest.mark.slow
 def test_export_to_a_pipe(ask: Ask, home: Home, two: list[str]) -> None:
     os.mkfifo(home.work / "pipe")
     result = ask.shell("cat pipe & ask history export --json -o pipe; wait")

@@ -76,6 +76,10 @@ def test_json_has_all_fields(ask: Ask, history: Path) -> None:
             "output_tokens": None,
             "cached_tokens": None,
             "reasoning_tokens": None,
+            "cache_write_tokens": None,
+            "cache_write_1h_tokens": None,
+            "cache_write_12h_tokens": None,
+            "service_tier": None,
             "cost": 0.25,
         },
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.render.text_layout import measure_width
+from ask.text import measure_width
 from tests.history.saved import assistant, save, user
 from tests.program import Ask, Home
 

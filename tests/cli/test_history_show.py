@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests import wire
 from tests.history.saved import NOW, assistant, called, result, save, user
 from tests.model_server import DROP, ModelServer
 from tests.program import Ask, Home
+from tests.slow_parameters import mark_others_slow
 
 ECHO = ("bash", {"command": "echo out"})
 FAIL = ("bash", {"command": "echo oops >&2; exit 3"})
@@ -29,8 +31,8 @@ def test_the_newest_conversation_is_shown_by_default(ask: Ask, server: ModelServ
     assert ask("--resume", identity or "1", "second").code == 0
     shown = ask("history", "show")
     lines = body(shown.text)
-    assert lines[:4] == ["> first", "> question", "Looking.", '· bash {"command": "echo out"}']
-    assert lines[4].startswith('· bash {"command": "echo oops')
+    assert lines[:4] == ["> first", "> question", "Looking.", "· bash: echo out"]
+    assert lines[4].startswith("· bash: echo oops")
     assert lines[5].startswith("· exit code: 3 ")
     assert lines[6:] == ["Done.", "", "> second", "Again.", "", "Yes."]
     assert (shown.stderr, shown.code) == ("", 0)
@@ -83,15 +85,15 @@ def test_killed_run_and_its_unfinished_calls_are_marked(ask: Ask, home: Home) ->
     entries = [assistant("", ran, waited)]
     save(home.data / "history.db", "a1", user("q"), *entries, ended=None, exit_code=None)
     lines = body(ask("history", "show").text)
-    assert lines[2] == "· Error: interrupted; it may or may not have run"
-    assert lines[4].startswith("· Error: not run")
+    assert lines[2] == "· interrupted; it may or may not have run"
+    assert lines[4].startswith("· not run")
     assert lines[5] == "· unfinished: still running, or killed"
 
 
 def test_summaries_are_labeled(ask: Ask, home: Home) -> None:
     path = home.data / "history.db"
     save(path, "a1", user("q"), assistant("answer"))
-    save(path, "a1", user("write a summary"), assistant("What was said."), compacts=1)
+    save(path, "a1", user("write a summary"), assistant("What was said."), first_kept_run=1)
     lines = body(ask("history", "show").text)
     assert lines[:2] == ["> q", "answer"]
     assert lines[3].startswith("· a summary")
@@ -128,11 +130,57 @@ def test_no_control_characters_reach_a_terminal(ask: Ask, home: Home) -> None:
 def test_long_question_is_shortened_on_a_terminal_and_complete_in_a_pipe(ask: Ask, home: Home) -> None:
     long = "word " * 400_000
     save(home.data / "history.db", "a1", user(long), assistant("yes"), title="long")
-    shown = ask.on_terminal("history", "show").text
+    shown = ask.on_terminal("history", "show", env={"PAGER": "cat"}).text
     assert len(shown) < 10_000
     assert "1995000" in shown
     assert shown.rstrip().endswith("yes")
     assert len(ask("history", "show").text) > len(long)
+
+
+def test_answers_are_rendered_on_a_terminal(ask: Ask, home: Home) -> None:
+    save(home.data / "history.db", "a1", user("q"), assistant("# Title\n\n- **one** and `two`\n"))
+    shown = ask.on_terminal("history", "show", env={"PAGER": "cat"}).text
+    assert "•" in shown
+    assert "**" not in shown
+    source = ask.on_terminal("history", "show", env={"TERM": "dumb"}).text
+    assert "- **one** and `two`\n" in source
+
+
+def test_files_and_piped_text_of_a_question_are_cut_on_a_terminal(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.says("A loop."))
+    ask("what broke?", stdin="".join(f"line {number}\n" for number in range(300)).encode())
+    shown = ask.on_terminal("history", "show", env={"PAGER": "cat"}).text
+    assert "what broke?" in shown
+    assert "line 11\n" in re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert "line 12\n" not in shown
+    assert "288 more lines" in shown
+    assert "<stdin>" not in shown
+    assert "line 299\n" in ask("history", "show").text
+
+
+@pytest.mark.needs("less")
+def test_a_long_conversation_is_paged_on_a_terminal(ask: Ask, home: Home) -> None:
+    save(home.data / "history.db", "a1", user("q"), assistant("\n\n".join(f"line {n}" for n in range(100))))
+    with ask.start_on_terminal("history", "show") as shown:
+        shown.wait_for("line 5")
+        assert b"line 60" not in shown.stdout
+        shown.type_in("G")
+        shown.wait_for("line 99")
+        shown.type_in("q")
+        assert shown.finish().code == 0
+
+
+@pytest.mark.parametrize("pager", mark_others_slow(["cat", "no-such-program", "'", "true", "head -n 3"]))
+def test_any_pager_or_none_ends_without_an_error(pager: str, ask: Ask, home: Home) -> None:
+    save(home.data / "history.db", "a1", user("q"), *[assistant("line\n" * 5_000)] * 4)
+    assert ask.on_terminal("history", "show", env={"PAGER": pager}).code == 0
+
+
+@pytest.mark.parametrize("pager", ["false", "sh -c 'cat >/dev/null; exit 3'"])
+def test_a_pager_that_fails_is_reported(pager: str, ask: Ask, home: Home) -> None:
+    save(home.data / "history.db", "a1", user("q"), assistant("yes"))
+    shown = ask.on_terminal("history", "show", env={"PAGER": pager})
+    assert (shown.code, "PAGER=cat" in shown.text) == (2, True)
 
 
 def test_reasoning_is_shown_on_a_terminal_only(ask: Ask, home: Home) -> None:

@@ -15,6 +15,7 @@ from ask.history.store import Store
 from tests.export.test_usage_html import ReportParser
 from tests.history.saved import NOW, assistant, called, result, save, user
 from tests.program import Ask, Home
+from tests.slow_parameters import mark_others_slow
 
 DAY = 86_400
 
@@ -24,7 +25,8 @@ def history(home: Home) -> Path:
     path = home.data / "history.db"
     calls = [called(str(n), started=NOW, seconds=2.0, failed=n == 0) for n in range(3)]
     entries = [assistant("", *calls, called("x", "read_file"))]
-    save(path, "a1", user("q"), *entries, input_tokens=1500, output_tokens=500, cost=0.5)
+    cached: Any = {"cached_tokens": 900, "cache_write_tokens": 200}
+    save(path, "a1", user("q"), *entries, input_tokens=1500, output_tokens=500, cost=0.5, **cached)
     save(path, "a1", user("q"), input_tokens=1000, output_tokens=None, cost=None, provider="demo", model="demo")
     save(path, "b2", user("q"), ago=2 * DAY, input_tokens=100, output_tokens=None)
     save(path, "c3", user("q"), ago=50 * DAY, input_tokens=7)
@@ -32,18 +34,19 @@ def history(home: Home) -> Path:
 
 
 def days() -> tuple[str, str]:
-    """Return today and the day before yesterday, relative to the start of the test run."""
-    return tuple(time.strftime("%Y-%m-%d", time.localtime(NOW - ago)) for ago in (0, 2 * DAY))  # type: ignore[return-value]
+    """Return today and the day before yesterday."""
+    now = time.time()
+    return tuple(time.strftime("%Y-%m-%d", time.localtime(now - ago)) for ago in (0, 2 * DAY))  # type: ignore[return-value]
 
 
 def test_piped_rows_name_their_category(ask: Ask, history: Path) -> None:
     result = ask("history", "stats")
     today, earlier = days()
     assert [line.split("\t") for line in result.text.splitlines()] == [
-        ["day", earlier, "1", "100", "", ""],
-        ["day", today, "2", "2500", "500", "0.5"],
-        ["model", "openrouter:test/model", "2", "1600", "500", "0.5"],
-        ["model", "demo:demo", "1", "1000", "", ""],
+        ["day", earlier, "1", "100", "", "", "", ""],
+        ["day", today, "2", "2500", "500", "0.5", "900", "200"],
+        ["model", "openrouter:test/model", "2", "1600", "500", "0.5", "900", "200"],
+        ["model", "demo:demo", "1", "1000", "", "", "", ""],
         ["tool", "bash", "3", "1", "6"],
         ["tool", "read_file", "1", "0", "0"],
     ]
@@ -52,7 +55,9 @@ def test_piped_rows_name_their_category(ask: Ask, history: Path) -> None:
 
 def test_json_has_the_same_numbers_and_the_total(ask: Ask, history: Path) -> None:
     stats = json.loads(ask("history", "stats", "--json", "--days", "90").stdout)
-    tokens = {"input_tokens": 2607, "output_tokens": 500, "cached_tokens": None, "reasoning_tokens": None}
+    tokens = {"input_tokens": 2607, "output_tokens": 500, "cached_tokens": 900, "reasoning_tokens": None}
+    tokens |= {"cache_write_tokens": 200, "cache_write_1h_tokens": None, "cache_write_12h_tokens": None}
+    tokens["service_tier"] = None
     usage = {**tokens, "cost": 0.5, "cost_source": "reported", "cost_complete": False}
     assert stats["total"] == {
         "conversations": 3,
@@ -73,11 +78,11 @@ def test_json_has_the_same_numbers_and_the_total(ask: Ask, history: Path) -> Non
 
 def test_days_excludes_older_runs(ask: Ask, history: Path) -> None:
     assert [line for line in ask("history", "stats", "--days", "1").text.splitlines() if line.startswith("day")] == [
-        f"day\t{days()[0]}\t2\t2500\t500\t0.5"
+        f"day\t{days()[0]}\t2\t2500\t500\t0.5\t900\t200"
     ]
 
 
-@pytest.mark.parametrize("columns", [40, 80])
+@pytest.mark.parametrize("columns", mark_others_slow([40, 80]))
 def test_terminal_charts_fit_the_width(columns: int, ask: Ask, home: Home, history: Path) -> None:
     long: dict[str, Any] = {"model": "漢字" * 40, "provider": "openrouter"}
     save(history, "d4", user("q"), assistant("", called("x", "a_tool_with_a_name_that_is_long" * 3)), **long)
@@ -86,10 +91,20 @@ def test_terminal_charts_fit_the_width(columns: int, ask: Ask, home: Home, histo
     lines = shown.splitlines()
     assert max(map(wide, lines)) <= columns
     today = next(line for line in lines if line.startswith(days()[0]))
-    assert today.split()[1:4] == ["3", "3.0k", "$0.5000+"]
+    assert today.split()[1:3] == ["3", "3.0k"]
+    assert ("900" in today.split(), "$0.5000+" in today.split()) == (columns >= 60, True)
     if columns >= 60:
+        assert lines[lines.index(today) - 2].split() == ["DAY", "RUNS", "TOKENS", "CACHED", "WRITTEN", "COST"]
         earlier = next(line for line in lines if line.startswith(days()[1]))
-        assert today.count("#") > earlier.count("#") > 0
+        assert today.count("█") > earlier.count("█") > 0
+
+
+def test_a_long_bar_does_not_shorten_a_name(ask: Ask, history: Path) -> None:
+    model: dict[str, Any] = {"provider": "openai", "model": "gpt-6.1-terra-2026"}
+    save(history, "d4", user("q"), input_tokens=1000, output_tokens=10, **model)
+    [line] = [line for line in ask.on_terminal("history", "stats").text.splitlines() if "terra" in line]
+    assert line.startswith("openai:gpt-6.1-terra-2026 ")
+    assert "█" in line
 
 
 def wide(line: str) -> int:
@@ -128,11 +143,12 @@ def test_the_report_has_the_same_numbers_as_json(ask: Ask, history: Path) -> Non
         for row in stats[f"{category}s"]:
             [shown] = [cell for cell in cells if cell[0] == row[category]]
             usage = row["usage"]
-            tokens = ["-" if count is None else f"{count:,}" for count in list(usage.values())[:2]]
-            assert shown[1:4] == [str(row["runs"]), *tokens]
+            names = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
+            tokens = ["-" if usage[name] is None else f"{usage[name]:,}" for name in names]
+            assert shown[1:6] == [str(row["runs"]), *tokens]
             assert shown[-2:] == [str(row["tool_calls"]), str(row["tool_failures"])]
-            assert shown[4] == ("-" if usage["cost"] is None and usage["cost_complete"] else shown[4])
-            assert usage["cost"] is None or f"${usage['cost']:.4f}" in shown[4]
+            assert shown[6] == ("-" if usage["cost"] is None and usage["cost_complete"] else shown[6])
+            assert usage["cost"] is None or f"${usage['cost']:.4f}" in shown[6]
     for tool in stats["tools"]:
         assert [tool["name"], str(tool["calls"]), str(tool["failures"])] in [cell[:3] for cell in cells]
 

@@ -133,6 +133,7 @@ def test_removed_keys_are_no_longer_used(keyless: Ask, home: Home) -> None:
     assert keyless("--base-url", "https://api.invalid", "hi").code == 4
 
 
+@pytest.mark.slow
 def test_concurrently_set_keys_are_all_saved(keyless: Ask, home: Home) -> None:
     providers = ("anthropic", "brave", "openai", "openrouter", "xai")
     commands = " ".join(f"echo key-of-{name} | ask keys set {name} &" for name in providers)
@@ -324,6 +325,7 @@ def test_a_key_in_the_keyring_is_used_listed_and_removed(keyless: Ask, home: Hom
     assert b64encode(KEY.encode()) not in (home.data.parent / "python_keyring" / "keyring_pass.cfg").read_bytes()
 
 
+@pytest.mark.slow
 def test_saving_a_key_in_the_file_removes_it_from_the_keyring(keyless: Ask, home: Home) -> None:
     keyless("keys", "set", "groq-of-config", stdin=b"x\n", env=KEYRING)
     keyless("keys", "set", "--keyring", "openrouter", stdin=f"{KEY}\n".encode(), env=KEYRING)

@@ -12,15 +12,19 @@ import signal
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ask.map.rate_limit import RateLimiter
 from tests import wire
+from tests.map.simulated_service import SCENARIOS, Sent, count_accepted, simulate
 from tests.model_server import DROP, HOLD, ModelServer, Reply, Request
-from tests.program import TEST_KEY, Ask, Home, Result
+from tests.program import CTRL_C, TEST_KEY, Ask, Home, Result
 from tests.screen import render_lines
+from tests.slow_parameters import mark_others_slow
 from tests.test_main import is_alive, wait_until
 from tests.third_party_plugins import install_provider
 
@@ -71,7 +75,8 @@ def test_rows_are_answered_in_order(ask: Ask, server: ModelServer, home: Home) -
     assert [row["id"] for row in rows] == list(range(30))
     assert rows[3] == {
         "id": 3, "text": "word 3", "answer": "SAY WORD 3", "model": "vendor/model", "finish_reason": "stop",
-        "input_tokens": 10, "output_tokens": 2, "cost": 0.25, "error": None,
+        "input_tokens": 10, "output_tokens": 2, "cached_tokens": None, "cache_write_tokens": None, "cost": 0.25,
+        "error": None,
     }  # fmt: skip
     for request in server.requests:
         assert request.json["messages"][0]["role"] == "system"
@@ -138,6 +143,7 @@ def test_an_output_keeps_its_link_and_its_permissions(ask: Ask, server: ModelSer
     assert [row["answer"] for row in read_output(target)] == ["SAY WORD 0", "SAY WORD 1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), pytest.param(("--unordered",), marks=pytest.mark.slow)])
 def test_an_output_is_not_replaced_by_a_shorter_one(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
@@ -152,7 +158,7 @@ def test_an_output_is_not_replaced_by_a_shorter_one(
             server.wait_for_requests(601 + count)
             running.process.send_signal(signal_number)
             if signal_number == signal.SIGINT:
-                running.wait_for("in flight")
+                running.wait_for("Ctrl-C again")
                 running.process.send_signal(signal_number)
             running.finish()
         answers = [row["answer"] for row in read_output(home.work / "out.jsonl")]
@@ -253,6 +259,71 @@ def test_columns_that_the_first_row_lacks_are_not_left_out_silently(
     assert {name for name in ("answer", "note", "text") if name in notice} == left_out
 
 
+@pytest.mark.parametrize("options", [(), pytest.param(("--tools",), marks=pytest.mark.slow)], ids=["plain", "tools"])
+def test_a_cut_answer_keeps_its_text(ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]) -> None:
+    server.reply(wire.whole_reply(wire.answer("The first part", finish="length")))
+    file = write_rows(home.work, *make_rows(1))
+    result = ask.process(*COMMAND, file, "-O", "out.jsonl", *options, timeout=60)
+    [row] = read_output(home.work / "out.jsonl")
+    assert (result.code, row["answer"], row["finish_reason"]) == (12, "The first part", "length")
+    assert "token limit" in row["error"]
+    sent = len(server.requests)
+    assert ask(*COMMAND, file, "-O", "out.jsonl", *options).code == 12
+    assert (read_output(home.work / "out.jsonl"), len(server.requests)) == ([row], sent)
+
+
+def test_an_answer_that_does_not_match_a_schema_has_no_columns(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.whole_reply(wire.answer('{"score": 1', finish="length")))
+    [row] = parse(ask(*COMMAND, write_rows(home.work, *make_rows(1)), "--schema", "score int"))
+    assert (row["score"], row["finish_reason"]) == (None, "length")
+
+
+def test_damaged_rows_can_be_joined(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    (home.work / "in.csv").write_bytes(b'id,text\n1,a\n2\n3,\xff\n4,"b\n5,c\0d\n6,e\n')
+    result = ask(*COMMAND, "in.csv", "-O", "out.csv", "--columns", "id,answer,error")
+    with (home.work / "out.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert (result.code, list(rows[0])) == (12, ["id", "answer", "error"])
+    assert [(row["id"], row["answer"]) for row in rows] == [
+        ("1", "SAY A"), ("2", ""), ("3", ""), ("4", ""), ("5", ""), ("6", "SAY E"),
+    ]  # fmt: skip
+    words = ("", "1 fields", "UTF-8", "not CSV", "NUL", "")
+    assert all(word in row["error"] for word, row in zip(words, rows, strict=True))
+
+
+@pytest.mark.parametrize("output", [(), ("-O", "out.jsonl")], ids=["stdout", "file"])
+def test_a_lone_surrogate_is_copied_unchanged(
+    ask: Ask, server: ModelServer, home: Home, output: tuple[str, ...]
+) -> None:
+    server.reply(echo)
+    file = write_rows(home.work, '{"text": "a", "other": "é\\ud800"}')
+    result = ask(*COMMAND, file, *output)
+    [row] = read_output(home.work / "out.jsonl") if output else parse(result)
+    assert row["other"] == "é\ud800"
+
+
+def test_columns_are_chosen(ask: Ask, server: ModelServer, home: Home) -> None:
+    counts: Counter[str] = Counter()
+
+    def refuse_first(request: Request) -> Reply:
+        counts[get_prompt(request)] += 1
+        return wire.fails(429) if counts["Say word 1"] == 1 else echo(request)
+
+    server.reply(refuse_first)
+    file = write_rows(home.work, *make_rows(2))
+    [first, second] = parse(ask(*COMMAND, file, "--columns", "all"))
+    assert list(first)[-4:] == ["error", "latency", "tries", "time"]
+    assert (first["tries"], second["tries"], 0 < second["latency"] < 5) == (1, 2, True)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", first["time"])
+    again = parse(ask(*COMMAND, file, "--columns", "tries, id,time"))
+    assert again == [{name: row[name] for name in ("tries", "id", "time")} for row in (first, second)]
+    result = ask(*COMMAND, file, "--columns", "id,anwser")
+    assert (result.code, "did you mean answer" in result.stderr) == (2, True)
+    assert ask(*COMMAND, file, "--columns", "id,id").code == 2
+    assert len(server.requests) == 3
+
+
 def test_files_are_rows(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo)
     for name in ("a.txt", "b.txt"):
@@ -285,13 +356,13 @@ def test_a_template_is_filled_in(ask: Ask, server: ModelServer, home: Home) -> N
 
 def test_a_bad_key_stops_the_job(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.fails(401, "no such key"))
-    result = ask(*COMMAND, write_rows(home.work, *make_rows(500)), "-O", "out.jsonl")
+    result = ask(*COMMAND, write_rows(home.work, *make_rows(150)), "-O", "out.jsonl")
     assert result.code == 6
     assert len(server.requests) < 50
     assert read_output(home.work / "out.jsonl") == []
     server.reply(echo)
     assert ask(*COMMAND, "in.jsonl", "-O", "out.jsonl").code == 0
-    assert len(read_output(home.work / "out.jsonl")) == 500
+    assert len(read_output(home.work / "out.jsonl")) == 150
 
 
 def test_limits_end_the_job_early(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -323,21 +394,26 @@ def test_temporary_failures_are_retried(ask: Ask, server: ModelServer, home: Hom
     counts: Counter[str] = Counter()
 
     def fail_first(request: Request) -> Reply:
-        counts[get_prompt(request)] += 1
-        return wire.fails(503) if counts[get_prompt(request)] == 1 else echo(request)
+        prompt = get_prompt(request)
+        counts[prompt] += 1
+        return wire.fails(503) if counts[prompt] == 1 and prompt.endswith(("3", "6")) else echo(request)
 
     server.reply(fail_first)
     result = ask(*COMMAND, write_rows(home.work, *make_rows(20)))
-    assert (result.code, len(parse(result)), set(counts.values())) == (0, 20, {2})
+    assert (result.code, len(parse(result)), Counter(counts.values())) == (0, 20, {1: 16, 2: 4})
 
 
-def test_a_wait_that_the_body_asks_for_is_for_all_rows(ask: Ask, server: ModelServer, home: Home) -> None:
-    reset = {"X-RateLimit-Reset": str(int((time.time() + 1.5) * 1000))}
-    error = {"message": "free-models-per-min", "code": 429, "metadata": {"headers": reset}}
-    server.reply(wire.whole_reply({"error": error}, 429), echo)
+def test_a_wait_that_the_body_asks_for_is_for_the_refused_row(ask: Ask, server: ModelServer, home: Home) -> None:
+    def refuse(_: Request) -> Reply:
+        reset = {"X-RateLimit-Reset": str(int((time.time() + 1.5) * 1000))}
+        error = {"message": "free-models-per-min", "code": 429, "metadata": {"headers": reset}}
+        return wire.whole_reply({"error": error}, 429)
+
+    server.reply(refuse, echo)
     assert ask(*COMMAND, write_rows(home.work, *make_rows(2)), "-j", "1").code == 0
-    first, second, _ = [request.time for request in server.requests]
-    assert second - first > 1
+    times = {get_prompt(request): request.time for request in server.requests}
+    assert times["Say word 0"] - server.requests[0].time > 1
+    assert times["Say word 1"] - server.requests[0].time < 1
 
 
 def test_a_long_rate_limit_stops_the_job(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -347,6 +423,20 @@ def test_a_long_rate_limit_stops_the_job(ask: Ask, server: ModelServer, home: Ho
     assert (result.code, len(server.requests)) == (6, 4)
     assert "asks to wait 3600 s; run the same command again to continue" in result.stderr
     assert ask(*command).code == 0, "no row has failed"
+
+
+def test_a_schema_that_the_service_refuses_is_left_out_of_the_next_rows(ask: Ask, server: ModelServer) -> None:
+    def answer(request: Request) -> Reply:
+        if "response_format" in request.json:
+            return wire.fails(400, "Invalid schema for response_format")
+        return wire.says('{"kind": "bug"}', whole=True)
+
+    server.reply(*[answer] * 8)
+    command = ("map", "-p", "openrouter", "-m", "vendor/model", "-j", "1", "--schema", "kind", "Kind of {{line}}")
+    result = ask(*command, "--input-format", "lines", "-", stdin=b"a\nb\nc\n")
+    assert (result.code, result.text.count('"kind": "bug"')) == (0, 3), result.stderr
+    assert ["response_format" in request.json for request in server.requests] == [True, False, False, False]
+    assert result.stderr.count("Invalid schema") == 1
 
 
 def test_a_dry_run_sends_nothing(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -369,10 +459,11 @@ def test_no_save_keeps_no_answers(ask: Ask, server: ModelServer, home: Home) -> 
 def test_jobs_are_listed_and_forgotten(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo)
     assert ask(*COMMAND, write_rows(home.work, *make_rows(2))).code == 0
-    (job,) = json.loads(ask("map", "--list").text)
+    (job,) = json.loads(ask("map", "--list", "--json").text)
     assert (job["answered"], job["prompt"]) == (2, "Say {{text}}")
+    assert job["updated"] in ask("map", "--list").text.split("\t")
     assert ask("map", "--forget", job["id"]).code == 0
-    assert json.loads(ask("map", "--list").text) == []
+    assert json.loads(ask("map", "--list", "--json").text) == []
     assert ask("map", "--forget", job["id"]).code == 2
 
 
@@ -408,6 +499,7 @@ def test_a_local_model_costs_nothing(ask: Ask, server: ModelServer, home: Home) 
     assert (row["answer"], row["input_tokens"], row["cost"]) == ("a", 10, 0.0)
 
 
+@pytest.mark.slow
 def test_progress_is_shown_on_a_terminal(ask: Ask, server: ModelServer, home: Home) -> None:
     SlowServer(server, 0.1)
     command = (*COMMAND, write_rows(home.work, *make_rows(40)), "-O", "out.jsonl", "-j", "8")
@@ -448,6 +540,23 @@ def test_ctrl_c_finishes_what_is_in_flight(ask: Ask, server: ModelServer, home: 
     assert ask(*COMMAND, file, "-O", "out.jsonl", "-j", "64").code == 0
     assert service.count == 200
     assert [row["id"] for row in read_output(home.work / "out.jsonl")] == list(range(200))
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_the_terminal_takes_no_output_finishes_what_is_in_flight(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    SlowServer(server, 0.1)
+    with ask.start_on_terminal(
+        *COMMAND, write_rows(home.work, *make_rows(200)), "-O", "out.jsonl", "-j", "4"
+    ) as running:
+        server.wait_for_requests(6)
+        for key in ("\x13", CTRL_C, "\x11"):  # between Ctrl-S and Ctrl-Q, writes to the terminal wait
+            time.sleep(0.5)
+            running.type_in(key)
+        result = running.finish(30)
+    assert result.code == 130
+    assert "same command again" in result.text
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.slow)])
@@ -511,29 +620,31 @@ def test_two_jobs_do_not_write_the_same_output_at_once(ask: Ask, server: ModelSe
 
 
 @pytest.mark.slow
-def test_the_rate_of_a_service_is_found(ask: Ask, server: ModelServer, home: Home) -> None:
-    allowed, window = 50, 1.0
-    lock, recent = threading.Lock(), list[float]()
-    refused, accepted = list[float](), list[float]()
+@pytest.mark.parametrize("name", ["50/s, latency 0.5", "50/s, Retry-After 2", "50/s in a sliding window"])
+def test_a_real_service_is_used_like_the_simulated_one(ask: Ask, server: ModelServer, home: Home, name: str) -> None:
+    service, sent, lock = replace(SCENARIOS[name], seed=1), list[Sent](), threading.Lock()
+    seconds = 20
 
-    def limit(request: Request) -> Reply:
+    def reply(request: Request) -> Reply:
         with lock:
             now = time.monotonic()
-            recent[:] = [moment for moment in recent if moment > now - window]
-            if len(recent) >= allowed * window:
-                refused.append(now)
-                return wire.fails(429, "slow down")
-            recent.append(now)
-            accepted.append(now)
-        time.sleep(0.2)
+            start = server.requests[0].time
+            response = service.receive(now - start)
+            sent.append(Sent(now - start, response.decision))
+        time.sleep(response.seconds)
+        if response.decision != "accepted":
+            return wire.fails(429, "slow down", response.headers)
+        service.finish()
         return echo(request)
 
-    server.reply(limit)
-    assert ask.process(*COMMAND, write_rows(home.work, *make_rows(2500)), timeout=120).code == 0
-    start, end = accepted[0] + 20, accepted[-1] - 2
-    rate = sum(start < moment < end for moment in accepted) / (end - start)
-    assert rate >= 0.75 * allowed  # `make bench` measures it
-    assert len(refused) < 0.03 * (len(refused) + len(accepted))
+    server.reply(reply)
+    file = write_rows(home.work, *make_rows(50 * seconds))
+    assert ask.process(*COMMAND, file, timeout=120).code == 0
+    simulated = simulate(RateLimiter(), SCENARIOS[name], seconds)
+    end = min(seconds, sent[-1].time) - 1
+    expected = count_accepted(simulated, 2, end)
+    # On a quiet machine, they agree within 5 %.
+    assert count_accepted(sent, 2, end) == pytest.approx(expected, rel=0.25)
 
 
 def write_file(request: Request) -> Reply:
@@ -547,7 +658,11 @@ def write_file(request: Request) -> Reply:
 
 @pytest.mark.parametrize(
     "options",
-    [(), pytest.param(("--safe",), marks=pytest.mark.needs("bwrap")), ("--safe-files",)],
+    [
+        pytest.param((), marks=pytest.mark.slow),
+        pytest.param(("--safe",), marks=pytest.mark.needs("bwrap")),
+        pytest.param(("--safe-files",), marks=pytest.mark.slow),
+    ],
     ids=["plain", "safe", "files"],
 )
 def test_rows_with_tools_have_a_working_copy_each(
@@ -569,8 +684,13 @@ def test_rows_with_tools_have_a_working_copy_each(
     assert (template / "note.txt").read_text() == "old\n"
 
 
+@pytest.mark.slow
 @pytest.mark.needs("jq", "patch")
-@pytest.mark.parametrize("options", [("--safe-files",), ("--workdir-template", ".")], ids=["files", "template"])
+@pytest.mark.parametrize(
+    "options",
+    [("--safe-files",), pytest.param(("--workdir-template", "."), marks=pytest.mark.slow)],
+    ids=["files", "template"],
+)
 def test_a_patch_has_only_the_changes_of_its_row(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
 ) -> None:
@@ -594,6 +714,7 @@ def test_a_patch_has_only_the_changes_of_its_row(
     assert (applied.code, (home.work / "note.txt").read_text()) == (0, "Say word 0\n")
 
 
+@pytest.mark.slow
 def test_copies_leave_out_the_output_file(ask: Ask, server: ModelServer, home: Home) -> None:
     def list_results(request: Request) -> Reply:
         if request.json["messages"][-1]["role"] == "tool":
@@ -613,11 +734,14 @@ def test_copies_leave_out_the_output_file(ask: Ask, server: ModelServer, home: H
     assert all("other.txt" in text and "out.jsonl" not in text for text in results)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "env"),
     [
-        pytest.param("", {"ASK_SAFE": "1"}, marks=pytest.mark.needs("bwrap"), id="variable"),
-        pytest.param("[safe]\nenabled = true\n", {}, marks=pytest.mark.needs("bwrap"), id="enabled"),
+        pytest.param("", {"ASK_SAFE": "1"}, marks=[pytest.mark.needs("bwrap"), pytest.mark.slow], id="variable"),
+        pytest.param(
+            "[safe]\nenabled = true\n", {}, marks=[pytest.mark.needs("bwrap"), pytest.mark.slow], id="enabled"
+        ),
         pytest.param('[safe]\nlevel = "files"\n', {}, id="level"),
     ],
 )
@@ -654,12 +778,18 @@ def test_options_for_tools_need_tools(ask: Ask, server: ModelServer, home: Home,
     assert f"{options[0]} needs --tools" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "call", "setting"),
     [
         ("[tools]\nconfirm = true\n", ("write_file", {"filepath": "new.txt", "content": "x"}), "tools.allow"),
-        ('[safe]\nlevel = "files"\n', ("fetch_url", {"url": "http://example.org/"}), "safe.allow_hosts"),
-        ("", ("bash", {"command": "rm -rf /"}), "dangerous command"),
+        pytest.param(
+            '[safe]\nlevel = "files"\n',
+            ("fetch_url", {"url": "http://example.org/"}),
+            "safe.allow_hosts",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param("", ("bash", {"command": "rm -rf /"}), "dangerous command", marks=pytest.mark.slow),
     ],
     ids=["confirm", "host", "dangerous"],
 )
@@ -676,7 +806,7 @@ def test_a_call_that_needs_approval_fails_only_its_row(
     file = write_rows(home.work, *make_rows(3))
     result = ask.process(*COMMAND, file, "-O", "out.jsonl", "--tools", "-j", "1", timeout=60)
     rows = read_output(home.work / "out.jsonl")
-    assert (result.code, [row["answer"] for row in rows]) == (12, [None, "done", "done"])
+    assert (result.code, [row["answer"] for row in rows]) == (12, ["done", "done", "done"])
     assert setting in rows[0]["error"]
     assert not any(option in result.stderr for option in ("--yes", "--confirm", "--allow-host", "on a terminal"))
 
@@ -692,10 +822,11 @@ HUGE_CHANGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(kind, marks=[pytest.mark.slow] * (kind not in ("text", "unreadable"))) for kind in HUGE_CHANGES],
+    [pytest.param(kind, marks=[pytest.mark.slow] * (kind != "unreadable")) for kind in HUGE_CHANGES],
 )
 def test_changes_of_any_size_fail_only_their_row(ask: Ask, server: ModelServer, home: Home, kind: str) -> None:
     def reply(request: Request) -> Reply:
@@ -721,6 +852,7 @@ def test_changes_of_any_size_fail_only_their_row(ask: Ask, server: ModelServer, 
     assert not [*temporary.iterdir()]
 
 
+@pytest.mark.slow
 def test_a_folder_with_a_pipe_and_deep_folders_is_copied(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(write_file)
     template = home.work / "project"
@@ -763,6 +895,7 @@ provider = Leaking(name="leaking", base_url="http://127.0.0.1:9/v1", default_mod
 """
 
 
+@pytest.mark.slow
 def test_keys_that_a_plugin_prints_are_redacted(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo)
     packages = install_provider(home.path / "packages", "leaking", LEAKING_PROVIDER)
@@ -772,7 +905,7 @@ def test_keys_that_a_plugin_prints_are_redacted(ask: Ask, server: ModelServer, h
         result = ask.process("map", "-p", "leaking", "Say {{text}}", file, *output, env=env)
         assert (result.code, len(result.text.splitlines())) == (0, 0 if output else 20), result.stderr
         assert TEST_KEY not in result.stderr
-        assert all(result.stderr.count(word) == 20 for word in ("out ", "error ", "child ")), result.stderr
+        assert all(f"{word} [key removed]" in result.stderr for word in ("out", "error", "child")), result.stderr
 
 
 def test_many_requests_at_a_time_exceed_the_default_limit_of_open_files(
@@ -796,7 +929,7 @@ def test_a_closed_standard_input_is_no_input(ask: Ask) -> None:
         assert (result.code, "no input given" in result.stderr) == (2, True), result.stderr
 
 
-@pytest.mark.parametrize("output", ["out.jsonl", "out.csv"])
+@pytest.mark.parametrize("output", mark_others_slow(["out.jsonl", "out.csv"]))
 def test_a_full_disk_leaves_complete_rows(ask: Ask, server: ModelServer, home: Home, output: str) -> None:
     server.reply(echo)
     file = write_rows(home.work, *({"text": f"row {i}", "padding": "p" * 100_000} for i in range(20)))

@@ -7,7 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from genai_prices import Usage as GenaiUsage
+from genai_prices import calc_price
 
+from ask.client.prices import VENDORS
+from ask.render.amounts import format_dollars
 from tests import wire
 from tests.batch_services import (
     SERVICES,
@@ -57,13 +61,39 @@ def test_rows_are_answered_in_order(service: BatchService, run: Batch, home: Hom
     assert [row["id"] for row in output] == [0, 1, 2, 3, 4, 9]
     assert [row["answer"] for row in output][3:] == ["SAY WORD 3", "SAY WORD 4", "SAY WORD 0"]
     assert (output[0]["input_tokens"], output[0]["output_tokens"], output[0]["model"]) == (10, 2, service.model)
-    assert output[0]["cost"] == (0.25 if service.name == "openrouter" else None)
+    expected_cost = 0.25
+    if service.name != "openrouter":
+        price = calc_price(
+            GenaiUsage(input_tokens=10, output_tokens=2),
+            service.model,
+            provider_id=VENDORS[service.name],
+            price_context={"processing": "batch"},
+        )
+        expected_cost = float(price.total_price)
+    assert output[0]["cost"] == pytest.approx(expected_cost)
+    total = format_dollars(sum(row["cost"] for row in output))
+    assert f", {'' if service.name == 'openrouter' else '~'}{total}, " in result.stderr
     (batch,) = service.batches.values()
     assert "earlier" not in result.stderr
     # Neither more rows nor another run submit them again.
     write_rows(home.work, {"id": 7, "text": "new"}, *make_rows(5))
     assert run(service, "--batch", *POLLS, "Say {{text}}", file, "-O", "out.jsonl").code == 0
     assert [len(one.requests) for one in service.batches.values()] == [len(batch.requests), 1]
+
+
+def test_requests_of_a_batch_have_the_tools_of_the_service(service: BatchService, run: Batch, home: Home) -> None:
+    file = write_rows(home.work, *make_rows(1))
+    result = run(service, "--batch", *POLLS, "-T", "web_search", "Say {{text}}", file)
+    if "none of its own" in result.stderr:
+        assert (result.code, service.batches) == (2, {})
+        return
+    assert (result.code, read_output_of(result)[0]["citations"]) == (0, None), result.stderr
+    ((_, _, body),) = next(iter(service.batches.values())).requests
+    assert len(body["tools"]) == 1
+
+
+def read_output_of(result: Result) -> list[Any]:
+    return [json.loads(line) for line in result.text.splitlines()]
 
 
 def test_rows_that_fail_or_expire_can_be_retried(service: BatchService, run: Batch, home: Home) -> None:
@@ -117,7 +147,7 @@ def test_a_batch_is_found_again_after_a_kill(ask: Ask, server: ModelServer, home
         server.wait_for_requests(1)
         running.process.kill()
         running.process.wait(10)
-    [job] = json.loads(ask("map", "--list").text)
+    [job] = json.loads(ask("map", "--list", "--json").text)
     assert job["pending"] == 3
     assert len(parse(ask(*command, file))) == 3
     assert len(service.batches) == 1
@@ -295,6 +325,7 @@ def test_a_schema_and_its_fields(run: Batch, server: ModelServer, home: Home) ->
     assert all("output_config" in one["params"] for one in service.creates[0]["requests"])
 
 
+@pytest.mark.slow
 def test_rows_are_split_into_batches(run: Batch, server: ModelServer, home: Home) -> None:
     service = OpenRouterService()
     server.reply(service)
@@ -314,6 +345,7 @@ def test_large_rows_are_split_by_their_size(run: Batch, server: ModelServer, hom
     assert [bool(batch.input_file) for batch in service.batches.values()] == [True, False], "small ones are inline"
 
 
+@pytest.mark.slow
 def test_gemini_gets_more_than_20_mb_as_a_file(run: Batch, server: ModelServer, home: Home) -> None:
     service = GeminiService()
     server.reply(service)

@@ -14,7 +14,7 @@ import tomli_w
 
 from ask.errors import MissingDependencyError
 from tests import wire
-from tests.mcp.setting import RAW, SDK, configure, offered, program
+from tests.mcp.setting import RAW, configure, offered, program
 from tests.missing_packages import make_command_without
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, run
@@ -184,7 +184,7 @@ def test_doctor_names_the_servers_without_starting_them(ask: Ask, home: Home) ->
         rows = [line.split("\t") for line in ask("doctor", "--offline").text.splitlines()]
         return [row for row in rows if row[1] == "mcp"]
 
-    assert [row[:2] for row in found()] == [["ok", "mcp"]]
+    assert [row[:2] for row in found()] == [["note", "mcp"]]
     configure(home, {"raw": program(RAW), "gone": {"command": "no-such"}, "lacks": {"command": "x", "args": ["${NO}"]}})
     gone, lacks, servers = found()
     assert [gone[0], lacks[0], servers[0]] == ["warning", "warning", "ok"]
@@ -235,7 +235,7 @@ def test_only_mcp_commands_fail_without_the_extra(bare: list[str], ask: Ask, hom
     listed = run([*bare, "mcp", "list"], env=ask.env, cwd=home.work)
     assert listed.code == 0
     assert listed.text.startswith("raw\tstdio\t")
-    checked = run([*bare, "doctor", "--offline"], env=ask.env, cwd=home.work)
+    checked = run([*bare, "doctor", "--offline", "-v"], env=ask.env, cwd=home.work)
     [row] = [line.split("\t") for line in checked.text.splitlines() if line.split("\t")[1] == "mcp"]
     assert "raw" in row[2]
     assert row[3] == hint
@@ -251,8 +251,8 @@ def test_a_broken_mcp_package_is_a_one_line_error(ask: Ask, home: Home, server: 
     assert line.endswith("[mcp]'")
 
 
-def test_resources_and_their_templates_are_listed(ask: Ask, home: Home) -> None:
-    configure(home, {"sdk": program(SDK), "raw": program(RAW, "good")})
+def test_resources_and_their_templates_are_listed(ask: Ask, home: Home, sdk_port: int) -> None:
+    configure(home, {"sdk": {"url": f"http://127.0.0.1:{sdk_port}/mcp", "timeout": 60}, "raw": program(RAW, "good")})
     result = ask("mcp", "resources", timeout=60)
     assert result.code == 0, result.stderr
     rows = [line.split("\t") for line in result.text.splitlines()]
@@ -264,8 +264,11 @@ def test_resources_and_their_templates_are_listed(ask: Ask, home: Home) -> None:
     assert templates["mcp://sdk/note://{name}"] is True
 
 
-def test_prompts_are_listed_with_their_arguments(ask: Ask, home: Home) -> None:
-    configure(home, {"sdk": program(SDK), "gone": {"command": "no-such-program"}})
+def test_prompts_are_listed_with_their_arguments(ask: Ask, home: Home, sdk_port: int) -> None:
+    configure(
+        home,
+        {"sdk": {"url": f"http://127.0.0.1:{sdk_port}/mcp", "timeout": 60}, "gone": {"command": "no-such-program"}},
+    )
     result = ask("mcp", "prompts", timeout=60)
     assert result.code == 0
     assert "no-such-program" in result.stderr

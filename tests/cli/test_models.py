@@ -30,7 +30,7 @@ def test_the_list_is_fetched_with_the_key(ask: Ask, server: ModelServer) -> None
     server.reply(MODELS)
     result = ask("models", "-p", "openrouter")
     assert (result.code, result.stderr) == (0, "")
-    assert result.text == "vendor/model\tVendor: Model\t200000\tyes\t0.5\t15\tprovider\n"
+    assert result.text == "vendor/model\tVendor: Model\t200000\tyes\t0.5\t15\tprovider\t\t\n"
     (request,) = server.requests
     assert (request.method, request.path, request.body) == ("GET", "/api/v1/models", b"")
     assert request.headers["Authorization"] == f"Bearer {TEST_KEY}"

@@ -49,7 +49,7 @@ def test_config_toml_adds_and_changes_providers(ask: Ask, home: Home) -> None:
     (home.config / "config.toml").write_text(CONFIG)
     listed = rows(ask, GROQ_KEY=TEST_KEY)
     assert listed["groq"] == {
-        "title": "groq",
+        "title": "Groq",
         "default_model": "llama",
         "key": "GROQ_KEY",
         "base_url": "https://api.groq.test/v1",

@@ -82,6 +82,17 @@ def test_repeated_undo_goes_back_run_by_run_and_redo_reverts_the_last_undo(ask: 
     assert file.read_text() == "1"
 
 
+def test_a_conversation_with_nothing_to_undo_names_the_next_step(ask: Ask, model: Model) -> None:
+    changing = model(write("f", "1"))
+    idle = model(("list_dir", {"dirpath": "."}))
+    nothing_undone = ask("undo", "--redo", "-n")
+    assert (nothing_undone.code, "ask undo -n" in last_line(nothing_undone)) == (2, True)
+    assert ask("undo", "-y", changing).code == 0
+    for conversation, hint in ((changing, f"ask undo --redo {changing}"), (idle, "another conversation")):
+        result = ask("undo", "-n", conversation)
+        assert (result.code, hint in last_line(result)) == (2, True)
+
+
 def test_yes_does_not_undo_an_older_run_if_the_last_one_changed_nothing(ask: Ask, home: Home, model: Model) -> None:
     changing = model(write("f", "1"))
     idle = model(("list_dir", {"dirpath": "."}))
@@ -104,6 +115,7 @@ def test_yes_does_not_undo_an_older_run_if_the_last_one_changed_nothing(ask: Ask
     assert not (home.work / "f").exists()
 
 
+@pytest.mark.slow
 def test_undoing_an_older_run_is_confirmed_on_a_terminal(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.calls(write("f", "1")), wire.says("Done."), wire.says("Hi."))
     script = "ask go; ask hi; ask undo"
@@ -169,6 +181,18 @@ def test_undo_applies_to_the_current_terminal_or_else_the_directory(ask: Ask, ho
     assert os.listdir(home.work) == []
 
 
+def test_an_undo_of_another_terminal_is_named_and_can_be_reversed(ask: Ask, home: Home, model: Model) -> None:
+    model(write("f", "1"), env={"ASK_SESSION": "1"})
+    assert ask("undo", "--redo", env={"ASK_SESSION": "2"}).stderr.count("--redo") == 0
+    assert ask("undo", "-y", env={"ASK_SESSION": "1"}).code == 0
+    result = ask("undo", "--redo", "-y", env={"ASK_SESSION": "2"})
+    assert result.code == 2
+    named = re.search(r"ask (undo --redo \w+)", result.stderr)
+    assert named
+    assert ask(*named[1].split(), "-y", env={"ASK_SESSION": "2"}).code == 0
+    assert (home.work / "f").read_text() == "1"
+
+
 def test_links_and_modes_are_restored(ask: Ask, home: Home, model: Model) -> None:
     (home.work / "real").write_text("one")
     (home.work / "real").chmod(0o750)
@@ -228,10 +252,12 @@ def test_unchanged_files_are_reported_and_their_run_is_skipped_afterwards(ask: A
     model(write("f", "2"))
     (home.work / "f").write_text("1")
     second, first = (str(row["id"]) for row in json.loads(ask("history", "list", "--json").stdout))
+    shown = [ask("undo", second, option).stderr.splitlines()[-1] for option in ("-n", "--list")]
     result = ask("undo")
     assert (result.code, result.stdout) == (0, b"")
     chosen, done = result.stderr.splitlines()
     assert second in chosen
+    assert shown == [done, done]
     assert not re.search(r"\d|--redo", done), "nothing was counted, and there is nothing to take back"
     result = ask("undo", "-y")
     assert result.code == 0
@@ -314,8 +340,8 @@ def test_undo_can_be_resumed_after_a_full_disk(ask: Ask, home: Home, model: Mode
         (["--all", "--redo"], "--all"),
         (["--nonsense"], "ask undo --help"),
         ([], "ask undo ID"),
-        (["--redo"], "ask undo ID"),
-        (["--redo", "--yes"], "ask undo ID"),
+        (["--redo"], "ask undo -n"),
+        (["--redo", "--yes"], "ask undo -n"),
     ],
 )
 def test_invalid_arguments_are_a_usage_error(ask: Ask, home: Home, arguments: list[str], expected: str) -> None:
@@ -376,7 +402,7 @@ def test_diffs_are_shown_without_control_characters(ask: Ask, home: Home, model:
     model(write(name, "new\x07\n"), env=session)
     shown = ask.on_terminal("undo", "-n", env={**session, "TERM": "dumb"}).text
     assert "--- a\\n\\x1b[2Jb\n" in shown
-    assert "-new\\x07\\r\n+old\\x1b[2K\\u202e\\r\n" in shown
+    assert "-new\\x07\n+old\\x1b[2K\\u202e\n" in shown
     assert "\x1b" not in shown
     assert ask("undo", "--list", env=session).text == "a\\n\\x1b[2Jb\trestore\n"
 
@@ -405,6 +431,17 @@ def test_long_diffs_are_truncated_on_a_terminal(ask: Ask, home: Home, model: Mod
     shown = ask.on_terminal("undo", "-n", env=session).text
     assert re.search(r"\b801 more\b", shown)
     assert shown.count("\n") == 204
+
+
+def test_long_lines_are_cut_on_a_terminal_and_begin_before_their_difference(ask: Ask, home: Home, model: Model) -> None:
+    session = {"ASK_SESSION": "1"}
+    (home.work / "f").write_text("x" * 9_000 + "old" + "y" * 9_000)
+    model(write("f", "x" * 9_000 + "new" + "y" * 9_000), env=session)
+    shown = ask.on_terminal("undo", "-n", env={**session, "TERM": "dumb"}).text
+    assert "xnewyy" in shown
+    assert "xoldyy" in shown
+    assert len(shown) < 6_000
+    assert len(ask("undo", "-n", env=session).text) > 36_000
 
 
 def test_applying_the_shown_diff_with_patch_equals_undo(ask: Ask, home: Home, model: Model) -> None:

@@ -168,7 +168,7 @@ def test_only_a_dry_run_prints_all_differences_without_a_terminal(ask: Ask, home
 def test_progress_is_printed_once_in_a_pipe_and_continuously_on_a_terminal(ask: Ask, home: Home) -> None:
     code = (
         "import time; from ask.app import AppContext; from ask.cli import undo\n"
-        "undo.PROGRESS_DELAY = 0; report = undo.ProgressLine(AppContext())"
+        "undo.PROGRESS_DELAY_SECONDS = 0; report = undo.ProgressLine(AppContext())"
     )
     reports = "\n".join(f"report('comparing', {done}, 2000); time.sleep(0.15)" for done in (0, 1000))
     script = f"{code}\n{reports}\nreport.clear()"
@@ -400,7 +400,7 @@ def wait_until(happened: Callable[[], object]) -> None:
 def test_ctrl_c_during_the_copy_ends_the_run_without_the_call(ask: Ask, home: Home, server: ModelServer) -> None:
     assert stop_copying(ask, home, server, signal.SIGINT).code == 130
     assert list_backups(home) == []
-    assert "not run: interrupted" in ask("history", "show", "--tools").text
+    assert "not run: the run was interrupted first" in ask("history", "show", "--tools").text
 
 
 @pytest.mark.slow
@@ -415,6 +415,7 @@ def test_undo_ignores_copies_interrupted_by_a_kill(ask: Ask, home: Home, server:
     assert sorted(map(int, os.listdir(home.work))) == list(range(3_000))
 
 
+@pytest.mark.slow
 def test_undo_after_a_kill_restores_differences_and_reports_uncertainty(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:

@@ -366,6 +366,7 @@ def test_endless_stream_after_the_end_marker_is_ignored(ask: Ask, after: bytes) 
     assert result.text.startswith("hello ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("provider", "start", "piece"),
     [

@@ -34,8 +34,8 @@ from ask.client.provider_client import ProviderClient, RequestResult
 from ask.client.transport import Transport
 from ask.config.secrets import Redactor
 from ask.errors import PluginError
+from ask.messages import Delta, ReasoningDelta
 from ask.plugin_api.loader import check_provider
-from ask.plugin_api.types import Delta, ToolCallDelta
 from ask_providers.openrouter import provider as openrouter
 from tests import wire
 from tests.json_strategies import replace_any_part
@@ -565,4 +565,6 @@ def test_reasoning_that_ends_like_the_start_of_a_key_is_shown_before_the_answer(
     server: ModelServer, chunks: list[wire.Json]
 ) -> None:
     _, deltas = send_with_secret(server, "sk-0123456789", *chunks, *map(wire.text, ["He", "llo", "."]))
-    assert "".join(delta.text for delta in deltas if not isinstance(delta, ToolCallDelta)) == "I like catsHello."
+    assert (
+        "".join(delta.text for delta in deltas if isinstance(delta, TextDelta | ReasoningDelta)) == "I like catsHello."
+    )

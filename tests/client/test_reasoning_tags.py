@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.client.reasoning_tags import MAX_BLOCKS, REASONING_TAGS, ReasoningSplitter, separate_reasoning
-from ask.plugin_api.types import Delta, ReasoningDelta, TextDelta, ToolCallDelta
+from ask.messages import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 
 TAGS = list(REASONING_TAGS.items())
 THINK = "<think>", "</think>"

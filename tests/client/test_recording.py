@@ -14,6 +14,7 @@ import pytest
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home, Result, run
+from tests.slow_parameters import mark_others_slow
 
 FILE = "answers.jsonl"
 UNRECORDED = 13
@@ -84,23 +85,25 @@ def test_compare_records_with_the_option(ask: Ask, replay: Ask, server: ModelSer
     assert [answer["text"] for answer in first] == [answer["text"] for answer in second]
 
 
-@pytest.mark.parametrize("tools", [(), ("--tools",), ("--tools", "--safe-files")], ids=["plain", "tools", "copies"])
+@pytest.mark.parametrize(
+    "tools", mark_others_slow([(), ("--tools",), ("--tools", "--safe-files")]), ids=["plain", "tools", "copies"]
+)
 @pytest.mark.parametrize("how", ["option", pytest.param("variable", marks=pytest.mark.slow)])
 def test_rows_are_recorded(
     ask: Ask, replay: Ask, home: Home, server: ModelServer, *, tools: tuple[str, ...], how: str
 ) -> None:
     server.reply(lambda request: wire.says(request.json["messages"][-1]["content"].upper()))
-    (home.work / "rows.txt").write_text("".join(f"row {number}\n" for number in range(12)))
+    (home.work / "rows.txt").write_text("".join(f"row {number}\n" for number in range(4)))
     command = ("map", "-m", "v/a", "Say {{line}}", "rows.txt", *tools)
     options = ("--record", FILE) if how == "option" else ()
     env = {} if options else {"ASK_RECORD": FILE}
     recorded = ask.process(*command, "-j", "4", *options, env=env, timeout=120)
     assert recorded.code == 0, recorded.stderr
-    assert len(read_records(home)) == len(server.requests) == 12
+    assert len(read_records(home)) == len(server.requests) == 4
     replayed = replay.process(*command, "--fresh", timeout=120)
     assert replayed.code == 0, replayed.stderr
     assert [json.loads(line)["answer"] for line in replayed.text.splitlines()] == [
-        f"SAY ROW {number}" for number in range(12)
+        f"SAY ROW {number}" for number in range(4)
     ]
 
 
@@ -266,11 +269,13 @@ def check_script_result(result: Result, count: int = 1) -> None:
     assert '"ready?"' in result.stderr
 
 
+@pytest.mark.slow
 def test_each_recorded_answer_is_used_once_in_a_run_of_a_script(replay: Ask, script: str) -> None:
     check_script_result(replay.shell(SCRIPT))
     check_script_result(run(["sh", script], env=replay.env, cwd=replay.cwd))
 
 
+@pytest.mark.slow
 def test_scripts_started_by_one_program_are_separate_runs(ask: Ask, replay: Ask, script: str) -> None:
     exported = f"export ASK_REPLAY='{replay.env['ASK_REPLAY']}'"
     check_script_result(ask.shell(f"{exported}; sh {script}; sh {script}"), 2)
@@ -291,6 +296,7 @@ def test_a_local_server_needs_no_models_list_in_a_replay(ask: Ask, replay: Ask, 
     assert replay("-p", "lmstudio", "hi").code == 0
 
 
+@pytest.mark.slow
 def test_parallel_processes_record_complete_lines(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(lambda _: wire.says("x" * 20_000))
     with ThreadPoolExecutor(4) as pool:

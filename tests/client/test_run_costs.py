@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from ask import Usage
-from tests import wire
+from tests import responses_wire, wire
 from tests.history.saved import assistant, save, user
 from tests.missing_packages import make_command_without
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import TEST_KEY, Ask, Home, Result, run
+from tests.providers import anthropic_wire
 
 LOCAL = '[providers.local]\nbase_url = "{url}"\n'
 OPENROUTER_LIST = {
@@ -111,6 +112,61 @@ def test_responses_without_a_cost_are_counted_by_price(
     assert all(text in result.stderr.splitlines()[-1] for text in told)
     assert [request.method for request in server.requests].count("POST") == asked
     assert [request.method for request in server.requests].count("GET") == 1
+
+
+def test_input_written_to_a_cache_counts_at_its_price(ask: Ask, server: ModelServer) -> None:
+    """40,000 tokens of input cost $0.08, and $0.1 if they are written to the cache."""
+    counts = {"input_tokens": 0, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 40_000}
+    calling = anthropic_wire.call(0, "bash", '{"command": "true"}')
+    called = anthropic_wire.streams(anthropic_wire.begins(**counts), calling, anthropic_wire.ends("tool_use"))
+    server.reply(called, anthropic_wire.says("That is all."))
+    env = {**ask.env, "ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": TEST_KEY}
+    result = Ask(env, ask.cwd)("-p", "anthropic", "-m", "claude-sonnet-5-5", "--max-cost", "0.09", "go")
+    assert (result.code, result.text) == (11, "That is all.\n")
+
+
+@pytest.fixture
+def openai(ask: Ask, server: ModelServer) -> Ask:
+    """Return `ask` with OpenAI, and a model that costs $2.50 and $15 per million tokens."""
+    env = {"ASK_PROVIDER": "openai", "ASK_MODEL": "gpt-5.4", "OPENAI_API_KEY": TEST_KEY}
+    return Ask({**ask.env, **env, "OPENAI_BASE_URL": server.base_url}, ask.cwd)
+
+
+def answer_in_tier(*items: dict[str, Any], tier: str | None) -> Reply:
+    """Return an answer of the Responses API to 40,000 tokens, with 1,000, served in a tier."""
+    counts = {"usage": {"input_tokens": 40_000, "output_tokens": 1000}}
+    return responses_wire.streams(
+        *responses_wire.events(responses_wire.response(*items) | counts | {"service_tier": tier})
+    )
+
+
+@pytest.mark.parametrize(
+    ("tier", "reported", "limit", "code"),
+    [
+        ("priority", None, "0.15", 11),
+        ("priority", "auto", "0.15", 11),
+        ("priority", "default", "0.15", 0),
+        ("flex", None, "0.06", 0),
+        ("default", None, "0.06", 11),
+        ("scale", "scale", "0.06", 4),
+    ],
+)
+def test_the_service_tier_decides_when_a_limit_is_reached(
+    openai: Ask, server: ModelServer, *, tier: str, reported: str | None, limit: str, code: int
+) -> None:
+    call = responses_wire.call("bash", {"command": "true"})
+    last = answer_in_tier(responses_wire.message("That is all."), tier=reported)
+    server.reply(answer_in_tier(call, tier=reported), last)
+    result = openai("-o", f"service_tier={tier}", "--max-cost", limit, "go")
+    assert result.code == code, result.stderr
+    assert len(server.requests) == (0 if code == 4 else 2)
+
+
+def test_a_prepaid_tier_that_was_not_requested_has_no_limit(openai: Ask, server: ModelServer) -> None:
+    server.reply(answer_in_tier(responses_wire.call("bash", {"command": "true"}), tier="scale"))
+    result = openai("--max-cost", "1", "go")
+    assert (result.code, len(server.requests)) == (4, 1)
+    assert "scale" in result.stderr
 
 
 @pytest.mark.parametrize("status", [404, 500])
@@ -213,6 +269,26 @@ def test_verbose_marks_an_estimate(deepseek: Ask, server: ModelServer) -> None:
     assert re.search(r", ~\$0\.\d+\n$", deepseek("-v", "-m", "deepseek-chat", "hi").stderr)
 
 
+@pytest.mark.parametrize(
+    ("tier", "dollars", "shown"),
+    [
+        ("default", 0.115, "~$0.115"),
+        ("flex", 0.0575, "~$0.0575 (flex)"),
+        ("ultrafast", 0.115, "at least ~$0.115 (ultrafast)"),
+    ],
+)
+def test_a_shown_cost_is_that_of_the_service_tier(
+    openai: Ask, server: ModelServer, *, tier: str, dollars: float, shown: str
+) -> None:
+    server.reply(answer_in_tier(responses_wire.message("Hello."), tier=tier))
+    usage = ask_for_usage(openai)
+    assert (usage["cost"], usage["cost_complete"]) == (pytest.approx(dollars), tier != "ultrafast")
+    assert openai("-v", "hi").stderr.endswith(f", {shown}\n")
+    stats = json.loads(openai("history", "stats", "--json").stdout)["total"]["usage"]
+    assert stats["cost"] == pytest.approx(2 * dollars)
+    assert stats["service_tier"] == ("standard" if tier == "default" else tier)
+
+
 # ask models
 
 
@@ -236,9 +312,36 @@ def test_models_have_openrouters_prices_without_the_extra(
     server.reply(wire.says("Hello."))
     usage = json.loads(without_extra("--json", "-m", "deepseek-next", "hi").stdout)["usage"]
     assert (usage["cost"], usage["cost_source"]) == (pytest.approx(0.02), "openrouter")
-    [doctor] = [line for line in without_extra("doctor", "--offline").text.splitlines() if "\tprices\t" in line]
+    [doctor] = [line for line in without_extra("doctor", "--offline", "-v").text.splitlines() if "\tprices\t" in line]
     assert "OpenRouter" in doctor
     assert "[prices]" in doctor
+
+
+# ask map
+
+
+def test_each_request_of_a_job_has_its_own_price(ask: Ask, home: Home, server: ModelServer) -> None:
+    """More than 200,000 tokens in one request cost twice as much per token, not in several."""
+    env = {"GEMINI_BASE_URL": server.base_url.removesuffix("/api/v1"), "GEMINI_API_KEY": TEST_KEY}
+    part = {"content": {"parts": [{"text": "yes"}]}}
+    counts = {"promptTokenCount": 150_000, "candidatesTokenCount": 0}
+    server.reply(
+        wire.whole_reply(
+            {
+                "candidates": [part | {"finishReason": "CONTINUATION", "continuationToken": "t1"}],
+                "usageMetadata": counts,
+            }
+        ),
+        wire.whole_reply({"candidates": [part | {"finishReason": "STOP"}], "usageMetadata": counts}),
+    )
+    command = ("map", "-p", "gemini", "-m", "gemini-2.5-pro", "--input-format", "lines")
+    mapped = ask(*command, "{{line}}", "-", stdin=b"a\n", env=env)
+    assert (mapped.code, json.loads(mapped.stdout)["cost"]) == (0, pytest.approx(0.3 * 1.25)), mapped.stderr
+    rows = (b"word " * 90_000 + b"\n") * 3
+    estimate = ask(*command, "{{line}}", "-", "--dry-run", stdin=rows, env=env).stderr
+    tokens = int(re.findall(r"about ([\d,]+)", estimate)[0].replace(",", ""))
+    assert tokens > 200_000
+    assert f"${tokens * 1.25e-6:.2f}" in estimate
 
 
 # ask history stats

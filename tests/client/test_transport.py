@@ -480,6 +480,7 @@ assert ("ignore", None, Warning, None, 0) not in warnings.filters
 """
 
 
+@pytest.mark.slow
 def test_many_threads_create_their_first_transport_at_the_same_time() -> None:
     for _ in range(3):
         subprocess.run([sys.executable, "-c", CREATE_IN_MANY_THREADS], check=True, timeout=60)

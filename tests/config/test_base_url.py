@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.config.base_url import add_default_path, split_base_url
+from ask.config.base_url import add_default_path, is_same_service, split_base_url
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.program import Ask, Home
@@ -152,3 +152,23 @@ def test_a_server_on_a_unix_socket_answers(ask: Ask, tmp_path: Path) -> None:
         thread.join()
     assert (result.code, result.text) == (0, "Hello.\n"), result.stderr
     assert paths == ["/v1/chat/completions"]
+
+
+@pytest.mark.parametrize(
+    ("url", "is_same"),
+    [
+        ("https://api.openai.com/v1", True),
+        ("https://API.OpenAI.com/v1/", True),
+        ("http://api.openai.com:8080/other", True),
+        ("https://eu.api.openai.com/v1", True),
+        ("https://notapi.openai.com/v1", False),
+        ("https://api.openai.com.example.org/v1", False),
+        ("https://me.openai.azure.com/openai/v1", False),
+        ("http://localhost:4000/v1", False),
+        ("http+unix://%2Frun%2Fserver.sock/v1", False),
+        ("not a url", False),
+    ],
+)
+def test_regional_hosts_belong_to_the_service(url: str, is_same: bool) -> None:
+    assert is_same_service(url, "https://api.openai.com/v1") is is_same
+    assert is_same_service("", "")

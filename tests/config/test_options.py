@@ -17,9 +17,11 @@ TEXT = st.text(st.characters(codec="utf-8")) | st.sampled_from(["\udcff", "a\nb"
 
 def test_the_options_are_those_of_the_command() -> None:
     options = {
-        str(option.name) for option in command.params if isinstance(option, click.Option) and option.expose_value
+        str(option.name)
+        for option in command.params
+        if isinstance(option, click.Option) and option.expose_value and not option.hidden
     }
-    assert {*RunOptions._fields} == {*options, "words", "is_row"}
+    assert {*RunOptions._fields} == {*options, "words", "is_row", "other_base_urls"}
 
 
 def test_an_option_that_is_not_given_has_the_default_of_the_record() -> None:

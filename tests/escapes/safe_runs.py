@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests import wire
+from tests.cli_runner import write_plugin_index
 from tests.model_server import ModelServer
-from tests.program import TEST_KEY, Result, Running
+from tests.program import ASK, TEST_KEY, Result, Running, find_installed_plugins
 from tests.safety.fake_host import TOKEN, FakeHost, create_fake_host
 from tests.safety.installation import as_user, installation
 from tests.scenarios.sent_requests import check_sent_requests, read_tool_results
@@ -75,6 +76,8 @@ def start_ask(
     opened = ["sh", "-c", WITH_OPEN_SECRET, "sh", str(host.base / "outside/secret")]
     command = [*as_user(host.user), *opened, *before, installation(host.user).ask, *options, TOKEN]
     env = {**build_environment(host, server), **(env or {})}
+    if installation(host.user).ask == ASK:
+        write_plugin_index(env, find_installed_plugins)
     with Running(command, env=env, cwd=directory or host.work, terminal=terminal) as running:
         yield running
 
@@ -93,7 +96,7 @@ def run(host: FakeHost, calls: Sequence[Call], *options: str, **more: Any) -> Ru
 
 
 def rules(host: FakeHost) -> list[str]:
-    """Read the rules of all calls in the audit log."""
+    """Read the rules of all calls in the log of tool calls."""
     log = host.base / "data/ask/audit.jsonl"
     lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     return [line["rule"] if line["decision"] == "allow" else f"!{line['rule']}" for line in lines]

@@ -60,10 +60,11 @@ def attack(host: FakeHost, name: str, options: Sequence[str]) -> tuple[int, str,
     return second.result.code, "".join(second.outputs) + second.result.stderr, is_placed
 
 
-IN_EVERY_RUN = {"files below", "decoys", "the link"}
+IN_EVERY_RUN = {"decoys", "the link"}
 """The attacks that `make test` tries; the others are of the same kinds, and `make test-slow` tries them."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in IN_EVERY_RUN)) for name in ATTACKS]
 )
@@ -74,9 +75,8 @@ def test_no_call_makes_the_next_scan_miss_anything(host: FakeHost, name: str) ->
     assert not is_placed
 
 
-@pytest.mark.parametrize(
-    "decoys", [pytest.param("5_100", id="decoys"), pytest.param("0", id="control", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("decoys", ["5_100", "0"], ids=["decoys", "control"])
 def test_no_call_makes_an_earlier_secret_forgotten(host: FakeHost, decoys: str) -> None:
     fill = (
         f'mkdir a; python3 -c \'for i in range({decoys}): open(f"a/{{i}}.env", "w")\';'
@@ -91,6 +91,7 @@ def test_no_call_makes_an_earlier_secret_forgotten(host: FakeHost, decoys: str) 
         assert TOKEN not in "".join(later.outputs)
 
 
+@pytest.mark.slow
 def test_no_call_makes_a_folder_of_secrets_a_virtual_environment(host: FakeHost) -> None:
     first = run(host, bash("mkdir -p .env.d/bin; touch .env.d/pyvenv.cfg .env.d/bin/python"), "--safe")
     assert first.result.code == 0, first.result.stderr
@@ -104,6 +105,7 @@ def test_no_call_makes_a_folder_of_secrets_a_virtual_environment(host: FakeHost)
     assert TOKEN in "".join(run(host, read).outputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["new", pytest.param("new/objects/deep", marks=pytest.mark.slow)])
 def test_no_call_makes_a_folder_of_secrets_a_repository(host: FakeHost, folder: str) -> None:
     first = run(host, bash("mkdir -p new/objects/deep new/refs; echo ref: refs/heads/x > new/HEAD"), "--safe")
@@ -116,6 +118,7 @@ def test_no_call_makes_a_folder_of_secrets_a_repository(host: FakeHost, folder: 
     assert TOKEN in "".join(run(host, read).outputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "marker"),
     [
@@ -141,6 +144,7 @@ def test_no_call_makes_the_folder_a_toolchain_elsewhere(host: FakeHost, program:
     assert TOKEN in run(host, read, **elsewhere).outputs[0]
 
 
+@pytest.mark.slow
 def test_a_virtual_environment_in_the_folder_works_elsewhere(host: FakeHost) -> None:
     python = host.work / ".venv/bin/python3"
     for folder in (python.parent, host.work / ".venv/lib/python3.11/site-packages", host.base / "elsewhere"):
@@ -156,11 +160,13 @@ def test_a_virtual_environment_in_the_folder_works_elsewhere(host: FakeHost) -> 
     assert "backend" not in output
 
 
+@pytest.mark.slow
 def test_the_attack_works_without_safe_mode(host: FakeHost) -> None:
     code, output, is_placed = attack(host, "files at the top", [])
     assert (code, TOKEN in output, is_placed) == (0, True, True)
 
 
+@pytest.mark.slow
 def test_a_second_name_of_a_later_secret_is_hidden(host: FakeHost) -> None:
     first = run(host, bash("echo plain > notes.txt; ln notes.txt prod.env; mkdir new; ln notes.txt new/copy"), "--safe")
     assert first.result.code == 0, first.result.stderr
@@ -172,6 +178,7 @@ def test_a_second_name_of_a_later_secret_is_hidden(host: FakeHost) -> None:
     assert TOKEN in "".join(run(host, bash("cat notes.txt")).outputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("folder", "code"), [pytest.param("many", 0, marks=pytest.mark.slow), (".", 8)])
 def test_thousands_of_secrets_are_hidden_or_the_run_is_refused(host: FakeHost, folder: str, code: int) -> None:
     (host.work / folder).mkdir(exist_ok=True)
@@ -184,6 +191,7 @@ def test_thousands_of_secrets_are_hidden_or_the_run_is_refused(host: FakeHost, f
     assert str(host.work / folder if folder != "." else host.work) in done.result.stderr.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_a_file_that_the_user_renames_can_be_read_again(host: FakeHost) -> None:
     assert run(host, bash("rm .env"), "--safe").result.code == 0
     again = run(host, bash("cat secrets/prod.txt"), "--safe")
@@ -193,6 +201,7 @@ def test_a_file_that_the_user_renames_can_be_read_again(host: FakeHost) -> None:
     assert TOKEN in "".join(run(host, bash("cat secrets/plain.txt"), "--safe").outputs)
 
 
+@pytest.mark.slow
 def test_a_folder_that_the_user_moves_and_links_to_stays_protected(host: FakeHost) -> None:
     (host.work / "backend/values").write_text(TOKEN)
     (host.work / "q.env").symlink_to("backend/values")
@@ -225,6 +234,7 @@ def test_no_call_makes_the_scan_miss_a_new_secret_in_an_allowed_subfolder(host: 
     assert TOKEN in "".join(run(host, read).outputs)
 
 
+@pytest.mark.slow
 def test_hooks_that_git_no_longer_uses_can_be_written_again(host: FakeHost) -> None:
     write = bash("echo x > backend/tools/hooks/pre-push")
     assert run(host, write, "--safe").result.code == 0
@@ -235,6 +245,7 @@ def test_hooks_that_git_no_longer_uses_can_be_written_again(host: FakeHost) -> N
     assert (host.work / "backend/tools/hooks/pre-push").exists()
 
 
+@pytest.mark.slow
 def test_a_damaged_record_is_refused(host: FakeHost) -> None:
     assert run(host, bash("true"), "--safe").result.code == 0
     (record,) = host.base.rglob("scans.json")

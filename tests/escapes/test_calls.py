@@ -42,6 +42,7 @@ def read_terminal_after_typing(host: FakeHost, *options: str) -> bytes:
     return b"\n".join(line for line in shown.splitlines() if b"import fcntl" not in line and b"typed-by" in line)
 
 
+@pytest.mark.slow
 def test_no_command_can_type_into_the_terminal(host: FakeHost, record_property: Callable[[str, object], None]) -> None:
     if not read_terminal_after_typing(host):
         reason = "the kernel lets only root do it, or nobody"
@@ -98,6 +99,7 @@ def test_urls_with_a_misleading_host_are_not_fetched(host: FakeHost) -> None:
     assert "GET" not in host.listener.read_received()
 
 
+@pytest.mark.slow
 def test_private_addresses_are_not_reached_even_if_allowed(host: FakeHost) -> None:
     calls = [("fetch_url", {"url": f"http://{address}:{host.fill('@tcp@')}/"}) for address in NOT_PUBLIC]
     options = [option for address in NOT_PUBLIC for option in ("--allow-host", address)]

@@ -108,6 +108,7 @@ def test_files_that_the_user_creates_during_a_run_are_kept(host: FakeHost) -> No
     assert not os.path.lexists(host.work / ".idea")
 
 
+@pytest.mark.slow
 def test_placeholders_are_not_shown_by_list_dir_git_or_undo(host: FakeHost) -> None:
     """The folder has one visible entry, and the system prompt explains what `ls -a` shows."""
     outer = host.work / "one"

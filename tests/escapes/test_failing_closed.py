@@ -11,6 +11,7 @@ from ask.safety.folder_scan import find_private_paths
 from tests.escapes.safe_runs import Call, bash, run
 from tests.safety.fake_host import FakeHost
 from tests.safety.installation import each_user_and
+from tests.slow_parameters import mark_others_slow
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -84,7 +85,9 @@ def test_run_without_safe_mode_works_on_a_machine_without_bubblewrap(host: FakeH
     assert (done.result.code, (host.work / "ran").exists()) == (0, True), done.result.stderr
 
 
-@pytest.mark.parametrize("change", [HIDDEN, DISABLED], ids=["bubblewrap missing", "user namespaces off"])
+@pytest.mark.parametrize(
+    "change", mark_others_slow([HIDDEN, DISABLED]), ids=["bubblewrap missing", "user namespaces off"]
+)
 def test_the_files_level_works_without_a_sandbox(host: FakeHost, change: str) -> None:
     calls: list[Call] = [
         ("write_file", {"filepath": "made", "content": "inside"}),

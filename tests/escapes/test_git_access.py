@@ -10,6 +10,7 @@ import pytest
 from tests.escapes.safe_runs import bash, run
 from tests.safety.fake_host import TOKEN, FakeHost
 from tests.safety.installation import as_user
+from tests.slow_parameters import mark_others_slow
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -72,10 +73,10 @@ def nested_submodule(host: FakeHost) -> Path:
     return host.work / "sub/sub"
 
 
-@pytest.mark.parametrize(
-    "layout",
-    [subfolder, worktree, subfolder_of_worktree, submodule, nested_submodule, worktree_of_bare_repository],
-)
+LAYOUTS = [subfolder, worktree, subfolder_of_worktree, submodule, nested_submodule, worktree_of_bare_repository]
+
+
+@pytest.mark.parametrize("layout", mark_others_slow(LAYOUTS, [subfolder]))
 def test_git_reads_an_outer_repository_only_with_allow_git(host: FakeHost, layout: object) -> None:
     folder = layout(host)  # type: ignore[operator]
     (folder / "file").write_text("two\n")
@@ -113,6 +114,7 @@ def test_other_files_of_the_repository_stay_hidden(host: FakeHost) -> None:
     assert "marzipan" not in output
 
 
+@pytest.mark.slow
 def test_a_git_file_of_an_earlier_run_makes_no_other_repository_readable(host: FakeHost) -> None:
     """The model creates a `.git` file in a subfolder, where the user starts the next run."""
     other = host.base / "other"
@@ -142,7 +144,8 @@ DISGUISES = {
 }
 
 
-@pytest.mark.parametrize("disguise", DISGUISES)
+@pytest.mark.slow
+@pytest.mark.parametrize("disguise", mark_others_slow(DISGUISES, ["the folder beside"]))
 def test_no_folder_made_a_repository_by_an_earlier_run_becomes_readable(host: FakeHost, disguise: str) -> None:
     """The model makes a folder of the project look like the repository of the subfolder where the next run starts."""
     (host.work / "backend").mkdir()
@@ -157,8 +160,16 @@ def test_no_folder_made_a_repository_by_an_earlier_run_becomes_readable(host: Fa
     assert TOKEN in run(host, read, directory=host.work / "new").outputs[0]
 
 
-@pytest.mark.parametrize("name", ["site.git", "site.bare"])
-@pytest.mark.parametrize("secret", ["notes.txt", "objects/prod.env"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("site.git", "notes.txt"),
+        pytest.param("site.bare", "objects/prod.env", marks=pytest.mark.slow),
+        pytest.param("site.git", "objects/prod.env", marks=pytest.mark.slow),
+        pytest.param("site.bare", "notes.txt", marks=pytest.mark.slow),
+    ],
+)
 def test_no_folder_named_like_a_repository_becomes_readable(host: FakeHost, name: str, secret: str) -> None:
     """The model makes a folder of the user with such a name a repository; git accepts it with other files, too."""
     (host.work / name / secret).parent.mkdir(parents=True)
@@ -190,7 +201,8 @@ def test_only_what_git_recognizes_is_a_repository(host: FakeHost) -> None:
     assert "git does not recognize" in done.result.stderr.replace("\n", " ")
 
 
-@pytest.mark.parametrize("made", ["commondir", "alternates", "link"])
+@pytest.mark.slow
+@pytest.mark.parametrize("made", mark_others_slow(["commondir", "alternates", "link"], ["alternates"]))
 def test_a_repository_of_an_earlier_run_makes_no_other_readable(host: FakeHost, made: str) -> None:
     other = host.base / "other"
     git(host, host.base, "init", "-q", str(other))

@@ -15,6 +15,7 @@ import pytest
 from tests.escapes.safe_runs import bash, run
 from tests.safety.fake_host import TOKEN, FakeHost
 from tests.safety.installation import as_user, each_user_and
+from tests.slow_parameters import mark_others_slow
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -180,7 +181,9 @@ MISSING_SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("command", MISSING_SCRIPTS)
+@pytest.mark.parametrize(
+    "command", mark_others_slow(MISSING_SCRIPTS, ["/bin/sh tools/x", "true && . ./x", "sh -c 'exec tools/x'"])
+)
 def test_no_script_is_created_that_a_command_of_git_runs(host: FakeHost, command: str) -> None:
     git(host, host.work, "commit", "--allow-empty", "-qm", "x")
     git(host, host.work, "config", "alias.go", f"!{command}")
@@ -196,7 +199,8 @@ def test_no_script_is_created_that_a_command_of_git_runs(host: FakeHost, command
     assert (host.base / "ran").exists(), "the attack does nothing"
 
 
-@pytest.mark.parametrize("level", ["--safe", "--safe-files"])
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["--safe", pytest.param("--safe-files", marks=pytest.mark.slow)])
 def test_a_module_that_git_runs_is_named_once(host: FakeHost, level: str) -> None:
     git(host, host.work, "config", "filter.nbstripout.clean", "/usr/bin/python3 -m nbstripout")
     host.change_owner()
@@ -207,7 +211,8 @@ def test_a_module_that_git_runs_is_named_once(host: FakeHost, level: str) -> Non
     assert "other" in run(host, [], level).result.stderr
 
 
-@pytest.mark.parametrize("level", ["--safe", "--safe-files"])
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["--safe", pytest.param("--safe-files", marks=pytest.mark.slow)])
 def test_a_module_that_a_python_command_of_git_imports_is_named_after_each_run(host: FakeHost, level: str) -> None:
     def write(*names: str) -> list[str]:
         calls = [("write_file", {"filepath": name, "content": f"# {id(names)}\n"}) for name in names]
@@ -261,6 +266,7 @@ def test_secrets_in_protected_folders_and_packages_cannot_be_read(host: FakeHost
     assert TOKEN not in "".join(output)
 
 
+@pytest.mark.slow
 def test_folder_that_becomes_a_bare_repository_is_reported(host: FakeHost) -> None:
     made = (
         "mkdir objects refs; echo ref: refs/heads/x > HEAD; printf '[core]\\nbare = false\\nworktree = .\\n' > config"

@@ -95,6 +95,7 @@ def test_a_file_is_moved_into_a_folder_with_protected_content_by_copying_it(host
     assert not (host.work / "notes.txt").exists()
 
 
+@pytest.mark.slow
 def test_programs_outside_that_read_the_folder_can_be_reached(host: FakeHost) -> None:
     """A program that reads a named pipe, and one that runs a file when it changes."""
     pipe, received, script = host.work / "pipe", host.base / "outside/received", host.work / "server.sh"

@@ -12,6 +12,7 @@ from tests.escapes.safe_runs import bash, build_environment, run
 from tests.model_server import ModelServer, Reply, Request
 from tests.safety.fake_host import TOKEN, FakeHost
 from tests.safety.installation import as_user, installation
+from tests.slow_parameters import mark_others_slow
 
 pytestmark = pytest.mark.needs("bwrap")
 COMMANDS = {
@@ -27,6 +28,7 @@ LINKS = {
     "a folder below": ("mkdir a; ln -s ../../outside a/recs", "notes/../a/recs/new.jsonl"),
     "a link inside": ("mkdir a; ln -s a recs", "recs/new.jsonl"),
 }
+COMMON_LINKS = ("a chain", "a folder below")
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +55,7 @@ def read_outside(host: FakeHost) -> dict[str, str]:
     return {path.name: path.read_text() for path in (host.base / "outside").iterdir() if path.is_file()}
 
 
-@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("name", mark_others_slow(LINKS, COMMON_LINKS))
 def test_no_output_follows_a_link_that_a_call_has_left(host: FakeHost, name: str) -> None:
     script, output = LINKS[name]
     assert run(host, bash(script), "--safe").result.code == 0
@@ -66,7 +68,8 @@ def test_no_output_follows_a_link_that_a_call_has_left(host: FakeHost, name: str
     assert not list(Path(host.work, "a").glob("*.jsonl"))
 
 
-@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", mark_others_slow(LINKS, COMMON_LINKS))
 def test_where_no_call_could_write_links_are_followed(host: FakeHost, name: str) -> None:
     assert run(host, [], "--safe", directory=host.base / "work_evil").result.code == 0
     script, output = LINKS[name]

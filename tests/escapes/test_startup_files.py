@@ -43,14 +43,15 @@ def test_a_linked_startup_file_is_not_changed(host: FakeHost, link: str, program
     assert runs_attack(host, "env", *program), "the attack does nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.needs("vim")
 @pytest.mark.parametrize("name", [".vimrc", ".exrc"])
 @pytest.mark.parametrize(
     ("exists", "startup_file", "text"),
     [
         (True, ".vimrc", "set nocompatible exrc"),
-        (False, ".vimrc", "set nocompatible exrc"),
-        (False, ".vimrc", "setglobal exrc"),
+        pytest.param(False, ".vimrc", "set nocompatible exrc", marks=pytest.mark.slow),
+        pytest.param(False, ".vimrc", "setglobal exrc", marks=pytest.mark.slow),
         (False, ".exrc", "set exrc"),
     ],
 )

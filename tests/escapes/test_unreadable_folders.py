@@ -48,6 +48,7 @@ def test_the_attack_works_without_safe_mode(host: FakeHost) -> None:
 MODES = ["000", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("600", "300"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_folder_stays_protected_after_a_large_reply(host: FakeHost, mode: str) -> None:
     calls = [*bash(f"chmod {mode} backend", MANY_LINKS), *list_large_folder(), *bash(READ_AND_WRITE, "ls many | wc -l")]
@@ -57,6 +58,7 @@ def test_a_folder_stays_protected_after_a_large_reply(host: FakeHost, mode: str)
     check_protected(host, done)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_folder_stays_protected_after_a_restart(host: FakeHost, mode: str) -> None:
     with ModelServer() as server:
@@ -77,6 +79,7 @@ def test_a_folder_stays_protected_after_a_restart(host: FakeHost, mode: str) -> 
     assert TOKEN not in "".join(outputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_folder_stays_protected_in_the_next_run(host: FakeHost, mode: str) -> None:
     first = run(host, bash(f"chmod {mode} backend"), "--safe")
@@ -99,6 +102,7 @@ def test_a_writable_folder_that_cannot_be_listed_is_refused(host: FakeHost, fold
     check_protected(host, second)
 
 
+@pytest.mark.slow
 def test_the_target_of_a_link_and_a_folder_of_hooks_stay_protected(host: FakeHost) -> None:
     (host.work / "secrets").mkdir()
     (host.work / "secrets/values").write_text(TOKEN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import sha256
@@ -16,6 +17,7 @@ from hypothesis import given
 
 from ask.export.conversation_html import render_conversation_html
 from ask.history.export_format import ConversationExport, from_json_value
+from ask.render.amounts import format_timestamp
 from tests.conversation_strategies import HOSTILE, conversations
 from tests.program import Home, run
 
@@ -86,6 +88,14 @@ def render(*exports: ConversationExport) -> str:
     )
 
 
+def test_the_index_has_dates() -> None:
+    exports = [make_export({"role": "user", "content": "hi"}, name=name, started=1_700_000_000) for name in ("a", "b")]
+    index = re.search(r"<nav>.*</nav>", render(*exports), re.DOTALL)
+    assert index
+    times = [each.conversation.updated for each in exports]
+    assert re.findall(r'datetime="([^"]+)"', index[0]) == [*map(format_timestamp, times)]
+
+
 @given(conversations())
 def test_any_conversation_makes_a_valid_page(value: dict[str, Any]) -> None:
     text = render(from_json_value(value))
@@ -110,7 +120,7 @@ def test_a_page_contains_the_complete_conversation() -> None:
             {"role": "user", "content": "why <b>?\n\n<stdin>\npiped\n</stdin>"},
             {"role": "assistant", "content": "## Look\n- **so**", "reasoning": "let me think", "calls": [call]},
             {"role": "tool", "tool_call_id": "1", "content": "no such file"},
-            {"role": "assistant", "content": "Beca", "whole": False},
+            {"role": "assistant", "content": "Beca", "complete": False},
             *({"role": "user", "attachments": [{"name": "a.png", "media_type": "image/png", "data": "AAAA"}]},),
             *({"role": "user", "attachments": [{"name": "b.pdf", "media_type": "application/pdf", "data": "AAAA"}]},),
             exit_code=5,
@@ -144,7 +154,7 @@ def test_several_conversations_are_on_one_page_with_a_list() -> None:
         make_export({"role": "user", "content": "2"}, name="def", title="<i>"),
     )
     assert "<title>2 conversations</title>" in text
-    assert '<li><a href="#def" dir="auto">&lt;i&gt;</a></li>' in text
+    assert '<li><a href="#def" dir="auto">&lt;i&gt;</a> ' in text
     assert text.count('<article id="') == 2
     Page(text)
 

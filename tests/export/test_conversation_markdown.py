@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ask.export.conversation_markdown import escape_markdown, render_conversation_markdown
-from ask.export.safe_markdown import MAX_TEXT_LENGTH, format_code_block, to_html, to_safe_markdown
+from ask.export.safe_markdown import MAX_TEXT_CHARACTERS, format_code_block, to_html, to_safe_markdown
 from ask.history.export_format import ConversationExport, from_json_value
-from ask.text import PromptPart, split_prompt
+from ask.text import split_prompt
 from tests.conversation_strategies import CANARY, HOSTILE, TEXTS, conversations
 
 CALL = {"id": "1", "name": "bash", "arguments": '{"command": "ls"}', "started": 1, "seconds": 0.5, "exit_status": 2}
@@ -49,7 +49,7 @@ def test_a_conversation_keeps_its_order() -> None:
             {"role": "user", "content": "why *this*?"},
             {"role": "assistant", "content": "I look.", "calls": [CALL]},
             {"role": "tool", "tool_call_id": "1", "content": "a.c\n```\n"},
-            {"role": "assistant", "content": "Because of **that**", "whole": False},
+            {"role": "assistant", "content": "Because of **that**", "complete": False},
             exit_code=10,
             error="the stream was cut",
         )
@@ -130,7 +130,7 @@ def test_answers_are_changed_as_little_as_possible(text: str, shown: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * MAX_TEXT_LENGTH, "![[" * 60_000, "x" * (MAX_TEXT_LENGTH + 1), "`" * 1_000 + "[" * 5_001]
+    "text", ["[" * MAX_TEXT_CHARACTERS, "![[" * 60_000, "x" * (MAX_TEXT_CHARACTERS + 1), "`" * 1_000 + "[" * 5_001]
 )
 def test_text_that_is_slow_to_parse_is_preformatted(text: str) -> None:
     assert to_html(text) == f"<pre>{text}</pre>\n"
@@ -155,7 +155,7 @@ def test_a_prompt_is_split_into_its_parts(prompt: str, parts: list[Any]) -> None
     if isinstance(parts[0], str):
         assert [part.title or part.text for part in split_parts] == parts
     else:
-        assert split_parts == [PromptPart(*part) for part in parts]
+        assert [(part.title, part.text) for part in split_parts] == parts
 
 
 def test_conversations_are_separated_by_rules() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, timedelta
 from html.parser import HTMLParser
 
@@ -89,7 +90,7 @@ def test_markup_in_names_is_text(name: str) -> None:
 def test_unknown_amounts_are_not_zero() -> None:
     nothing = make_row("m", usage=Usage(), cost=Cost(), median=None, p95=None, calls=0, failures=0)
     page = ReportParser(render(make_statistics([], [], [])._replace(days=(nothing._replace(name="2026-01-31"),))))
-    assert page.rows[1][1:] == ["1", "-", "-", "-", "-", "-", "0", "0"]
+    assert page.rows[1][1:] == ["1", "-", "-", "-", "-", "-", "-", "-", "0", "0"]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_unknown_amounts_are_not_zero() -> None:
 )
 def test_estimated_and_incomplete_costs_are_marked(cost: Cost, shown: str) -> None:
     page = ReportParser(render(make_statistics([make_row("2026-01-31", cost=cost)], [], [])))
-    assert page.rows[1][4] == shown
+    assert page.rows[1][6] == shown
 
 
 def test_days_outside_the_charts_are_in_the_table() -> None:
@@ -105,6 +106,15 @@ def test_days_outside_the_charts_are_in_the_table() -> None:
     text = render(make_statistics(days, [], []), date(2019, 1, 1))
     assert [row[0] for row in ReportParser(text).rows[1:4]] == ["2020-01-01", "2026-01-31", "2027-05-05"]
     assert 'viewBox="0 0 366 100"' in text
+
+
+def test_only_charts_with_amounts_are_drawn() -> None:
+    local = {"cost": Cost(), "calls": 0, "failures": 0}
+    days, models = [make_row("2026-01-31", **local)], [make_row("ollama:qwen3", **local)]
+    charts = re.findall(r"<figcaption><b>([^<]*)", render(make_statistics(days, models, [])))
+    assert charts == ["Tokens", "Response time"] * 2
+    all_charts = re.findall(r"<figcaption><b>([^<]*)", render(make_statistics([make_row("2026-01-31")], [], [])))
+    assert all_charts == ["Cost", "Tokens", "Response time", "Tool calls"]
 
 
 def test_an_empty_history_has_neither_charts_nor_tables() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,18 +12,17 @@ from ask.agent.compaction import plan_compaction
 from ask.errors import UsageError
 from ask.events import MessageAdded
 from ask.history.conversations import (
-    INTERRUPTED_RESULT,
-    NOT_RUN_RESULT,
+    MAX_CANDIDATES,
     build_messages,
     find_conversation,
+    find_current_conversation,
     find_unanswered_questions,
     load_conversation,
     pair_calls_with_results,
 )
-from ask.history.conversations import find_current_conversation as newest
 from ask.history.entries import HistoryEntry, Run, ToolCallRecord
 from ask.history.store import Store
-from ask.messages import SUMMARY_PREFIX, Message, ToolCall, Usage
+from ask.messages import INTERRUPTED_REASON, NOT_RUN_REASON, SUMMARY_PREFIX, Message, ToolCall, Usage
 from tests.saved_history import create_recorder, save_run
 
 
@@ -36,7 +36,8 @@ def path(tmp_path: Path) -> Path:
 
 def newest_here(path: Path, terminal: str, directory: str) -> str:
     with Store(path, create=False) as store:
-        return newest(store, terminal, directory).id
+        conversation = find_current_conversation(store, terminal=terminal, directory=directory)
+        return conversation.id if conversation else ""
 
 
 def found(path: Path, wanted: str) -> str:
@@ -56,8 +57,7 @@ def test_a_terminal_goes_on_with_its_own(path: Path) -> None:
 
 def test_a_terminal_without_any_does_not_take_that_of_its_folder(path: Path) -> None:
     save_run(path, "a1", terminal="session:1", directory="/one")
-    with pytest.raises(UsageError, match="ask history list"):
-        newest_here(path, "session:2", "/one")
+    assert newest_here(path, "session:2", "/one") == ""
 
 
 def test_without_a_terminal_it_is_the_newest_in_the_folder(path: Path) -> None:
@@ -65,8 +65,7 @@ def test_without_a_terminal_it_is_the_newest_in_the_folder(path: Path) -> None:
     save_run(path, "b2", directory="/two")
     assert newest_here(path, "", "/one") == "a1"
     assert newest_here(path, "", "/two") == "b2"
-    with pytest.raises(UsageError, match="directory"):
-        newest_here(path, "", "/")
+    assert newest_here(path, "", "/") == ""
 
 
 def test_one_is_found_by_its_id_its_beginning_and_its_place_in_the_list(path: Path) -> None:
@@ -91,8 +90,23 @@ def test_what_names_no_conversation_is_a_usage_error(path: Path) -> None:
 def test_the_beginning_of_several_names_them(path: Path) -> None:
     for name in ("abc1", "abc2"):
         save_run(path, name)
-    with pytest.raises(UsageError, match=r"'ab' .*abc1, abc2"):
+    with pytest.raises(UsageError, match=r"'ab' .*abc1.*abc2"):
         found(path, "ab")
+
+
+def test_conversations_with_one_title_are_told_apart_by_their_age(path: Path) -> None:
+    for count in range(MAX_CANDIDATES + 1):
+        save_run(path, f"abc{count}", "fix the test")
+    with Store(path) as store:
+        with store.write_transaction() as database:
+            database.execute("UPDATE conversations SET updated = ?", [time.time() - 190])
+            database.execute("UPDATE conversations SET updated = ? WHERE id = 'abc0'", [time.time() - 90_000])
+        with pytest.raises(UsageError, match=r"abc1 \(fix the test, 3 min\).*ask history list"):
+            find_conversation(store, "the fix", by_title=True)
+        with store.write_transaction() as database:
+            database.execute("DELETE FROM conversations WHERE id IN ('abc1', 'abc2')")
+        with pytest.raises(UsageError, match=r"abc0 \(fix the test, 1 d\)$"):
+            find_conversation(store, "fix test", by_title=True)
 
 
 def test_where_nothing_is_saved_there_is_none(path: Path) -> None:
@@ -143,12 +157,9 @@ def test_calls_without_a_result_are_answered_by_what_is_known_of_them() -> None:
     told = [step.message for step in pair_calls_with_results([calling(1.0, 2.0, None), result(CALLS[0])])]
     assert told[1:] == [
         Message("tool", "done", (), "a", "bash"),
-        Message("tool", INTERRUPTED_RESULT, (), "b", "bash"),
-        Message("tool", NOT_RUN_RESULT, (), "c", "read_file"),
+        Message("tool", f"Error: {INTERRUPTED_REASON}", (), "b", "bash", is_error=True),
+        Message("tool", f"Error: {NOT_RUN_REASON}", (), "c", "read_file", is_error=True),
     ]
-    assert "interrupted" in INTERRUPTED_RESULT
-    assert "may or may not have run" in INTERRUPTED_RESULT
-    assert all(text.startswith("Error: ") for text in (INTERRUPTED_RESULT, NOT_RUN_RESULT))
 
 
 ROUNDS = st.lists(st.integers(0, 3), max_size=4)
@@ -165,7 +176,7 @@ def test_wherever_a_run_ends_every_call_has_its_result_at_once_and_in_order(
     runs = [run_of(entries)] + [run_of([HistoryEntry(0, Message("user", "and now?"))])] * again
     told = list(build_messages(runs))
     check_pairs(told)
-    assert [message for message in told if message.content not in (INTERRUPTED_RESULT, NOT_RUN_RESULT)] == [
+    assert [message for message in told if not message.content.endswith((INTERRUPTED_REASON, NOT_RUN_REASON))] == [
         entry.message for run in runs if run.has_answer for entry in run.entries if any(entry.message[1:])
     ]
 
@@ -182,8 +193,8 @@ def check_pairs(told: Sequence[Message]) -> None:
     assert not open_calls
 
 
-def run_of(entries: Sequence[HistoryEntry], number: int = 1, compacts: int | None = None) -> Run:
-    return Run(number, compacts, 0, 0, "1", "openrouter", "m", "", "/", "", 0, "", 0, Usage(), tuple(entries))
+def run_of(entries: Sequence[HistoryEntry], number: int = 1, first_kept_run: int | None = None) -> Run:
+    return Run(number, first_kept_run, 0, 0, "1", "openrouter", "m", "", "/", "", 0, "", 0, Usage(), tuple(entries))
 
 
 OUTCOMES = ("answered", "interrupted", "refused", "failed", "killed", "merged", "refused results", "failed correction")
@@ -231,32 +242,32 @@ def test_only_what_was_answered_is_told(outcomes: list[str]) -> None:
 def test_a_summary_keeps_the_unanswered_questions(outcomes: list[str]) -> None:
     runs = [run_with_outcome(outcome, number)[0] for number, outcome in enumerate(outcomes, 1)]
     compaction = plan_compaction(runs)
-    summary = spoken(len(runs) + 1, "Summarize.", "In short.", compacts=compaction.first_kept_run)
+    summary = spoken(len(runs) + 1, "Summarize.", "In short.", first_kept_run=compaction.first_kept_run)
     assert find_unanswered_questions([*runs, summary]) == find_unanswered_questions(runs)
     if compaction.messages:
         kept = [run for run in runs if run.number >= compaction.first_kept_run]
         assert list(compaction.messages) + list(build_messages(kept)) == list(build_messages(runs))
 
 
-def spoken(number: int, asked: str, answer: str, *, compacts: int | None = None, whole: bool = True) -> Run:
+def spoken(number: int, asked: str, answer: str, *, first_kept_run: int | None = None, whole: bool = True) -> Run:
     entries = [HistoryEntry(0, Message("user", asked)), HistoryEntry(0, Message("assistant", answer), whole)]
-    return run_of(entries, number, compacts)
+    return run_of(entries, number, first_kept_run)
 
 
 ONE, TWO, THREE = spoken(1, "one", "1"), spoken(2, "two", "2"), spoken(5, "three", "3")
 
 
 def test_a_summary_stands_for_what_came_before_the_first_run_that_is_kept() -> None:
-    told = list(build_messages([ONE, TWO, spoken(3, "sum up", "all of it", compacts=2), THREE]))
+    told = list(build_messages([ONE, TWO, spoken(3, "sum up", "all of it", first_kept_run=2), THREE]))
     assert [message.content for message in told] == [SUMMARY_PREFIX + "all of it", "two", "2", "three", "3"]
     assert told[0].role == "user"
 
 
 def test_the_last_summary_counts() -> None:
-    runs = [ONE, spoken(2, "sum up", "first", compacts=2), THREE, spoken(6, "sum up", "second", compacts=5)]
+    runs = [ONE, spoken(2, "sum up", "first", first_kept_run=2), THREE, spoken(6, "sum up", "second", first_kept_run=5)]
     assert [message.content for message in build_messages(runs)] == [SUMMARY_PREFIX + "second", "three", "3"]
 
 
-@pytest.mark.parametrize("failed", [spoken(3, "sum up", "all o", compacts=2, whole=False), run_of([], 3, 2)])
+@pytest.mark.parametrize("failed", [spoken(3, "sum up", "all o", first_kept_run=2, whole=False), run_of([], 3, 2)])
 def test_a_summary_that_did_not_come_about_changes_nothing(failed: Run) -> None:
     assert [message.content for message in build_messages([ONE, failed, TWO])] == ["one", "1", "two", "2"]

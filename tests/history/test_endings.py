@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ask.agent.tool_runner import INTERRUPTED_RESULT
 from ask.history.entries import Run
+from ask.messages import INTERRUPTED_REASON
 from tests import wire
 from tests.model_server import DROP, HOLD, ModelServer
 from tests.program import CTRL_C, TEST_KEY, Ask, Home, Result, run
@@ -101,7 +101,7 @@ def test_signal_while_a_command_runs(ask: Ask, server: ModelServer, home: Home, 
     assert "may or may not have run" in told[3]
     assert "not run" in told[4]
     assert not (ask.cwd / "two").exists()
-    assert told[3] == f"Error: {INTERRUPTED_RESULT}"
+    assert told[3] == f"Error: {INTERRUPTED_REASON}"
 
 
 def test_pipe_closed_while_the_answer_is_streamed(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -195,15 +195,12 @@ def test_usage_too_large_to_save_is_dropped(ask: Ask, server: ModelServer, home:
     assert (run.usage.input_tokens, run.usage.output_tokens) == (None, 5)
 
 
-def test_conversation_id_is_printed_on_stderr_and_in_json(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_conversation_id_is_in_json(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.says("hello"))
     name = ask("hi").conversation
-    assert ask.shell("ask hi 2>&1 > /dev/null").text.startswith("· conversation ")
-    assert [run.exit_code for run in read_saved_runs(home)] == [0, 0]
+    assert [run.exit_code for run in read_saved_runs(home)] == [0]
     told = json.loads(ask("--resume", name, "--json", "hi").text)
     assert (told["conversation"], told["saved"]) == (name, True)
-    quiet = ask("-q", "hi")
-    assert (quiet.conversation, quiet.stderr) == ("", "")
     kept = len(read_saved_runs(home))
     unsaved = ask("--no-save", "hi")
     assert (unsaved.text, unsaved.stderr, unsaved.code, unsaved.conversation) == ("hello\n", "", 0, "")

@@ -33,7 +33,7 @@ RECORDS = st.builds(
     *(st.none() | TIME, st.none() | TIME, st.none() | st.booleans(), st.none() | st.sampled_from(["allow", "deny"])),
     *(st.none() | st.just("--confirm: yes"), st.none() | st.integers(-64, 255)),
 )
-USAGE = st.builds(Usage, NUMBER, NUMBER, NUMBER, NUMBER, st.none() | st.floats(allow_nan=False))
+USAGE = st.builds(Usage, *[NUMBER] * 4, st.none() | st.floats(allow_nan=False), NUMBER, NUMBER)
 NATIVE = st.tuples(TEXT, TEXT, st.dictionaries(TEXT, JSON, max_size=3)).map(lambda parts: ProviderState(*parts))
 numbers = count()
 

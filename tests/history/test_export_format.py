@@ -22,7 +22,7 @@ from tests.json_strategies import any_json, replace_any_part
 
 SMALL: dict[str, Any] = {
     "format": "ask-conversation",
-    "version": 1,
+    "version": 2,
     "id": "abc",
     "runs": [{"provider": "demo", "model": "m", "messages": [{"role": "user", "content": "hi"}]}],
 }
@@ -60,9 +60,9 @@ def read(data: bytes | str) -> list[ConversationExport]:
 def test_any_conversation_comes_through_an_export_and_an_import_as_it_was(values: list[dict[str, Any]]) -> None:
     lines = "".join(to_json_line(from_json_value(value)) for value in values)
     with in_memory() as store:
-        assert {one.became for one in import_conversations(store, read(lines), None)} <= {ImportStatus.IMPORTED}
+        assert {one.status for one in import_conversations(store, read(lines), None)} <= {ImportStatus.IMPORTED}
         assert exported(store) == lines
-        assert {one.became for one in import_conversations(store, read(lines), None)} <= {ImportStatus.ALREADY_PRESENT}
+        assert {one.status for one in import_conversations(store, read(lines), None)} <= {ImportStatus.ALREADY_PRESENT}
         assert exported(store) == lines
 
 
@@ -88,7 +88,7 @@ def test_every_column_of_every_table_is_in_the_form(tmp_path: Path) -> None:
     with Store(tmp_path / "h.db") as store:
         for table, part in parts.items():
             columns = {row["name"] for row in store.fetch_rows(f"PRAGMA table_info({table})")}
-            assert columns - {"number", "conversation", "run", "message", "place"} <= part.keys()
+            assert columns - {"number", "conversation", "run", "message", "position"} <= part.keys()
 
 
 def test_what_may_be_missing_has_a_default() -> None:
@@ -124,7 +124,7 @@ def test_an_empty_file_holds_none() -> None:
         (1, "must be an object"),
         ({}, "format is missing"),
         (small(format="other"), "format must be 'ask-conversation'"),
-        (small(version=2), "unsupported export version 2"),
+        (small(version=3), "unsupported export version 3"),
         (small(version="1"), "version must be a whole number"),
         (small(id="../../etc"), "id must be an id"),
         (small(id="12"), "id must be an id"),
@@ -137,7 +137,7 @@ def test_an_empty_file_holds_none() -> None:
         (with_run(rounds=2**63), "run 1: rounds must be a whole number"),
         (with_run(exit_code=True), "run 1: exit_code must be a whole number"),
         (with_run(replaced_by=0), "run 1: replaced_by"),
-        (with_run(compacts=2), "run 1: compacts does not refer to a run"),
+        (with_run(first_kept_run=2), "run 1: first_kept_run does not refer to a run"),
         (with_run(usage={"cost": "1"}), "run 1, usage: cost must be a number"),
         (with_run(messages=[1]), "run 1, message 1: must be an object"),
         (with_run(messages={}), "run 1: messages must be a list of objects"),
@@ -223,18 +223,25 @@ def test_another_conversation_of_the_same_id_is_refused_or_gets_a_new_one(tmp_pa
             import_conversations(store, [from_json_value(small(id="def")), other], None)
         assert exported(store) == before, "all or none"
         (taken,) = import_conversations(store, [other], lambda: "fed")
-        assert (taken.became, taken.id, taken.here) == (ImportStatus.RENAMED, "abc", "fed")
+        assert (taken.status, taken.id, taken.imported_id) == (ImportStatus.RENAMED, "abc", "fed")
         assert exported(store) == before + to_json_line(other).replace('"abc"', '"fed"')
 
 
 def test_a_summary_stands_for_the_same_runs_wherever_it_is_taken_in(tmp_path: Path) -> None:
-    runs = [{**SMALL["runs"][0], "compacts": compacts} for compacts in (None, None, 1, 4)]
+    runs = [{**SMALL["runs"][0], "first_kept_run": first_kept_run} for first_kept_run in (None, None, 1, 4)]
     with Store(tmp_path / "h.db") as store:
         import_conversations(store, [from_json_value(small(id="first")), from_json_value(small(runs=runs))], None)
         _, *numbers = [row["number"] for row in store.fetch_rows("SELECT number FROM runs ORDER BY number")]
-        compacts = [row["compacts"] for row in store.fetch_rows("SELECT compacts FROM runs ORDER BY number")]
-        assert compacts == [None, None, None, numbers[1], numbers[3] + 1]
-        assert [run["compacts"] for run in json.loads(exported(store).splitlines()[1])["runs"]] == [None, None, 1, 4]
+        first_kept_run = [
+            row["first_kept_run"] for row in store.fetch_rows("SELECT first_kept_run FROM runs ORDER BY number")
+        ]
+        assert first_kept_run == [None, None, None, numbers[1], numbers[3] + 1]
+        assert [run["first_kept_run"] for run in json.loads(exported(store).splitlines()[1])["runs"]] == [
+            None,
+            None,
+            1,
+            4,
+        ]
 
 
 def test_a_replaced_run_names_the_same_replacement_after_an_import(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ask import Message, ToolCall
-from ask.history.conversations import INTERRUPTED_RESULT, NOT_RUN_RESULT
 from ask.history.entries import Run
+from ask.messages import INTERRUPTED_REASON, NOT_RUN_REASON
 from tests import wire
 from tests.cli.chat.chat_session import read_last_conversation
 from tests.model_server import DROP, HOLD, ModelServer, Reply, Request, Step
@@ -138,7 +138,7 @@ def check_killed(task: Task) -> None:
 def made_up(killed: Run, answered: int) -> list[Message]:
     """The results that stand for those that never came."""
     records = [record for entry in killed.entries for record in entry.calls][answered:]
-    return [Message("tool", INTERRUPTED_RESULT if record.started else NOT_RUN_RESULT) for record in records]
+    return [Message("tool", f"Error: {INTERRUPTED_REASON if record.started else NOT_RUN_REASON}") for record in records]
 
 
 @pytest.fixture
@@ -220,7 +220,7 @@ def test_command_running_during_a_kill_is_reported_as_possibly_run(task: Task, h
     assert len(killed.entries) == 10
     check_killed(task)
     assert task.ran == list(range(ROUNDS))
-    assert task.heard[-1][11].content == INTERRUPTED_RESULT
+    assert task.heard[-1][11].content == f"Error: {INTERRUPTED_REASON}"
 
 
 @pytest.mark.slow

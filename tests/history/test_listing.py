@@ -39,6 +39,7 @@ class Talk(NamedTuple):
 
 
 TOKENS = st.none() | st.integers(0, 10**9)
+TIERS = st.sampled_from([None, "standard", "flex"])
 COSTS = st.none() | st.integers(0, 2**20).map(lambda eighths: eighths / 8)  # whose sums are the same in any order
 TALKS = st.lists(
     st.builds(
@@ -51,7 +52,7 @@ TALKS = st.lists(
                 st.sampled_from(["m", "vendor/m"]),
                 st.sampled_from([HERE, THERE]),
                 st.integers(0, 20),
-                st.builds(Usage, TOKENS, TOKENS, TOKENS, TOKENS, COSTS),
+                st.builds(Usage, TOKENS, TOKENS, TOKENS, TOKENS, COSTS, TOKENS, TOKENS, TOKENS, TIERS),
             ),
             min_size=1,
             max_size=4,
@@ -75,7 +76,7 @@ def saved(talks: list[Talk]) -> Iterator[Store]:
                         connection.execute(
                             "INSERT INTO runs (conversation, started, version, system, terminal, provider, model, "
                             f"directory, rounds, {', '.join(Usage._fields)}) "
-                            "VALUES (?, 1, '', '', '', ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                            f"VALUES (?, 1, '', '', ''{', ?' * (4 + len(Usage._fields))})",
                             (number, *run[:4], *run.usage),
                         )
         yield store

@@ -69,6 +69,7 @@ def test_fifty_runs_started_at_once_are_all_saved(ask: Ask, home: Home) -> None:
     assert [name for name in os.listdir(home.data) if name.startswith("history")] == ["history.db"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [4, pytest.param(15, marks=pytest.mark.slow)])
 def test_runs_are_saved_while_others_search_and_export(count: int, ask: Ask, home: Home) -> None:
     check_quiet(

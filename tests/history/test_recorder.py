@@ -14,10 +14,9 @@ from ask import __version__
 from ask.errors import LimitReachedError
 from ask.events import Event, MessageAdded, Notice, ToolCallFinished, ToolCallRequested
 from ask.history.entries import Run, ToolCallRecord
-from ask.history.recorder import MAX_TITLE_LENGTH, Recorder
+from ask.history.recorder import MAX_TITLE_CHARACTERS, Recorder
 from ask.history.store import Store
-from ask.messages import FinishReason, Message, ModelResponse, ProviderState, ToolCall, Usage
-from ask.plugin_api.types import TextDelta
+from ask.messages import FinishReason, Message, ModelResponse, ProviderState, TextDelta, ToolCall, Usage
 from tests.history.test_store import locked
 from tests.saved_history import create_recorder, list_messages, read_all_runs, read_conversations, save_run
 
@@ -75,7 +74,13 @@ def test_a_run_is_saved_with_all_that_is_known_of_it(path: Path) -> None:
     saved = only_run(path)
     assert before <= saved.started == conversation.created == conversation.updated <= (saved.ended or 0) <= time.time()
     assert saved._asdict().items() >= {**about, "provider": "openrouter", "model": "m", "version": __version__}.items()
-    assert (saved.exit_code, saved.error, saved.rounds, saved.usage, saved.compacts) == (11, "stopped", 1, USAGE, None)
+    assert (saved.exit_code, saved.error, saved.rounds, saved.usage, saved.first_kept_run) == (
+        11,
+        "stopped",
+        1,
+        USAGE,
+        None,
+    )
     asked, calling, one, two, done = saved.entries
     assert (asked.message, asked.complete) == (Message("user", "Which files\nare here?"), True)
     assert (calling.message, calling.reasoning, calling.finish_reason) == (CALLING.message, "Hm.", "tool_calls")
@@ -126,7 +131,7 @@ def test_a_title_is_short_and_harmless(path: Path) -> None:
     save_run(path, "abc", "\x1b[2J\u202e" + "x" * 1_000)
     [conversation] = read_conversations(path)
     assert conversation.title.startswith("\\x1b[2J\\u202exxx")
-    assert len(conversation.title) == MAX_TITLE_LENGTH
+    assert len(conversation.title) == MAX_TITLE_CHARACTERS
 
 
 def test_what_no_text_can_hold_is_mended(path: Path) -> None:

@@ -288,6 +288,7 @@ def test_a_history_that_an_old_sqlite_made_gets_the_index_later(
         assert store.has_trigrams == supports_trigrams()
 
 
+@pytest.mark.slow
 @NEEDS_TRIGRAMS
 def test_the_ranges_of_both_definitions_are_the_same() -> None:
     with Store(Path(":memory:"), create=False) as store:

@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from ask.errors import FileError
-from ask.history.store import APPLICATION_ID, SCHEMA_VERSION, HistoryLockedError, Store
+from ask.history.store import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION, HistoryLockedError, Store
 from tests.history.broken import BROKEN, content
 from tests.program import run
-from tests.saved_history import read_all_runs, read_conversations, save_run
+from tests.saved_history import read_all_runs, read_conversations, save_run, write_tables
 
-SCHEMAS = Path(sys.modules[Store.__module__].__file__ or "").parent
 INSERT = "INSERT INTO conversations (id, title, created, updated) VALUES (?, 'title', 0, 0)"
 
 
@@ -62,25 +61,41 @@ def test_one_whose_making_was_broken_off_is_made_whole(path: Path, state: str) -
     assert ids(path) == ["abc"]
 
 
-def test_one_of_the_first_version_is_upgraded(path: Path) -> None:
+@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION))
+def test_one_of_an_earlier_version_is_upgraded(path: Path, version: int) -> None:
     path.parent.mkdir()
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((SCHEMAS / "schema.sql").read_text())
+        write_tables(connection, version)
         connection.execute(INSERT, ["old"])
         run_row = "INSERT INTO runs (conversation, started, version, provider, model, system, directory, terminal) "
         connection.execute(run_row + "VALUES (1, 0, '0', 'demo', 'demo', '', '', '')")
-        message_row = (
-            "INSERT INTO messages (run, time, role, content, tool_call_id, tool_name, whole, reasoning, finish) "
-        )
-        connection.execute(message_row + "VALUES (1, 0, 'assistant', 'Hello.', '', '', 1, '', 'stop')")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute("PRAGMA user_version = 1")
+        is_renamed = version > 1 + MIGRATIONS.index("renamed_columns.sql")
+        renamed = ("complete", "finish_reason") if is_renamed else ("whole", "finish")
+        message_row = "INSERT INTO messages (run, time, role, content, tool_call_id, tool_name, {}, reasoning, {}) "
+        connection.execute(message_row.format(*renamed) + "VALUES (1, 0, 'assistant', 'Hello.', '', '', 0, '', 'stop')")
         connection.commit()
     [run] = read_all_runs(path)
     [entry] = run.entries
-    assert (entry.message.content, entry.model) == ("Hello.", "")
+    assert (entry.message.content, entry.model, entry.finish_reason) == ("Hello.", "", "stop")
+    assert not entry.complete
     save_run(path)
     assert sorted(ids(path)) == ["abc", "old"]
+
+
+def test_a_new_one_has_the_tables_of_an_upgraded_one(path: Path, tmp_path: Path) -> None:
+    upgraded = tmp_path / "upgraded.db"
+    with closing(sqlite3.connect(upgraded)) as connection:
+        write_tables(connection, 1)
+    Store(upgraded).close()
+    Store(path).close()
+    assert read_tables(path) == read_tables(upgraded)
+
+
+def read_tables(path: Path) -> dict[str, str]:
+    """Return the definitions of all tables, indexes and views, without spaces and the quotes of renamed columns."""
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
+    return {name: re.sub(r'--.*|\s|"', "", sql or "") for name, sql in rows}
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077, 0o777])

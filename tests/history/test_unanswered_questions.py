@@ -14,14 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ask.history import store
-from ask.history.store import APPLICATION_ID, MIGRATIONS
 from tests import wire
 from tests.model_server import DROP, HOLD, ModelServer, Reply, Request
 from tests.program import TEST_KEY, Ask, Home, Result, make_home
 from tests.provider_wires import SERVICES, Wire
 from tests.sample_files import PHOTO
-from tests.saved_history import history_file, read_saved_runs
+from tests.saved_history import history_file, read_saved_runs, write_tables
 
 WIRES = ("openrouter", "openai", "anthropic", "gemini", "ollama")
 IMAGE_ERRORS: dict[str, tuple[int, Any]] = {
@@ -397,8 +395,7 @@ def write_earlier_version(file: Path, directory: str) -> None:
     runs = [("one", None, 6), ("1b", "", 130), ("two", "Hello.", 0), ("bad", None, 6), ("worse", "", None)]
     file.parent.mkdir(parents=True)
     with closing(sqlite3.connect(file)) as connection, connection:
-        for name in MIGRATIONS[:3]:
-            connection.executescript((Path(store.__file__).parent / name).read_text())
+        write_tables(connection, 3)
         connection.execute("INSERT INTO conversations VALUES (1, 'abc', 'one', 1, 1)")
         for number, (question, answer, exit_code) in enumerate(runs, 1):
             connection.execute(
@@ -413,8 +410,6 @@ def write_earlier_version(file: Path, directory: str) -> None:
                         "finish) VALUES (?, 1, ?, ?, '', '', 1, 'Hm.', '')",
                         (number, role, text),
                     )
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute("PRAGMA user_version = 3")
 
 
 def test_a_conversation_that_an_earlier_version_poisoned_goes_on(ask: Ask, server: ModelServer, home: Home) -> None:

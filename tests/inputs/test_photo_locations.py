@@ -18,6 +18,7 @@ from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask
 from tests.sample_files import png
+from tests.slow_parameters import mark_others_slow
 
 LATITUDE = struct.pack("<6I", 52, 1, 31, 1, 1234, 100)
 XMP = b"""<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF><rdf:Description exif:GPSLatitude="52,31.2N" tiff:Make="Maker"
@@ -177,6 +178,17 @@ def test_a_setting_keeps_the_position(source: str, *, kept: bool, ask: Ask, serv
     assert ("removed the position" in result.stderr) is not kept
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_photo_of_a_tool_result_is_sent_without_its_position(*, kept: bool, ask: Ask, server: ModelServer) -> None:
+    photo = make_jpeg(make_exif())
+    (ask.cwd / "photo.jpg").write_bytes(photo)
+    if kept:
+        ask("config", "set", "attachments.keep_location", "true")
+    server.reply(wire.calls(("read_file", {"filepath": "photo.jpg"})), wire.says("yes"))
+    assert ask("where?").code == 0
+    assert b64encode(photo if kept else remove_location(photo)) in server.requests[1].body
+
+
 def test_an_impossible_length_takes_no_memory() -> None:
     damaged = make_png(make_exif()[:8] + b"\xff\xff")
     start = damaged.index(b"eXIf")
@@ -189,7 +201,7 @@ def test_an_impossible_length_takes_no_memory() -> None:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("prefix", [b"\0\0\0\x06", b"\xff\xff\xff\xffeXIf", b"EXIF\xff\xff\xff\xff"])
+@pytest.mark.parametrize("prefix", mark_others_slow([b"\0\0\0\x06", b"\xff\xff\xff\xffeXIf", b"EXIF\xff\xff\xff\xff"]))
 def test_many_blocks_take_little_time(prefix: bytes) -> None:
     data = (prefix + b"II*\0\x08\0\0\0\x01\0") * 40_000
     started = time.monotonic()

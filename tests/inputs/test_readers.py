@@ -238,7 +238,7 @@ def test_unreadable_files_are_refused(ask: Ask, server: ModelServer) -> None:
     for name, reason in {
         "missing": "missing (No such file or directory)",
         "folder": "folder",
-        "large": "10000000 bytes",
+        "large": "10 MB",
         "binary": "binary, not text",
         "a\nb\x1b]0;": "a b\\x1b]0; (No such file or directory)",
         "": "read",

@@ -70,7 +70,7 @@ def test_the_text_of_an_office_document_is_attached(
     (ask.cwd / "a.docx").write_bytes(docx("lokal"))
     assert ask("-f", address(web, "paper.docx"), "-f", "a.docx", "what?").code == 0
     text = wire.asked(server.requests[0].json)
-    assert '<file name="paper.docx">\nGröße\na\tb\n</file>' in text
+    assert '<file name="paper.docx">\nGröße\n\n| a | b |\n| --- | --- |\n</file>' in text
     assert '<file name="a.docx">\nlokal' in text
 
 
@@ -92,7 +92,7 @@ def test_no_key_is_sent_to_a_web_server(ask: Ask, web: ModelServer) -> None:
         (Reply([b"no"], status=404, content_type="text/plain"), (9, "(404 Not Found)")),
         (Reply([b"\0\1\2"], content_type="application/octet-stream"), (9, "binary")),
         (Reply([b"PK\x03\x04\0\0"], content_type="application/zip"), (9, "ZIP archive")),
-        (Reply([b"x" * 10_000_001], content_type="text/plain"), (9, "10000000 bytes")),
+        (Reply([b"x" * 10_000_001], content_type="text/plain"), (9, "10 MB")),
         (Reply((DROP,)), (5, "connection")),
         (Reply([b"half", DROP], content_type="text/plain"), (5, "/x")),
     ],

@@ -98,6 +98,7 @@ class RecordingProxy:
             pass
 
 
+@pytest.mark.slow
 def test_workers_use_their_own_keys(ask: Ask, server: ModelServer, home: Home, cluster: DaskCluster) -> None:
     server.reply(echo)
     cluster.start_worker()
@@ -120,6 +121,7 @@ def test_workers_use_their_own_keys(ask: Ask, server: ModelServer, home: Home, c
     assert len(server.requests) == 22
 
 
+@pytest.mark.slow
 def test_versions_must_be_the_same(ask: Ask, server: ModelServer, home: Home, cluster: DaskCluster) -> None:
     server.reply(echo)
     packages = install_provider(home.path / "packages", "odd")
@@ -130,6 +132,7 @@ def test_versions_must_be_the_same(ask: Ask, server: ModelServer, home: Home, cl
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_worker_without_ask_is_an_error(ask: Ask, server: ModelServer, home: Home, cluster: DaskCluster) -> None:
     (home.path / "ask.py").write_text("raise ImportError('not here')\n")
     cluster.start_worker(PYTHONPATH=str(home.path))
@@ -138,6 +141,7 @@ def test_a_worker_without_ask_is_an_error(ask: Ask, server: ModelServer, home: H
     assert "cannot run ask" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_cluster_of_processes_on_this_machine(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.whole_reply(wire.answer('{"word": "yes"}')))
     file = write_rows(home.work, *make_rows(30))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import sqlite3
 import stat
+from contextlib import closing
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -11,9 +13,12 @@ import pytest
 
 from ask.errors import FileError
 from ask.map.ledger import Ledger, RowResult
+from ask.messages import Usage
 
-YES = RowResult("answered", "yes", "stop", 10, 1, 0.5)
-FAILED = RowResult("failed", error="it failed")
+YES = RowResult("answered", "yes", "stop", 10, 1, 0.5, time=1_800_000_000.5, latency=0.25, tries=2)._replace(
+    cached_tokens=4, cache_write_tokens=3
+)
+FAILED = RowResult("failed", error="it failed", time=1_800_000_001)
 A, B = b"a" * 16, b"b" * 16
 
 
@@ -36,9 +41,39 @@ def test_results_are_found_by_the_next_process(file: Path) -> None:
     with Ledger(file) as ledger:
         assert [result for _, result in ledger.find_results("job", [A, B, A])] == [YES, FAILED, None]
         assert [result for _, result in ledger.find_results("other", [A, B])] == [None, None]
-        assert ledger.compute_cost("job") == 0.5
+        assert ledger.compute_usage("job") == Usage(10, 1, 4, cost=0.5, cache_write_tokens=3)
         (job,) = ledger.list_jobs()
         assert (job.id, job.answered, job.failed, job.cost) == ("job", 1, 1, 0.5)
+
+
+def test_a_ledger_of_an_earlier_version_is_migrated(file: Path) -> None:
+    file.parent.mkdir()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(
+            """CREATE TABLE jobs (id TEXT PRIMARY KEY, created REAL NOT NULL, updated REAL NOT NULL,
+                prompt TEXT NOT NULL, models TEXT NOT NULL, output TEXT NOT NULL);
+            CREATE TABLE results (job TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE, key BLOB NOT NULL,
+                occurrence INTEGER NOT NULL, status TEXT NOT NULL, answer TEXT NOT NULL, finish_reason TEXT NOT NULL,
+                input_tokens INTEGER, output_tokens INTEGER, cost REAL, error TEXT NOT NULL, patch TEXT NOT NULL,
+                time REAL NOT NULL, PRIMARY KEY (job, key, occurrence)) WITHOUT ROWID;
+            INSERT INTO jobs VALUES ('job', 1, 2, 'prompt', 'm', '');"""
+        )
+        old = ("job", A, 0, "answered", "old", "stop", 10, 1, 0.5, "", "", 3.0)
+        connection.execute(f"INSERT INTO results VALUES ({', '.join('?' * len(old))})", old)
+        connection.commit()
+    for _ in range(2):
+        with Ledger(file) as ledger:
+            [(_, found), (key, _)] = ledger.find_results("job", [A, B])
+            assert found == RowResult("answered", "old", "stop", 10, 1, 0.5, time=3.0)
+            ledger.save_results("job", [(key, YES)])
+    with Ledger(file) as ledger:
+        assert ledger.find_results("job", [B])[0][1] == YES
+
+
+def test_only_rows_that_may_be_answered_are_sent_again() -> None:
+    unavailable = RowResult("unavailable")
+    assert [each.is_final(retry_failed=False) for each in (YES, FAILED, unavailable)] == [True, True, False]
+    assert [each.is_final(retry_failed=True) for each in (YES, FAILED, unavailable)] == [True, False, False]
 
 
 def test_a_forgotten_job_takes_its_results_along(file: Path) -> None:
@@ -50,7 +85,7 @@ def test_a_forgotten_job_takes_its_results_along(file: Path) -> None:
         assert ledger.forget_job("job")
         assert not ledger.forget_job("job")
         assert ledger.list_jobs() == []
-        assert ledger.compute_cost("job") == 0
+        assert ledger.compute_usage("job") == Usage()
 
 
 def test_only_its_owner_can_read_the_ledger(file: Path) -> None:

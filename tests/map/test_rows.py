@@ -70,6 +70,50 @@ def test_malformed_records_of_a_table_are_errors_of_their_own(tmp_path: Path) ->
     assert columns(rows)[2:] == [{"a": "x\ny", "b": "z"}, "not UTF-8"]
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ('1,"open\n2,b\n3,c\n', [("2", {"id": "1"}), ("3", {"id": "2", "a": "b"}), ("4", {"id": "3", "a": "c"})]),
+        ('1,"open\n2,"b"\n3,c\n', [("2", {"id": "1"}), ("3", {"id": "2", "a": "b"}), ("4", {"id": "3", "a": "c"})]),
+        ('1,"x\ny"\n2,"open\n', [("2", {"id": "1", "a": "x\ny"}), ("4", {"id": "2"})]),
+        ('1,"x\n"open\n2,b\n', [("2", {"id": "1"}), ("3", {}), ("4", {"id": "2", "a": "b"})]),
+        ("1\n2,b,more\n", [("2", {"id": "1"}), ("3", {"id": "2", "a": "b"})]),
+        ("1,x\0y\n2,b\n", [("2", {"id": "1"}), ("3", {"id": "2", "a": "b"})]),
+        (b"1,\xff\n\xff,b\n", [("2", {"id": "1"}), ("3", {"a": "b"})]),
+    ],
+    ids=["to the end", "to a quote", "last", "twice", "ragged", "nul", "not UTF-8"],
+)
+def test_a_damaged_record_costs_one_row_and_keeps_what_can_be_read(
+    tmp_path: Path, content: str | bytes, expected: list[Any]
+) -> None:
+    data = content.encode() if isinstance(content, str) else content
+    rows = read(tmp_path, b"id,a\n" + data, "csv")
+    assert [(row.location.rpartition(":")[2], row.columns) for row in rows] == expected
+    assert [bool(row.error) for row in rows] == [len(each) < 2 or "more" in str(content) for _, each in expected]
+
+
+@pytest.mark.parametrize(
+    ("content", "input_format", "expected"),
+    [
+        (b'{"id": 1}\n{"id": 2, "a": "x\0y"}\n{"id": 3}\n', "jsonl", [{"id": 1}, {}, {"id": 3}]),
+        (b'{"id": 1, "a": "\xff", "\xff": 1}\n{"a": "\\ud800"}\n', "jsonl", [{"id": 1}, {"a": "\ud800"}]),
+        (b"one\nt\0wo\nthree\n", "lines", [{"line": "one"}, {}, {"line": "three"}]),
+    ],
+)
+def test_a_damaged_line_costs_one_row(
+    tmp_path: Path, content: bytes, input_format: InputFormat, expected: list[Any]
+) -> None:
+    rows = read(tmp_path, content, input_format)
+    assert [row.columns for row in rows] == expected
+    assert sum(bool(row.error) for row in rows) == 1
+
+
+@given(st.lists(st.text(st.sampled_from('a,"\n')), max_size=8).map("\n".join))
+def test_lines_that_are_no_table_are_read_to_the_end(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    rows = read(tmp_path_factory.mktemp("rows"), f"x,y\n{text}\n1,2\n", "csv")
+    assert rows[-1].columns == {"x": "1", "y": "2"} or '"' in text
+
+
 def test_a_quoted_header_after_a_byte_order_mark_is_read(tmp_path: Path) -> None:
     assert columns(read(tmp_path, b'\xef\xbb\xbf"a, b",c\n1,2\n', "csv")) == [{"a, b": "1", "c": "2"}]
 

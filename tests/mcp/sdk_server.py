@@ -17,6 +17,7 @@ from mcp.server.caching import CacheHint
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.prompts.base import AssistantMessage, Message, UserMessage
 from mcp_types import (
+    BlobResourceContents,
     ElicitRequest,
     ElicitRequestFormParams,
     EmbeddedResource,
@@ -24,6 +25,7 @@ from mcp_types import (
     InputRequiredResult,
     ListRootsRequest,
     ResourceLink,
+    TextContent,
     TextResourceContents,
     ToolAnnotations,
 )
@@ -31,6 +33,7 @@ from pydantic import BaseModel
 
 LIFETIME = 60_000
 PIXEL = Path(__file__).with_name("pixel.png").read_bytes()
+PDF = b"%PDF-1.4\n%\xff\n"
 server = MCPServer("sdk", version="4.5.6", cache_hints={"tools/list": CacheHint(LIFETIME)})
 
 
@@ -66,6 +69,27 @@ async def requests(ctx: Context) -> str | InputRequiredResult:
         message="What is your name?", requested_schema={"type": "object", "properties": {"name": {"type": "string"}}}
     )
     return InputRequiredResult(input_requests={"roots": ListRootsRequest(), "name": ElicitRequest(params=form)})
+
+
+@server.tool()
+def screenshots() -> list[TextContent | ResourceLink | ImageContent | EmbeddedResource]:
+    """Files in each form that a result can have: two images, and a PDF after a text."""
+    blob = BlobResourceContents(
+        uri="file:///report.pdf", mime_type="application/pdf", blob=base64.b64encode(PDF).decode()
+    )
+    return [
+        ImageContent(type="image", data=base64.b64encode(PIXEL).decode(), mime_type="image/png"),
+        TextContent(type="text", text="between"),
+        EmbeddedResource(type="resource", resource=blob),
+        ResourceLink(type="resource_link", name="pixel", uri="image://pixel", mime_type="image/png"),
+    ]
+
+
+@server.tool()
+def links() -> list[ResourceLink]:
+    """Links that stay links: to nothing, to text, and to what is too large."""
+    links = {"file:///none.png": "image/png", "file:///docs/plan.md": "text/markdown", "image://large": "image/png"}
+    return [ResourceLink(type="resource_link", name="one", uri=uri, mime_type=kind) for uri, kind in links.items()]
 
 
 @server.tool()
@@ -105,6 +129,12 @@ def note(name: str) -> str:
 def pixel() -> bytes:
     """A small image."""
     return PIXEL
+
+
+@server.resource("image://large", mime_type="image/png")
+def large_image() -> bytes:
+    """Too large an image."""
+    return PIXEL + bytes(12_000_000)
 
 
 @server.resource("data://archive", mime_type="application/zip")

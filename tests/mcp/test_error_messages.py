@@ -10,6 +10,7 @@ from tests import wire
 from tests.mcp.setting import RAW, ask_with_calls, configure, offered, program
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, Result
+from tests.slow_parameters import mark_others_slow
 
 
 def lines(result: Result) -> list[str]:
@@ -23,7 +24,7 @@ def lines(result: Result) -> list[str]:
 def test_each_server_that_does_not_start_is_reported_and_the_others_are_used(
     ask: Ask, home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ask.mcp.connection.UNSOLICITED_LIMIT", 300)
+    monkeypatch.setattr("ask.mcp.connection.MAX_UNSOLICITED_MESSAGES", 300)
     reasons = {
         "exits": ("exit status 3", "\\x1b[31mno such database"),
         "silent": ("3 s",),
@@ -40,6 +41,7 @@ def test_each_server_that_does_not_start_is_reported_and_the_others_are_used(
     assert {name.partition("__")[0] for name in offered(server.requests[0])} == {"good"}
 
 
+@pytest.mark.slow
 def test_standard_error_and_stray_output_of_a_server_do_no_harm(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW, "banner")})
     result, [answer] = ask_with_calls(ask, server, [("raw__echo", {"text": "here"})])
@@ -105,7 +107,7 @@ def is_lost(answer: str, reason: str) -> bool:
 def test_a_server_that_floods_ask_with_requests_is_stopped(
     ask: Ask, home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ask.mcp.connection.UNSOLICITED_LIMIT", 500)
+    monkeypatch.setattr("ask.mcp.connection.MAX_UNSOLICITED_MESSAGES", 500)
     configure(home, {"raw": program(RAW)})
     result, [answer] = ask_with_calls(ask, server, [("raw__pester", {})], "--command-timeout", "60")
     assert is_lost(answer, "500 unsolicited messages")
@@ -127,7 +129,7 @@ def test_a_server_that_has_ended_is_restarted_once(ask: Ask, home: Home, server:
     assert all(other == first for other in others), "the request prefix stays the same"
 
 
-@pytest.mark.parametrize("mode", ["closes", "leaves"])
+@pytest.mark.parametrize("mode", mark_others_slow(["closes", "leaves"]))
 def test_a_server_that_closes_its_input_is_restarted(mode: str, ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW, mode)})
     calls: list[wire.Call] = [("raw__echo", {"text": f"{n}"}) for n in range(3)]

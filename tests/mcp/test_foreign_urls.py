@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from mcp.client.auth import OAuthFlowError
-from mcp.shared.auth import AuthorizationCodeResult
 
 from ask.config.mcp_servers import ServerConfig
 from ask.mcp.foreign_urls import find_url_problem
 from ask.mcp.revocation import revoke_tokens
-from ask.mcp.sign_in import InteractiveAuth
 from ask.mcp.sign_in_store import SignIns
 from tests.model_server import ModelServer, Reply
+
+if TYPE_CHECKING:
+    from mcp.shared.auth import AuthorizationCodeResult
 
 ADDRESSES = {
     "mcp.test": ["93.184.215.14"],
@@ -91,10 +92,14 @@ INTERNAL = ["http://192.168.1.1/reboot", "https://10.0.0.1/", "http://127.0.0.1:
 
 @pytest.mark.parametrize("page", [*INTERNAL, "https://93.184.215.15/authorize", "https://10.0.0.2/authorize"])
 def test_the_browser_is_not_sent_to_an_internal_address(tmp_path: Path, page: str) -> None:
+    from mcp.client.auth import OAuthFlowError  # slow to import, and not needed to collect the tests
+
+    from ask.mcp.sign_in import InteractiveAuth
+
     server = ServerConfig("web", tmp_path, url=PUBLIC, oauth={"issuer": "https://10.0.0.2"})
     opened: list[str] = []
 
-    async def receive_redirect() -> AuthorizationCodeResult:
+    async def receive_code() -> AuthorizationCodeResult:
         raise AssertionError("no page redirects here")
 
     auth = InteractiveAuth(
@@ -103,7 +108,7 @@ def test_the_browser_is_not_sent_to_an_internal_address(tmp_path: Path, page: st
         client_secret="",
         redirect_uri="http://127.0.0.1:8400/callback",
         open_page=opened.append,
-        receive_redirect=receive_redirect,
+        receive_code=receive_code,
     )
     assert auth.context.redirect_handler
     with pytest.raises(OAuthFlowError) if page in INTERNAL else nullcontext():

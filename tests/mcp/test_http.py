@@ -20,14 +20,6 @@ from tests.program import Ask, Home
 from tests.raw_server import Certificate, make_certificate
 
 
-@pytest.fixture(scope="module")
-def sdk_port() -> Iterator[int]:
-    """The port of a server that is shared by all tests."""
-    port, process = start_server(SDK)
-    with process:
-        yield port
-
-
 @pytest.fixture
 def other() -> Iterator[ModelServer]:
     """A server with scripted responses."""
@@ -159,6 +151,7 @@ def test_variables_in_headers_are_expanded(ask: Ask, home: Home, server: ModelSe
     assert "t0k3n" not in result.stderr
 
 
+@pytest.mark.slow
 def test_each_server_that_does_not_speak_mcp_is_reported(ask: Ask, home: Home, server: ModelServer) -> None:
     page = Reply((b"<html>",), content_type="text/html")
     elsewhere = Reply(status=307, headers={"Location": "http://127.0.0.2:1/"})

@@ -6,14 +6,13 @@ import base64
 import json
 import shlex
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests import wire
 from tests.cli.chat.chat_session import Chat
-from tests.mcp.setting import PIXEL, RAW, SDK, ask_with_calls, configure, offered, program, start_server
+from tests.mcp.setting import HERE, PIXEL, RAW, SDK, ask_with_calls, configure, offered, program
 from tests.missing_packages import make_command_without
 from tests.model_server import ModelServer, Request
 from tests.program import Ask, Home, run
@@ -22,11 +21,9 @@ PLAN = "mcp://sdk/file:///docs/plan.md"
 PIXEL_URL = f"data:image/png;base64,{base64.b64encode(PIXEL).decode()}"
 
 
-@pytest.fixture(scope="module")
-def sdk_url() -> Iterator[str]:
-    port, process = start_server(SDK)
-    with process:
-        yield f"http://127.0.0.1:{port}/mcp"
+@pytest.fixture
+def sdk_url(sdk_port: int) -> str:
+    return f"http://127.0.0.1:{sdk_port}/mcp"
 
 
 @pytest.fixture
@@ -77,11 +74,19 @@ def test_images_and_resources_of_templates_are_attached_together(ask: Ask, sdk: 
 
 
 def test_a_local_server_is_started_once_for_a_resource_and_its_tools(ask: Ask, home: Home, server: ModelServer) -> None:
-    script = f"echo started >> starts; exec {shlex.join([sys.executable, SDK])}"
+    responses = {
+        "tools/list": [{"tools": [{"name": "add", "inputSchema": {"type": "object"}}]}],
+        "tools/call": [{"content": [{"type": "text", "text": "3"}]}],
+        "resources/read": [{"contents": [{"uri": "file:///docs/plan.md", "text": "Buy marzipan."}]}],
+    }
+    (home.work / "responses.json").write_text(json.dumps(responses))
+    words = [sys.executable, str(HERE / "scripted_server.py"), str(home.work / "responses.json")]
+    script = f"echo started >> starts; exec {shlex.join(words)}"
     configure(home, {"sdk": {"command": "sh", "args": ["-c", script], "timeout": 60}})
     for count in (1, 2):  # without and with a cached tool list
         result, [answer] = ask_with_calls(ask, server, [("sdk__add", {"a": 1, "b": 2})], "-f", PLAN)
         assert (result.code, answer) == (0, "3"), result.stderr
+        assert "marzipan" in server.requests[-1].body.decode()
         assert (home.work / "starts").read_text() == "started\n" * count
 
 
@@ -120,13 +125,15 @@ def test_a_resource_that_cannot_be_read_is_an_error_and_nothing_is_sent(
 
 
 def test_a_server_that_exits_while_it_is_read_is_an_error(ask: Ask, home: Home, server: ModelServer) -> None:
-    configure(home, {"sdk": program(SDK)})
+    (home.work / "responses.json").write_text(json.dumps({"resources/read": [{"lines": [], "exit": 3}]}))
+    configure(home, {"sdk": program(str(HERE / "scripted_server.py"), str(home.work / "responses.json"))})
     result = ask("--no-tools", "-f", "mcp://sdk/data://crash", "hi", timeout=120)
     assert result.code == 9
     assert "3" in result.stderr
     assert server.requests == []
 
 
+@pytest.mark.slow
 def test_a_server_that_exited_is_started_again_once(ask: Ask, home: Home) -> None:
     configure(home, {"sdk": program(SDK)})
     uris = ("data://crash", "note://one", "note://two", "data://crash", "note://three")
@@ -221,6 +228,7 @@ def test_a_prompt_that_ends_with_the_assistant_needs_words(ask: Ask, sdk: Home, 
     assert read_messages(server.requests[0]) == [*opening, ("user", "Really?")]
 
 
+@pytest.mark.slow
 def test_a_chat_begins_with_the_messages_of_a_prompt(ask: Ask, sdk: Home, server: ModelServer) -> None:
     server.reply(wire.says("one"), wire.says("two"))
     with Chat(ask, "-t", "mcp://sdk/dialog") as chat:
@@ -245,6 +253,7 @@ def test_a_chat_starts_with_a_prompt_and_a_resource(ask: Ask, sdk: Home, server:
     assert second == ("second", [])
 
 
+@pytest.mark.slow
 def test_a_resource_is_attached_to_the_next_message_of_a_chat(ask: Ask, sdk: Home, server: ModelServer) -> None:
     with Chat(ask, "--no-tools") as chat:
         assert "Unknown resource" in chat.send("/file mcp://sdk/file:///none")

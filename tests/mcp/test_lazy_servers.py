@@ -198,6 +198,7 @@ def test_the_first_call_starts_the_server_for_the_rest_of_the_run(ask: Ask, home
     assert not is_running(pids(home)[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("raw")
 def test_a_terminal_shows_that_the_server_is_starting(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(HELLO), wire.says("done"), wire.says("none"))

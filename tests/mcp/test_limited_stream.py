@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ask.config.mcp_servers import ServerConfig
-from ask.mcp.connection import UNSOLICITED_LIMIT, ServerConnection
+from ask.mcp.connection import MAX_UNSOLICITED_MESSAGES, ServerConnection
 from ask.mcp.process import parse_line
 
 NO_TRANSPORT: Any = None
@@ -44,11 +44,11 @@ def read(messages: Iterable[bytes]) -> tuple[int, str]:
 @pytest.mark.parametrize("message", [NOTICE, REQUEST, RUBBISH])
 def test_an_endless_stream_is_read_up_to_the_limit(message: bytes) -> None:
     count, failure = read(itertools.repeat(message))
-    assert count == UNSOLICITED_LIMIT
-    assert f"{UNSOLICITED_LIMIT:,} unsolicited messages" in failure
+    assert count == MAX_UNSOLICITED_MESSAGES
+    assert f"{MAX_UNSOLICITED_MESSAGES:,} unsolicited messages" in failure
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_a_response_resets_the_count(answer: bytes) -> None:
-    most = [NOTICE] * UNSOLICITED_LIMIT
-    assert read([*most, answer, *most]) == (2 * UNSOLICITED_LIMIT + 1, "")
+    most = [NOTICE] * MAX_UNSOLICITED_MESSAGES
+    assert read([*most, answer, *most]) == (2 * MAX_UNSOLICITED_MESSAGES + 1, "")

@@ -18,9 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from ask.config.mcp_servers import ServerConfig
-from ask.mcp.browser_sign_in import open_redirect_listener
 from tests import wire
-from tests.mcp.setting import HERE, OAUTH, SDK, ask_with_calls, configure, offered, start_server
+from tests.mcp.setting import HERE, OAUTH, ask_with_calls, configure, offered, start_server
 from tests.model_server import ModelServer, Reply
 from tests.program import Ask, Home, Result
 
@@ -135,16 +134,18 @@ def test_a_refused_token_is_refreshed_once(ask: Ask, home: Home, private: OAuthS
     assert private.grants == ["authorization_code", "refresh_token"]
 
 
+@pytest.mark.slow
 def test_concurrent_runs_refresh_once(ask: Ask, home: Home, private: OAuthServer) -> None:
     add(home, private)
     assert sign_in(ask).code == 0
     private.control(forget=1)
     with ExitStack() as stack:
-        runs = [stack.enter_context(ask.start("mcp", "test")) for _ in range(4)]
-        assert [run.finish(120).code for run in runs] == [0, 0, 0, 0]
+        runs = [stack.enter_context(ask.start("mcp", "test")) for _ in range(2)]
+        assert [run.finish(120).code for run in runs] == [0, 0]
     assert private.grants == ["authorization_code", "refresh_token"]
 
 
+@pytest.mark.slow
 def test_a_revoked_sign_in_is_reported_with_the_command(
     ask: Ask, home: Home, server: ModelServer, private: OAuthServer
 ) -> None:
@@ -229,6 +230,15 @@ def test_a_refused_sign_in_is_reported(ask: Ask, home: Home, private: OAuthServe
     assert "access_denied: not you" in result.stderr
 
 
+@pytest.mark.slow
+def test_a_web_page_cannot_end_the_sign_in(ask: Ask, home: Home, private: OAuthServer) -> None:
+    add(home, private)
+    hostile = f"{sys.executable} {HERE.parent / 'login' / 'browser.py'} %s hostile"
+    assert ask.process("mcp", "login", "web", env={"BROWSER": hostile}, timeout=120).code == 0
+    assert read_tokens(home)
+
+
+@pytest.mark.slow
 def test_without_a_browser_the_address_is_pasted(ask: Ask, home: Home, private: OAuthServer) -> None:
     add(home, private)
     with ask.start_on_terminal("mcp", "login", "--no-browser", "web") as login:
@@ -286,12 +296,15 @@ def test_a_required_sign_in_is_reported_even_if_an_older_protocol_is_refused_oth
 
 @pytest.mark.parametrize("uri", ["http://0.0.0.0:8400/callback", "http:///callback", "http://[bad/callback"])
 def test_a_server_cannot_make_other_machines_reach_the_redirect_uri(uri: str) -> None:
+    from ask.mcp.browser_sign_in import open_redirect_listener  # imports the SDK
+
     listener, redirect_uri = open_redirect_listener(ServerConfig("notes", Path()), {"redirect_uris": [uri]})
     with listener:
         assert listener.getsockname()[0] == "127.0.0.1"
         assert redirect_uri.startswith("http://127.0.0.1:")
 
 
+@pytest.mark.slow
 def test_the_text_of_an_authorization_server_is_escaped(ask: Ask, home: Home) -> None:
     with ModelServer() as other:
         other.reply(Reply(status=401), *[Reply(status=404)] * 3, Reply((b"\x1b]52;c;eA==\x07",), status=400))
@@ -336,11 +349,10 @@ def test_tokens_are_not_refreshed_at_an_internal_address(ask: Ask, home: Home, p
     assert "127.0.0.1 is this machine" in result.text
 
 
-def test_a_server_without_sign_in_needs_none(ask: Ask, home: Home) -> None:
-    port, process = start_server(SDK)
-    configure(home, {"web": {"url": f"http://127.0.0.1:{port}/mcp", "timeout": 60}, "local": {"command": "cat"}})
-    with process:
-        result = sign_in(ask)
+@pytest.mark.slow
+def test_a_server_without_sign_in_needs_none(ask: Ask, home: Home, sdk_port: int) -> None:
+    configure(home, {"web": {"url": f"http://127.0.0.1:{sdk_port}/mcp", "timeout": 60}, "local": {"command": "cat"}})
+    result = sign_in(ask)
     assert result.code == 0
     assert "did not require" in result.stderr
     assert ask("mcp", "login", "local").code == 2

@@ -72,7 +72,7 @@ def test_content_that_is_not_text_is_described(ask: Ask, home: Home, server: Mod
     assert answers[4].startswith("Error: ")
     assert answers[4].endswith("raw failed: not today")
     assert answers[5] == "a string"
-    assert "· it went wrong\n" in result.stderr, "shown as what failed"
+    assert "failed: it went wrong\n" in result.stderr, "shown as what failed"
 
 
 def test_structured_content_does_not_repeat_media(ask: Ask, home: Home, server: ModelServer) -> None:

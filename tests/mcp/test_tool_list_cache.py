@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.config.mcp_servers import ServerConfig
-from ask.mcp.tool_list_cache import FORMAT_VERSION, MAX_AGE, ToolListCache, compute_fingerprint
+from ask.mcp.tool_list_cache import FORMAT_VERSION, MAX_AGE_SECONDS, ToolListCache, compute_fingerprint
 from ask.mcp.tool_listing import ServerTools, ToolListing, select_tools
 from tests.mcp.values import json_values
 
@@ -54,16 +54,24 @@ def test_a_list_of_another_server_time_or_format_is_ignored(kept: ToolListCache,
     table = json.loads(file.read_text())
     assert kept.read(ONE, "another") is None
     assert kept.read(ONE._replace(name="two"), MARK) is None
-    for change in ({"time": time.time() - MAX_AGE - 1}, {"time": time.time() + 1_000}, {"format": FORMAT_VERSION + 1}):
+    for change in (
+        {"time": time.time() - MAX_AGE_SECONDS - 1},
+        {"time": time.time() + 1_000},
+        {"format": FORMAT_VERSION + 1},
+    ):
         file.write_text(json.dumps({**table, **change}))
         assert kept.read(ONE, MARK) is None
-    file.write_text(json.dumps({**table, "time": time.time() - MAX_AGE + 1_000}))
+    file.write_text(json.dumps({**table, "time": time.time() - MAX_AGE_SECONDS + 1_000}))
     assert kept.read(ONE, MARK)
 
 
 def test_a_list_expires_when_its_server_says_so(kept: ToolListCache, tmp_path: Path) -> None:
     file = tmp_path / "mcp" / "one.json"
-    for lifetime, age, is_fresh in ((60, 50, True), (60, 70, False), (10 * MAX_AGE, MAX_AGE + 1, False)):
+    for lifetime, age, is_fresh in (
+        (60, 50, True),
+        (60, 70, False),
+        (10 * MAX_AGE_SECONDS, MAX_AGE_SECONDS + 1, False),
+    ):
         kept.write(ServerTools(ONE, lifetime=lifetime), MARK)
         file.write_text(json.dumps({**json.loads(file.read_text()), "time": time.time() - age}))
         assert (kept.read(ONE, MARK) is not None) == is_fresh

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from tests import wire
 from tests.mcp.setting import HERE, ask_with_calls, configure, offered, program, received
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home
+from tests.slow_parameters import mark_others_slow
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 GOOD = {"name": "good", "description": "Does good.", "inputSchema": SCHEMA}
@@ -40,10 +42,9 @@ REPAIRED: Mapping[str, dict[str, Any]] = {
     "text": {"name": "odd", "inputSchema": json.dumps(SCHEMA)},
     "required": {"name": "odd", "inputSchema": {**SCHEMA, "required": "text"}},
 }
-LEFT_OUT: Mapping[str, Any] = {
+LEFT_OUT: Mapping[str, dict[str, Any]] = {
     "no name": {"inputSchema": SCHEMA},
     "number as name": {"name": 5, "inputSchema": SCHEMA},
-    "no object": "odd",
     "words": {"name": "odd", "inputSchema": "takes a text"},
     "array": {"name": "odd", "inputSchema": {"type": "array", "items": {}}},
     "list of properties": {"name": "odd", "inputSchema": {"type": "object", "properties": [{"name": "a"}]}},
@@ -61,31 +62,37 @@ UNCHANGED: Mapping[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", [*REPAIRED, *UNCHANGED])
-def test_an_unusual_tool_is_offered_with_the_others(case: str, ask: Ask, home: Home, server: ModelServer) -> None:
-    odd = {**REPAIRED, **UNCHANGED}[case]
-    configure(home, {"one": script(home, tools_list=[{"tools": [odd, GOOD]}], tools_call=[{"content": [TEXT]}])})
-    result, answers = ask_with_calls(ask, server, [("one__odd", {}), ("one__good", {})])
-    assert (result.code, answers) == (0, ["beside it", "beside it"])
-    assert list(offered(server.requests[0])) == ["one__odd", "one__good"]
-    named = [line for line in warnings(result.stderr) if "one" in line and "'odd'" in line]
-    assert len(named) == (case in REPAIRED)
-    assert len(warnings(result.stderr)) == len(named)
+def test_unusual_tools_are_offered_with_the_others(ask: Ask, home: Home, server: ModelServer) -> None:
+    """Each tool has the name of its case."""
+    names = {case: case.replace(" ", "_") for case in [*REPAIRED, *UNCHANGED]}
+    odd = [tool | {"name": names[case]} for case, tool in {**REPAIRED, **UNCHANGED}.items()]
+    configure(home, {"one": script(home, tools_list=[{"tools": [*odd, GOOD]}], tools_call=[{"content": [TEXT]}])})
+    offered_names = [f"one__{name}" for name in (*names.values(), "good")]
+    result, answers = ask_with_calls(ask, server, [(name, {}) for name in offered_names])
+    assert (result.code, answers) == (0, ["beside it"] * len(offered_names))
+    assert list(offered(server.requests[0])) == offered_names
+    lines = warnings(result.stderr)
+    assert all("one" in line for line in lines)
+    assert sum(int(re.findall(r"\d+", line)[0]) for line in lines) == len(REPAIRED)
+    assert [case for case in UNCHANGED if any(f"'{names[case]}'" in line for line in lines)] == []
     ask_with_calls(ask, server, [])
     again, _ = ask_with_calls(ask, server, [])
     assert warnings(again.stderr) == [], "named when the server is started, not in each run"
 
 
-@pytest.mark.parametrize("case", LEFT_OUT)
-def test_a_tool_without_a_meaning_is_left_out_and_named(case: str, ask: Ask, home: Home, server: ModelServer) -> None:
-    odd = LEFT_OUT[case]
-    configure(home, {"one": script(home, tools_list=[{"tools": [odd, GOOD]}], tools_call=[{"content": [TEXT]}])})
+def test_tools_without_a_meaning_are_left_out_and_named(ask: Ask, home: Home, server: ModelServer) -> None:
+    """Each tool that has a name has that of its case."""
+    names = {case: case.replace(" ", "_") for case, tool in LEFT_OUT.items() if tool.get("name") == "odd"}
+    odd = [tool | ({"name": names[case]} if case in names else {}) for case, tool in LEFT_OUT.items()]
+    tools = {"tools": [*odd, "odd", GOOD]}
+    configure(home, {"one": script(home, tools_list=[tools], tools_call=[{"content": [TEXT]}])})
     result, answers = ask_with_calls(ask, server, [("one__good", {})])
     assert (result.code, answers) == (0, ["beside it"])
     assert list(offered(server.requests[0])) == ["one__good"]
-    [line] = warnings(result.stderr)
-    assert "one" in line
-    assert ("odd" in line) == (isinstance(odd, dict) and odd.get("name") == "odd")
+    lines = warnings(result.stderr)
+    assert all("one" in line for line in lines)
+    assert sum(int(re.findall(r"\d+", line.replace("the", "1"))[0]) for line in lines) == len(odd) + 1
+    assert [case for case, name in names.items() if any(name in line for line in lines)] == [*names]
 
 
 RESULTS: Mapping[str, tuple[Any, list[str]]] = {
@@ -113,15 +120,15 @@ RESULTS: Mapping[str, tuple[Any, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("case", RESULTS)
-def test_an_unusual_result_keeps_what_is_beside_it(case: str, ask: Ask, home: Home, server: ModelServer) -> None:
-    sent, expected = RESULTS[case]
+def test_unusual_results_keep_what_is_beside_them(ask: Ask, home: Home, server: ModelServer) -> None:
     output = {"type": "object", "properties": {"degrees": {"type": "string"}}, "required": ["degrees"]}
     tools = {"tools": [GOOD | {"outputSchema": output}]}
-    configure(home, {"one": script(home, tools_list=[tools], tools_call=[sent])})
-    result, [answer] = ask_with_calls(ask, server, [("one__good", {})], "--command-timeout", "10")
-    assert all(part in answer for part in expected), answer
-    assert len(answer) < 500
+    configure(home, {"one": script(home, tools_list=[tools], tools_call=[sent for sent, _ in RESULTS.values()])})
+    calls = [("one__good", {"text": case}) for case in RESULTS]
+    result, answers = ask_with_calls(ask, server, calls, "--command-timeout", "10")
+    for (case, (_, expected)), answer in zip(RESULTS.items(), answers, strict=True):
+        assert all(part in answer for part in expected), (case, answer)
+        assert len(answer) < 500, case
     assert not warnings(result.stderr)
     assert sum(message.get("method") == "tools/list" for message in received(home)) == 1
 
@@ -193,28 +200,28 @@ ENVELOPES = {
 }
 
 
-@pytest.mark.parametrize("case", ENVELOPES)
-def test_an_unusual_message_is_understood(case: str, ask: Ask, home: Home, server: ModelServer) -> None:
-    lines = {"lines": [ENVELOPES[case].replace("RESULT", json.dumps({"content": [TEXT]}))]}
-    configure(home, {"one": script(home, tools_list=[{"tools": [GOOD]}], tools_call=[lines])})
-    result, [answer] = ask_with_calls(ask, server, [("one__good", {})], "--command-timeout", "5")
-    assert answer == "beside it"
+def test_unusual_messages_are_understood(ask: Ask, home: Home, server: ModelServer) -> None:
+    content = json.dumps({"content": [TEXT]})
+    messages = [{"lines": [message.replace("RESULT", content)]} for message in ENVELOPES.values()]
+    configure(home, {"one": script(home, tools_list=[{"tools": [GOOD]}], tools_call=messages)})
+    calls = [("one__good", {"text": case}) for case in ENVELOPES]
+    result, answers = ask_with_calls(ask, server, calls, "--command-timeout", "5")
+    assert dict(zip(ENVELOPES, answers, strict=True)) == dict.fromkeys(ENVELOPES, "beside it")
     assert not warnings(result.stderr)
-    if case == "odd requests":
-        errors = {one["id"]: one.get("error", {}).get("code") for one in received(home) if "method" not in one}
-        assert errors == {77: -32601, 78: -32602, 79: -32602}
+    errors = {one["id"]: one.get("error", {}).get("code") for one in received(home) if "method" not in one}
+    assert errors == {77: -32601, 78: -32602, 79: -32602}
 
 
-@pytest.mark.parametrize(
-    "error", ['"no such file"', '{"message": "no such file"}', '{"code": "E1", "message": "no such file"}']
-)
-@pytest.mark.parametrize("message_id", ["ID", "null"])
-def test_an_unusual_error_is_quoted(error: str, message_id: str, ask: Ask, home: Home, server: ModelServer) -> None:
-    lines = {"lines": [f'{{"jsonrpc": "2.0", "id": {message_id}, "error": {error}}}']}
-    configure(home, {"one": script(home, tools_list=[{"tools": [GOOD]}], tools_call=[lines])})
+def test_unusual_errors_are_quoted(ask: Ask, home: Home, server: ModelServer) -> None:
+    errors = ['"no such file"', '{"message": "no such file"}', '{"code": "E1", "message": "no such file"}']
+    texts = [f'{{"jsonrpc": "2.0", "id": {number}, "error": {error}}}' for number in ("ID", "null") for error in errors]
+    configure(
+        home, {"one": script(home, tools_list=[{"tools": [GOOD]}], tools_call=[{"lines": [one]} for one in texts])}
+    )
     start = time.monotonic()
-    _, [answer] = ask_with_calls(ask, server, [("one__good", {})], "--command-timeout", "20")
-    assert "no such file" in answer
+    calls = [("one__good", {"text": text}) for text in texts]
+    _, answers = ask_with_calls(ask, server, calls, "--command-timeout", "20")
+    assert [text for text, answer in zip(texts, answers, strict=True) if "no such file" not in answer] == []
     assert time.monotonic() - start < 15
 
 
@@ -333,9 +340,9 @@ HEARTBEATS = [
 ]
 
 
-@pytest.mark.parametrize("beat", HEARTBEATS)
-def test_heartbeats_are_skipped(beat: str, ask: Ask, server: ModelServer, other: ModelServer) -> None:
+def test_heartbeats_are_skipped(ask: Ask, server: ModelServer, other: ModelServer) -> None:
     def call(request: Request, number: int) -> Reply:
+        beat = request.json["params"]["arguments"]["text"]
         message = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": {"content": [TEXT]}}, indent=1)
         event = "event: message\n" + "".join(f"data: {line}\n" for line in message.splitlines()) + "\n"
         data = f"{beat}{beat}{event}{beat}".encode()
@@ -343,14 +350,15 @@ def test_heartbeats_are_skipped(beat: str, ask: Ask, server: ModelServer, other:
         return Reply(tuple(chunks), content_type="text/event-stream")
 
     serve(other, call)
-    _, [answer] = ask_with_calls(ask, server, [("web__good", {})], "--command-timeout", "10")
-    assert answer == "beside it"
+    calls = [("web__good", {"text": beat}) for beat in HEARTBEATS]
+    _, answers = ask_with_calls(ask, server, calls, "--command-timeout", "10")
+    assert dict(zip(HEARTBEATS, answers, strict=True)) == dict.fromkeys(HEARTBEATS, "beside it")
 
 
 NOT_FOUND = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "Session not found"}}'
 
 
-@pytest.mark.parametrize("body", [b"", NOT_FOUND, b'{"error": "unknown session"}', b"<html>"])
+@pytest.mark.parametrize("body", mark_others_slow([b"", NOT_FOUND, b'{"error": "unknown session"}', b"<html>"]))
 def test_a_lost_session_is_renewed_each_time(body: bytes, ask: Ask, server: ModelServer, other: ModelServer) -> None:
     def call(request: Request, number: int) -> Reply:
         is_lost = number % 2 == 0
@@ -386,7 +394,7 @@ def test_a_chat_uses_a_server_again_that_was_away(ask: Ask, server: ModelServer,
     assert third == "beside it"
 
 
-@pytest.mark.parametrize("key", ["inputSchema", "outputSchema"])
+@pytest.mark.parametrize("key", mark_others_slow(["inputSchema", "outputSchema"]))
 def test_a_pathological_pattern_does_not_stop_the_run(key: str, ask: Ask, home: Home, server: ModelServer) -> None:
     slow = {"type": "object", "properties": {"text": {"type": "string", "pattern": "^(a+)+$"}}}
     text = "a" * 40 + "b"
@@ -440,16 +448,21 @@ def respond_early(message_id: str, text: str, status: int = 200, content_type: s
     return Reply((event.encode(),), status=status, content_type=content_type)
 
 
-@pytest.mark.parametrize("content_type", ["application/json", "text/event-stream", "text/plain", ""])
-@pytest.mark.parametrize("message_id", ['"xxx"', "null"])
-def test_an_error_with_another_id_ends_the_request(
-    message_id: str, content_type: str, ask: Ask, server: ModelServer, other: ModelServer
-) -> None:
+def test_an_error_with_another_id_ends_the_request(ask: Ask, server: ModelServer, other: ModelServer) -> None:
     """python-sdk#1144, #2432."""
-    serve(other, lambda request, number: respond_early(message_id, "it broke", content_type=content_type))
-    _, [answer] = ask_with_calls(ask, server, [("web__good", {})], "--command-timeout", "20")
-    assert answer.endswith("it broke")
-    assert sum(b"tools/call" in one.body for one in other.requests) == 1
+    content_types = ("application/json", "text/event-stream", "text/plain", "")
+    cases = [(message_id, content_type) for message_id in ('"xxx"', "null") for content_type in content_types]
+    replies = iter(cases)
+
+    def call(request: Request, number: int) -> Reply:
+        message_id, content_type = next(replies)
+        return respond_early(message_id, "it broke", content_type=content_type)
+
+    serve(other, call)
+    calls = [("web__good", {"text": " ".join(case)}) for case in cases]
+    _, answers = ask_with_calls(ask, server, calls, "--command-timeout", "20")
+    assert [case for case, answer in zip(cases, answers, strict=True) if not answer.endswith("it broke")] == []
+    assert sum(b"tools/call" in one.body for one in other.requests) == len(cases)
 
 
 @pytest.mark.parametrize(

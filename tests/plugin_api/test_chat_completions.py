@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -118,6 +119,61 @@ def test_tool_calls_and_results_keep_their_id() -> None:
         },
         {"role": "tool", "tool_call_id": "call_1", "content": '{"port": 80}'},
     ]
+
+
+class StrictChat(ChatCompletions):
+    """A service like Mistral's."""
+
+    call_id_pattern = "[a-zA-Z0-9]{9}"
+    state_fields = ("content",)
+    requests_usage = False
+
+
+STRICT = StrictChat(name="strict", base_url="http://test/v1")
+
+
+@pytest.mark.parametrize("call_id", ["call_1", "toolu_01A09q90qw90lq917835lq9", "functions.bash:0", "", "\ud800"])
+def test_call_ids_of_other_services_are_replaced_in_calls_and_results_alike(call_id: str) -> None:
+    messages = []
+    for each in (call_id, "abcDEF123"):
+        messages += [Message("assistant", tool_calls=(ToolCall(each, "read_file", "{}"),))]
+        messages += [RESULT_MESSAGE._replace(tool_call_id=each)]
+    request = prepare_request(STRICT, "test/model", messages)
+    first, first_result, second, second_result = STRICT.build_body(request)["messages"]
+    assert re.fullmatch("[a-zA-Z0-9]{9}", first["tool_calls"][0]["id"])
+    assert first["tool_calls"][0]["id"] == first_result["tool_call_id"]
+    assert second["tool_calls"][0]["id"] == second_result["tool_call_id"] == "abcDEF123"
+
+
+def test_stream_options_can_be_left_out() -> None:
+    sent = STRICT.build_body(ChatRequest("test/model", QUESTION))
+    assert sent["stream"] is True
+    assert "stream_options" not in sent
+
+
+THINKING = [
+    {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}], "closed": True},
+    {"type": "text", "text": "Let me see."},
+]
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "sent"),
+    [
+        (THINKING, "Let me see.", THINKING),
+        (THINKING, "Something else.", "Something else."),
+        ([{"type": "text", "text": "Let me see."}], "Let me see.", "Let me see."),
+        ("Let me see.", "Let me see.", "Let me see."),
+    ],
+)
+def test_thinking_in_the_content_is_sent_back_with_its_text(content: Any, text: str, sent: Any) -> None:
+    answer = STRICT.provider_parse_response(wire.answer(content))
+    assert answer.text == "Let me see."
+    message = CALL_MESSAGE._replace(content=text, provider_state=answer.provider_state)
+    (formatted,) = STRICT.build_body(ChatRequest("test/model", [message]))["messages"]
+    assert formatted["content"] == sent
+    assert len(formatted["tool_calls"]) == 1
+    assert CHAT.provider_parse_response(wire.answer(content)).provider_state is None
 
 
 @pytest.mark.parametrize(("call_id", "is_kept"), [("call_1__thought__" + "A" * 200, True), ("x" * 41, False)])
@@ -320,6 +376,11 @@ def test_finish_reason_error_is_raised() -> None:
         ('{"message": "no such model"}', "no such model"),
         ('{"detail": "no such model"}', "no such model"),
         ('{"detail": [{"loc": ["body", "top", 0], "msg": "too big"}, {"msg": "bad"}, 7]}', "top.0: too big; bad"),
+        (
+            '{"object": "error", "message": {"detail": [{"loc": ["body", "top"], "msg": "bad"}]}, "code": null}',
+            "top: bad",
+        ),
+        ('{"error": {"message": {"message": "no such model"}}}', "no such model"),
         ("\n\n  no such\nmodel", "no such model"),
         ("<html><head><title>502 Bad\nGateway</title></head><body><h1>nginx</h1></body></html>", "502 Bad Gateway"),
         ("<p>it <b>failed</b></p>", "it failed"),

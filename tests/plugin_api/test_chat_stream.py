@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ask import ChatCompletions, RawEvent, ReasoningDelta, TextDelta, ToolCall, ToolCallDelta
-from ask.parsing import MEDIA_NOTICE
+from ask.messages import Delta
+from ask.parsing import AUDIO_NOTICE
 from ask.plugin_api.chat_completions import ChatStreamReader
-from ask.plugin_api.types import Delta
 from tests import wire
 
 CHAT = ChatCompletions(name="test", base_url="http://test/v1")
@@ -56,6 +56,71 @@ def test_content_may_be_a_list_of_parts() -> None:
     assert CHAT.provider_parse_response(reader.response()).text == "one two"
 
 
+def thinking(text: str, **fields: Any) -> wire.Json:
+    """Return a part of the content as Mistral sends it."""
+    return {"type": "thinking", "thinking": [{"type": "text", "text": text}]} | fields
+
+
+def text_part(text: str) -> wire.Json:
+    return {"type": "text", "text": text}
+
+
+def test_thinking_in_the_content_is_reasoning() -> None:
+    reader, deltas = read(
+        wire.chunk({"content": [thinking("Let me ")]}),
+        wire.chunk({"content": [thinking("think."), text_part("Hel")]}),
+        wire.chunk({"content": "lo"}),
+        wire.chunk({"content": ""}),
+        wire.chunk({"content": [{"type": "reference", "reference_ids": [1]}]}),
+        wire.chunk({"content": [thinking("Again.", closed=True)]}),
+        wire.chunk({"content": [thinking("", signature="c2ln")]}),
+        wire.chunk({"content": [thinking("More."), text_part(".")]}, finish="stop"),
+    )
+    assert deltas == [
+        ReasoningDelta("Let me "),
+        ReasoningDelta("think."),
+        TextDelta("Hel"),
+        TextDelta("lo"),
+        ReasoningDelta("Again."),
+        ReasoningDelta("More."),
+        TextDelta("."),
+    ]
+    content = [
+        thinking("Let me think."),
+        text_part("Hello"),
+        thinking("Again.", closed=True, signature="c2ln"),
+        thinking("More."),
+        text_part("."),
+    ]
+    assert reader.response()["choices"][0]["message"]["content"] == content
+    for response in (reader.response(), wire.answer(content)):
+        answer = CHAT.provider_parse_response(response)
+        assert (answer.text, answer.reasoning) == ("Hello.", "Let me think.Again.More.")
+
+
+def test_text_before_the_first_thinking_keeps_its_place() -> None:
+    message = read_message(
+        wire.text("One. "), wire.chunk({"content": [text_part("Two."), thinking("Hm.")]}), wire.text("Three.")
+    )
+    assert message["content"] == [text_part("One. Two."), thinking("Hm."), text_part("Three.")]
+
+
+@pytest.mark.parametrize("text", ["", "Hello"])
+def test_a_complete_message_with_thinking_at_the_end_is_not_repeated(text: str) -> None:
+    content = [thinking("Hm."), *([text_part(text)] if text else [])]
+    _, deltas = read(
+        wire.chunk({"content": content}), {"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}
+    )
+    assert deltas == [ReasoningDelta("Hm."), *([TextDelta(text)] if text else [])]
+
+
+@pytest.mark.parametrize("content", [[thinking("Hm."), 7, None, {"type": "thinking", "thinking": 7}], 7, {}, [[]]])
+def test_damaged_content_parts_are_ignored(content: Any) -> None:
+    reader, deltas = read(wire.chunk({"content": [thinking("Oh.")]}), wire.chunk({"content": content}), wire.finish())
+    assert deltas[0] == ReasoningDelta("Oh.")
+    assert CHAT.provider_parse_response(reader.response()).text == ""
+
+
 def test_refusal_is_emitted_and_kept_separate() -> None:
     reader, deltas = read(wire.chunk({"refusal": "I can"}), wire.chunk({"refusal": "not"}), wire.finish())
     assert deltas == [TextDelta("I can"), TextDelta("not")]
@@ -74,7 +139,7 @@ def test_transcript_of_audio_is_the_text() -> None:
     whole = wire.answer(None, audio={"id": "a", "data": "AAAA", "transcript": "Hello."})
     for response in (reader.response(), whole):
         answer = CHAT.provider_parse_response(response)
-        assert (answer.text, answer.finish_message) == ("Hello.", MEDIA_NOTICE)
+        assert (answer.text, answer.finish_message) == ("Hello.", AUDIO_NOTICE)
 
 
 def test_choices_after_the_first_are_ignored() -> None:

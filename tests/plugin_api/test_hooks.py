@@ -9,14 +9,15 @@ import pluggy
 import pytest
 
 from ask import Provider
-from ask.plugin_api.loader import PROJECT_NAME, ProviderManager, list_hook_names
-from ask.plugin_api.provider import REQUIRED_HOOKS
+from ask.plugin_api.hook_binding import PROJECT_NAME, ProviderManager
+from ask.plugin_api.provider import REQUIRED_HOOKS, list_hook_names
 
 HOOKS = {
     *("provider_info", "provider_supports_tools", "provider_supports_attachment", "provider_format_tools"),
+    *("provider_supports_result_attachment", "provider_supports_answer_attachment", "provider_server_tools"),
     *("provider_parse_tool_calls", "provider_format_tool_result", "provider_build_request", "provider_send"),
     "provider_stream_reader",
-    *("provider_parse_response", "provider_parse_error", "provider_notice"),
+    *("provider_parse_response", "provider_join_responses", "provider_parse_error", "provider_notice"),
     *("provider_models_request", "provider_parse_models", "provider_batch"),
 }
 

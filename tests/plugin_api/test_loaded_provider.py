@@ -12,9 +12,10 @@ import pytest
 
 from ask import BatchApi, ChatCompletions, HttpRequest, Message, ModelResponse, ToolCall, ToolSpec, Usage
 from ask.errors import ConfigError, PluginError, ProviderError, SignalExit
+from ask.messages import RawEvent
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_provider
-from ask.plugin_api.types import ChatRequest, ModelInfo, RawEvent
+from ask.plugin_api.types import ChatRequest, ModelInfo
 from ask.profiles import ModelProfile
 
 REQUEST = ChatRequest("model", (Message("user", "Hello."),))

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from ask.plugin_api.strict_schema import to_strict_schema
 from ask.schemas.short_form import parse_short_form
-from tests.test_schema_short_form import ONE, objects
+from tests.schemas.test_schema_short_form import ONE, objects
 
 TEXT = {"type": "string"}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.project.instructions import MAX_INSTRUCTIONS_SIZE
+from ask.project.instructions import MAX_INSTRUCTIONS_BYTES
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
@@ -37,7 +37,7 @@ def test_files_are_sent_from_the_root_of_the_repository_inward(ask: Ask, server:
     write(project / "a/AGENTS.md", "Use spaces.")
     write(project / "a/b/c.txt", "")
     write(project / "other/AGENTS.md", "Elsewhere.")
-    prompt, notices = send(ask, server, TRUSTED, directory=project / "a/b")
+    prompt, notices = send(ask, server, TRUSTED, "-v", directory=project / "a/b")
     outer, inner = '<project-instructions file="AGENTS.md">\nUse tabs.\n', "a/AGENTS.md"
     assert 0 < prompt.index(outer) < prompt.index(f'file="{inner}">\nUse spaces.\n</project-instructions>')
     assert "Above" not in prompt
@@ -115,7 +115,7 @@ def test_32_kb_are_sent_and_a_notice_reports_the_rest(ask: Ask, server: ModelSer
     write(project / "a/b/AGENTS.md", "ü" * 10_000)
     prompt, notices = send(ask, server, TRUSTED, directory=project / "a/b")
     assert prompt.count("ü") == 10_000
-    assert prompt.count("é") == (MAX_INSTRUCTIONS_SIZE - 20_000) // 2
+    assert prompt.count("é") == (MAX_INSTRUCTIONS_BYTES - 20_000) // 2
     assert "Outermost." not in prompt
     left_out, cut = [line for line in notices.splitlines() if "not sent" in line]
     assert "7,232 of 20,000 bytes of a/AGENTS.md" in cut
@@ -181,6 +181,7 @@ def test_safe_mode_sends_them(ask: Ask, server: ModelServer, project: Path) -> N
     assert "Use tabs." in send(ask, server, TRUSTED, "--safe", directory=project / "sub")[0]
 
 
+@pytest.mark.slow
 def test_map_sends_them_only_with_context(ask: Ask, server: ModelServer, project: Path) -> None:
     write(project / "AGENTS.md", "Use tabs.")
     write(project / "rows.txt", "one\n")

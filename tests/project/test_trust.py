@@ -18,7 +18,7 @@ from tests.program import Ask, Home
 from tests.project.projects import make_repository, read_system_prompts, write, write_skill
 
 PROMPT = ("-m", wire.MODEL, "hi")
-QUESTION = "here and from now on?"
+QUESTION = "in later runs?"
 
 
 @pytest.fixture
@@ -49,7 +49,14 @@ def test_without_a_terminal_only_a_trusted_project_is_sent(here: Ask, home: Home
     assert was_sent(server) == [False, True, False, True]
 
 
-@pytest.mark.parametrize(("answer", "sent"), [("y", True), ("n", False), ("", False)])
+@pytest.mark.parametrize(
+    ("answer", "sent"),
+    [
+        ("y", True),
+        pytest.param("n", False, marks=pytest.mark.slow),
+        pytest.param("", False, marks=pytest.mark.slow),
+    ],
+)
 def test_a_terminal_asks_once(here: Ask, home: Home, server: ModelServer, answer: str, sent: bool) -> None:
     write_skill(here.cwd / ".agents/skills/pdf")
     reply(server, 3)

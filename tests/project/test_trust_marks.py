@@ -17,6 +17,7 @@ from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply, Request
 from tests.program import Ask, Home
 from tests.project.projects import write_skill
+from tests.slow_parameters import mark_others_slow
 from tests.test_main import wait_until
 
 SAFE = ("--safe-files", "-m", wire.MODEL)
@@ -258,6 +259,14 @@ CHANGES = {
     f"printf -- '{SKILL}' > sub/.agents/skills/evil/SKILL.md",
 }
 
+CHANGES_IN_EVERY_RUN = (
+    "an append",
+    "a link in its place",
+    "the target of the user's link",
+    "a linked skill",
+    "a known path",
+)
+
 
 def prepare(project: Project, name: str) -> Ask:
     """Prepare the project for a change; return `ask` in the folder where it would be sent."""
@@ -275,7 +284,7 @@ def prepare(project: Project, name: str) -> Ask:
 
 
 @pytest.mark.needs("bwrap")
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", mark_others_slow(CHANGES, CHANGES_IN_EVERY_RUN))
 def test_no_change_by_a_command_is_sent_without_a_question(project: Project, name: str) -> None:
     below = prepare(project, name)
     project.server.reply(wire.calls(("bash", {"command": CHANGES[name]})), wire.says("done"))
@@ -287,6 +296,7 @@ def test_no_change_by_a_command_is_sent_without_a_question(project: Project, nam
     assert EVIL not in str(project.server.requests[-1].json["messages"][0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
 def test_the_same_change_by_the_user_is_sent(project: Project, name: str) -> None:
     below = prepare(project, name)
@@ -311,8 +321,9 @@ BLOCKING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
-@pytest.mark.parametrize("name", BLOCKING)
+@pytest.mark.parametrize("name", mark_others_slow(BLOCKING, ["a named pipe"]))
 def test_no_file_blocks_this_run_or_the_next(project: Project, name: str) -> None:
     for command in (BLOCKING[name], "true"):
         project.server.reply(wire.calls(("bash", {"command": command})), wire.says("done"))
@@ -381,23 +392,24 @@ def test_a_skill_that_another_run_changes_is_not_read(project: Project) -> None:
             mark.unlink()
 
 
+@pytest.mark.slow
 def test_only_changes_that_were_shown_are_accepted(project: Project) -> None:
     project.write("sub/x", "x")
     project.write(".git/HEAD", "ref: refs/heads/main")
     calls = [("write_file", {"filepath": name, "content": EVIL}) for name in ("AGENTS.md", "sub/AGENTS.md")]
     project.server.reply(wire.calls(*calls), wire.says("done"), wire.says("done"), wire.says("done"))
     assert project.ask(*SAFE, "hi").code == 0
-    project.ask.on_terminal("-m", wire.MODEL, "hi", answers=[("from now on?", "y\n")])
+    project.ask.on_terminal("-m", wire.MODEL, "hi", answers=[("in later runs?", "y\n")])
     assert EVIL in project.answer()
     below = replace(project.ask, cwd=project.folder / "sub")
     assert "ask context trust" in below("-m", wire.MODEL, "hi").stderr
-    below.on_terminal("-m", wire.MODEL, "hi", answers=[("from now on?", "y\n")])
+    below.on_terminal("-m", wire.MODEL, "hi", answers=[("in later runs?", "y\n")])
     assert not project.marks
 
 
 def test_a_project_that_is_trusted_during_a_run_gets_a_mark(project: Project) -> None:
     project.store.forget(project.folder.resolve())
     project.server.reply(wire.calls(("write_file", {"filepath": "AGENTS.md", "content": EVIL})), wire.says("done"))
-    project.ask.on_terminal(*SAFE, "hi", answers=[("from now on?", "y\n")])
+    project.ask.on_terminal(*SAFE, "hi", answers=[("in later runs?", "y\n")])
     assert (project.folder / "AGENTS.md").read_text() == EVIL
     assert EVIL not in project.answer()

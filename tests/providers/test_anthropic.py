@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from ask import ChatRequest, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec
+from ask import Attachment, ChatRequest, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec
 from ask.testing import ProviderContract
 from ask.testing.conversation import remove_cache_markers
 from providers.anthropic import provider as anthropic
 from tests.host_requests import prepare_request
 from tests.model_server import ModelServer, Reply
+from tests.program import Ask
 from tests.providers import anthropic_wire as wire
 from tests.recorded_exchanges import ExchangeResult, send_request
 
@@ -27,7 +28,29 @@ ADDS = [
 ]
 FIRST_CALL = wire.call(0, "add", "", '{"a": 2,', ' "b": 3}')
 MARKER = {"type": "ephemeral"}
+SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "hello"}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+LOCATION = {
+    "type": "web_search_result_location",
+    "url": "https://example.com/hello",
+    "title": "Hello",
+    "cited_text": "",
+    "encrypted_index": "ZW5j",
+}
 SAMPLES = {
+    "sources": wire.events(
+        wire.begins(),
+        wire.block(0, SEARCH | {"input": {}}, {"type": "input_json_delta", "partial_json": '{"query": "hello"}'}),
+        wire.block(1, FOUND),
+        wire.block(
+            2,
+            {"type": "text", "text": ""},
+            {"type": "text_delta", "text": "Hello"},
+            {"type": "citations_delta", "citation": LOCATION},
+        ),
+        wire.text(3, ", wörld!"),
+        wire.ends(),
+    ),
     "text": wire.events(wire.begins(), [wire.PING], wire.text(0, "Hello, ", "wörld!"), wire.ends()),
     "reasoning": wire.events(
         wire.begins(), wire.thinking(0, "Let me ", "think."), wire.text(1, "Hello, wörld!"), wire.ends()
@@ -64,12 +87,18 @@ WHOLE = {
     "filter": wire.message_of({"type": "text", "text": "Hello, w"}, reason="refusal"),
     "error": wire.error("overloaded_error", "Overloaded"),
 }
+WHOLE["sources"] = wire.message_of(
+    SEARCH,
+    FOUND,
+    {"type": "text", "text": "Hello", "citations": [LOCATION]},
+    {"type": "text", "text": ", wörld!"},
+)
 
 
 class TestAnthropic(ProviderContract):
     provider = anthropic
     samples = SAMPLES
-    whole = WHOLE
+    unstreamed_samples = WHOLE
 
 
 TOOL = ToolSpec("bash", "Runs a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
@@ -177,6 +206,41 @@ def test_results_of_a_turn_are_one_message_before_its_text() -> None:
             ],
         ),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "attachments", "is_marked"),
+    [
+        ("Error: no such file", (), True),
+        (" ", (), False),
+        ("Error: no", (Attachment("a.png", "image/png", b"x"),), False),
+    ],
+)
+def test_failed_results_are_marked_if_they_are_text(
+    text: str, attachments: tuple[Attachment, ...], is_marked: bool
+) -> None:
+    failed = result(CALLS[0], text)._replace(is_error=True, attachments=attachments)
+    body = body_of(QUESTION, Message("assistant", "", CALLS[:1]), failed)
+    assert body["messages"][-1]["content"][0].get("is_error", False) == is_marked
+    assert wire.read_by_anthropic(body) == body
+
+
+def test_a_failed_result_is_marked_in_later_runs_too(ask: Ask, server: ModelServer) -> None:
+    calls = [wire.call(i, "bash", json.dumps({"command": command})) for i, command in enumerate(["false", "true"])]
+    server.reply(wire.streams(wire.begins(), *calls, wire.ends("tool_use")), wire.says("Hm."), wire.says("So."))
+    env = {"ANTHROPIC_BASE_URL": server.base_url.removesuffix("/api/v1"), "ANTHROPIC_API_KEY": "key"}
+    assert ask("-p", "anthropic", "--yes", "go", env=env).code == 0
+    assert ask("-c", "and?", env=env).code == 0
+    marked = [
+        [
+            block.get("is_error")
+            for message in request.json["messages"]
+            for block in message["content"]
+            if "tool_use_id" in block
+        ]
+        for request in server.requests[1:]
+    ]
+    assert marked == [[True, None]] * 2
 
 
 @pytest.mark.parametrize("blank", ["", " \n"])
@@ -338,6 +402,23 @@ def test_thinking_of_earlier_runs_is_sent_back() -> None:
     found = messages_of(QUESTION, EARLIER, QUESTION, second, result(CALLS[0], "done"))
     assert found[1] == ("assistant", [*THOUGHT, {"type": "text", "text": "Here."}])
     assert found[3] == ("assistant", [*THOUGHT, tool_use(CALLS[0])])
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-5-5", "claude-opus-5"])
+def test_another_base_url_gets_no_beta_header_and_no_thinking_that_needs_it(server: ModelServer, model: str) -> None:
+    server.reply(wire.says("Hello."))
+    assert EARLIER.provider_state is not None
+    earlier = EARLIER._replace(provider_state=EARLIER.provider_state._replace(model=model))
+    second = make_answer("", CALLS[:1], *THOUGHT, tool_use(CALLS[0]))
+    messages = [QUESTION, earlier, QUESTION, second, result(CALLS[0], "done")]
+    request = prepare_request(anthropic, model, messages, (TOOL,))
+    send_request(anthropic, server, request._replace(is_own_url=False))
+    sent = server.requests[0]
+    assert "anthropic-beta" not in sent.headers
+    assert "block_binding" not in (sent.json.get("thinking") or {})
+    thinking = [block["type"] for block in sent.json["messages"][1]["content"]].count("thinking")
+    assert thinking == (1 if model == "claude-opus-5" else 0)
+    assert sent.json["messages"][3]["content"][0]["type"] == "thinking", "the API requires that of the same turn"
 
 
 @pytest.mark.parametrize(

@@ -154,12 +154,15 @@ def test_stop_reasons(reason: str, finish: FinishReason) -> None:
 def test_usage_includes_cached_input(server: ModelServer) -> None:
     """Later counts replace earlier ones; they are cumulative."""
     exchange = ask(server, wire.streams(wire.begins(), wire.text(0, "Hi."), wire.ends(output_tokens=42)))
-    assert exchange.result.answer.usage == Usage(12, 42, 4)
+    assert exchange.result.answer.usage == Usage(12, 42, 4, cache_write_tokens=5)
     exchange = ask(server, wire.streams(wire.begins(), wire.text(0, "Hi."), wire.ends(input_tokens=1000)))
-    assert exchange.result.answer.usage == Usage(1009, 7, 4)
+    assert exchange.result.answer.usage == Usage(1009, 7, 4, cache_write_tokens=5)
     thinking = wire.ends(output_tokens=42, output_tokens_details={"thinking_tokens": 30})
     exchange = ask(server, wire.streams(wire.begins(), wire.text(0, "Hi."), thinking))
-    assert exchange.result.answer.usage == Usage(12, 42, 4, 30)
+    assert exchange.result.answer.usage == Usage(12, 42, 4, 30, cache_write_tokens=5)
+    both = wire.ends(cache_creation={"ephemeral_5m_input_tokens": 2, "ephemeral_1h_input_tokens": 3})
+    usage = ask(server, wire.streams(wire.begins(), wire.text(0, "Hi."), both)).result.answer.usage
+    assert usage == Usage(12, 7, 4, cache_write_tokens=5, cache_write_1h_tokens=3)
     assert anthropic.provider_parse_response({"content": []}).usage == Usage()
 
 

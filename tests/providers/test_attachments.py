@@ -136,6 +136,7 @@ TAKEN: dict[tuple[str, str], set[str]] = {
     ("deepseek", "deepseek-flash"): PICTURES,
     ("deepseek", "deepseek-pro"): set(),
     ("gemini", "gemini-flash-latest"): {
+        *("video/mp4", "video/mpeg", "video/quicktime", "video/webm", "video/x-msvideo", "video/3gpp"),
         *("image/png", "image/jpeg", "image/webp", "image/heic", "application/pdf"),
         *("audio/wav", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg", "audio/flac"),
     },
@@ -155,6 +156,7 @@ TAKEN: dict[tuple[str, str], set[str]] = {
     ("openrouter", "any/model"): {
         *(*PICTURES, "application/pdf", "audio/wav", "audio/mpeg"),
         *("audio/ogg", "audio/flac", "audio/mp4", "audio/aac", "audio/aiff"),
+        *("video/mp4", "video/mpeg", "video/quicktime", "video/webm"),
     },
     ("xai", "grok-latest"): {"image/png", "image/jpeg"},
     ("xai", "grok-3-mini"): set(),
@@ -166,3 +168,17 @@ def test_each_model_accepts_the_documented_types(name: str, model: str) -> None:
     modules = NATIVE | RESPONSES
     provider: Provider = modules[name].provider if name in modules else CHAT[name]
     assert {media_type for media_type in BEGINNINGS if accepts(provider, model, media_type)} == TAKEN[name, model]
+
+
+def test_video_is_sent_to_gemini_and_openrouter() -> None:
+    clip = Attachment("clip.mov", "video/quicktime", BEGINNINGS["video/quicktime"])
+    sent = body(gemini.provider, clip)
+    assert sent["contents"][0]["parts"][0] == {"inlineData": {"mimeType": "video/mov", "data": clip.base64}}
+    assert plain(sent) == read_by_google(sent)
+    part = body(openrouter.provider, clip)["messages"][1]["content"][-1]
+    assert part == {"type": "video_url", "video_url": {"url": f"data:video/quicktime;base64,{clip.base64}"}}
+    others = [
+        each for each in (*CHAT.values(), *(module.provider for module in NATIVE.values())) if each.info.name != "demo"
+    ]
+    accepting = {each.info.name for each in others if filter_accepted(each, clip)}
+    assert accepting == {"gemini", "openrouter"}

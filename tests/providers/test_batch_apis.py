@@ -65,6 +65,7 @@ def test_xai_takes_openai_files(server: ModelServer, openai_client: OpenAI) -> N
     assert batch["state"]["num_pending"] == 0
 
 
+@pytest.mark.slow
 def test_anthropic(server: ModelServer) -> None:
     from anthropic import Anthropic
     from anthropic.types.messages import MessageBatch
@@ -107,6 +108,7 @@ def gemini_client(server: ModelServer) -> Iterator[genai.Client]:
         yield client
 
 
+@pytest.mark.slow
 def test_gemini(server: ModelServer, gemini_client: genai.Client) -> None:
     service = GeminiService()
     server.reply(service)

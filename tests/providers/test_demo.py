@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import ChatRequest, FinishReason, Message, TextDelta, ToolCall, ToolCallDelta
-from ask.plugin_api.types import Delta
+from ask.messages import Delta
 from ask.schemas.schema import parse_schema
 from ask.text import format_blocks
 from ask.tools.arguments import parse_arguments
-from ask.tools.base import Tool, ToolContext, ToolError
+from ask.tools.base import RunToolContext, Tool, ToolError
 from ask.tools.builtin import BUILTIN_TOOLS
 from providers.demo import provider
 from tests.host_requests import format_results, prepare_request
@@ -44,7 +44,7 @@ def send(request: ChatRequest) -> tuple[dict[str, Any], list[Delta]]:
 
 def run(call: ToolCall, folder: Path) -> str:
     """Run a call and return its result."""
-    context = ToolContext(folder, dict(os.environ), 20, folder.parent / "spill", lambda _: None)
+    context = RunToolContext(folder, dict(os.environ), 20, folder.parent / "spill", lambda _: None)
     tool = TOOLS[call.name]
     try:
         return tool.run(parse_arguments(tool.spec, call.arguments), context).text

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import AskError, ChatRequest, ModelResponse, RawEvent, ToolSpec
@@ -23,8 +23,6 @@ from tests.model_server import ModelServer, Reply
 from tests.recorded_exchanges import QUESTION, send_request
 from tests.sample_answers import CALLS, SAMPLE_ANSWERS, SampleAnswers, data_of
 
-EXAMPLES = 15
-"""Number of generated streams for each format and test."""
 REQUEST = ChatRequest("m", [QUESTION])
 TOOL = ToolSpec("add", "Adds.", {"type": "object"})
 MADE = [arguments for _, arguments in CALLS]
@@ -123,7 +121,6 @@ def test_wrong_value_anywhere_in_a_response_is_read_or_an_error(sample: SampleAn
 
 
 @samples
-@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_damaged_events_are_read_or_an_error(sample: SampleAnswers, data: st.DataObject) -> None:
     read(sample, data.draw(damaged_events(sample.stream)))
@@ -170,7 +167,6 @@ def test_truncated_stream_never_leads_to_a_call(model: ModelServer, sample: Samp
 
 
 @samples
-@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_disordered_stream_leads_only_to_original_calls(
     model: ModelServer, sample: SampleAnswers, data: st.DataObject
@@ -179,7 +175,6 @@ def test_disordered_stream_leads_only_to_original_calls(
 
 
 @samples
-@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_damaged_events_end_in_an_answer_or_an_error(
     model: ModelServer, sample: SampleAnswers, data: st.DataObject

@@ -25,6 +25,13 @@ THOUGHTS = (wire.thought("Let me "), wire.thought("think."))
 OVERLOADED = {"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}
 
 
+GROUNDING = {
+    "webSearchQueries": ["hello"],
+    "groundingChunks": [{"web": {"uri": "https://example.com/hello", "title": "Hello"}}],
+    "groundingSupports": [{"segment": {"endIndex": 5, "text": "Hello"}, "groundingChunkIndices": [0]}],
+}
+
+
 class TestGemini(ProviderContract):
     provider = gemini
     models: ClassVar = {"models": [{"name": "models/gemini-3", "supportedGenerationMethods": ["generateContent"]}]}
@@ -35,21 +42,29 @@ class TestGemini(ProviderContract):
         "parallel": wire.stream(CALL, SECOND),
         "text_and_call": wire.stream(*HELLO, CALL),
         "reasoning_and_call": wire.stream(*THOUGHTS, CALL),
-        "length": wire.stream(wire.text("Hello, w"), finish="MAX_TOKENS"),
+        "length": wire.events(
+            *wire.chunks(wire.text("Hello, w"), finish=None),
+            wire.whole(finish="CONTINUATION", continuationToken="dG9r"),
+        ),
         "filter": wire.stream(wire.text("Hello, w"), finish="SAFETY"),
         "error": [*wire.stream(wire.text("Hello, w"), finish=None), *wire.events(OVERLOADED)],
         "cut": wire.stream(wire.text("Hello, w"), finish=None),
+        "sources": [
+            *wire.stream(*HELLO, finish=None),
+            *wire.events({"candidates": [{"finishReason": "STOP", "groundingMetadata": GROUNDING}]}),
+        ],
     }
-    whole: ClassVar = {
+    unstreamed_samples: ClassVar = {
         "text": wire.whole(wire.text("Hello, wörld!")),
         "reasoning": wire.whole(wire.thought("Let me think."), wire.text("Hello, wörld!")),
         "call": wire.whole(CALL),
         "parallel": wire.whole(CALL, SECOND),
         "text_and_call": wire.whole(wire.text("Hello, wörld!"), CALL),
         "reasoning_and_call": wire.whole(wire.thought("Let me think."), CALL),
-        "length": wire.whole(wire.text("Hello, w"), finish="MAX_TOKENS"),
+        "length": wire.whole(wire.text("Hello, w"), finish="CONTINUATION", continuationToken="dG9r"),
         "filter": wire.whole(wire.text("Hello, w"), finish="SAFETY"),
         "error": OVERLOADED,
+        "sources": wire.whole(wire.text("Hello, wörld!"), groundingMetadata=GROUNDING),
     }
 
 

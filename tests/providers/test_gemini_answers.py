@@ -21,8 +21,9 @@ from ask import (
     ToolCallDelta,
     Usage,
 )
-from ask.parsing import MEDIA_NOTICE
+from ask.parsing import AUDIO_NOTICE
 from providers.gemini import provider as gemini
+from providers.gemini_finish import KNOWN_REASONS
 from tests import recorded_exchanges
 from tests.json_strategies import any_json, replace_any_part
 from tests.model_server import ModelServer, Reply
@@ -30,7 +31,10 @@ from tests.providers import gemini_wire as wire
 from tests.recorded_exchanges import ExchangeResult
 
 QUESTION = ChatRequest(wire.MODEL, [Message("user", "hi")])
-FILTERS = ["SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "IMAGE_SAFETY", "ESCALATION"]
+FILTERS = [
+    *("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "IMAGE_SAFETY", "ESCALATION"),
+    *("MODEL_ARMOR", "IMAGE_RECITATION", "IMAGE_PROHIBITED_CONTENT"),
+]
 FAILURES = ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "OTHER"]
 
 
@@ -91,6 +95,20 @@ def test_failed_response_is_retried(server: ModelServer, reason: Any) -> None:
     assert (exchange.outcome, exchange.streamed_text, len(exchange.notices)) == ("ok", "Hello.", 1)
 
 
+@pytest.mark.parametrize("reason", ["NO_IMAGE", "IMAGE_OTHER", "PUP_LIMITED_DISABLED", "MISSING_THOUGHT_SIGNATURE"])
+def test_failure_that_would_repeat_is_not_retried(server: ModelServer, reason: str) -> None:
+    exchange = put(server, wire.streamed(*wire.chunks(finish=reason)), HELLO)
+    assert (exchange.outcome, len(server.requests), exchange.notices) == ("error", 1, [])
+    assert exchange.result.error is not None
+    assert exchange.result.error.hint
+
+
+def test_every_finish_reason_of_google_s_sdk_is_known() -> None:
+    from google.genai.types import FinishReason as GoogleReason
+
+    assert {reason.value for reason in GoogleReason} <= KNOWN_REASONS
+
+
 def test_calls_of_a_failed_response_are_not_made(server: ModelServer) -> None:
     exchange = put(server, wire.streamed(*wire.chunks(wire.text("So."), wire.call(), finish="MALFORMED_FUNCTION_CALL")))
     assert (exchange.outcome, exchange.result.tool_calls, exchange.result.answer.text, exchange.notices) == (
@@ -102,13 +120,10 @@ def test_calls_of_a_failed_response_are_not_made(server: ModelServer) -> None:
     assert "a tool call that cannot be read (gemini)" in str(exchange.result.error)
 
 
-def test_images_in_the_answer_are_mentioned(server: ModelServer) -> None:
-    image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
-    exchange = put(server, wire.streamed(*wire.chunks(image)))
-    assert exchange.outcome == "empty"
-    assert MEDIA_NOTICE in str(exchange.result.error)
-    exchange = put(server, wire.streamed(*wire.chunks(wire.text("Here."), image)))
-    assert (exchange.outcome, exchange.streamed_text, exchange.notices) == ("ok", "Here.", [MEDIA_NOTICE])
+def test_audio_in_the_answer_is_mentioned(server: ModelServer) -> None:
+    audio = {"inlineData": {"mimeType": "audio/L16;rate=24000", "data": "AAAA"}}
+    exchange = put(server, wire.streamed(*wire.chunks(wire.text("Here."), audio)))
+    assert (exchange.outcome, exchange.streamed_text, exchange.notices) == ("ok", "Here.", [AUDIO_NOTICE])
 
 
 def test_stream_without_a_finish_reason_is_incomplete(server: ModelServer) -> None:

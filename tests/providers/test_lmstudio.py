@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from ask import Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
+from ask import Message, ModelInfo, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
 from providers.lmstudio import provider as lmstudio
 from tests import wire
 from tests.host_requests import prepare_request
 from tests.model_server import ModelServer, Reply
+from tests.program import Ask
 from tests.recorded_exchanges import send_request
 from tests.recording_tests import RecordingTests
 from tests.shared_reader_contract import SharedReaderContract
@@ -127,3 +128,37 @@ def test_loaded_models_come_first_if_known() -> None:
     assert (c.id, c.context_length, c.tools) == ("c", 8192, None)
     assert (a.id, a.context_length) == ("a", 4096)
     assert (d.id, d.tools) == ("d", True)
+
+
+V1_MODELS = [
+    {"type": "llm", "key": "a", "loaded_instances": [], "max_context_length": 131_072},
+    {"type": "embedding", "key": "e", "loaded_instances": [{"id": "e"}]},
+    {
+        "type": "llm",
+        "key": "b/c",
+        "display_name": "C",
+        "loaded_instances": [{"id": "b/c:2", "config": {"context_length": 4096}}],
+        "max_context_length": 262_144,
+        "capabilities": {"vision": True, "trained_for_tool_use": True},
+    },
+]
+"""The list at /api/v1, as in https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/1659"""
+
+
+def test_the_loaded_model_of_the_native_list_is_the_default(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.whole_reply({"models": V1_MODELS}), wire.says("Hello."))
+    env = {"LMSTUDIO_BASE_URL": f"{server.base_url.removesuffix('/api/v1')}/v1"}
+    assert ask("-p", "lmstudio", "hi", env=env).text == "Hello.\n"
+    assert [request.path for request in server.requests] == ["/api/v1/models", "/v1/chat/completions"]
+    assert server.requests[1].json["model"] == "b/c"
+    loaded, other = lmstudio.provider_parse_models({"models": V1_MODELS})
+    assert loaded == ModelInfo("b/c", "C", context_length=4096, tools=True)
+    assert other == ModelInfo("a", context_length=131_072)
+
+
+@pytest.mark.parametrize("reply", [Reply(status=404), wire.whole_reply({"error": "Unexpected endpoint or method."})])
+def test_older_servers_have_only_openai_s_list(ask: Ask, server: ModelServer, reply: Reply) -> None:
+    server.reply(reply, wire.whole_reply({"data": [{"id": "old"}]}))
+    env = {"LMSTUDIO_BASE_URL": f"{server.base_url.removesuffix('/api/v1')}/v1"}
+    assert ask("models", "-p", "lmstudio", env=env).text.startswith("old\t")
+    assert [request.path for request in server.requests] == ["/api/v1/models", "/v1/models"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 from typing import Any
 
@@ -68,6 +69,9 @@ def list_sent(provider: str, model: str, names: tuple[str, ...]) -> list[Any]:
         ("gpt-6-sol", "none low low medium high xhigh max"),
         ("gpt-6-astra", "low low low medium high xhigh max"),
         ("gpt-6.1-sol", "low low low medium high xhigh max"),
+        ("gpt-6.2-sol", "low low low medium high xhigh max"),
+        ("gpt-6-cyber", "low low low medium high xhigh max"),
+        ("gpt-daybreak-red-latest", "low low low medium high xhigh max"),
         ("gpt-9", "none minimal low medium high xhigh max"),
     ],
 )
@@ -160,6 +164,8 @@ def test_budgets_are_less_than_the_default_limit() -> None:
         ("gemini-3.1-pro-preview", "thinkingLevel", ["low", "low", "low", "medium", "high", "high", "high"]),
         ("gemini-3.5-flash", "thinkingLevel", ["minimal", "minimal", "low", "medium", "high", "high", "high"]),
         ("gemini-3.5-flash-lite", "thinkingLevel", ["minimal", "minimal", "low", "medium", "high", "high", "high"]),
+        ("gemini-4-argon", "thinkingLevel", ["low", "low", "low", "medium", "high", "high", "high"]),
+        ("models/gemini-4-neon", "thinkingLevel", ["low", "low", "low", "medium", "high", "high", "high"]),
         ("gemini-flash-latest", "thinkingLevel", ["low", "low", "low", "medium", "high", "high", "high"]),
     ],
 )
@@ -306,3 +312,38 @@ def test_rows_are_valid_and_have_a_source(name: str) -> None:
             parse_pattern(pattern)
         for efforts in (profile.efforts, profile.effort_parameters):
             assert set(efforts or ()) <= set(EFFORTS)
+
+
+VENDORS = {"anthropic": "anthropic", "deepseek": "deepseek", "gemini": "google", "moonshot": "moonshotai"} | {
+    "openai": "openai",
+    "xai": "x-ai",
+}
+"""The names of our providers in genai-prices."""
+NOT_FOR_CHAT = re.compile(
+    r"embedding|tts|image|realtime|transcribe|whisper|moderation|live|voice|banana|robotics|^(text-)?(ada|babbage|curie|davinci)"
+)
+RETIRED = re.compile(
+    r"claude-(v1|2|3)|deepseek-(chat|reasoner|v3)|gemini-(pro|flash-1|pro-1)|o1-(mini|preview)|codex-mini|computer-use"
+)
+WITHOUT_KNOWN_EFFORTS = {"gpt-6-rosalind", "gpt-rosalind-discovery", "gpt-rosalind-research", "gpt-chat-latest"}
+"""Models about whose efforts the vendor's pages say nothing; `ask` sends what the user sets."""
+OPEN_WEIGHTS = re.compile("gemma|gpt-oss")
+"""Models whose efforts depend on the service."""
+
+
+@pytest.mark.parametrize("name", VENDORS)
+def test_every_family_in_the_table_of_prices_has_a_profile(name: str) -> None:
+    """A family that this test names needs a row in the provider's PROFILES, or an entry in a list above."""
+    from genai_prices.data import providers
+
+    ids = [model.id for vendor in providers if vendor.id == VENDORS[name] for model in vendor.models]
+    assert len(ids) > 5
+    unknown = [
+        model
+        for model in ids
+        if find_profile(PROVIDERS[name].profiles, model).efforts is None
+        and not any(pattern.search(model) for pattern in (NOT_FOR_CHAT, RETIRED, OPEN_WEIGHTS))
+        and not (name == "gemini" and model.startswith("claude-"))  # on Vertex AI
+        and model not in WITHOUT_KNOWN_EFFORTS
+    ]
+    assert unknown == []

@@ -84,7 +84,7 @@ class TestOllama(ProviderContract):
         "error": events(text_line("Hello, w"), OVERLOADED),
         "cut": events(text_line("Hello, w")),
     }
-    whole: ClassVar = {
+    unstreamed_samples: ClassVar = {
         "text": whole(content="Hello, wörld!"),
         "reasoning": whole(content="Hello, wörld!", thinking="Let me think."),
         "call": whole(tool_calls=ADD["message"]["tool_calls"]),

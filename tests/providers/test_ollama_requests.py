@@ -7,9 +7,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from ollama._types import ChatRequest as OllamaRequest
-from ollama._types import Message as OllamaMessage
-from ollama._types import Options as OllamaOptions
 
 from ask import ChatRequest, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
 from ask.tools.builtin import BUILTIN_TOOLS
@@ -30,8 +27,12 @@ LIST = ToolSpec("list_dir", "Lists a folder.", {"type": "object", "properties": 
 def read_by_ollama(body: Any) -> Any:
     """Parse a request body with the SDK's types; the result equals the body if every field is known.
 
-    The SDK is given images as values, and writes Base64.
+    The SDK is given images as values, and writes Base64. It is slow to import.
     """
+    from ollama._types import ChatRequest as OllamaRequest
+    from ollama._types import Message as OllamaMessage
+    from ollama._types import Options as OllamaOptions
+
     read = OllamaRequest.model_validate(body).model_dump(exclude_unset=True)
     given = [{**one, "images": [{"value": data} for data in one.get("images", [])]} for one in body["messages"]]
     messages = [OllamaMessage.model_validate(one).model_dump(exclude_unset=True) for one in given]

@@ -12,8 +12,8 @@ from ask.errors import ParameterError
 from providers.openai import provider as openai
 from tests import responses_wire, wire
 from tests.host_requests import prepare_request
-from tests.model_server import ModelServer, Reply
-from tests.program import TEST_KEY, Ask
+from tests.model_server import ModelServer, Reply, Request
+from tests.program import TEST_KEY, Ask, Home
 from tests.recorded_exchanges import ExchangeResult, send_request
 from tests.responses_wire import call, message, reasoning, response
 from tests.shared_reader_contract import SharedReaderContract
@@ -131,17 +131,42 @@ def test_a_tool_round_sends_reasoning_calls_and_results(ask: Ask, server: ModelS
         ("call_1", "one"),
         ("call_2", "two"),
     ]
-    assert first["prompt_cache_key"] == second["prompt_cache_key"] != ""
+    assert "prompt_cache_key" not in first, "the base URL is not OpenAI's"
+
+
+@pytest.mark.parametrize("provider", ["openai", "xai", "proxy"])
+def test_a_proxy_that_refuses_unknown_fields_answers_at_once(
+    ask: Ask, home: Home, server: ModelServer, provider: str
+) -> None:
+    """As LiteLLM does for Claude models: https://github.com/BerriAI/litellm/issues/14365."""
+    known = {"model", "input", "store", "tools", "tool_choice", "include", "stream"}
+
+    def script(request: Request) -> Reply:
+        unknown = request.json.keys() - known
+        refusal = {"message": f"BadRequestError: {', '.join(unknown)}: Extra inputs are not permitted", "code": "400"}
+        return wire.fails(400, json.dumps({"error": refusal})) if unknown else responses_wire.says("Hello.")
+
+    server.reply(script)
+    home.config.mkdir(exist_ok=True)
+    (home.config / "config.toml").write_text(f'[providers.proxy]\nbase_url = "{server.base_url}"\napi = "responses"\n')
+    env = {**ask.env, "XAI_BASE_URL": server.base_url, "XAI_API_KEY": TEST_KEY}
+    result = Ask(env, ask.cwd)("-p", provider, "-m", "claude-opus-5", "hi")
+    assert (result.text, result.stderr) == ("Hello.\n", "")
+    assert len(server.requests) == 1
 
 
 def test_continued_conversation_keeps_its_cache_key_and_reasoning(ask: Ask, server: ModelServer) -> None:
+    """The base URL is OpenAI's, without encryption and through a proxy, which is the server."""
+    proxy = server.base_url.removesuffix("/api/v1")
+    env = {**ask.env, "OPENAI_BASE_URL": "http://api.openai.com/v1", "http_proxy": proxy, "HTTP_PROXY": proxy}
+    ask = Ask(env, ask.cwd)
     server.reply(responses_wire.replies(response(reasoning(encrypted="c2VjcmV0"), message("One."))))
     server.reply(responses_wire.says("Two."), responses_wire.says("Three."))
     assert ask("first").code == 0
     assert ask("-c", "second").text == "Two.\n"
     assert ask("new").code == 0
     first, second, other = (request.json for request in server.requests)
-    assert first["prompt_cache_key"] == second["prompt_cache_key"] != other["prompt_cache_key"]
+    assert "" != first["prompt_cache_key"] == second["prompt_cache_key"] != other["prompt_cache_key"]
     assert [item.get("encrypted_content") for item in second["input"]].count("c2VjcmV0") == 1
 
 

@@ -144,9 +144,9 @@ def test_other_models_get_no_markers(model: str) -> None:
 
 def test_requests_of_a_conversation_go_to_one_provider() -> None:
     question = [Message("user", "go")]
-    assert openrouter.build_body(ChatRequest("a/model", question, conversation="c1"))["session_id"] == "c1"
+    assert openrouter.build_body(ChatRequest("a/model", question, conversation_id="c1"))["session_id"] == "c1"
     assert "session_id" not in openrouter.build_body(ChatRequest("a/model", question))
-    own = ChatRequest("a/model", question, conversation="c1", options={"session_id": "mine"})
+    own = ChatRequest("a/model", question, conversation_id="c1", options={"session_id": "mine"})
     assert openrouter.build_body(own)["session_id"] == "mine"
 
 
@@ -352,15 +352,19 @@ def test_unreadable_call_is_retried_until_attempts_run_out(ask: Ask, server: Mod
     assert ask("-p", "openrouter", "hi").text == "Here.\n"
 
 
-@pytest.mark.parametrize(("content", "code"), [(None, 10), ("Here it is.", 0)])
-def test_images_in_the_answer_are_mentioned(ask: Ask, server: ModelServer, content: str | None, code: int) -> None:
-    images = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
-    server.reply(wire.streams(wire.chunk({"content": content, "images": images}), wire.finish(), wire.usage()))
-    result = ask("-p", "openrouter", "hi")
-    assert (result.text.strip(), result.code) == (content or "", code)
-    assert "images" in result.stderr
-    server.reply(wire.whole_reply(wire.answer(content, images=images)))
-    assert "images" in ask("-p", "openrouter", "--no-stream", "hi").stderr
+def test_a_long_answer_of_gemini_4_goes_on_in_the_next_request(ask: Ask, server: ModelServer) -> None:
+    token = {"type": "reasoning.encrypted", "data": "dG9rZW4=", "index": 0, "format": "google-gemini-v1"}
+    pause = wire.chunk(finish="length", native_finish_reason="CONTINUATION")
+    server.reply(
+        wire.streams(wire.text("One, "), wire.chunk({"reasoning_details": [token]}), pause, wire.usage()),
+        wire.streams(wire.text("two."), wire.finish(), wire.usage()),
+    )
+    result = ask("-p", "openrouter", "-m", wire.MODEL, "hi")
+    assert (result.text.strip(), result.code) == ("One, two.", 0)
+    last = server.requests[1].json["messages"][-1]
+    assert (last["role"], last["content"], last["reasoning_details"]) == ("assistant", "One, ", [token])
+    server.reply(wire.streams(wire.text("One, "), pause, wire.usage()))
+    assert ask("-p", "openrouter", "-m", wire.MODEL, "hi").code == 10
 
 
 @pytest.mark.parametrize("native_reason", ["length", "max_output_tokens", "MAX_TOKENS"])

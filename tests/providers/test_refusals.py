@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 
 from ask import ChatRequest, FinishReason, Message, ModelResponse
-from ask.client.answers import MAX_REASON_LENGTH
+from ask.client.answers import MAX_REASON_CHARACTERS
 from providers.anthropic import format_refusal_reason
 from providers.anthropic import provider as anthropic
-from providers.gemini import format_filter_reason
 from providers.gemini import provider as gemini
+from providers.gemini_finish import format_filter_reason
 from tests import recorded_exchanges
 from tests.json_strategies import any_json
 from tests.model_server import ModelServer, Reply
@@ -78,7 +78,7 @@ def test_anthropic(server: ModelServer, details: Any, reason: str, stream: bool)
             },
             "prompt blocked: SAFETY: No.: HARM_CATEGORY_DANGEROUS_CONTENT",
         ),
-        ({"candidates": [{"finishReason": "SPII"}]}, "SPII"),
+        ({"candidates": [{"finishReason": "SPII"}]}, "SPII: the answer may contain sensitive personal information"),
         (
             {
                 "candidates": [
@@ -101,7 +101,7 @@ def test_reason_is_one_line_of_limited_length(server: ModelServer) -> None:
     _, separator, reason = line.partition("(cyber: one two word ")
     assert separator
     assert "\n" not in line
-    assert len(separator + reason) <= MAX_REASON_LENGTH + 2
+    assert len(separator + reason) <= MAX_REASON_CHARACTERS + 2
 
 
 def test_error_line_includes_the_reason(ask: Ask, server: ModelServer) -> None:

@@ -22,7 +22,7 @@ from tests.host_requests import prepare_request
 from tests.model_server import ModelServer
 from tests.provider_wires import SERVICES, Wire
 from tests.recorded_exchanges import send_request
-from tests.test_schema_short_form import ONE, lists, objects
+from tests.schemas.test_schema_short_form import ONE, lists, objects
 from tests.wire import whole_reply
 
 SCHEMA = parse_short_form("name, age int|null, tags [string]")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import AskError, ModelResponse, ProviderError, RawEvent, Usage
@@ -20,7 +20,6 @@ from tests.providers.test_fuzz import MADE, REQUEST, TOOL
 from tests.recorded_exchanges import send_request
 from tests.sample_answers import SAMPLE_ANSWERS, SampleAnswers, data_of, server_event
 
-EXAMPLES = 25
 TEXT = "Hello, wörld!"
 SSE_JUNK = (
     *(b"data:\n\n", b"data: \n\n", b"data: ping\n\n", b"data: [PING]\n\n", b"data: : keep-alive\n\n"),
@@ -85,7 +84,6 @@ def model() -> Iterator[ModelServer]:
 
 
 @samples
-@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_events_that_are_no_part_of_the_answer_change_nothing(
     model: ModelServer, sample: SampleAnswers, data: st.DataObject

@@ -6,7 +6,6 @@ import pytest
 
 from ask.client.cost import UNKNOWN_COST, Cost
 from ask.render.amounts import (
-    format_age,
     format_compact_number,
     format_cost,
     format_dollars,
@@ -14,6 +13,7 @@ from ask.render.amounts import (
     format_local_time,
     format_timestamp,
 )
+from ask.text import format_age
 
 
 @pytest.mark.parametrize(

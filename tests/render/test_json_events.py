@@ -15,7 +15,8 @@ from tests.program import TEST_KEY, Ask, Home, Result
 
 ECHO = ("bash", {"command": "echo größe"})
 FIELDS = (
-    *("conversation", "provider", "model", "saved", "text", "reasoning", "tool_calls", "rounds", "finish"),
+    *("conversation", "provider", "model", "saved", "text", "reasoning", "files", "tool_calls"),
+    *("server_calls", "citations", "rounds", "finish"),
     *("usage", "exit_code", "error"),
 )
 TYPES = {"text", "reasoning", "tool_call", "tool_output", "tool_result", "notice", "result"}
@@ -54,7 +55,10 @@ def test_an_answer_is_one_object_with_every_field(ask: Ask, server: ModelServer)
         "model": "test/model",
         "text": "grüße 🎉",
         "reasoning": "hm",
+        "files": [],
         "tool_calls": [],
+        "server_calls": [],
+        "citations": [],
         "rounds": 0,
         "finish": "stop",
         "usage": {
@@ -62,6 +66,10 @@ def test_an_answer_is_one_object_with_every_field(ask: Ask, server: ModelServer)
             "output_tokens": 5,
             "cached_tokens": None,
             "reasoning_tokens": None,
+            "cache_write_tokens": None,
+            "cache_write_1h_tokens": None,
+            "cache_write_12h_tokens": None,
+            "service_tier": None,
             **UNKNOWN_COST.to_dict(),
         },
         "exit_code": 0,
@@ -82,7 +90,7 @@ def test_tool_calls_have_their_results(ask: Ask, server: ModelServer) -> None:
         assert json.loads(good.pop("arguments")) == ECHO[1]
         assert good == {
             "id": "call_0", "name": "bash", "failed": False, "decision": "allow", "exit_status": 0,
-            "attachments": [],
+            "attachments": [], "diff": None,
         }  # fmt: skip
         assert (bad["name"], bad["arguments"], bad["failed"], bad["exit_status"]) == ("nix", "{broken", True, None)
         server.reply(wire.calls(ECHO, ("nix", "{broken"), content="Looking."), wire.says("Done.\n"))

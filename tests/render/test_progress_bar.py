@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ask.map.engine import Progress
 from ask.map.rows import Input, InputFormat, estimate_row_count
 from ask.render.progress_bar import format_progress
-from ask.render.text_layout import measure_width
+from ask.text import measure_width
 
 COUNTS = st.integers(0, 10**7)
 

@@ -17,8 +17,9 @@ import pytest
 from ask.render.spinner import Ticker
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply, Step
-from tests.program import ASK, CTRL_C, Ask, Running
+from tests.program import ASK, CTRL_C, Ask, Running, run_on_terminal
 from tests.screen import Screen, render_lines
+from tests.slow_parameters import mark_others_slow
 
 CODE = "\n".join(f"def function_{number}(x):  # and a comment" for number in range(40))
 ANSWER = f"""# Heading
@@ -125,6 +126,100 @@ def test_code_is_colored_and_headings_are_bold(ask: Ask, server: ModelServer) ->
         "def": {"magenta"},
         '"text"': {"green"},
     }
+
+
+@pytest.mark.parametrize("info", mark_others_slow(["", "text", "unknown-language"]))
+def test_code_without_a_known_language_is_set_off_from_prose(info: str, ask: Ask, server: ModelServer) -> None:
+    server.reply(stream_reply(f"Run this:\n\n```{info}\nmake all\n```\n\n    indented\n\nThen wait."))
+    screen = Screen()
+    screen.feed(ask.on_terminal("--no-tools", "-q", "hi").stdout)
+    looks = {text: screen.styles_of(text) for text in ("Run this", "make all", "indented", "Then wait")}
+    assert looks == {"Run this": set(), "make all": {"cyan"}, "indented": {"cyan"}, "Then wait": set()}
+
+
+def reasoning_reply(*, end: bool = True) -> Reply:
+    pieces = [f"I consider possibility {number}. " for number in range(40)]
+    steps: list[Step] = []
+    for piece in pieces:
+        steps += [wire.event(wire.reasoning(piece)), 0.01]
+    text: list[Step] = [wire.event(wire.text("It is **blue**.\n")), *END_STEPS]
+    return Reply([*steps, *(text if end else [HOLD])], content_type="text/event-stream")
+
+
+@pytest.mark.parametrize("columns", mark_others_slow([30, 80, 200], [30]))
+def test_reasoning_folds_to_one_line_when_the_answer_begins(columns: int, ask: Ask, server: ModelServer) -> None:
+    server.reply(reasoning_reply())
+    with run_sized(ask, columns, "--no-tools") as running:
+        shown = running.finish().stdout
+    assert b"consider" in shown
+    lines = [line for line in render_lines(shown, columns) if not line.startswith("ask: ")]
+    assert re.fullmatch(r"· thought for \d+\.\d s", lines[-2])
+    assert lines[-1] == "It is blue."
+    assert not [line for line in lines if "possibility" in line]
+
+
+@pytest.mark.slow
+def test_reasoning_stays_with_verbose_and_is_not_shown_elsewhere(ask: Ask, server: ModelServer) -> None:
+    server.reply(reasoning_reply())
+    verbose = render_lines(ask.on_terminal("-v", "--no-tools", "hi").stdout)
+    assert "possibility 39" in " ".join(verbose)
+    assert not [line for line in verbose if line.startswith("· thought")]
+    for options in (["-q"], ["--plain"]):
+        shown = ask.on_terminal(*options, "--no-tools", "hi").text
+        assert "possibility" not in shown
+        assert "thought for" not in shown
+    paged = run_on_terminal(["bash", "-c", "ask --no-tools hi | cat"], env=ask.env, cwd=ask.cwd).text
+    assert paged == "It is **blue**.\n"
+
+
+def test_interrupted_reasoning_leaves_a_clean_line(ask: Ask, server: ModelServer) -> None:
+    server.reply(reasoning_reply(end=False))
+    with ask.start_on_terminal("--no-tools", "hi") as running:
+        running.wait_for("possibility 39")
+        running.type_in(CTRL_C)
+        result = running.finish()
+    lines = render_lines(result.stdout)
+    assert result.code == 130
+    assert [line for line in lines if line.startswith("· thought for")]
+    assert not [line for line in lines if "possibility" in line]
+
+
+@pytest.mark.slow
+@pytest.mark.needs("less")
+def test_a_pager_gets_the_layout_with_forced_color(ask: Ask, server: ModelServer) -> None:
+    server.reply(stream_reply(ANSWER))
+    env = {"FORCE_COLOR": "1", "COLUMNS": "60"}
+    paged = ask.shell("ask -q --no-tools hi | cat", env=env)
+    assert b"\x1b[1;4mHeading" in paged.stdout
+    assert not re.search(rb"\x1b(?!\[[\d;]*m)|\r", paged.stdout), "only colors"
+    lines = render_lines(paged.stdout.replace(b"\n", b"\r\n"), columns=200, rows=100)
+    assert [line for line in lines if line.startswith("one  │    1")]
+    assert max(len(line) for line in lines if "function_" not in line) <= 60
+    script = "ask -q --no-tools hi | less -R -F -X"
+    with Running(["bash", "-c", script], env={**ask.env, "FORCE_COLOR": "1"}, cwd=ask.cwd, terminal=True) as running:
+        running.wait_for("Heading")
+        running.type_in("q")
+        assert "**" not in running.finish().text
+
+
+@pytest.mark.parametrize(
+    ("options", "env"),
+    [
+        ("", {}),
+        ("", {"FORCE_COLOR": "0"}),
+        ("--plain", {"FORCE_COLOR": "1"}),
+        ("--code", {"FORCE_COLOR": "1"}),
+        ("", {"NO_COLOR": "1"}),
+    ],
+)
+def test_other_pipes_get_the_text_of_the_model(
+    options: str, env: dict[str, str], ask: Ask, server: ModelServer
+) -> None:
+    text = "```\n**a**\n```\n"
+    server.reply(stream_reply(text))
+    shown = ask.shell(f"ask -q --no-tools {options} hi | cat", env=env).text
+    assert shown == ("**a**\n" if options == "--code" else text)
+    assert ask.shell("ask -q --no-tools hi > f; cat f", env={**env, "FORCE_COLOR": "1"}).text == text
 
 
 def test_hyperlinks_take_no_columns(ask: Ask, server: ModelServer) -> None:
@@ -252,41 +347,161 @@ def test_the_timer_is_erased_after_a_signal(signal_number: int, code: int, ask: 
 
 def test_a_tool_call_is_one_line_with_its_outcome(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "note.txt").write_text("marzipan\n")
-    read = ("read_file", {"filepath": "note.txt"})
+    read = ("read_file", {"filepath": f"{ask.cwd}/note.txt"})
     server.reply(wire.calls(read, ("read_file", {"filepath": "no"}), content="I look."), wire.says("Done."))
     first, entry, failed, reason, last = render_lines(ask.on_terminal("hi").stdout)[-5:]
-    assert (first, last) == ("I look.", "Done.")
-    assert re.fullmatch(r'· read_file \{"filepath": "note.txt"\} · \d+ characters in \d\.\d s', entry)
-    assert re.fullmatch(r'· read_file \{"filepath": "no"\} · failed in \d\.\d s', failed)
-    assert reason.startswith("  Error: no: no such file")
+    assert (first, entry, failed, last) == ("I look.", "· read note.txt", "· read no · failed", "Done.")
+    assert reason.startswith("  no: no such file")
 
 
 def test_a_long_tool_call_is_cut_to_one_row(ask: Ask, server: ModelServer) -> None:
-    server.reply(wire.calls(("read_file", {"filepath": "漢" * 200})), wire.says("Done."))
+    server.reply(wire.calls(("read_file", {"filepath": "漢" * 200}), ("bash", {"command": "true # " + "x" * 200})))
+    server.reply(wire.says("Done."))
     with run_sized(ask, 40) as running:
         shown = render_lines(running.finish().stdout, 40)
-    entry, reason, last = shown[-3:]
-    assert re.fullmatch(r"· read_file .*… · failed in \d\.\d s", entry)
-    assert reason.startswith("  Error: ")
-    assert last == "Done."
+    start = next(position for position, line in enumerate(shown) if line.startswith("· read "))
+    assert re.fullmatch("· read 漢+…", shown[start])
+    assert shown[start + 1] == "· failed"
+    assert shown[start + 2].startswith("  漢")
+    assert shown[-3].startswith("· bash: true # xxx")
+    assert shown[-3].endswith("…")
+    assert re.fullmatch(r"· exit 0, \d\.\d s", shown[-2])
+    assert shown[-1] == "Done."
 
 
+@pytest.mark.slow
 def test_a_commands_output_is_shown_as_it_comes_and_measured(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "echo first; sleep 60"})))
     with ask.start_on_terminal("hi") as running:
-        running.wait_for("first\r\n")
+        running.wait_for("first")
     server.reply(wire.calls(("bash", {"command": "printf part"})), wire.says("Done."))
     begun, part, entry, last = render_lines(ask.on_terminal("--command-timeout", "5", "hi").stdout)[-4:]
-    assert (begun, part, last) == ('· bash {"command": "printf part"}', "part", "Done.")
-    assert re.fullmatch(r"· \d+ characters in \d\.\d s", entry)
+    assert (begun, part, last) == ("· bash: printf part", "  part", "Done.")
+    assert re.fullmatch(r"· exit 0, 1 line, \d\.\d s", entry)
+
+
+@pytest.mark.slow
+def test_long_output_is_shortened_to_its_beginning_and_end_without_verbose(ask: Ask, server: ModelServer) -> None:
+    replies = [wire.calls(("bash", {"command": "seq 300; exit 3"})), wire.says("Done.")]
+    server.reply(*replies, *replies)
+    shown = render_lines(ask.on_terminal("hi").stdout)
+    start = shown.index("· bash: seq 300; exit 3")
+    assert shown[start + 1 : start + 12] == [
+        *(f"  {number}" for number in range(1, 6)),
+        "  … 290 more lines",
+        *(f"  {number}" for number in range(296, 301)),
+    ]
+    assert shown[start + 12].startswith("· exit 3, 300 lines, ")
+    all_shown = render_lines(ask.on_terminal("-v", "hi").stdout)
+    start = all_shown.index("· bash: seq 300; exit 3")
+    assert all_shown[start + 1 : start + 301] == [f"  {number}" for number in range(1, 301)]
+
+
+def test_output_cannot_pass_for_a_line_of_ask(ask: Ask, server: ModelServer) -> None:
+    script = r"printf '\x1b[1A\r· edit x +1\nask: all is well\n%%50\r%%99\n'; printf 'x%.0s' {1..500}"
+    server.reply(wire.calls(("bash", {"command": script})), wire.says("Done."))
+    shown = render_lines(ask.on_terminal("hi").stdout)
+    start = next(position for position, line in enumerate(shown) if line.startswith("· bash: "))
+    assert shown[start + 1 : start + 4] == ["  · edit x +1", "  ask: all is well", "  %99"]
+    assert re.fullmatch("  x+…", shown[start + 4])
 
 
 @pytest.mark.slow
 def test_a_silent_command_has_a_timer(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "sleep 1.2"})), wire.says("Done."))
     result = ask.on_terminal("hi")
-    assert 'bash {"command": "sleep 1.2"}, 1 s' in result.text
-    assert render_lines(result.stdout)[-2].startswith('· bash {"command": "sleep 1.2"} · ')
+    assert "bash: sleep 1.2, 1 s" in result.text
+    assert re.fullmatch(r"· bash: sleep 1.2 · exit 0, 1\.\d s", render_lines(result.stdout)[-2])
+
+
+EDIT = ("edit_file", {"filepath": "calc.py", "old_text": "a - b", "new_text": "a + b  # 漢字"})
+
+
+def test_an_edit_is_shown_as_a_diff_in_color(ask: Ask, server: ModelServer) -> None:
+    (ask.cwd / "calc.py").write_text("def add(a, b):\n\treturn a - b\n")
+    content = "".join(f"line {number}\n" for number in range(20))
+    server.reply(wire.calls(EDIT, ("write_file", {"filepath": "new", "content": content})), wire.says("Done."))
+    shown = ask.on_terminal("hi").stdout
+    lines = render_lines(shown)
+    assert lines[lines.index("· edit calc.py +1 \u22121") :] == [
+        "· edit calc.py +1 \u22121",
+        "  @@ -1,2 +1,2 @@",
+        "   def add(a, b):",
+        "  -    return a - b",
+        "  +    return a + b  # 漢字",
+        "· write new +20",
+        *(f"  +line {number}" for number in range(12)),
+        "  … 8 more lines",
+        "Done.",
+    ]
+    screen = Screen(rows=40)
+    screen.feed(shown)
+    assert (screen.styles_of("return a - b"), screen.styles_of("return a +")) == ({"red"}, {"green"})
+
+
+@pytest.mark.parametrize(("option", "environment"), [("--plain", {}), ("--no-stream", {"NO_COLOR": "1"})])
+def test_a_diff_without_color(option: str, environment: dict[str, str], ask: Ask, server: ModelServer) -> None:
+    (ask.cwd / "calc.py").write_text("a - b\n")
+    server.reply(wire.calls(EDIT), wire.says("Done."))
+    shown = ask.on_terminal(option, "hi", env=environment)
+    assert "  -a - b\n  +a + b  # 漢字\n" in shown.text
+    assert "\x1b[3" not in shown.text
+
+
+@pytest.mark.parametrize(
+    "start", mark_others_slow(["x" * 3_000, "漢" * 20, "\x01" * 20]), ids=["narrow", "wide", "escaped"]
+)
+def test_diffs_fit_narrow_terminals_and_show_where_long_lines_differ(start: str, ask: Ask, server: ModelServer) -> None:
+    (ask.cwd / "calc.py").write_text(start + "a - b" + "y" * 3_000)
+    server.reply(wire.calls(EDIT), wire.says("Done."))
+    with run_sized(ask, 30) as running:
+        lines = render_lines(running.finish().stdout, 30)
+    removed, added = (line for line in lines if line.startswith(("  -", "  +")))
+    assert "a - b" in removed
+    assert "a + b" in added
+
+
+def test_rows_with_escaped_characters_fit_the_terminal(ask: Ask, server: ModelServer) -> None:
+    (ask.cwd / "calc.py").write_text("\x01\u202e" * 20 + "\na - b\n")
+    server.reply(wire.calls(EDIT, ("bash", {"command": r"printf '\1\2%.0s' {1..40}"})), wire.says("Done."))
+    with run_sized(ask, 30) as running:
+        lines = render_lines(running.finish().stdout, 30)
+    assert [line[-1] for line in lines if "x01" in line] == ["…", "…"]
+
+
+def test_an_edit_of_a_binary_file_has_no_diff(ask: Ask, server: ModelServer) -> None:
+    (ask.cwd / "calc.py").write_bytes(bytes(range(256)) + b"\na - b\n")
+    server.reply(wire.calls(("edit_file", {**EDIT[1], "new_text": "a + b"})), wire.says("Done."))
+    assert render_lines(ask.on_terminal("hi").stdout)[-3:] == [
+        "· edit calc.py",
+        "  no diff: it is binary, 263 bytes",
+        "Done.",
+    ]
+    assert (ask.cwd / "calc.py").read_bytes().endswith(b"\na + b\n")
+
+
+@pytest.mark.parametrize("safe", [[], pytest.param(["--safe"], marks=pytest.mark.needs("bwrap"))], ids=["open", "safe"])
+def test_what_was_shown_in_a_question_is_not_shown_again(ask: Ask, server: ModelServer, safe: list[str]) -> None:
+    (ask.cwd / "calc.py").write_text("a - b\n")
+    server.reply(wire.calls(EDIT, ("bash", {"command": "echo out"}), ("bash", {"command": "rm x"})), wire.says("Done."))
+    answers = [("Make this change? ", "y"), ("Run this? ", "y"), ("Run this? ", "n")]
+    lines = render_lines(ask.on_terminal("--confirm", *safe, "hi", answers=answers).stdout, rows=60)
+    assert len([line for line in lines if line.endswith("-a - b")]) == 1
+    assert "· edit calc.py +1 \u22121" in lines
+    assert not [line for line in lines if line.startswith("· bash")]
+    start = lines.index("  out")
+    assert lines[start - 1] == "Run this? Allow once"
+    assert lines[start + 1].startswith("· exit 0, 1 line, ")
+    assert lines[-2:] == ["Run this? No", "Done."]
+
+
+@pytest.mark.needs("bwrap")
+def test_edits_in_the_sandbox_are_shown_and_secrets_in_them_are_not(ask: Ask, server: ModelServer) -> None:
+    (ask.cwd / "calc.py").write_text("key = 'sesame-open-123'  # a - b\n")
+    server.reply(wire.calls(EDIT), wire.says("Done."))
+    shown = ask.on_terminal("--safe", "hi", env={"MY_TOKEN": "sesame-open-123"})
+    assert "sesame" not in shown.text
+    assert "[key removed]'  # a + b" in shown.text
 
 
 @pytest.mark.slow
@@ -297,7 +512,7 @@ def test_no_timer_runs_during_an_approval_prompt(ask: Ask, server: ModelServer) 
         offset = len(running.stdout)
         with pytest.raises(AssertionError, match="was not shown"):
             running.wait_for(", ", 1.0, after=offset)
-        running.type_in("y\n")
+        running.type_in("y")
         assert render_lines(running.finish().stdout)[-1] == "Done."
 
 
@@ -316,7 +531,7 @@ def test_only_the_answer_is_styled_when_standard_error_is_redirected(ask: Ask, s
     script = f"{ASK} hi 2>file; cat file"
     with Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True) as running:
         shown = render_lines(running.finish().stdout)
-    assert shown == ["I look.", "yes", '· bash {"command": "echo out"}']
+    assert shown == ["I look.", "yes", "· bash: echo out"]
     assert "\x1b" not in Path(ask.cwd / "file").read_text()
 
 

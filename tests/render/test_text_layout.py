@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.render.text_layout import StreamWrapper, measure_width, pad_text, truncate_text
+from ask.render.text_layout import StreamWrapper, pad_text, truncate_text
+from ask.text import measure_width
 
 
 @pytest.mark.parametrize(("text", "width"), [("", 0), ("abc", 3), ("漢字", 4), ("e\u0301", 1), ("😀", 2), ("é", 1)])

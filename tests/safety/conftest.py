@@ -11,7 +11,7 @@ import pytest
 from ask.safety.path_policy import build_sandbox_config
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
-from ask.tools.base import ToolContext, ToolResult
+from ask.tools.base import RunToolContext, ToolResult
 from ask.tools.builtin import BASH
 from tests.safety.fake_host import FakeHost, create_fake_host
 from tests.safety.installation import EACH_USER
@@ -47,14 +47,14 @@ def output() -> list[str]:
 
 
 @pytest.fixture
-def context(sandbox_config: SandboxConfig, output: list[str]) -> ToolContext:
-    return ToolContext(
+def context(sandbox_config: SandboxConfig, output: list[str]) -> RunToolContext:
+    return RunToolContext(
         sandbox_config.working_directory, {"SECRET": "2"}, 20, sandbox_config.overflow_directory, output.append
     )
 
 
 @pytest.fixture
-def bash(sandbox: Sandbox, context: ToolContext) -> Bash:
+def bash(sandbox: Sandbox, context: RunToolContext) -> Bash:
     tool = sandbox.wrap_tool(BASH)
     return lambda command, **more: tool.run({"command": command, **more}, context)
 

@@ -20,12 +20,12 @@ def main() -> None:
     from ask.safety.path_policy import build_sandbox_config
     from ask.safety.sandbox import Sandbox
     from ask.safety.sandbox_config import Limits
-    from ask.tools.base import Tool, ToolContext, ToolError
+    from ask.tools.base import RunToolContext, Tool, ToolError
     from ask.tools.builtin import BUILTIN_TOOLS
 
     os.dup2(os.open(request["open"], os.O_RDONLY), 77)
     work, data = Path(request["work"]), Path(request["data"])
-    context = ToolContext(work, dict(os.environ), request["timeout"], data / "results", lambda text: None)
+    context = RunToolContext(work, dict(os.environ), request["timeout"], data / "results", lambda text: None)
     tools = {tool.spec.name: tool for tool in BUILTIN_TOOLS}
     sandbox = None
 

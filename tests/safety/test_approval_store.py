@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from ask.errors import FileError
-from ask.safety.approval_store import ApprovalDuration, ApprovalScope, ApprovalStore, list_approvable
+from ask.safety.approvable_calls import ApprovalScope, list_approvable
+from ask.safety.approval_store import ApprovalDuration, ApprovalStore
 from ask.safety.command_rules import RUNNERS, SHELLS, WRAPPERS
 from ask.safety.policy import PendingToolCall
 from ask.safety.scan_record import ScanRecord, write_scan_record
-from ask.tools.base import ToolContext
+from ask.tools.base import RunToolContext
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
@@ -24,7 +25,7 @@ DAMAGED = ["", "{", "5", "{}", "[" * 100_000, "\x00"]
 
 
 def pend(folder: Path, command: str, **fields: str) -> PendingToolCall:
-    context = ToolContext(folder, {}, 30, folder / "results", lambda text: None)
+    context = RunToolContext(folder, {}, 30, folder / "results", lambda text: None)
     return PendingToolCall("bash", {"command": command}, context, **fields)
 
 
@@ -132,19 +133,19 @@ def test_programs_that_run_others_are_not_approved_with_any_arguments(tmp_path: 
 @pytest.mark.parametrize(
     ("answer", "command", "changed", "is_approved"),
     [
-        ("pf", "./tool", "tool", False),
-        ("ca", "./tool", "tool", False),
-        ("pf", "cd bin && ./tool", "bin/tool", False),
-        ("ca", "cd bin && ./tool", "bin/tool", False),
-        ("ca", "sh bin/tool", "bin/tool", False),
-        ("pa", "awk -f bin/tool notes.txt", "bin/tool", False),
-        ("pf", "./tool", "notes.txt", True),
-        ("pa", "cat notes.txt", "notes.txt", True),
-        ("cf", "cat notes.txt", "notes.txt", True),
+        (("program", "folder"), "./tool", "tool", False),
+        pytest.param(("command", "always"), "./tool", "tool", False, marks=pytest.mark.slow),
+        pytest.param(("program", "folder"), "cd bin && ./tool", "bin/tool", False, marks=pytest.mark.slow),
+        pytest.param(("command", "always"), "cd bin && ./tool", "bin/tool", False, marks=pytest.mark.slow),
+        pytest.param(("command", "always"), "sh bin/tool", "bin/tool", False, marks=pytest.mark.slow),
+        pytest.param(("program", "always"), "awk -f bin/tool notes.txt", "bin/tool", False, marks=pytest.mark.slow),
+        pytest.param(("program", "folder"), "./tool", "notes.txt", True, marks=pytest.mark.slow),
+        (("program", "always"), "cat notes.txt", "notes.txt", True),
+        pytest.param(("command", "folder"), "cat notes.txt", "notes.txt", True, marks=pytest.mark.slow),
     ],
 )
 def test_a_script_that_a_run_in_safe_mode_has_changed_is_asked_about_again(
-    ask: Ask, home: Home, server: ModelServer, *, command: str, changed: str, is_approved: bool, answer: str
+    ask: Ask, home: Home, server: ModelServer, *, command: str, changed: str, is_approved: bool, answer: tuple[str, str]
 ) -> None:
     (home.work / "bin").mkdir()
     for name in ("tool", "bin/tool", "notes.txt"):
@@ -159,7 +160,8 @@ def test_a_script_that_a_run_in_safe_mode_has_changed_is_asked_about_again(
 
     def approve() -> None:
         server.reply(wire.calls(("bash", {"command": command})), wire.says("done"))
-        answers = [("y(es)", "a\n"), ("this r(un)", f"{answer}\n")]
+        number = {"command": 0, "program": 3}[answer[0]] + {"folder": 2, "always": 3}[answer[1]]
+        answers = [("Run this? ", "m"), ("Which? ", str(number))]
         assert ask.on_terminal(*options, "--confirm", "go", answers=answers).code == 0
 
     approve()

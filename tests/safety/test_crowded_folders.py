@@ -18,9 +18,10 @@ from ask.safety.folder_scan import inspect_filesystem
 from ask.safety.path_policy import build_sandbox_config
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
-from ask.tools.base import ToolContext, ToolError
+from ask.tools.base import RunToolContext, ToolError
 from ask.tools.builtin import BASH
 from tests.safety.traces import processes
+from tests.slow_parameters import mark_others_slow
 
 TOKEN = "canary-2c81"
 RunScript = Callable[[str], str]
@@ -54,7 +55,7 @@ class Monorepo:
     @contextmanager
     def open_sandbox(self, *allowed: str) -> Iterator[tuple[Sandbox, RunScript]]:
         config = self.configure(*allowed)
-        context = ToolContext(config.working_directory, {}, 20, config.overflow_directory, lambda _: None)
+        context = RunToolContext(config.working_directory, {}, 20, config.overflow_directory, lambda _: None)
         with Sandbox(config) as sandbox:
             tool = sandbox.wrap_tool(BASH)
             yield sandbox, lambda script: tool.run({"command": script}, context).text
@@ -65,6 +66,7 @@ def monorepo(tmp_path: Path) -> Monorepo:
     return Monorepo(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_the_folder_of_many_packages_is_read_only_and_the_rest_is_not(monorepo: Monorepo) -> None:
     monorepo.write("packages/{}/.gitattributes", 1_500)
@@ -87,6 +89,7 @@ def test_the_folder_of_many_packages_is_read_only_and_the_rest_is_not(monorepo: 
     assert (monorepo.work / "tools/3/new").read_text() == "x\n"
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_crowded_folders_stay_read_only_after_a_restart(monorepo: Monorepo) -> None:
     monorepo.write("packages/{}/.gitattributes", 600)
@@ -104,6 +107,7 @@ def test_crowded_folders_stay_read_only_after_a_restart(monorepo: Monorepo) -> N
     assert (monorepo.work / "packages/new").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_a_writable_folder_in_a_crowded_one_stays_writable(monorepo: Monorepo) -> None:
     monorepo.write("packages/{}/.gitattributes", 600)
@@ -114,6 +118,7 @@ def test_a_writable_folder_in_a_crowded_one_stays_writable(monorepo: Monorepo) -
     assert {path.read_text() for path in monorepo.work.glob("packages/*/.gitattributes")} == {TOKEN}
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_the_folder_of_packages_with_secrets_is_hidden(monorepo: Monorepo) -> None:
     monorepo.write("packages/{}/.env", 1_500)
@@ -129,7 +134,7 @@ def test_the_folder_of_packages_with_secrets_is_hidden(monorepo: Monorepo) -> No
     assert not (monorepo.work / "packages/new").exists()
 
 
-@pytest.mark.parametrize("name", [".gitattributes", "prod.env"])
+@pytest.mark.parametrize("name", mark_others_slow([".gitattributes", "prod.env"], ["prod.env"]))
 def test_too_many_folders_at_the_top_are_refused_by_name(monorepo: Monorepo, name: str) -> None:
     monorepo.write(".git/HEAD", 1)
     monorepo.write(f"{{}}/{name}", MAX_POSSIBLE_MOUNTS + 1)

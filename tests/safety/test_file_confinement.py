@@ -18,8 +18,9 @@ from ask.safety.path_policy import build_sandbox_config
 from ask.safety.policy import PendingToolCall
 from ask.safety.preview import build_preview
 from ask.safety.protected_paths import PROTECTED_NAMES
-from ask.tools.base import ToolContext, ToolError
+from ask.tools.base import RunToolContext, ToolError
 from ask.tools.builtin import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
+from tests.slow_parameters import mark_others_slow
 
 TURNS = 300
 TOOLS = {tool.spec.name: tool for tool in (READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIR)}
@@ -65,9 +66,9 @@ class Host:
         return self.confinement
 
     @property
-    def context(self) -> ToolContext:
+    def context(self) -> RunToolContext:
         confinement = self.confinement or self.confine()
-        return ToolContext(
+        return RunToolContext(
             self.work,
             {},
             10,
@@ -231,7 +232,7 @@ def test_special_files_are_not_opened(host: Host) -> None:
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in PROTECTED_NAMES])
-@pytest.mark.parametrize("folder", ["", "deep/down/"])
+@pytest.mark.parametrize("folder", mark_others_slow(["", "deep/down/"], ["deep/down/"]))
 def test_protected_names_cannot_be_written_whether_they_exist_or_not(host: Host, name: str, folder: str) -> None:
     for path in (f"{folder}{name}", f"{folder}{name}/hooks/x", f"{folder}{name.upper()}"):
         message = host.denied("write_file", path, content="x")
@@ -383,6 +384,7 @@ def swap(path: Path, folder: Path, link: Path) -> Callable[[], None]:
     return exchange
 
 
+@pytest.mark.slow
 def test_a_folder_swapped_for_a_link_leads_nowhere(host: Host) -> None:
     host.write("work/sub/inner/file", "inside")
     (host.outside / "inner").mkdir()
@@ -413,6 +415,7 @@ def test_a_folder_swapped_for_a_link_leads_nowhere(host: Host) -> None:
     assert (host.outside / "inner/file").read_text() == (host.outside / "file").read_text() == "OUTSIDE"
 
 
+@pytest.mark.slow
 def test_a_file_swapped_for_a_link_leads_nowhere(host: Host) -> None:
     file, link = host.write("work/file", "inside"), host.work / "link"
     link.symlink_to(host.outside / "file")

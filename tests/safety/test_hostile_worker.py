@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.process.worker_channel import DONE, MAX_FRAME_SIZE, WorkerDiedError, WorkerTimeoutError, encode_frame
+from ask.process.worker_channel import DONE, MAX_FRAME_BYTES, WorkerDiedError, WorkerTimeoutError, encode_frame
 from ask.safety.bubblewrap import SandboxProcess, find_bubblewrap
 from ask.safety.sandbox import parse_tool_result
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
@@ -73,7 +73,7 @@ def test_a_worker_that_announces_a_huge_frame_is_reported_as_dead(program: Path,
 
 def test_frames_are_received_unchanged(program: Path, sandbox_config: SandboxConfig) -> None:
     assert next(answers(program, sandbox_config, "printf 'D\\0\\0\\0\\2{}'; exec sleep 600")) == (DONE, b"{}")
-    assert len(encode_frame(DONE, b"")) + 2 < MAX_FRAME_SIZE
+    assert len(encode_frame(DONE, b"")) + 2 < MAX_FRAME_BYTES
 
 
 PARTS = st.fixed_dictionaries({}, optional={name: any_json() for name in ("text", "failed", "exit_status", "error")})

@@ -1,4 +1,4 @@
-"""The audit log has a line for every call and is readable only by the user."""
+"""The log of tool calls has a line for every call and is readable only by the user."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from tests import wire
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home
+from tests.sample_files import png
 
 
 def log(home: Home) -> list[dict[str, Any]]:
@@ -39,6 +40,7 @@ def test_each_call_is_logged_completely_on_one_line(ask: Ask, server: ModelServe
         "failed": True,
         "exit": 3,
         "bytes": len(told["tool_calls"][0]["result"].encode()),
+        "files": [],
     }
     assert (second["arguments"], second["decision"], second["rule"], second["exit"]) == (
         "{",
@@ -47,6 +49,13 @@ def test_each_call_is_logged_completely_on_one_line(ask: Ask, server: ModelServe
         None,
     )
     assert (third["tool"], json.loads(third["arguments"]), third["failed"]) == ("read_file", {"filepath": "ü"}, True)
+
+
+def test_files_of_a_result_are_logged_by_name_and_size(ask: Ask, server: ModelServer, home: Home) -> None:
+    (ask.cwd / "a.png").write_bytes(png())
+    server.reply(wire.calls(("read_file", {"filepath": "a.png"})), wire.says("Done."))
+    assert ask("do it").code == 0
+    assert log(home)[0]["files"] == [{"name": "a.png", "bytes": len(png())}]
 
 
 def test_a_repeated_call_is_logged_as_refused(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -79,7 +88,7 @@ def test_an_unwritable_log_causes_a_warning_and_the_answer_is_printed(
     result = ask("do it")
     assert (result.text, result.code) == ("Done.\n", 0)
     assert (ask.cwd / "ran").exists()
-    assert result.stderr.count("cannot write the audit log") == 1
+    assert result.stderr.count("cannot write the log of tool calls") == 1
 
 
 @pytest.mark.slow

@@ -120,7 +120,7 @@ def test_a_command_that_never_ends_is_killed_with_its_children(ask: Ask, server:
 
 
 @pytest.mark.slow
-def test_the_model_can_shorten_the_timeout_but_not_extend_it(ask: Ask, server: ModelServer) -> None:
+def test_a_timeout_from_the_command_line_is_also_the_maximum(ask: Ask, server: ModelServer) -> None:
     server.reply(
         wire.calls(
             ("bash", {"command": "sleep 300", "timeout": 0.2}), ("bash", {"command": "sleep 301", "timeout": 300})
@@ -131,6 +131,33 @@ def test_the_model_can_shorten_the_timeout_but_not_extend_it(ask: Ask, server: M
     first, second = read_tool_results(check_sent_requests(server)[1])
     assert "0.2 s" in first
     assert "0.5 s" in second
+
+
+def test_a_call_gets_the_time_it_asks_for_and_other_values_are_refused(ask: Ask, server: ModelServer) -> None:
+    command = ("bash", {"command": "sleep 0.4; echo done"})
+    timeouts = [5, "5", 99_999, 0, -3, "soon", "NaN", True]
+    calls = [("bash", {**command[1], "timeout": timeout}) for timeout in timeouts]
+    server.reply(wire.calls(command), *map(wire.calls, calls), wire.says("Done."))
+    assert ask("--command-timeout", "0.2", "--max-command-timeout", "600", "build it").code == 0
+    bodies = check_sent_requests(server)
+    killed, *results = [read_tool_results(body)[-1] for body in bodies[1:]]
+    assert "timed out after 0.2 s" in killed
+    assert ["exit code: 0" in result for result in results] == [True] * 3 + [False] * 5
+    assert all("nothing was run" in result for result in results[3:])
+    [bash] = [tool["function"] for tool in bodies[0]["tools"] if tool["function"]["name"] == "bash"]
+    assert all(number in bash["parameters"]["properties"]["timeout"]["description"] for number in ("0.2", "600"))
+
+
+@pytest.mark.needs("bwrap")
+def test_a_call_in_the_sandbox_gets_the_time_it_asks_for(ask: Ask, server: ModelServer) -> None:
+    calls = [("bash", {"command": "sleep 0.4; echo done", **more}) for more in ({}, {"timeout": 5}, {"timeout": -1})]
+    server.reply(wire.calls(*calls), wire.says("Done."))
+    options = ("--safe", "--command-timeout", "0.2", "--max-command-timeout", "600")
+    assert ask(*options, "build it").code == 0
+    killed, done, refused = read_tool_results(check_sent_requests(server)[1])
+    assert "timed out after 0.2 s" in killed
+    assert "done" in done
+    assert "nothing was run" in refused
 
 
 def test_the_model_is_told_why_a_file_cannot_be_read(ask: Ask, server: ModelServer) -> None:

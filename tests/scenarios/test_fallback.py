@@ -253,7 +253,7 @@ def test_tools_are_offered_only_to_models_that_support_them(ask: Ask, servers: S
 def test_the_fallback_explains_its_own_tool_call(ask: Ask, servers: Servers) -> None:
     servers["openai"].reply(OPENAI.refuses(503, OVERLOADED))
     servers["anthropic"].reply(ANTHROPIC.says(ECHO), ANTHROPIC.says("It prints a word."), ANTHROPIC.says("Done."))
-    answers = [("Run this?", "?\n"), ("It prints a word.", ""), ("Run this?", "y\n")]
+    answers = [("Run this?", "?"), ("It prints a word.", ""), ("Run this?", "y")]
     assert ask.on_terminal(*CHAIN, "--confirm", "do it", answers=answers).code == 0
     assert count_requests(servers) == [2, 3, 0]
 

@@ -17,7 +17,7 @@ def test_files_are_listed_with_type_and_size(ask: Ask, server: ModelServer) -> N
     server.reply(wire.calls(("list_dir", {"dirpath": "."})), wire.says("A folder and a file of 12 bytes."))
     result = ask("What files are here?")
     assert (result.text, result.code) == ("A folder and a file of 12 bytes.\n", 0)
-    assert result.stderr == '· list_dir {"dirpath": "."}\n'
+    assert result.stderr == "· list .\n"
     assert read_tool_results(check_sent_requests(server)[1]) == ["file 12 notes.txt\ndir src"]
 
 

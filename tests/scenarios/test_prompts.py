@@ -82,7 +82,10 @@ def test_every_tool_is_offered_with_tool_choice_auto(ask: Ask, server: ModelServ
     server.reply(wire.says("Hello."))
     assert ask("hello").code == 0
     [body] = check_sent_requests(server)
-    assert body["tools"] == [spec.to_function() for spec in (*(tool.spec for tool in BUILTIN_TOOLS), SEARCH_WEB)]
+    expected = [spec.to_function()["function"] for spec in (*(tool.spec for tool in BUILTIN_TOOLS), SEARCH_WEB)]
+    offered = [tool["function"] for tool in body["tools"]]
+    assert all(function.pop("description") for function in (*offered, *expected))  # some depend on the model
+    assert offered == expected
     assert list_offered_tools(body) == DEFAULT_TOOLS
     assert body["tool_choice"] == "auto"
 

@@ -88,7 +88,7 @@ def test_all_tools_are_offered(ask: Ask, server: ModelServer) -> None:
 def test_confirm_asks_on_the_terminal_despite_piped_input(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(TOUCH), wire.says("It ran."))
     command = ["bash", "-c", "echo data | ask --safe --confirm 'Run it'"]
-    result = run_on_terminal(command, env=ask.env, cwd=ask.cwd, answers=[(PROMPT, "y\n")])
+    result = run_on_terminal(command, env=ask.env, cwd=ask.cwd, answers=[(PROMPT, "y")])
     assert result.code == 0
     assert (ask.cwd / "ran").exists()
     assert "data" in wire.asked(check_sent_requests(server)[0])
@@ -108,7 +108,7 @@ def test_confirm_with_piped_input_and_no_terminal_denies_the_call(ask: Ask, serv
 def test_hosts_that_are_not_allowed_are_confirmed(ask: Ask, server: ModelServer, home: Home) -> None:
     fetch = ("fetch_url", {"url": "http://host.invalid/"})
     server.reply(wire.calls(fetch), wire.says("You declined."))
-    result = ask.on_terminal("--safe", "Get it", answers=[(PROMPT, "n\n")])
+    result = ask.on_terminal("--safe", "Get it", answers=[(PROMPT, "n")])
     assert result.code == 0
     [tool_result] = read_tool_results(check_sent_requests(server)[1])
     assert tool_result.startswith("Error: ")

@@ -18,12 +18,14 @@ from tests.model_server import ModelServer, Reply
 from tests.program import CTRL_C, TEST_KEY, Ask, Home, run_on_terminal
 from tests.saved_history import read_saved_runs
 from tests.scenarios.sent_requests import check_sent_requests, list_offered_tools, read_tool_results
+from tests.slow_parameters import mark_others_slow
 from tests.tool_names import DEFAULT_TOOLS
 from tests.undo.runs import tree
 
 TOUCH = ("bash", {"command": "echo x >> ran"})
 PROMPT = "Run this? "
-EXTENT = "Allow this c(ommand)"
+EXTENT = "Which? "
+CHANGE = "Make this change? "
 EDIT = "Command: "
 CTRL_U = "\x15"
 OTHER_KEYS = {
@@ -36,8 +38,8 @@ OTHER_KEYS = {
 
 def test_the_confirmation_shows_command_directory_and_timeout(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "make test\necho done"})), wire.says("You declined."))
-    result = ask.on_terminal("--confirm", "--command-timeout", "7", "Run the tests", answers=[(PROMPT, "n\n")])
-    question = result.text[result.text.index("The model wants") : result.text.index(PROMPT)]
+    result = ask.on_terminal("--confirm", "--command-timeout", "7", "Run the tests", answers=[(PROMPT, "n")])
+    question = result.text[result.text.index("The model wants") : result.text.index("  y  Allow")]
     assert unwrap_lines(question) == [
         "The model wants to call bash:",
         "  command: make test",
@@ -49,19 +51,31 @@ def test_the_confirmation_shows_command_directory_and_timeout(ask: Ask, server: 
 
 def test_yes_runs_the_command(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(TOUCH, ("bash", {"command": "echo y >> ran"})), wire.says("It ran."))
-    result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, "y\n"), (PROMPT, "Yes\n")])
+    result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, "y"), (PROMPT, "Y")])
     assert result.code == 0
     assert (ask.cwd / "ran").read_text() == "x\ny\n"
     assert all(text.startswith("exit code: 0") for text in read_tool_results(check_sent_requests(server)[1]))
 
 
-@pytest.mark.parametrize("answers", [["\n"], ["\x04"], ["yep\n"] * 3], ids=["enter", "end", "not understood"])
+@pytest.mark.parametrize("answers", mark_others_slow([["\x1b"], ["\x04"], ["yep\n", "n"]], [["\x1b"]]))
 def test_any_other_response_declines_the_call(ask: Ask, server: ModelServer, answers: list[str]) -> None:
     server.reply(wire.calls(TOUCH), wire.says("You declined."))
     result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, answer) for answer in answers])
     assert result.code == 0
     assert not (ask.cwd / "ran").exists()
     assert is_declined(read_tool_results(check_sent_requests(server)[1]))
+
+
+def test_the_model_gets_the_reason_for_a_no(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.calls(TOUCH), wire.says("I will."))
+    result = ask.on_terminal(
+        "--confirm", "Run it", answers=[(PROMPT, "w"), ("Tell the model: ", "use größe instead\n")]
+    )
+    assert result.code == 0
+    assert not (ask.cwd / "ran").exists()
+    [reply] = read_tool_results(check_sent_requests(server)[1])
+    assert reply.endswith("declined by the user: use größe instead")
+    assert [(line["decision"], line["rule"]) for line in audit(home)] == [("deny", "--confirm: no")]
 
 
 def test_every_call_with_side_effects_is_confirmed(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -76,9 +90,9 @@ def test_every_call_with_side_effects_is_confirmed(ask: Ask, server: ModelServer
         ),
         wire.says("Done."),
     )
-    result = ask.on_terminal("--confirm", "Do it", answers=[(PROMPT, "y\n"), (PROMPT, "n\n"), (PROMPT, "y\n")])
+    result = ask.on_terminal("--confirm", "Do it", answers=[(CHANGE, "y"), (CHANGE, "n"), (PROMPT, "y")])
     assert result.code == 0
-    assert result.text.count(PROMPT) == 3
+    assert (result.text.count(CHANGE), result.text.count(PROMPT)) == (2, 1)
     assert {path.name: path.read_text() for path in ask.cwd.iterdir()} == {"old": "1", "new": "1", "ran": "x\n"}
     assert is_declined(read_tool_results(check_sent_requests(server)[1])[3:4])
     assert [(line["decision"], line["rule"]) for line in audit(home)] == [
@@ -100,7 +114,7 @@ def test_input_typed_before_the_confirmation_is_ignored(ask: Ask, server: ModelS
         running.wait_for("y\r\n")  # the terminal's echo
         typed.set()
         running.wait_for(PROMPT)
-        running.type_in("\n")
+        running.type_in("n")
         assert running.finish().code == 0
     assert not (ask.cwd / "ran").exists()
     assert is_declined(read_tool_results(check_sent_requests(server)[1]))
@@ -109,7 +123,7 @@ def test_input_typed_before_the_confirmation_is_ignored(ask: Ask, server: ModelS
 def test_yes_on_standard_input_does_not_confirm(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(TOUCH), wire.says("You declined."))
     command = ["bash", "-c", "printf 'yes\\nyes\\n' | ask --confirm 'Run it'"]
-    result = run_on_terminal(command, env=ask.env, cwd=ask.cwd, answers=[(PROMPT, "\n")])
+    result = run_on_terminal(command, env=ask.env, cwd=ask.cwd, answers=[(PROMPT, "n")])
     assert result.code == 0
     assert not (ask.cwd / "ran").exists()
     assert is_declined(read_tool_results(check_sent_requests(server)[1]))
@@ -119,11 +133,15 @@ def test_calls_are_denied_without_a_terminal(ask: Ask, server: ModelServer, home
     server.reply(wire.calls(("list_dir", {"dirpath": "."}), TOUCH), wire.says("I may not."))
     result = ask("--confirm", "Run it", stdin=b"yes\nyes\n")
     assert (result.text, result.code) == ("I may not.\n", 8)
-    assert "bash" in result.stderr
+    assert [line for line in result.stderr.splitlines() if "bash" in line] == ["· bash: echo x >> ran · not run"]
     assert "--yes" in result.stderr.splitlines()[-1]
+    assert "denied" not in result.stderr.splitlines()[-2]  # "not run" and "refused" say it
     assert not (ask.cwd / "ran").exists()
     assert read_tool_results(check_sent_requests(server)[1])[1].startswith("Error: denied")
     assert [line["rule"] for line in audit(home)] == ["reads only", "--confirm: no terminal"]
+    server.reply(wire.calls(TOUCH), wire.says("I may not."))
+    refused, _ = ask("-q", "--confirm", "Run it", stdin=b"").stderr.splitlines()
+    assert refused == "ask: bash: echo x >> ran refused: no terminal to confirm on"
 
 
 def list_visible_files(work: Path) -> dict[str, tuple[object, ...]]:
@@ -167,9 +185,8 @@ SWAPS: dict[Callable[[Path], None], str] = {
 }
 IN_EVERY_RUN = {
     ("write_file", swap_folder_for_link, "--safe"),
-    ("edit_file", swap_for_link, ""),
     ("write_file", change_content, ""),
-    ("write_file", create_file, "--safe"),
+    ("edit_file", create_file, "--safe"),
 }
 
 
@@ -195,10 +212,10 @@ def test_a_file_swapped_after_its_diff_was_shown_is_not_written(
     arguments = {"content": "b\n"} if tool == "write_file" else {"old_text": "a", "new_text": "b"}
     server.reply(wire.calls((tool, {"filepath": name, **arguments})), wire.says("It failed."))
     with ask.start_on_terminal("--confirm", *mode.split(), "Do it") as running:
-        running.wait_for(PROMPT)
+        running.wait_for(CHANGE)
         swap(work)
         before = list_visible_files(work)
-        running.type_in("y\n")
+        running.type_in("y")
         assert running.finish().code == 0
     assert read_tool_results(check_sent_requests(server)[1])[0].startswith("Error: ")
     assert list_visible_files(work) == before
@@ -224,7 +241,7 @@ def test_approved_files_are_written_through_links_and_into_new_folders(
         ),
         wire.says("Done."),
     )
-    answers = [(PROMPT, "y\n")] * (4 if safe else 3)
+    answers = [(CHANGE, "y")] * (4 if safe else 3)
     assert ask.on_terminal("--confirm", *safe, "Do it", answers=answers).code == 0
     assert (home.work / "link").readlink() == Path("f")
     assert (home.work / "f").read_text() == "b\n"
@@ -251,13 +268,12 @@ def test_the_screen_and_the_history_contain_the_edited_command(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
 ) -> None:
     server.reply(wire.calls(TOUCH, ("bash", {"command": "echo untouched"})), wire.says("Done."))
-    edited = [(PROMPT, "e\n"), (EDIT + "echo x >> ran", CTRL_U + "echo y > different\n"), (PROMPT, "y\n")]
+    edited = [(PROMPT, "e"), (EDIT + "echo x >> ran", CTRL_U + "echo y > different\n"), (PROMPT, "y")]
     result = ask.on_terminal("--confirm", *options, "Run it", answers=edited)
     assert result.code == 0
     assert (ask.cwd / "different").exists()
-    lines = [line for line in result.text.splitlines() if "· bash" in line]
-    assert len(lines) == 2
-    assert "echo y > different" in lines[0]
+    assert not [line for line in result.text.splitlines() if "· bash" in line], "both are in the questions"
+    assert "Command: " in result.text
     calls = read_saved_runs(home)[0].entries[1].message.tool_calls
     assert [json.loads(call.arguments)["command"] for call in calls] == ["echo y > different", "echo untouched"]
     [repeated] = [one["tool_calls"] for one in check_sent_requests(server)[1]["messages"] if "tool_calls" in one]
@@ -271,9 +287,10 @@ def test_the_screen_and_the_history_contain_the_edited_command(
     assert "echo x" not in server.requests[-1].body.decode()
 
 
+@pytest.mark.slow
 def test_events_contain_the_edited_command(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(TOUCH), wire.says("Done."))
-    edited = [(PROMPT, "e\n"), (EDIT + "echo x >> ran", CTRL_U + "echo y > different\n")]
+    edited = [(PROMPT, "e"), (EDIT + "echo x >> ran", CTRL_U + "echo y > different\n")]
     command = ["bash", "-c", "ask --confirm --events 'Run it' > events"]
     assert run_on_terminal(command, env=ask.env, cwd=ask.cwd, answers=edited).code == 0
     events = [json.loads(line) for line in (ask.cwd / "events").read_text().splitlines()]
@@ -290,11 +307,12 @@ def test_the_yes_option_asks_nothing(ask: Ask, server: ModelServer, home: Home, 
     assert [line["rule"] for line in audit(home)] == ["--yes"]
 
 
+@pytest.mark.slow
 def test_always_applies_to_the_chosen_calls_in_this_run(ask: Ask, server: ModelServer, home: Home) -> None:
     write = ("write_file", {"filepath": "new", "content": "1"})
     server.reply(wire.calls(TOUCH, write), wire.calls(TOUCH), wire.says("Done."))
     server.reply(wire.calls(TOUCH), wire.says("You declined."))
-    answers = [(PROMPT, "a\n"), (EXTENT, "\n"), (PROMPT, "n\n")]
+    answers = [(PROMPT, "m"), (EXTENT, "1"), (CHANGE, "n")]
     assert ask.on_terminal("--confirm", "Do it", answers=answers).code == 0
     assert (ask.cwd / "ran").read_text() == "x\nx\n"
     assert not (ask.cwd / "new").exists()
@@ -303,7 +321,7 @@ def test_always_applies_to_the_chosen_calls_in_this_run(ask: Ask, server: ModelS
         ("write_file", "deny", "--confirm: no"),
         ("bash", "allow", "approved: command"),
     ]
-    assert ask.on_terminal("--confirm", "Do it", answers=[(PROMPT, "n\n")]).code == 0
+    assert ask.on_terminal("--confirm", "Do it", answers=[(PROMPT, "n")]).code == 0
     assert (ask.cwd / "ran").read_text() == "x\nx\n"
 
 
@@ -312,7 +330,7 @@ def test_an_approval_for_the_folder_is_remembered_until_it_is_forgotten(
 ) -> None:
     log = ("bash", {"command": "ls -l; ls"})
     server.reply(*([wire.calls(log), wire.says("Done.")] * 4))
-    assert ask.on_terminal("--confirm", "Do it", answers=[(PROMPT, "a\n"), (EXTENT, "pf\n")]).code == 0
+    assert ask.on_terminal("--confirm", "Do it", answers=[(PROMPT, "a")]).code == 0
     assert ask("--confirm", "Do it").code == 0
     assert replace(ask, cwd=home.path)("--confirm", "Do it").code == 8
     [row] = json.loads(ask("tools", "approvals", "--json").text)
@@ -329,7 +347,7 @@ def test_an_approval_for_the_folder_is_remembered_until_it_is_forgotten(
 def test_the_approval_of_a_command_with_a_key_ends_with_the_run(ask: Ask, server: ModelServer, home: Home) -> None:
     command = ("bash", {"command": f"echo {TEST_KEY} >> ran"})
     server.reply(wire.calls(command, command), wire.says("Done."), wire.calls(command), wire.says("Denied."))
-    first = ask.on_terminal("--confirm", "Do it", answers=[(PROMPT, "a\n"), (EXTENT, "ca\n")])
+    first = ask.on_terminal("--confirm", "Do it", answers=[(PROMPT, "m"), (EXTENT, "3")])
     assert (first.code, (home.work / "ran").read_text()) == (0, f"{TEST_KEY}\n" * 2)
     assert "for this run only" in " ".join(first.text.split())
     assert not (home.data / "approvals.json").exists()
@@ -377,7 +395,7 @@ def fake_reboot(ask: Ask, home: Home) -> Ask:
 
 def test_a_dangerous_command_is_confirmed_even_with_yes(fake_reboot: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(REBOOT, REBOOT), wire.says("Done."))
-    assert fake_reboot.on_terminal("--yes", "Do it", answers=[(PROMPT, "n\n"), (PROMPT, "y\n")]).code == 0
+    assert fake_reboot.on_terminal("--yes", "Do it", answers=[(PROMPT, "n"), (PROMPT, "y")]).code == 0
     assert (home.work / "ran").read_text() == "rebooted\n"
     assert [line["rule"] for line in audit(home)] == [
         "dangerous command: reboot: no",
@@ -399,7 +417,7 @@ def test_a_dangerous_command_is_refused_without_a_terminal(
 
 def test_a_command_can_be_edited_and_the_model_is_informed(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(TOUCH), wire.says("You changed it."))
-    answers = [(PROMPT, "e\n"), (EDIT + "echo x >> ran", CTRL_U + "echo y > other\n")]
+    answers = [(PROMPT, "e"), (EDIT + "echo x >> ran", CTRL_U + "echo y > other\n")]
     result = ask.on_terminal("--confirm", "Run it", answers=answers)
     assert result.code == 0
     assert [path.name for path in ask.cwd.iterdir()] == ["other"]
@@ -413,7 +431,7 @@ def test_a_command_can_be_edited_and_the_model_is_informed(ask: Ask, server: Mod
 
 def test_ctrl_c_while_editing_ends_the_run(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(TOUCH))
-    result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, "e\n"), (EDIT + "echo x >> ran", CTRL_C)])
+    result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, "e"), (EDIT + "echo x >> ran", CTRL_C)])
     assert result.code == 130
     assert list(ask.cwd.iterdir()) == []
     assert [line["rule"] for line in audit(home)] == ["interrupted"]
@@ -428,23 +446,21 @@ def test_the_confirmation_of_a_write_shows_the_diff(ask: Ask, server: ModelServe
         ),
         wire.says("You declined."),
     )
-    result = ask.on_terminal("--confirm", "--command-timeout", "7", "Do it", answers=[(PROMPT, "n\n")] * 2)
-    new, old = (part.split(PROMPT)[0] for part in result.text.split("The model wants to call ")[1:])
-    place = f"  in {ask.cwd}, for at most 7 s"
-    assert unwrap_lines(new) == [
-        *("write_file:", "  filepath: new", "  content: 1", "  | "),
-        *(f"  {ask.cwd}/new does not exist yet", place),
-    ]
+    shown = ask.on_terminal("--confirm", "--command-timeout", "7", "Do it", answers=[(CHANGE, "n")] * 2).text
+    assert "\x1b[31m  | -b\x1b[0m" in shown
+    plain = re.sub(r"\x1b\[\d+m", "", shown)
+    new, old = (part.split("  y  Allow")[0] for part in plain.split("The model wants to call ")[1:])
+    assert unwrap_lines(new) == ["write_file:", "  filepath: new", f"  the new file {ask.cwd}/new:", "  | +1"]
     assert unwrap_lines(old) == [
         *("edit_file:", "  filepath: old", f"  the changes to {ask.cwd}/old:"),
-        *("  | @@ -1,2 +1,2 @@", "  |  a", "  | -b", r"  | +\x1bc", place),
+        *("  | @@ -1,2 +1,2 @@", "  |  a", "  | -b", r"  | +\x1bc"),
     ]
 
 
 def test_invisible_characters_in_a_command_are_shown_in_the_confirmation(ask: Ask, server: ModelServer) -> None:
     hostile = "ls \x1b[2K\r\x1b[1A\u202eevil\u200b \u0440m \x9b2J" + " " * 2_000 + "; touch ran \x07"
     server.reply(wire.calls(("bash", {"command": hostile})), wire.says("No."))
-    result = ask.on_terminal("--confirm", "List", answers=[(PROMPT, "n\n")])
+    result = ask.on_terminal("--confirm", "List", answers=[(PROMPT, "n")])
     question = result.text[result.text.index("The model wants") : result.text.index(PROMPT)]
     assert all(" " <= character <= "~" or character == "\n" for character in question)
     assert "".join(question.splitlines()[1:3]).replace("  > ", "") == (
@@ -469,11 +485,13 @@ def test_confirmations_contain_only_printable_ascii(ask: Ask, server: ModelServe
     wanted = [("bash", {"command": f"ls {trick} x"}) for trick in tricks]
     wanted += [("write_file", {"filepath": f"a{trick}b", "content": trick}) for trick in tricks]
     server.reply(wire.calls(*wanted), wire.says("You declined."))
-    result = ask.on_terminal("--confirm", "Do it", answers=[("y(es), N(o)", "n\n")] * len(wanted))
-    questions = re.findall(r"(The model wants.*?: )n$", result.text, re.DOTALL | re.MULTILINE)
+    answers = [("Run this", "n")] * len(tricks) + [("Make this change", "n")] * len(tricks)
+    result = ask.on_terminal("--confirm", "Do it", answers=answers, env={"NO_COLOR": "1"})
+    questions = re.findall(r"(The model wants.*?\? )No$", result.text, re.DOTALL | re.MULTILINE)
     assert len(questions) == len(wanted)
     for question in questions:
         assert re.fullmatch(r"[ -~\n]*", question)
+    assert "declined" not in result.text.replace("You declined.", ""), "the user has just said so"
 
 
 def test_disabled_tools_are_neither_offered_nor_run(ask: Ask, server: ModelServer, home: Home) -> None:

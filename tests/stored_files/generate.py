@@ -62,6 +62,8 @@ def generate(folder: Path) -> None:
         write_conversations(ask, home, server)
         write_decisions(ask, home, server)
         write_job(ask, home, server)
+        write_undo(ask, home, server)
+        check(ask, "history", "export", "--all", "--json", "-o", "conversations.jsonl")
         check(ask, "mcp", "add", "notes", "--", "notes-server", "--path", "/srv/notes")
         for name in ("config", "data", "work"):
             export(home.path / name, folder / name, {str(home.path): HOME_NAME, server.base_url: SERVER_NAME})
@@ -132,10 +134,10 @@ def write_decisions(ask: Ask, home: Home, server: ModelServer) -> None:
     """Approve a command on a terminal, trust the project's instructions, and undo in safe mode."""
     server.reply(wire.calls(("bash", {"command": "date +%Y"})), wire.says("Done."))
     with ask.start_on_terminal("--confirm", "which year?") as running:
-        running.wait_for("a(lways)")
-        running.type_in("a\n")
-        running.wait_for("[c")
-        running.type_in("pa\n")
+        running.wait_for("Run this? ")
+        running.type_in("m")
+        running.wait_for("Which? ")
+        running.type_in("6")  # the program, always
         assert running.finish().code == 0
     project = home.work / "project"
     project.mkdir()
@@ -151,6 +153,17 @@ def write_decisions(ask: Ask, home: Home, server: ModelServer) -> None:
     (project / "kept.txt").write_text("original\n")
     server.reply(wire.calls(("bash", {"command": "echo changed > kept.txt; echo new > new.txt"})), wire.says("Done."))
     check(inside, "--safe", "--no-context", "change files")
+
+
+def write_undo(ask: Ask, home: Home, server: ModelServer) -> None:
+    """Undo a run."""
+    folder = home.work / "undone"
+    folder.mkdir()
+    (folder / "kept.txt").write_text("original")  # git keeps no empty folder
+    server.reply(wire.calls(("write_file", {"filepath": "new.txt", "content": "new"})), wire.says("Written."))
+    inside = Ask(ask.env, folder, installed=True)
+    check(inside, "-y", "write a file")
+    check(inside, "undo", "-y")
 
 
 def write_job(ask: Ask, home: Home, server: ModelServer) -> None:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from ask.tools.base import Tool, ToolContext, ToolError
+from ask.tools.base import RunToolContext, Tool, ToolError
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
@@ -24,14 +24,14 @@ Unprivileged = Callable[[str, dict[str, object]], str]
 UNPRIVILEGED = """
 import difflib, os, sys
 from pathlib import Path
-from ask.tools.base import ToolContext, ToolError; from ask.tools.builtin import BUILTIN_TOOLS
+from ask.tools.base import RunToolContext, ToolError; from ask.tools.builtin import BUILTIN_TOOLS
 tools = {{tool.spec.name: tool for tool in BUILTIN_TOOLS}}
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid({nobody})
     os.setuid({nobody})
 folder = Path(sys.argv[1])
-context = ToolContext(folder, os.environ, 10, folder / "spill", lambda text: None)
+context = RunToolContext(folder, os.environ, 10, folder / "spill", lambda text: None)
 try:
     print(tools[sys.argv[2]].run(eval(sys.argv[3]), context).text)
 except ToolError as error:
@@ -46,10 +46,10 @@ def command_output() -> list[str]:
 
 
 @pytest.fixture
-def context(tmp_path: Path, command_output: list[str]) -> ToolContext:
+def context(tmp_path: Path, command_output: list[str]) -> RunToolContext:
     work = tmp_path / "work"
     work.mkdir()
-    return ToolContext(work, dict(os.environ), 20, tmp_path / "data" / "spill", command_output.append)
+    return RunToolContext(work, dict(os.environ), 20, tmp_path / "data" / "spill", command_output.append)
 
 
 @pytest.fixture
@@ -75,12 +75,12 @@ def unprivileged(public_folder: Path) -> Unprivileged:
 
 
 @pytest.fixture
-def work(context: ToolContext) -> Path:
+def work(context: RunToolContext) -> Path:
     return context.directory
 
 
 @pytest.fixture
-def run(context: ToolContext) -> Run:
+def run(context: RunToolContext) -> Run:
     def call(tool: Tool, **arguments: object) -> str:
         return tool.run(arguments, context).text
 

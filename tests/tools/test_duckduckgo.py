@@ -16,7 +16,7 @@ import pytest
 
 from ask.client.certificates import CA_VARIABLES
 from ask.config.installation import format_install_command
-from ask.tools.base import ToolContext, ToolError
+from ask.tools.base import RunToolContext, ToolError
 from ask.tools.builtin import DUCKDUCKGO, ENGINE_BASE_URLS, SearchEngine, create_search_tool, is_ddgs_installed
 from tests.program import run
 
@@ -136,13 +136,13 @@ def proxy(certificates: tuple[Path, Path, Path]) -> Iterator[FakeProxy]:
 
 
 @pytest.fixture
-def proxied_context(proxy: FakeProxy, context: ToolContext, authority: Path) -> ToolContext:
+def proxied_context(proxy: FakeProxy, context: RunToolContext, authority: Path) -> RunToolContext:
     """A run that reaches only the proxy."""
     reached = {"HTTPS_PROXY": proxy.url, "REQUESTS_CA_BUNDLE": str(authority)}
     return context._replace(environment={**context.environment, **reached}, command_timeout=30)
 
 
-def search(context: ToolContext, **arguments: object) -> str:
+def search(context: RunToolContext, **arguments: object) -> str:
     return (
         create_search_tool(SearchEngine(DUCKDUCKGO, ENGINE_BASE_URLS[DUCKDUCKGO]))
         .run({"query": "nuts", **arguments}, context)
@@ -150,15 +150,16 @@ def search(context: ToolContext, **arguments: object) -> str:
     )
 
 
-def refusal(context: ToolContext) -> str:
+def refusal(context: RunToolContext) -> str:
     with pytest.raises(ToolError) as caught:
         search(context)
     return str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("openssl")
 def test_results_are_numbered_text_and_no_other_host_is_contacted(
-    proxy: FakeProxy, proxied_context: ToolContext
+    proxy: FakeProxy, proxied_context: RunToolContext
 ) -> None:
     assert search(proxied_context) == (
         "Results from duckduckgo:\n\n"
@@ -187,7 +188,7 @@ def test_results_are_numbered_text_and_no_other_host_is_contacted(
 )
 @pytest.mark.needs("openssl")
 def test_an_error_names_the_engine_and_the_reason(
-    proxy: FakeProxy, proxied_context: ToolContext, answer: bytes, expected: str
+    proxy: FakeProxy, proxied_context: RunToolContext, answer: bytes, expected: str
 ) -> None:
     proxy.answer = answer
     message = refusal(proxied_context)
@@ -196,14 +197,14 @@ def test_an_error_names_the_engine_and_the_reason(
 
 
 @pytest.mark.needs("openssl")
-def test_the_command_timeout_applies(proxy: FakeProxy, proxied_context: ToolContext) -> None:
+def test_the_command_timeout_applies(proxy: FakeProxy, proxied_context: RunToolContext) -> None:
     proxy.answer = None
     assert "duckduckgo" in refusal(proxied_context._replace(command_timeout=1))
     assert proxy.answer is None
 
 
 @pytest.mark.needs("openssl")
-def test_an_untrusted_certificate_is_refused(proxy: FakeProxy, proxied_context: ToolContext) -> None:
+def test_an_untrusted_certificate_is_refused(proxy: FakeProxy, proxied_context: RunToolContext) -> None:
     environment = {name: value for name, value in proxied_context.environment.items() if name != "REQUESTS_CA_BUNDLE"}
     message = refusal(proxied_context._replace(environment=environment))
     assert "duckduckgo" in message
@@ -216,7 +217,7 @@ def test_an_untrusted_certificate_is_refused(proxy: FakeProxy, proxied_context: 
 )
 @pytest.mark.needs("openssl")
 def test_every_certificate_variable_is_respected(
-    proxied_context: ToolContext, authority: Path, tmp_path: Path, variable: str
+    proxied_context: RunToolContext, authority: Path, tmp_path: Path, variable: str
 ) -> None:
     environment = {name: value for name, value in proxied_context.environment.items() if name not in CA_VARIABLES}
     path = authority
@@ -232,14 +233,14 @@ def test_every_certificate_variable_is_respected(
     assert f"{variable} is set to {tmp_path}/missing" in refusal(proxied_context._replace(environment=missing))
 
 
-def test_a_refused_connection_is_reported(context: ToolContext) -> None:
+def test_a_refused_connection_is_reported(context: RunToolContext) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         closed = listener.getsockname()[1]
     environment = {**context.environment, "HTTPS_PROXY": f"http://127.0.0.1:{closed}"}
     assert "duckduckgo" in refusal(context._replace(environment=environment))
 
 
-def test_a_broken_package_is_reported_with_the_command_to_reinstall_it(context: ToolContext, tmp_path: Path) -> None:
+def test_a_broken_package_is_reported_with_the_command_to_reinstall_it(context: RunToolContext, tmp_path: Path) -> None:
     (tmp_path / "ddgs.py").write_text("raise SystemExit(3)")
     environment = {**context.environment, "PYTHONPATH": str(tmp_path)}
     message = refusal(context._replace(environment=environment))

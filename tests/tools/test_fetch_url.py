@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ask.tools.base import MAX_RESULT_LENGTH, ToolContext, ToolError
+from ask.tools.base import MAX_RESULT_CHARACTERS, RunToolContext, ToolError
 from ask.tools.builtin import FETCH_URL
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply
@@ -128,7 +128,7 @@ def test_binary_content_is_not_shown(server: ModelServer, url: str, run: Run, re
     ],
 )
 def test_an_image_a_pdf_and_audio_are_attached(
-    server: ModelServer, url: str, context: ToolContext, data: bytes, content_type: str
+    server: ModelServer, url: str, context: RunToolContext, data: bytes, content_type: str
 ) -> None:
     server.reply(answer(data, content_type))
     result = FETCH_URL.run({"url": f"{url}notes/My%20file"}, context)
@@ -152,7 +152,7 @@ def test_an_incomplete_pdf_is_named_with_what_can_be_done(server: ModelServer, u
 
 def test_the_text_of_an_office_document_is_shown(server: ModelServer, url: str, run: Run) -> None:
     server.reply(answer(docx("Größe"), "application/octet-stream"))
-    assert run(FETCH_URL, url=url).endswith("\n\nGröße\na\tb")
+    assert run(FETCH_URL, url=url).endswith("\n\nGröße\n\n| a | b |\n| --- | --- |")
 
 
 def test_a_page_that_needs_javascript_gives_its_text_without_it(server: ModelServer, url: str, run: Run) -> None:
@@ -204,7 +204,7 @@ def test_xml_feed_is_decoded_with_its_declared_encoding(server: ModelServer, url
     assert run(FETCH_URL, url=url).split("\n\n", 1)[1] == feed
 
 
-def test_endless_page_is_truncated_after_the_timeout(server: ModelServer, url: str, context: ToolContext) -> None:
+def test_endless_page_is_truncated_after_the_timeout(server: ModelServer, url: str, context: RunToolContext) -> None:
     server.reply(Reply((b"one\ntwo", HOLD), content_type="text/plain"))
     text = FETCH_URL.run({"url": url}, context._replace(command_timeout=1)).text
     head, _, body = text.partition("\n\n")
@@ -212,13 +212,13 @@ def test_endless_page_is_truncated_after_the_timeout(server: ModelServer, url: s
     assert body == "one\ntwo"
 
 
-def test_the_command_timeout_applies(server: ModelServer, url: str, context: ToolContext) -> None:
+def test_the_command_timeout_applies(server: ModelServer, url: str, context: RunToolContext) -> None:
     server.reply(Reply((HOLD,)))
     with pytest.raises(ToolError, match=r"did not arrive within 0\.2 s"):
         FETCH_URL.run({"url": url}, context._replace(command_timeout=0.2))
 
 
-def test_restricted_run_reaches_only_public_hosts(server: ModelServer, url: str, context: ToolContext) -> None:
+def test_restricted_run_reaches_only_public_hosts(server: ModelServer, url: str, context: RunToolContext) -> None:
     server.reply(answer(b"secret"))
     with pytest.raises(ToolError, match="only public hosts"):
         FETCH_URL.run({"url": url}, context._replace(restrict_hosts=frozenset({"127.0.0.1"})))
@@ -254,7 +254,7 @@ def test_long_page_is_truncated_and_saved_in_full(ask: Ask, home: Home, server: 
     server.reply(wire.calls(("fetch_url", {"url": site.base_url})), wire.says("Long."))
     assert ask("how long is it?").code == 0
     read = wire.asked(server.requests[-1].json)
-    assert len(read) <= MAX_RESULT_LENGTH
+    assert len(read) <= MAX_RESULT_CHARACTERS
     assert read.endswith("paragraph 4999")
     [kept] = (home.data / "results").iterdir()
     assert str(kept) in read

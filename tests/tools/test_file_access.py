@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.tools.base import Tool, ToolContext, ToolError
+from ask.tools.base import RunToolContext, Tool, ToolError
 from ask.tools.builtin import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
-from ask.tools.file_access import MAX_FILE_SIZE, FileTarget, open_folders
+from ask.tools.file_access import MAX_FILE_BYTES, FileTarget, open_folders
 from ask.tools.files import decode_for_editing
 from tests.tools.conftest import NOBODY, Run, Unprivileged
 
@@ -97,7 +97,7 @@ def test_hard_links_are_kept(run: Run, work: Path) -> None:
     assert stat.S_IMODE((work / "f").stat().st_mode) == 0o750
 
 
-def test_without_keep_hard_links_the_other_link_keeps_the_old_content(context: ToolContext, work: Path) -> None:
+def test_without_keep_hard_links_the_other_link_keeps_the_old_content(context: RunToolContext, work: Path) -> None:
     (work / "f").write_text("old")
     os.link(work / "f", work / "other")
     WRITE_FILE.run({"filepath": "f", "content": "new"}, context._replace(keep_hard_links=False))
@@ -138,7 +138,7 @@ def test_a_name_that_ends_in_a_slash_is_not_written(refusal: Run, work: Path) ->
 
 
 def test_content_over_ten_megabytes_is_refused(refusal: Run, work: Path) -> None:
-    assert "10,000,002 bytes" in refusal(WRITE_FILE, filepath="f", content="é" * (MAX_FILE_SIZE // 2 + 1))
+    assert "10,000,002 bytes" in refusal(WRITE_FILE, filepath="f", content="é" * (MAX_FILE_BYTES // 2 + 1))
     assert not os.listdir(work)
 
 
@@ -239,7 +239,7 @@ def test_every_other_byte_survives_an_edit(before: bytes, after: bytes, new: str
         folder = Path(name)
         content = before + old.encode() + after
         (folder / "f").write_bytes(content)
-        context = ToolContext(folder, {}, 1, folder, lambda text: None)
+        context = RunToolContext(folder, {}, 1, folder, lambda text: None)
         try:
             EDIT_FILE.run({"filepath": "f", "old_text": old, "new_text": new}, context)
         except ToolError as error:

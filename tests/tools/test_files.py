@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ask.tools.base import MAX_RESULT_LENGTH, Tool
+from ask.tools.base import MAX_RESULT_CHARACTERS, Tool
 from ask.tools.builtin import BUILTIN_TOOLS, EDIT_FILE, LIST_DIR, READ_FILE, SEARCH_WEB, WRITE_FILE
-from ask.tools.file_access import MAX_FILE_SIZE
+from ask.tools.file_access import MAX_FILE_BYTES
 from tests.tools.conftest import Run, Unprivileged
 
 
@@ -27,7 +27,7 @@ def make_special(work: Path) -> None:
 
 def test_the_specifications_of_all_tools_stay_small() -> None:
     specs = [*(tool.spec for tool in BUILTIN_TOOLS), SEARCH_WEB]
-    assert len(json.dumps([spec.to_function() for spec in specs])) < 365 * len(specs)
+    assert len(json.dumps([spec.to_function() for spec in specs])) < 370 * len(specs)
 
 
 # Reading
@@ -125,7 +125,7 @@ def test_a_long_file_can_be_read_to_its_end_by_following_the_offsets(run: Run, w
     text, offset = "", 1
     while offset:
         part = run(READ_FILE, filepath="f", offset=offset)
-        assert len(part) <= MAX_RESULT_LENGTH
+        assert len(part) <= MAX_RESULT_CHARACTERS
         body, _, note = part.rpartition("[")
         text += body
         found = re.search(r"offset (\d+)", note)
@@ -136,7 +136,7 @@ def test_a_long_file_can_be_read_to_its_end_by_following_the_offsets(run: Run, w
 def test_line_too_long_for_a_result_is_truncated_with_a_note(run: Run, work: Path) -> None:
     (work / "f").write_text("x" * 50_000 + "\nshort\n")
     text = run(READ_FILE, filepath="f")
-    assert len(text) <= MAX_RESULT_LENGTH
+    assert len(text) <= MAX_RESULT_CHARACTERS
     assert text.endswith("\n[line 1 of 2 is truncated: 29,800 of 50,001 characters]")
 
 
@@ -155,7 +155,7 @@ def test_binary_file_is_described_by_type_and_size(refusal: Run, work: Path, nam
 
 
 def test_a_file_of_ten_megabytes_is_read_and_a_larger_one_refused(run: Run, refusal: Run, work: Path) -> None:
-    (work / "f").write_bytes(b"0123456789abcde\n" * (MAX_FILE_SIZE // 16))
+    (work / "f").write_bytes(b"0123456789abcde\n" * (MAX_FILE_BYTES // 16))
     assert "of 625,000" in run(READ_FILE, filepath="f")
     with (work / "f").open("ab") as file:
         file.write(b"x")
@@ -164,7 +164,7 @@ def test_a_file_of_ten_megabytes_is_read_and_a_larger_one_refused(run: Run, refu
 
 
 def test_a_large_pdf_can_be_attached_by_the_user(refusal: Run, work: Path) -> None:
-    (work / "f").write_bytes(b"%PDF-1.7".ljust(MAX_FILE_SIZE + 1))
+    (work / "f").write_bytes(b"%PDF-1.7".ljust(MAX_FILE_BYTES + 1))
     message = refusal(READ_FILE, filepath="f")
     assert "-f FILE" in message
     assert "in bash" not in message

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.tools.base import ToolError
 from ask.tools.fetch_url import extract_page_text
-from ask.tools.html_to_markdown import MAX_MARKDOWN_HTML_LENGTH, convert_html
+from ask.tools.html_to_markdown import MAX_MARKDOWN_HTML_CHARACTERS, convert_html
 
 URL = "https://example.com/docs/page.html"
 ARTICLE = """<!doctype html><html><head><title>Marzipan</title><script>track()</script></head><body>
@@ -71,7 +71,6 @@ def test_deeply_nested_elements_are_handled() -> None:
 
 
 @given(st.text(alphabet="<>/&;\"'= -![]?abcdeilnopruvst\n\0", max_size=200))
-@settings(max_examples=50)
 def test_any_html_is_converted(html: str) -> None:
     convert_html(html, URL)
 
@@ -92,8 +91,9 @@ def test_a_file_in_the_working_directory_is_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_text_of_a_very_long_page_is_extracted() -> None:
-    count = MAX_MARKDOWN_HTML_LENGTH // 20
+    count = MAX_MARKDOWN_HTML_CHARACTERS // 20
     text = extract_page_text(f"<table><script>no</script>{'<tr><td><a href=x>y</a>' * count}", URL, 100, os.environ)
     assert text.split() == ["y"] * count
 

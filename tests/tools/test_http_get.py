@@ -18,10 +18,11 @@ from pathlib import Path
 import pytest
 
 from ask.tools.base import ToolError
-from ask.tools.http_get import MAX_BODY_SIZE, Fetcher, FetchResponse
+from ask.tools.http_get import MAX_BODY_BYTES, Fetcher, FetchResponse
 from ask.tools.network_policy import NetworkPolicy
 from tests.model_server import DROP, HOLD, ModelServer, Repeat, Reply
 from tests.raw_server import RawServer, read_request
+from tests.slow_parameters import mark_others_slow
 
 BOMB = zlib.compressobj(9, wbits=31)
 ZEROS = BOMB.compress(bytes(100_000_000)) + BOMB.flush()
@@ -167,13 +168,13 @@ def test_body_of_several_gzip_members_is_read_completely(server: ModelServer, st
 @pytest.mark.parametrize(
     ("reply", "size", "note"),
     [
-        (text(bytes(MAX_BODY_SIZE)), MAX_BODY_SIZE, ""),
-        (text(bytes(MAX_BODY_SIZE + 1)), MAX_BODY_SIZE, "cut off at 10,000,000 bytes"),
-        (Reply((Repeat(bytes(1_000_000), 0),)), MAX_BODY_SIZE, "cut off at 10,000,000 bytes"),
-        (text(ZEROS, headers={"Content-Encoding": "gzip"}), MAX_BODY_SIZE, "cut off at 10,000,000 bytes"),
+        (text(bytes(MAX_BODY_BYTES)), MAX_BODY_BYTES, ""),
+        (text(bytes(MAX_BODY_BYTES + 1)), MAX_BODY_BYTES, "cut off at 10,000,000 bytes"),
+        (Reply((Repeat(bytes(1_000_000), 0),)), MAX_BODY_BYTES, "cut off at 10,000,000 bytes"),
+        (text(ZEROS, headers={"Content-Encoding": "gzip"}), MAX_BODY_BYTES, "cut off at 10,000,000 bytes"),
         (
             text(gzip.compress(b"x") + ZEROS, headers={"Content-Encoding": "gzip"}),
-            MAX_BODY_SIZE,
+            MAX_BODY_BYTES,
             "cut off at 10,000,000 bytes",
         ),
         (text(gzip.compress(b"x")[:-9], headers={"Content-Encoding": "gzip"}), 1, ""),
@@ -353,7 +354,7 @@ def test_unknown_host_is_reported() -> None:
     assert refusal("http://no-such-name.invalid/", NetworkPolicy(frozenset())).count("no-such-name") == 1
 
 
-@pytest.mark.parametrize("safe", [False, True])
+@pytest.mark.parametrize("safe", mark_others_slow([False, True]))
 def test_proxy_is_used_only_without_a_policy(server: ModelServer, safe: bool) -> None:
     code = """if True:
         import sys

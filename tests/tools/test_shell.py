@@ -15,13 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ask.tools.base import MAX_RESULT_LENGTH, ToolContext, ToolError, ToolResult
+from ask.tools.base import MAX_RESULT_CHARACTERS, RunToolContext, ToolError, ToolResult
 from ask.tools.builtin import BASH
 from tests.tools.conftest import ROOT
 
 
 @pytest.fixture
-def bash(context: ToolContext) -> Callable[..., ToolResult]:
+def bash(context: RunToolContext) -> Callable[..., ToolResult]:
     def run(command: str, **more: float) -> ToolResult:
         return BASH.run({"command": command, **more}, context)
 
@@ -44,7 +44,7 @@ def time_limit(seconds: float) -> Iterator[None]:
     assert time.monotonic() - start < seconds
 
 
-def pids(context: ToolContext, *names: str) -> list[int]:
+def pids(context: RunToolContext, *names: str) -> list[int]:
     return [int((context.directory / name).read_text()) for name in names]
 
 
@@ -61,7 +61,7 @@ def test_output_without_a_final_newline_is_separated_from_the_next(bash: Bash) -
     assert bash("printf out; printf err >&2").text == "exit code: 0\nstdout:\nout\nstderr:\nerr"
 
 
-def test_command_uses_the_run_s_directory_and_environment(context: ToolContext) -> None:
+def test_command_uses_the_run_s_directory_and_environment(context: RunToolContext) -> None:
     context = context._replace(environment={"PATH": os.environ["PATH"], "ONLY": "this"})
     text = BASH.run({"command": "pwd; echo $ONLY; env"}, context).text
     assert text.startswith(f"exit code: 0\nstdout:\n{context.directory}\nthis\n")
@@ -87,7 +87,9 @@ def test_death_by_a_signal_is_named(bash: Bash) -> None:
     assert result.exit_status == 139
 
 
-def test_call_returns_when_the_shell_exits_and_background_processes_survive(bash: Bash, context: ToolContext) -> None:
+def test_call_returns_when_the_shell_exits_and_background_processes_survive(
+    bash: Bash, context: RunToolContext
+) -> None:
     with time_limit(15):
         result = bash("sleep 600 & echo $! > pid; echo done")
     [pid] = pids(context, "pid")
@@ -98,13 +100,13 @@ def test_call_returns_when_the_shell_exits_and_background_processes_survive(bash
         os.kill(pid, signal.SIGKILL)
 
 
-def test_redirected_background_process_causes_no_note(bash: Bash, context: ToolContext) -> None:
+def test_redirected_background_process_causes_no_note(bash: Bash, context: RunToolContext) -> None:
     result = bash("sleep 600 > log 2>&1 & echo $! > pid")
     os.kill(pids(context, "pid")[0], signal.SIGKILL)
     assert result.text == "exit code: 0"
 
 
-def test_background_flood_does_not_delay_the_call(bash: Bash, context: ToolContext) -> None:
+def test_background_flood_does_not_delay_the_call(bash: Bash, context: RunToolContext) -> None:
     try:
         with time_limit(15):
             assert bash("yes & echo $! > pid; echo done").exit_status == 0
@@ -118,7 +120,7 @@ def test_output_that_the_shell_does_not_wait_for_is_read(bash: Bash) -> None:
     assert bash("echo late > >(sleep 0.03; cat)").text == "exit code: 0\nstdout:\nlate\n"
 
 
-def test_call_waits_for_a_command_that_closed_its_output(bash: Bash, context: ToolContext) -> None:
+def test_call_waits_for_a_command_that_closed_its_output(bash: Bash, context: RunToolContext) -> None:
     bash("exec >&- 2>&-; sleep 0.2; touch done")
     assert (context.directory / "done").exists()
 
@@ -134,7 +136,7 @@ def test_call_waits_for_a_command_that_closed_its_output(bash: Bash, context: To
     ],
     ids=["child", "setsid", "double fork", "setsid without environment", "without environment"],
 )
-def test_a_timeout_kills_all_processes_of_the_command(bash: Bash, context: ToolContext, command: str) -> None:
+def test_a_timeout_kills_all_processes_of_the_command(bash: Bash, context: RunToolContext, command: str) -> None:
     with time_limit(15):
         result = bash(f"echo begun; {command}", timeout=0.5)
     assert result.text.startswith("timed out after 0.5 s")
@@ -144,13 +146,13 @@ def test_a_timeout_kills_all_processes_of_the_command(bash: Bash, context: ToolC
 
 
 @pytest.mark.slow
-def test_a_command_that_ignores_sigterm_is_killed_after_two_seconds(bash: Bash, context: ToolContext) -> None:
+def test_a_command_that_ignores_sigterm_is_killed_after_two_seconds(bash: Bash, context: RunToolContext) -> None:
     with time_limit(20):
         bash("trap '' TERM; echo $$ > pid; while :; do sleep 1; done", timeout=0.3)
     assert not is_running(*pids(context, "pid"))
 
 
-def test_no_further_command_starts_after_a_timeout(bash: Bash, context: ToolContext) -> None:
+def test_no_further_command_starts_after_a_timeout(bash: Bash, context: RunToolContext) -> None:
     bash("bash -c 'sleep 600; touch inner'; touch outer", timeout=0.5)
     assert not list(context.directory.iterdir())
 
@@ -159,23 +161,44 @@ def test_output_of_a_sigterm_handler_is_kept(bash: Bash) -> None:
     assert "goodbye" in bash("trap 'echo goodbye; exit' TERM; sleep 600 & wait", timeout=0.5).text
 
 
-def test_the_command_timeout_is_the_upper_limit(context: ToolContext) -> None:
-    context = context._replace(command_timeout=0.3)
+@pytest.mark.parametrize("timeout", [0.4, 600, 99_999, 10**400, float("inf")])
+def test_a_call_may_give_its_command_more_time_up_to_the_maximum(context: RunToolContext, timeout: float) -> None:
+    context = context._replace(command_timeout=0.1, max_command_timeout=0.4)
+    assert BASH.run({"command": "sleep 0.2"}, context).text.startswith("timed out after 0.1 s; ")
+    assert BASH.run({"command": "sleep 0.2", "timeout": timeout}, context).exit_status == 0
     with time_limit(15):
-        assert BASH.run({"command": "sleep 600", "timeout": 100}, context).text.startswith("timed out after 0.3 s")
+        result = BASH.run({"command": "sleep 600", "timeout": timeout}, context)
+    assert result.failed
+    assert result.text.startswith("timed out after 0.4 s; ")
 
 
-def test_a_timeout_of_years_is_accepted(context: ToolContext) -> None:
+def test_a_killed_command_s_result_says_whether_more_time_is_possible(context: RunToolContext) -> None:
+    context = context._replace(command_timeout=0.1, max_command_timeout=77)
+    assert "77" in BASH.run({"command": "sleep 600"}, context).text
+    assert "timeout can be" not in BASH.run({"command": "sleep 600"}, context._replace(max_command_timeout=0.1)).text
+
+
+def test_a_background_process_outlives_the_timeout_of_a_command_that_has_ended(
+    bash: Bash, context: RunToolContext
+) -> None:
+    bash("sleep 600 > log 2>&1 & echo $! > pid", timeout=0.3)
+    time.sleep(0.5)
+    [pid] = pids(context, "pid")
+    assert is_running(pid)
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_a_timeout_of_years_is_accepted(context: RunToolContext) -> None:
     assert BASH.run({"command": "true"}, context._replace(command_timeout=1e9)).exit_status == 0
 
 
-@pytest.mark.parametrize("timeout", [0, -1])
+@pytest.mark.parametrize("timeout", [0, -1, float("-inf"), float("nan")])
 def test_a_timeout_of_zero_or_less_is_refused(bash: Bash, timeout: float) -> None:
     with pytest.raises(ToolError, match="positive"):
         bash("touch ran", timeout=timeout)
 
 
-def test_processes_of_an_earlier_call_survive_the_timeout_of_a_later_one(bash: Bash, context: ToolContext) -> None:
+def test_processes_of_an_earlier_call_survive_the_timeout_of_a_later_one(bash: Bash, context: RunToolContext) -> None:
     bash("sleep 600 > log 2>&1 & echo $! > pid")
     bash("sleep 600", timeout=0.2)
     [pid] = pids(context, "pid")
@@ -183,7 +206,7 @@ def test_processes_of_an_earlier_call_survive_the_timeout_of_a_later_one(bash: B
     os.kill(pid, signal.SIGKILL)
 
 
-def test_nested_call_is_killed_with_the_outer_one(context: ToolContext) -> None:
+def test_nested_call_is_killed_with_the_outer_one(context: RunToolContext) -> None:
     outer = context._replace(environment={**context.environment, "ASK_CALL": "outer-mark"})
     assert re.search(r"ASK_CALL=outer-mark \w{32}\n", BASH.run({"command": "env"}, outer).text)
 
@@ -191,10 +214,10 @@ def test_nested_call_is_killed_with_the_outer_one(context: ToolContext) -> None:
 INTERRUPTED = """
 import os, sys
 from pathlib import Path
-from ask.tools.base import ToolContext
+from ask.tools.base import RunToolContext
 from ask.tools.builtin import BASH
 folder = Path(sys.argv[1])
-context = ToolContext(folder, os.environ, 60, folder / "spill", lambda text: None)
+context = RunToolContext(folder, os.environ, 60, folder / "spill", lambda text: None)
 rest = "seq 1 9999; setsid bash -c 'echo $$ > pid; exec sleep 600' & wait"
 try:
     BASH.run({"command": sys.argv[2] + rest}, context)
@@ -203,7 +226,7 @@ except KeyboardInterrupt:
 """
 
 
-def start_interruptible(context: ToolContext, before: str) -> subprocess.Popen[str]:
+def start_interruptible(context: RunToolContext, before: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", INTERRUPTED, str(context.directory), before]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 30
@@ -212,14 +235,14 @@ def start_interruptible(context: ToolContext, before: str) -> subprocess.Popen[s
     return process
 
 
-def test_interrupt_kills_all_processes_and_propagates(context: ToolContext) -> None:
+def test_interrupt_kills_all_processes_and_propagates(context: RunToolContext) -> None:
     process = start_interruptible(context, "")
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=30)[0] == "interrupted []\n"
     assert not is_running(*pids(context, "pid"))
 
 
-def test_a_second_interrupt_kills_at_once(context: ToolContext) -> None:
+def test_a_second_interrupt_kills_at_once(context: RunToolContext) -> None:
     def interrupt_twice() -> float:
         """Seconds until the process has ended."""
         (context.directory / "pid").unlink(missing_ok=True)
@@ -237,7 +260,7 @@ def test_a_second_interrupt_kills_at_once(context: ToolContext) -> None:
 
 
 @pytest.mark.slow
-def test_interrupts_that_follow_each_other_quickly_leave_no_process(context: ToolContext) -> None:
+def test_interrupts_that_follow_each_other_quickly_leave_no_process(context: RunToolContext) -> None:
     process = start_interruptible(context, "trap '' TERM; ")
     process.send_signal(signal.SIGINT)
     time.sleep(0.3)
@@ -248,7 +271,7 @@ def test_interrupts_that_follow_each_other_quickly_leave_no_process(context: Too
     assert not is_running(*pids(context, "pid"))
 
 
-def test_error_in_the_output_callback_kills_all_processes(context: ToolContext) -> None:
+def test_error_in_the_output_callback_kills_all_processes(context: RunToolContext) -> None:
     def fail(text: str) -> None:
         raise BrokenPipeError(text)
 
@@ -257,10 +280,10 @@ def test_error_in_the_output_callback_kills_all_processes(context: ToolContext) 
     assert not is_running(*pids(context, "pid"))
 
 
-def test_output_is_reported_as_it_arrives(context: ToolContext) -> None:
+def test_output_is_reported_as_it_arrives(context: RunToolContext) -> None:
     shown: list[tuple[str, bool]] = []
-    context = context._replace(on_output=lambda text: shown.append((text, done.exists())))
     done = context.directory / "done"
+    context = context._replace(on_output=lambda text: shown.append((text, done.exists())))
     BASH.run({"command": "echo one; sleep 0.2; echo two >&2; sleep 0.2; touch done"}, context)
     assert shown == [("one\n", False), ("two\n", False)]
 
@@ -278,7 +301,7 @@ def test_character_split_between_writes_survives(bash: Bash, command_output: lis
 @pytest.mark.parametrize(("out", "err"), [(20_000, 0), (20_000, 10), (10, 20_000), (20_000, 20_000), (4_000, 4_000)])
 def test_long_output_keeps_both_ends_of_both_streams_and_names_the_files(bash: Bash, out: int, err: int) -> None:
     text = bash(f"seq 1 {out}; seq 1 {err} >&2").text
-    assert MAX_RESULT_LENGTH * 0.9 < len(text) <= MAX_RESULT_LENGTH
+    assert MAX_RESULT_CHARACTERS * 0.9 < len(text) <= MAX_RESULT_CHARACTERS
     whole = {"stdout": out, "stderr": err}
     sections = dict(re.findall(r"^(stdout|stderr):\n(.*?)(?=\nstderr:|\Z)", text, re.DOTALL | re.MULTILINE))
     assert sections.keys() == {label for label, count in whole.items() if count}
@@ -294,18 +317,18 @@ def test_long_output_keeps_both_ends_of_both_streams_and_names_the_files(bash: B
             assert section.rstrip() == expected.rstrip()
 
 
-def test_flood_is_stopped_and_truncated(context: ToolContext) -> None:
+def test_flood_is_stopped_and_truncated(context: RunToolContext) -> None:
     text = BASH.run({"command": "yes", "timeout": 0.5}, context._replace(on_output=lambda text: None)).text
     assert text.startswith("timed out after 0.5 s")
-    assert len(text) <= MAX_RESULT_LENGTH
+    assert len(text) <= MAX_RESULT_CHARACTERS
 
 
 FLOODED = """
 import os, resource, sys
 from pathlib import Path
-from ask.tools.base import ToolContext
+from ask.tools.base import RunToolContext
 from ask.tools.builtin import BASH
-context = ToolContext(Path(sys.argv[1]), os.environ, 60, Path(sys.argv[1]), lambda text: None)
+context = RunToolContext(Path(sys.argv[1]), os.environ, 60, Path(sys.argv[1]), lambda text: None)
 BASH.run({"command": "true"}, context)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 BASH.run({"command": "head -c 150000000 /dev/zero | tr '\\\\0' x"}, context)
@@ -325,9 +348,9 @@ import os, sys
 if hasattr(os, "pidfd_open"):
     del os.pidfd_open
 from pathlib import Path
-from ask.tools.base import ToolContext
+from ask.tools.base import RunToolContext
 from ask.tools.builtin import BASH
-context = ToolContext(Path(sys.argv[1]), os.environ, 60, Path(sys.argv[1]), lambda text: None)
+context = RunToolContext(Path(sys.argv[1]), os.environ, 60, Path(sys.argv[1]), lambda text: None)
 for command in sys.argv[2:]:
     print(BASH.run({"command": command, "timeout": 1}, context).text.splitlines())
 """
@@ -350,12 +373,12 @@ def test_waiting_for_a_silent_command_uses_no_cpu(bash: Bash) -> None:
     assert time.process_time() - before < 0.1
 
 
-def test_a_missing_bash_is_reported(context: ToolContext) -> None:
+def test_a_missing_bash_is_reported(context: RunToolContext) -> None:
     with pytest.raises(ToolError, match="bash is not installed"):
         BASH.run({"command": "true"}, context._replace(environment={"PATH": str(context.directory)}))
 
 
-def test_a_vanished_working_directory_is_reported(context: ToolContext) -> None:
+def test_a_vanished_working_directory_is_reported(context: RunToolContext) -> None:
     context.directory.rmdir()
     with pytest.raises(ToolError, match="working directory no longer exists"):
         BASH.run({"command": "true"}, context)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.tools.base import ToolContext
+from ask.tools.base import RunToolContext
 from ask.tools.builtin import BASH
-from ask.tools.terminal_output import MAX_LINE_LENGTH, TerminalOutputFilter, render_lines
+from ask.tools.terminal_output import MAX_LINE_CHARACTERS, TerminalOutputFilter, render_lines
 from tests.screen import Screen
 
 PIECES = st.lists(
@@ -75,7 +75,7 @@ def test_lines_are_as_a_terminal_shows_them(pieces: list[str]) -> None:
 
 def test_an_endless_line_is_not_kept_in_memory() -> None:
     output_filter = TerminalOutputFilter()
-    assert len(output_filter.feed("x" * (MAX_LINE_LENGTH + 1))) == MAX_LINE_LENGTH + 1
+    assert len(output_filter.feed("x" * (MAX_LINE_CHARACTERS + 1))) == MAX_LINE_CHARACTERS + 1
     assert output_filter.finish() == ""
 
 
@@ -99,7 +99,7 @@ def test_each_line_of_a_long_file_of_an_old_mac_is_kept() -> None:
 def test_commands_see_no_editor_or_pager_that_waits(tmp_path: Path) -> None:
     shown: list[str] = []
     environment = {**os.environ, "EDITOR": "vim", "GIT_PAGER": "less", "HOME": str(tmp_path)}
-    context = ToolContext(tmp_path, environment, 20, tmp_path / "spill", shown.append)
+    context = RunToolContext(tmp_path, environment, 20, tmp_path / "spill", shown.append)
     identity = "-c user.name=x -c user.email=x@example.com"
     command = (
         f"git init -q . && git {identity} commit -q --allow-empty -m one && "

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ask.config.secrets import REDACTED
 from ask.config.settings import EngineName
-from ask.tools.base import ToolContext, ToolError
+from ask.tools.base import RunToolContext, ToolError
 from ask.tools.builtin import (
     DEFAULT_RESULT_COUNT,
     ENGINE_BASE_URLS,
@@ -32,11 +32,11 @@ def engine(server: ModelServer, name: str, key: str = KEY) -> SearchEngine:
     return SearchEngine(name, place(server), key)
 
 
-def search(engine: SearchEngine, context: ToolContext, **arguments: object) -> str:
+def search(engine: SearchEngine, context: RunToolContext, **arguments: object) -> str:
     return create_search_tool(engine).run({"query": "nuts", **arguments}, context).text
 
 
-def refusal(engine: SearchEngine, context: ToolContext, **arguments: object) -> str:
+def refusal(engine: SearchEngine, context: RunToolContext, **arguments: object) -> str:
     with pytest.raises(ToolError) as caught:
         search(engine, context, **arguments)
     return str(caught.value)
@@ -47,7 +47,7 @@ def test_engines_match_the_configurable_ones() -> None:
 
 
 @pytest.mark.parametrize("name", KEYED_ENGINES)
-def test_results_are_numbered_text(server: ModelServer, context: ToolContext, name: str) -> None:
+def test_results_are_numbered_text(server: ModelServer, context: RunToolContext, name: str) -> None:
     server.reply(answer(FOUND[name](NUTS)))
     assert search(engine(server, name), context) == (
         f"Results from {name}:\n\n"
@@ -60,7 +60,7 @@ def test_results_are_numbered_text(server: ModelServer, context: ToolContext, na
     ("wanted", "asked"), [(None, DEFAULT_RESULT_COUNT), (3, 3), (0, 1), (-5, 1), (500, MAX_RESULT_COUNT)]
 )
 def test_brave_request_is_as_documented(
-    server: ModelServer, context: ToolContext, wanted: int | None, asked: int
+    server: ModelServer, context: RunToolContext, wanted: int | None, asked: int
 ) -> None:
     server.reply(answer(FOUND["brave"](NUTS)))
     search(
@@ -74,7 +74,7 @@ def test_brave_request_is_as_documented(
     assert request.headers["Accept"] == "application/json"
 
 
-def test_tavily_request_is_as_documented(server: ModelServer, context: ToolContext) -> None:
+def test_tavily_request_is_as_documented(server: ModelServer, context: RunToolContext) -> None:
     server.reply(answer(FOUND["tavily"](NUTS)))
     search(engine(server, "tavily"), context, query="a & b ä", max_results=3)
     request = server.requests[0]
@@ -85,13 +85,15 @@ def test_tavily_request_is_as_documented(server: ModelServer, context: ToolConte
 
 
 @pytest.mark.parametrize("name", KEYED_ENGINES)
-def test_results_are_limited(server: ModelServer, context: ToolContext, name: str) -> None:
+def test_results_are_limited(server: ModelServer, context: RunToolContext, name: str) -> None:
     server.reply(answer(FOUND[name](NUTS * 30)))
     assert re.findall(r"^\d+", search(engine(server, name), context, max_results=3), re.MULTILINE) == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("name", KEYED_ENGINES)
-def test_result_is_truncated_and_cannot_imitate_another(server: ModelServer, context: ToolContext, name: str) -> None:
+def test_result_is_truncated_and_cannot_imitate_another(
+    server: ModelServer, context: RunToolContext, name: str
+) -> None:
     long = "word " * 1_000
     results = [
         ("A &amp; <b>B</b>\n\n2. C", "https://a.test/", f"x\n   https://b.test/\n{long}"),
@@ -110,18 +112,18 @@ def test_result_is_truncated_and_cannot_imitate_another(server: ModelServer, con
 
 
 @pytest.mark.parametrize("name", KEYED_ENGINES)
-def test_huge_character_reference_is_replaced(server: ModelServer, context: ToolContext, name: str) -> None:
+def test_huge_character_reference_is_replaced(server: ModelServer, context: RunToolContext, name: str) -> None:
     server.reply(answer(FOUND[name]([(f"&#{'9' * 5_000};&#0000000065;", "https://a.test/", "")])))
     assert search(engine(server, name), context).endswith("1. \ufffdA\n   https://a.test/")
 
 
 @pytest.mark.parametrize("name", KEYED_ENGINES)
-def test_empty_result_has_a_hint(server: ModelServer, context: ToolContext, name: str) -> None:
+def test_empty_result_has_a_hint(server: ModelServer, context: RunToolContext, name: str) -> None:
     server.reply(answer(FOUND[name]([])))
     assert refusal(engine(server, name), context).startswith(f"{name} found nothing")
 
 
-def test_empty_query_sends_no_request(server: ModelServer, context: ToolContext) -> None:
+def test_empty_query_sends_no_request(server: ModelServer, context: RunToolContext) -> None:
     assert refusal(engine(server, "brave"), context, query=" \n").endswith("empty")
     assert not server.requests
 
@@ -152,7 +154,7 @@ TOO_LONG = answer({"detail": [{"loc": ["body", "query"], "msg": "Query is too lo
     ],
 )
 def test_an_error_names_the_engine_and_what_to_change(
-    server: ModelServer, context: ToolContext, name: str, reply: Reply, expected: list[str]
+    server: ModelServer, context: RunToolContext, name: str, reply: Reply, expected: list[str]
 ) -> None:
     server.reply(reply)
     message = refusal(engine(server, name), context)
@@ -163,7 +165,7 @@ def test_an_error_names_the_engine_and_what_to_change(
 @pytest.mark.parametrize(
     "name", [KEYED_ENGINES[0], *(pytest.param(one, marks=pytest.mark.slow) for one in KEYED_ENGINES[1:])]
 )
-def test_a_rate_limited_request_is_retried_once(server: ModelServer, context: ToolContext, name: str) -> None:
+def test_a_rate_limited_request_is_retried_once(server: ModelServer, context: RunToolContext, name: str) -> None:
     too_often = brave_error(429, "RATE_LIMITED", "Request rate limit exceeded for plan")
     server.reply(too_often, answer(FOUND[name](NUTS)), too_often, too_often)
     assert "1. Nuts" in search(engine(server, name), context)
@@ -173,14 +175,14 @@ def test_a_rate_limited_request_is_retried_once(server: ModelServer, context: To
 
 
 @pytest.mark.parametrize("reply", [tavily_error(401, UNKNOWN), tavily_error(432, PLAN), tavily_error(429, "slow")])
-def test_next_key_is_tried(server: ModelServer, context: ToolContext, reply: Reply) -> None:
+def test_next_key_is_tried(server: ModelServer, context: RunToolContext, reply: Reply) -> None:
     server.reply(reply, answer(FOUND["tavily"](NUTS)))
     assert "1. Nuts" in search(engine(server, "tavily", f"{KEY}| {OTHER}"), context)
     assert [r.headers["Authorization"] for r in server.requests] == [f"Bearer {KEY}", f"Bearer {OTHER}"]
 
 
 @pytest.mark.parametrize("key", [KEY, "short"])
-def test_errors_never_contain_the_key(server: ModelServer, context: ToolContext, key: str) -> None:
+def test_errors_never_contain_the_key(server: ModelServer, context: RunToolContext, key: str) -> None:
     server.reply(tavily_error(401, f"no such key: {key}"))
     message = refusal(engine(server, "tavily", key), context)
     assert f"no such key: {REDACTED}" in message
@@ -189,7 +191,7 @@ def test_errors_never_contain_the_key(server: ModelServer, context: ToolContext,
 
 @pytest.mark.parametrize("key", ["ключ-0123456789", "a\nX-Evil: b"])
 @pytest.mark.parametrize("name", KEYED_ENGINES)
-def test_invalid_key_is_not_sent(server: ModelServer, context: ToolContext, name: str, key: str) -> None:
+def test_invalid_key_is_not_sent(server: ModelServer, context: RunToolContext, name: str, key: str) -> None:
     message = refusal(engine(server, name, key), context)
     assert name in message
     assert f"ask keys set {name}" in message
@@ -199,21 +201,21 @@ def test_invalid_key_is_not_sent(server: ModelServer, context: ToolContext, name
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KEYED_ENGINES)
-def test_a_redirect_is_not_followed_with_the_key(server: ModelServer, context: ToolContext, name: str) -> None:
+def test_a_redirect_is_not_followed_with_the_key(server: ModelServer, context: RunToolContext, name: str) -> None:
     server.reply(Reply((b"",), status=307, headers={"Location": f"{place(server)}/elsewhere"}))
     assert name in refusal(engine(server, name), context)
     assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("reply", [Reply((HOLD,)), Reply((b"{", HOLD))], ids=["no-headers", "no-end"])
-def test_user_s_timeout_applies(server: ModelServer, context: ToolContext, reply: Reply) -> None:
+def test_user_s_timeout_applies(server: ModelServer, context: RunToolContext, reply: Reply) -> None:
     server.reply(reply)
     message = refusal(engine(server, "brave"), context._replace(command_timeout=0.5))
     assert "did not arrive within" in message or "is invalid" in message
     server.wait_for_abandoned()
 
 
-def test_base_url_must_be_a_url(context: ToolContext) -> None:
+def test_base_url_must_be_a_url(context: RunToolContext) -> None:
     wrong = SearchEngine("brave", "file:///etc/passwd", KEY)
     assert "a URL must start with http:// or https://" in refusal(wrong, context)
     get_host = create_search_tool(wrong).get_host
@@ -247,7 +249,7 @@ anything = st.recursive(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=anything, status=st.sampled_from([200, 204, 400, 401, 404, 422, 500]), name=st.sampled_from(KEYED_ENGINES))
-def test_any_response_is_text_or_an_error(context: ToolContext, body: Json, status: int, name: str) -> None:
+def test_any_response_is_text_or_an_error(context: RunToolContext, body: Json, status: int, name: str) -> None:
     with ModelServer() as server:
         server.reply(answer(body, status))
         try:

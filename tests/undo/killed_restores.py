@@ -95,7 +95,7 @@ def kill_an_undo(folder: Path, moment: int) -> bool:
     names = tuple(record.name for record in runs.records if record.header.kind == RUN)
     runs.put_back(plan_restore(runs.changes), names)
     assert runs.tree() == was, moment
-    undos = [record for record in runs.records if record.header.of == names]
+    undos = [record for record in runs.records if record.header.restored == names]
     runs.put_back(plan_restore(merge_changes(undos)), tuple(record.name for record in undos))
     assert runs.tree() == became, moment
     return killed

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from ask.tools.base import ToolContext
+from ask.tools.base import RunToolContext
 from ask.tools.builtin import EDIT_FILE, WRITE_FILE
 from ask.undo.backups import BackupWriter
 from ask.undo.journal import UNDO, BackupSet, JournalHeader, PathChange, merge_changes, read_backup_sets
@@ -29,7 +29,7 @@ class Runs:
         """Begin a run; the one before has ended."""
         self.end()
         self.keeper = BackupWriter(self.data, JournalHeader(conversation, str(self.work), ""), self.said.append)
-        self.context = ToolContext(
+        self.context = RunToolContext(
             self.work, {}, 1, self.data / "results", self.said.append, before_write=self.keeper.before_write
         )
 

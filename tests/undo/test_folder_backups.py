@@ -27,9 +27,9 @@ from ask.undo.journal import (
     JournalHeader,
     complete_changes,
 )
-from ask.undo.pruning import SNAPSHOT_STORAGE_LIMIT, STAMP_NAME
+from ask.undo.pruning import MAX_SNAPSHOT_STORAGE_BYTES, STAMP_NAME
 from ask.undo.restore import RestoreStatus
-from ask.undo.trees import MAX_BACKUP_SIZE, MAX_DEPTH, MAX_FILES, MAX_TOTAL_BYTES
+from ask.undo.trees import MAX_BACKUP_BYTES, MAX_DEPTH, MAX_FILES, MAX_TOTAL_BYTES
 from tests.undo.safe_runs import ACTS, NAMES, PATHS, FolderRuns, check
 
 ROOT = Path(__file__).parents[2]
@@ -125,13 +125,13 @@ def test_a_hard_link_made_after_the_run_keeps_the_new_content(runs: FolderRuns) 
 def test_what_is_large_is_told_by_size_and_time_alone(runs: FolderRuns) -> None:
     file = runs.work / "large"
     file.touch()
-    os.truncate(file, MAX_BACKUP_SIZE + 1)
-    runs.run(lambda: os.truncate(file, MAX_BACKUP_SIZE + 2))
+    os.truncate(file, MAX_BACKUP_BYTES + 1)
+    runs.run(lambda: os.truncate(file, MAX_BACKUP_BYTES + 2))
     assert runs.states() == {"large": RestoreStatus.RESTORE}
     os.utime(file)
     assert runs.states() == {"large": RestoreStatus.CHANGED_SINCE}
     runs.undo(force=True)
-    assert file.stat().st_size == MAX_BACKUP_SIZE + 1
+    assert file.stat().st_size == MAX_BACKUP_BYTES + 1
     assert runs.states() == {"large": RestoreStatus.UNCHANGED}
 
 
@@ -342,7 +342,7 @@ def test_copies_of_folders_push_out_each_other_alone(runs: FolderRuns) -> None:
 
     now = time.time_ns()
     small = old(now - 9 * 10**12, 1_000_000, folders=False)
-    large = [old(now - age * 10**12, SNAPSHOT_STORAGE_LIMIT // 3, folders=True) for age in (8, 7, 6, 5)]
+    large = [old(now - age * 10**12, MAX_SNAPSHOT_STORAGE_BYTES // 3, folders=True) for age in (8, 7, 6, 5)]
     runs.run((runs.work / "f").touch)
     assert [path.exists() for path in (small, *large)] == [True, False, False, True, True]
 

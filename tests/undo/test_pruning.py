@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ask.undo.journal import BACKUPS_FOLDER, JOURNAL_NAME, JournalHeader, lock_backup_sets
-from ask.undo.pruning import MAX_AGE_DAYS, SECONDS_PER_DAY, STAMP_NAME, STORAGE_LIMIT, prune
+from ask.undo.pruning import MAX_AGE_DAYS, MAX_STORAGE_BYTES, SECONDS_PER_DAY, STAMP_NAME, prune
 from ask.undo.restore import RestoreStatus
 from tests.undo.runs import Runs
 
@@ -61,7 +61,7 @@ def test_what_is_old_is_removed_once_a_run_keeps_something(runs: Runs) -> None:
 
 
 def test_the_oldest_go_where_there_is_too_much(runs: Runs) -> None:
-    sizes = STORAGE_LIMIT // 2 - 10_000
+    sizes = MAX_STORAGE_BYTES // 2 - 10_000
     records = [old_record(runs, days, sizes) for days in (5, 4, 3)]
     results = [old_result(runs, days, sizes) for days in (5, 4, 3, 0.5)]
     runs.write("f", "1")
@@ -70,7 +70,7 @@ def test_the_oldest_go_where_there_is_too_much(runs: Runs) -> None:
 
 
 def test_a_record_in_use_is_not_removed_and_neither_is_the_run_s_own(runs: Runs) -> None:
-    used = old_record(runs, MAX_AGE_DAYS + 1, STORAGE_LIMIT)
+    used = old_record(runs, MAX_AGE_DAYS + 1, MAX_STORAGE_BYTES)
     beginning = old_record(runs, MAX_AGE_DAYS + 1)
     (beginning / JOURNAL_NAME).write_bytes(b"")
     with lock_backup_sets([record for record in runs.records if record.folder == used]):
@@ -105,6 +105,7 @@ def test_a_removal_that_was_killed_is_finished(runs: Runs) -> None:
     assert len(runs.records) == 1
 
 
+@pytest.mark.slow
 def test_many_processes_keep_and_remove_at_once(runs: Runs) -> None:
     for _ in range(20):
         old_record(runs, MAX_AGE_DAYS + 1)

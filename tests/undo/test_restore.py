@@ -26,7 +26,7 @@ from ask.undo.journal import (
 )
 from ask.undo.pruning import STAMP_NAME
 from ask.undo.restore import RestoreStatus, plan_restore
-from ask.undo.trees import MAX_BACKUP_SIZE
+from ask.undo.trees import MAX_BACKUP_BYTES
 from tests.undo.runs import Runs
 
 ROOT = Path(__file__).parents[2]
@@ -205,9 +205,9 @@ def test_a_journal_that_cannot_be_written_on_stays_readable(runs: Runs) -> None:
 
 def test_an_original_that_is_too_large_is_not_kept(runs: Runs) -> None:
     (runs.work / "f").touch()
-    os.truncate(runs.work / "f", MAX_BACKUP_SIZE + 1)
+    os.truncate(runs.work / "f", MAX_BACKUP_BYTES + 1)
     runs.write("f", "small")
-    assert "it is larger than 100,000,000 bytes" in runs.said[0]
+    assert "it is larger than 100 MB" in runs.said[0]
     assert runs.states() == {"f": RestoreStatus.NO_BACKUP}
 
 
@@ -284,7 +284,7 @@ def test_nothing_is_put_back_where_one_file_cannot_be(runs: Runs) -> None:
 
 
 UNPRIVILEGED = """
-import os, sys
+import difflib, os, sys
 from pathlib import Path
 import ask.undo.pruning
 from ask.errors import FileError

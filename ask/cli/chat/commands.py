@@ -7,9 +7,11 @@ import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ask.console import STDOUT
 from ask.errors import UsageError
 from ask.records import NamedTuple
 from ask.render.amounts import format_count, format_local_time
+from ask.render.live_region import get_terminal_size
 from ask.text import format_one_line, format_suggestion
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ KEY_BINDINGS = {
     "Ctrl-C": "stop the answer; at the prompt, clear the line",
     "Ctrl-D": "quit",
 }
-MAX_EXCERPT = 60
+MAX_EXCERPT_CHARACTERS = 60
 """Characters of a removed message that are shown."""
 MAX_NAMED_FILES = 3
 """Up to this many attached files are listed by name; more are only counted."""
@@ -58,7 +60,7 @@ def _slash_command(arguments: str, description: str, *, is_multiline: bool = Fal
     """Register a function as the slash command of its name."""
 
     def register(function: Execute) -> Execute:
-        name = function.__name__.rstrip("_")
+        name = function.__name__.rstrip("_")  # `help_` and `exit_` would hide builtins
         SLASH_COMMANDS[name] = SlashCommand(name, arguments, description, function, is_multiline)
         return function
 
@@ -75,7 +77,8 @@ def list_usages() -> list[tuple[str, str]]:
 def parse_input(text: str) -> tuple[SlashCommand, str] | str:
     """Parse input as a slash command with its argument, or a message, in which a leading // stands for /.
 
-    Raises `UsageError` if the command is unknown or its argument is invalid.
+    Raises:
+        UsageError: the command is unknown or its argument is invalid.
     """
     match = SLASH_COMMAND_PATTERN.fullmatch(text.strip())
     if match is None:
@@ -171,27 +174,84 @@ def file(session: ChatSession, path: str) -> None:
         session.print_line(line)
 
 
-@_slash_command("", "Send the last message again, replacing its answer.")
-def retry(session: ChatSession, _: str) -> None:
-    session.resend_last_message()
+MESSAGE_NUMBER_PATTERN = re.compile(r"(?:#(\d{1,9})(?:\s+|$))?(.*)", re.DOTALL)
 
 
-@_slash_command("[TEXT]", "Edit the last message and send it again.", is_multiline=True)
-def edit(session: ChatSession, text: str) -> None:
+def _split_number(argument: str) -> tuple[int | None, str]:
+    """Split an argument into the number of a message, written as #N, and the rest."""
+    match = MESSAGE_NUMBER_PATTERN.fullmatch(argument)
+    number, rest = match.groups() if match else (None, argument)
+    return int(number) if number else None, rest
+
+
+def _require_number_only(name: str, argument: str) -> int | None:
+    number, rest = _split_number(argument)
+    if rest:
+        raise UsageError(f"/{name} takes the number of a message, such as #2", "/messages lists the messages")
+    return number
+
+
+@_slash_command("[#N]", "Send the last message or #N again, replacing its answer.")
+def retry(session: ChatSession, argument: str) -> None:
+    session.resend_message(number=_require_number_only("retry", argument))
+
+
+@_slash_command("[#N] [TEXT]", "Edit the last message or #N and send it again.", is_multiline=True)
+def edit(session: ChatSession, argument: str) -> None:
+    number, text = _split_number(argument)
     if text:
-        session.resend_last_message(text)
+        session.resend_message(text, number)
     else:
-        session.draft = f"/edit {session.find_last_turn().words}"
+        words = session.find_turn(number).words
+        session.draft = f"/edit {words}" if number is None else f"/edit #{number} {words}"
 
 
-@_slash_command("", "Remove the last message and its answer.")
-def drop(session: ChatSession, _: str) -> None:
-    dropped = session.drop_last_message()
+@_slash_command("[#N] [FILE]", "Remove the last message or #N with its answer, or only a file.")
+def drop(session: ChatSession, argument: str) -> None:
+    number, name = _split_number(argument)
+    if name:
+        session.print_line(f"Removed {format_one_line(name)} from {session.drop_file(name, number)}")
+        return
+    dropped = session.drop_message(number)
+    message = "the last message" if number is None else f"message #{number}"
     if dropped.has_response:
-        session.print_line("Removed the last message and its answer")
+        session.print_line(f"Removed {message} and its answer")
     else:
         kind = "refused" if dropped.is_refused else "unanswered"
-        session.print_line(f"Removed the {kind} message {format_one_line(dropped.user_message.content, MAX_EXCERPT)!r}")
+        session.print_line(
+            f"Removed the {kind} message {format_one_line(dropped.user_message.content, MAX_EXCERPT_CHARACTERS)!r}"
+        )
+
+
+@_slash_command("[#N]", "Continue from the last message or #N in a new conversation.")
+def branch(session: ChatSession, argument: str) -> None:
+    number = _require_number_only("branch", argument)
+    original_id = session.request.conversation_id
+    session.branch(number)
+    count = format_count(len(session.find_turns()), "message")
+    session.print_line(f"Continuing in a copy with {count}; /resume {original_id} returns to the original")
+
+
+@_slash_command("", "List the messages with their numbers.")
+def messages(session: ChatSession, _: str) -> None:
+    session.find_turn()  # its error says why there is no message
+    for number, turn in enumerate(session.find_turns(), 1):
+        files = session.list_files(turn)
+        ending = f" [{', '.join(map(format_one_line, files))}]" if files else ""
+        ending += "" if turn.has_response else " (refused)" if turn.is_refused else " (unanswered)"
+        session.print_line(f"{f'#{number}':>4}  {format_one_line(turn.words, MAX_EXCERPT_CHARACTERS)}{ending}")
+
+
+@_slash_command("", "Copy the last answer to the clipboard.")
+def copy(session: ChatSession, _: str) -> None:
+    from ask.cli.chat.clipboard import copy_text
+
+    answers = (message.content for message in reversed(session.request.message_history) if message.role == "assistant")
+    answer = next(filter(None, answers), "")
+    if not answer:
+        raise UsageError("there is no answer yet", "send a message first")
+    copy_text(answer, session.app.environment)
+    session.print_line(f"Copied the last answer ({format_count(len(answer.splitlines()), 'line')})")
 
 
 @_slash_command("[OPTIONS]", "Restore the files that the last run changed.")
@@ -255,13 +315,11 @@ def resume(session: ChatSession, reference: str) -> None:
         _print_endpoint(session)
         session.show_unanswered()
         return
-    from shutil import get_terminal_size
-
     from ask.render.text_layout import truncate_text
 
     for title in found:
         line = f"{title.position:>4}  {format_local_time(title.updated)}  {format_one_line(title.title)}"
-        session.print_line(truncate_text(line, get_terminal_size().columns))
+        session.print_line(truncate_text(line, get_terminal_size(STDOUT).columns))
     session.draft = "/resume "
 
 

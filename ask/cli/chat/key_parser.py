@@ -13,24 +13,31 @@ from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 
 PASTE_START = "\x1b[200~"
+"""The start of pasted text, with bracketed paste enabled."""
 SEQUENCE_PATTERN = re.compile(
     r"\x1b(?:"
     r"\[\[[A-E]|\[M[\s\S]{3}|\[(?![\[M])[0-?]*[ -/]*[@-~]"  # CSI; before it, function keys of Linux, and mouse events
     r"|\]\d[^\x07\x1b]*(?:\x07|\x1b\\)|P[\d>!][^\x1b]*\x1b\\|_G[^\x1b]*\x1b\\"  # OSC, DCS, APC
     r")"
 )
+"""A complete escape sequence."""
 INCOMPLETE_PATTERN = re.compile(
     r"\x1b(?:\[(?:\[|M[\s\S]{0,2}|[0-?]*[ -/]*)|\]\d[^\x07\x1b]*\x1b?|[P_]|P[\d>!][^\x1b]*\x1b?|_G[^\x1b]*\x1b?|\])?\Z"
 )
+"""The beginning of an escape sequence at the end of the input; a single Escape is one, too."""
 REPLY_PATTERN = re.compile(r"\x1b(?:\]\d|P[\d>!]|_G)")
+"""The beginning of a reply to a query of the terminal, which no key sends."""
 KEY_PATTERN = re.compile(
     r"\x1b\[(?:27;(?P<modifiers>\d{1,4});(?P<code>\d{1,7})~"
     r"|(?P<u_code>\d{1,7})(?::[\d:]*)?(?:;(?P<u_modifiers>\d{0,4})(?::(?P<event>\d))?(?:;[\d:]*)?)?u)"
 )
 """A key in the form of modifyOtherKeys, or of CSI u, to which kitty adds other codes, the event and the text."""
 SHIFT, ALT, CTRL = 1, 2, 4
+"""Bits of the modifiers, which are sent plus 1 (https://sw.kovidgoyal.net/kitty/keyboard-protocol/#modifiers)."""
 KEYPAD_ENTER = 57414
+"""A code that kitty assigns: in Unicode, those from 0xE000 to 0xF8FF are for private use."""
 RELEASED = "3"
+"""The event type for the release of a key."""
 
 
 class KeyParser(Vt100Parser):
@@ -91,7 +98,7 @@ def _decode_key(code: int, modifiers: int) -> str:
     if code in (0x1B, 0x7F):
         return chr(code)
     if not 0x20 <= code < 0xE000 or (modifiers & CTRL and not 0x40 <= code < 0x7F):
-        return ""  # a key without a character
+        return ""  # a key without a character, or without a control character
     text = chr(code)
     if modifiers & CTRL:
         text = chr(code & 0x1F)

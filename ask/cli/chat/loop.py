@@ -10,10 +10,11 @@ from ask.cli.chat.commands import is_exit_command, parse_input
 from ask.cli.chat.session import ChatSession
 from ask.cli.run import open_session, redact_errors
 from ask.config.options import RunOptions
+from ask.console import is_output_terminal, should_show_footer
 from ask.errors import AskError, BrokenOutputError, FileError, RunInterruptedError, UsageError
 from ask.inputs.readers import decode_text
 from ask.render.amounts import format_count
-from ask.text import decode_argument, format_one_line
+from ask.text import decode_argument, format_one_line, format_size
 
 
 def run_chat(options: RunOptions) -> int:
@@ -22,8 +23,7 @@ def run_chat(options: RunOptions) -> int:
         session = ChatSession(options, app)
         app.cleanup.callback(_print_conversation_id, session)
         first_message = decode_argument(" ".join(options.words))
-        outputs = (sys.stdout, sys.stderr)
-        has_terminal = any(stream is not None and stream.isatty() for stream in outputs)
+        has_terminal = is_output_terminal() or (sys.stderr is not None and sys.stderr.isatty())
         if sys.stdin is None or not sys.stdin.isatty() or not has_terminal:
             return _run_piped_chat(session, first_message)
         _run_interactive_chat(session, first_message)
@@ -31,7 +31,7 @@ def run_chat(options: RunOptions) -> int:
 
 
 def _print_conversation_id(session: ChatSession) -> None:
-    if session.is_saved:
+    if session.is_saved and should_show_footer(session.request.settings.footer):
         session.console.print_dim(f"· conversation {session.request.conversation_id}\n")
 
 
@@ -62,7 +62,7 @@ def _run_interactive_chat(session: ChatSession, first_message: str) -> None:
             except KeyboardInterrupt:
                 first_message = initial_text = ""
             except RunInterruptedError as error:
-                if error.exit_code != RunInterruptedError.exit_code:
+                if error.exit_code != RunInterruptedError.exit_code:  # a signal such as SIGTERM, not Ctrl-C
                     raise
                 prompt.discard_typeahead()
                 session.command_console.print_notice(format_one_line(str(error)))
@@ -146,7 +146,7 @@ def _read_messages(first_message: str, limit: int, notify: Callable[[str], None]
         if len(line) > limit:
             while line and not line.endswith(b"\n"):
                 line = sys.stdin.buffer.readline(limit + 1)
-            yield FileError(f"a line of stdin is longer than {limit} bytes", "raise stdin_limit in config.toml")
+            yield FileError(f"a line of stdin is longer than {format_size(limit)}", "raise stdin_limit in config.toml")
             continue
         try:
             text = decode_text(line, "a line of stdin", notify).strip()

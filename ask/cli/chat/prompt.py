@@ -28,18 +28,19 @@ from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.utils import is_dumb_terminal
 
 from ask.atomic_files import lock_file, open_private_file, write_private_file
-from ask.cli.chat.commands import SLASH_COMMANDS
+from ask.cli.chat.commands import MAX_EXCERPT_CHARACTERS, SLASH_COMMANDS
 from ask.cli.chat.key_parser import KeyParser
 from ask.cli.chat.session import ChatSession
 from ask.cli.completion import (
-    LOCK_TIMEOUT,
-    MAX_CONVERSATIONS,
-    SAFE_WORD,
+    LOCK_TIMEOUT_SECONDS,
+    MAX_TITLED_ITEMS,
+    complete_loaders,
     complete_mcp_addresses,
     complete_models,
+    is_safe_word,
     list_model_ids,
 )
-from ask.console import should_use_color
+from ask.console import get_descriptor, is_output_terminal, lend_standard_output, should_use_color
 from ask.errors import AskError, FileError
 from ask.history.listing import find_titles
 from ask.history.store import Store
@@ -56,13 +57,15 @@ class ChatPrompt:
 
     def __init__(self, session: ChatSession) -> None:
         app = session.app
-        output = create_output(always_prefer_tty=True)
+        with lend_standard_output(only_terminal=True):
+            output = create_output(always_prefer_tty=True)
+        # A late answer to a request for the cursor's position would be read as typed input.
         output.enable_cpr = False  # type: ignore[attr-defined]
         terminal_input = create_input()
         if isinstance(terminal_input, Vt100Input):
             terminal_input.vt100_parser = KeyParser(terminal_input.vt100_parser.feed_key_callback)
         # On a dumb terminal prompt_toolkit supports only single lines.
-        self._is_dumb_terminal = is_dumb_terminal() and sys.stdout.isatty()
+        self._is_dumb_terminal = is_dumb_terminal() and is_output_terminal()
         use_color = should_use_color(app.environment) and not session.options.plain
         save_history = session.request.settings.save
         history_file = app.app_dirs.data / "chat_history"
@@ -84,15 +87,19 @@ class ChatPrompt:
         )
 
     def enable_bracketed_paste(self, *, enabled: bool = True) -> None:
-        """Let the terminal mark pasted text, so that it is one message, while each typed line is one of its own."""
-        output = self._prompt_session.output
+        """Let the terminal mark pasted text, so that it is one message, while each typed line is one of its own.
+
+        Signal handlers call this, too, so it does not use a buffer that may be being written.
+        """
         if not self._is_dumb_terminal:
-            (output.enable_bracketed_paste if enabled else output.disable_bracketed_paste)()
-            output.flush()
+            with suppress(OSError):  # the terminal may have been closed
+                os.write(
+                    get_descriptor(self._prompt_session.output.fileno()), b"\x1b[?2004h" if enabled else b"\x1b[?2004l"
+                )
 
     def has_typeahead(self) -> bool:
         """Check whether input was typed that was not read yet."""
-        keys = get_typeahead(self._prompt_session.input)
+        keys = get_typeahead(self._prompt_session.input)  # this takes them, so they have to be put back
         store_typeahead(self._prompt_session.input, keys)
         return bool(keys) or bool(select.select([sys.stdin], [], [], 0)[0])
 
@@ -103,8 +110,14 @@ class ChatPrompt:
     def read_message(self, initial_text: str = "") -> str:
         """Read a message, with `initial_text` already in the input line.
 
-        Ctrl-D raises `EOFError`, Ctrl-C `KeyboardInterrupt`.
+        Raises:
+            EOFError: the user typed Ctrl-D.
+            KeyboardInterrupt: the user typed Ctrl-C.
         """
+        with lend_standard_output(only_terminal=True):  # prompt_toolkit writes to it, and so does the user's editor
+            return self._read_message(initial_text)
+
+    def _read_message(self, initial_text: str) -> str:
         if self._is_dumb_terminal:
             return decode_argument(self._prompt_session.prompt(default=initial_text)).rstrip()
         output = self._prompt_session.output
@@ -147,7 +160,7 @@ def _create_key_bindings(*, multiline: bool) -> KeyBindings:
         buffer = event.current_buffer
         menu = buffer.complete_state
         if menu and menu.current_completion and len(menu.completions) > 1:
-            buffer.complete_state = None
+            buffer.complete_state = None  # Enter only accepts a completion that was chosen from several
         else:
             buffer.validate_and_handle()
 
@@ -186,6 +199,11 @@ class ChatCompleter(Completer):
                     )
         elif name == "resume":
             yield from self._complete_conversation(typed)
+        elif typed.startswith("#") and name in ("edit", "retry", "drop", "branch"):
+            for number, turn in enumerate(self._session.find_turns(), 1):
+                if f"#{number}".startswith(typed):
+                    words = format_one_line(turn.words, MAX_EXCERPT_CHARACTERS)
+                    yield Completion(f"#{number}", -len(typed), display_meta=words)
         elif name == "system" and typed.startswith("@"):
             yield from self._complete_path(typed[1:], event)
         else:
@@ -197,21 +215,22 @@ class ChatCompleter(Completer):
     def _list_arguments(self, name: str, typed: str) -> Iterator[str]:
         app = self._session.app
         if name == "provider":
-            yield from app.provider_names
+            yield from (*app.provider_names, *app.services)
         elif name == "model":
             models = complete_models(app.app_dirs, app.environment, typed, "")
             names = [*list_model_ids(app.app_dirs, self._session.request.endpoint.provider_name), *dict(models)]
-            yield from filter(SAFE_WORD.fullmatch, names)
+            yield from filter(is_safe_word, names)
         elif name == "file":
-            yield from filter(SAFE_WORD.fullmatch, dict(complete_mcp_addresses(app.app_dirs, "resources", typed)))
+            addresses = complete_mcp_addresses(app.app_dirs, "resources", typed)
+            yield from filter(is_safe_word, dict((*addresses, *complete_loaders(app.app_dirs, typed))))
         elif name in ("tools", "safe"):
             yield from SLASH_COMMANDS[name].arguments.strip("[]").split("|")
 
     def _complete_conversation(self, typed: str) -> Iterator[Completion]:
         """Complete an id by its beginning or by words of the title."""
-        with Store(self._session.app.app_dirs.history_file, create=False, lock_timeout=LOCK_TIMEOUT) as store:
-            by_title = find_titles(store, typed, MAX_CONVERSATIONS)
-            by_id = [title for title in find_titles(store, "", MAX_CONVERSATIONS) if title.id.startswith(typed)]
+        with Store(self._session.app.app_dirs.history_file, create=False, lock_timeout=LOCK_TIMEOUT_SECONDS) as store:
+            by_title = find_titles(store, typed, MAX_TITLED_ITEMS)
+            by_id = [title for title in find_titles(store, "", MAX_TITLED_ITEMS) if title.id.startswith(typed)]
         for conversation in dict.fromkeys([*by_id, *by_title]):
             title, date = format_one_line(conversation.title), format_local_time(conversation.updated)
             yield Completion(conversation.id, -len(typed), display=title or conversation.id, display_meta=date)
@@ -253,7 +272,7 @@ def _truncate_history(path: Path) -> None:
     if not path.exists() or path.stat().st_size <= MAX_HISTORY_BYTES:
         return
     newest = path.read_bytes()[-MAX_HISTORY_BYTES // 2 :]
-    _, separator, entries = newest.partition(b"\n# ")
+    _, separator, entries = newest.partition(b"\n# ")  # prompt_toolkit writes the time before each entry
     write_private_file(path, separator + entries)
 
 

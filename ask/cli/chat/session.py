@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
+from itertools import pairwise
+from pathlib import Path, PurePath
 
 from ask.agent.model_selection import ModelSelection, resolve_other_endpoint
 from ask.agent.request import (
@@ -14,30 +16,35 @@ from ask.agent.request import (
     check_attachments_supported,
     compose_message,
     continue_conversation,
+    make_template_title,
     prepare_without_message,
     print_input_notes,
     read_files,
     read_settings,
+    remove_file,
 )
 from ask.agent.run import record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
 from ask.agent.unanswered import add_unanswered, confirm_unanswered, print_unanswered, report_left_out
 from ask.app import AppContext
+from ask.attachments import remove_result_file
 from ask.cli.first_run import warn_on_first_run
-from ask.cli.run import create_renderer
+from ask.cli.run import can_ask_for_rounds, create_renderer, notify_end
 from ask.client.endpoint import fetch_first_model
 from ask.config.options import RunOptions
 from ask.console import StderrConsole
 from ask.errors import FileError, RunInterruptedError, UsageError
 from ask.events import Event, Notice
 from ask.history.conversations import (
+    build_run_messages,
     find_conversation,
     load_conversation,
     select_accepted_messages,
     select_unsummarized_runs,
 )
-from ask.history.deletion import delete_run, replace_run
+from ask.history.deletion import delete_attachment, delete_run, replace_runs
 from ask.history.entries import Run, generate_conversation_id, read_runs
+from ask.history.importer import copy_conversation
 from ask.history.listing import ConversationTitle, find_titles
 from ask.history.store import Store
 from ask.inputs.prompt_inputs import PromptInputs
@@ -49,10 +56,12 @@ MAX_LISTED_CONVERSATIONS = 15
 
 
 class ChatTurn(NamedTuple):
-    """The last message of the user and its saved run."""
+    """A message of the user and its saved run."""
 
     message_index: int
     """Index of the user message in the message history; if it has no response, the end of the history."""
+    end_index: int
+    """Index of the next turn's message; if the message has no response, the end of the history."""
     user_message: Message
     has_response: bool
     run_number: int | None
@@ -73,15 +82,15 @@ class ChatSession:
     `options` are those of the command line; slash commands change them.
 
     Attributes:
-        request: The next request, complete except for the message.
-        unanswered: The questions that are not sent because they have no answer.
-        command_console: Prints the output of slash commands and errors, also with --quiet.
-        totals: Usage and rounds of all messages so far.
-        message_count: Number of messages sent.
-        is_saved: Whether any part of the conversation is in the history.
-        draft: Text at the next prompt for the user to complete or correct.
-        is_interactive: Whether a user types the messages on a terminal.
-        has_typeahead: Checks whether the user has typed more, which goes to the next prompt.
+        request: the next request, complete except for the message.
+        unanswered: the questions that are not sent because they have no answer.
+        command_console: prints the output of slash commands and errors, also with --quiet.
+        totals: usage and rounds of all messages so far.
+        message_count: number of messages sent.
+        is_saved: whether any part of the conversation is in the history.
+        draft: text at the next prompt for the user to complete or correct.
+        is_interactive: whether a user types the messages on a terminal.
+        has_typeahead: checks whether the user has typed more, which goes to the next prompt.
     """
 
     is_interactive = False
@@ -115,8 +124,10 @@ class ChatSession:
 
         If the run fails, its `AskError` is raised after the partial answer is printed. The chat can continue.
         """
+        template = self._pending_template
         message = self._compose_message(text)
         prepared = self._prepare(self.request._replace(user_message=message))
+        prepared = prepared._replace(title=make_template_title(template, text, message) if template else "")
         if self.options.unanswered:
             self.options = self.options._replace(unanswered=False)
             prepared = add_unanswered(prepared)
@@ -139,69 +150,161 @@ class ChatSession:
         template, self._pending_template = self._pending_template, None
         return compose_message(text, template, inputs.texts, inputs.stdin_text, inputs.attachments)
 
-    def resend_last_message(self, new_words: str = "") -> None:
-        """Send the last message again, perhaps with other words but the same files.
+    def resend_message(self, new_words: str = "", number: int | None = None) -> None:
+        """Send a message again, the last one or that with this number, perhaps with other words but the same files.
 
-        It replaces the message and its answer, which stay in the history, once there is a new answer.
+        It replaces the message, its answer and everything after it, which stay in the history, once there is a new
+        answer.
         """
-        last = self.find_last_turn()
-        message = last.user_message
+        turns = self.find_turns()
+        turn = self._select_turn(turns, number)
+        message = turn.user_message
         if new_words:
-            blocks = message.content.removeprefix(last.words)
-            content = new_words + (blocks if last.words or not blocks else f"\n\n{blocks}")
+            blocks = message.content.removeprefix(turn.words)  # files and piped text
+            content = new_words + (blocks if turn.words or not blocks else f"\n\n{blocks}")
             message = message._replace(content=content)
         original_request, original_unanswered = self.request, self.unanswered
-        self._remove_turn(last)
+        position = turns.index(turn)
+        self._replace_history(self.request.message_history[: turn.message_index])
+        # The questions before this message.
+        self.unanswered = self.unanswered[: sum(not earlier.has_response for earlier in turns[:position])]
+        # Also the runs of messages that are in no request, because they were refused or not answered.
+        runs = self._read_saved_runs()
+        replaced = [run.number for run in runs if turn.run_number is not None and run.number >= turn.run_number]
         result = self._run_message(self._prepare(self.request._replace(user_message=message)))
         new_run_number = result.saved_run_number
-        if not last.has_response:
-            self._delete_run(last.run_number)
-        elif result.has_answer:
-            if last.run_number is not None and new_run_number is not None:
+        if not turn.has_response:
+            self._delete_run(turn.run_number)
+        if result.has_answer:
+            if replaced and new_run_number is not None:
                 with self._open_history() as store:
-                    replace_run(store, last.run_number, new_run_number)
-        else:
+                    replace_runs(store, replaced, new_run_number)
+        elif turn.has_response:
             self.request, self.unanswered = original_request, original_unanswered
             self._delete_run(new_run_number)
             if result.is_refused and new_words:
-                self.draft = f"/edit {new_words}"
+                self.draft = f"/edit {new_words}" if number is None else f"/edit #{number} {new_words}"
             if result.error is not None:
                 raise result.error
             return
         self._continue_from(result)
 
-    def drop_last_message(self) -> ChatTurn:
-        """Remove the last message and its answers from the conversation and the history; return it."""
-        last = self.find_last_turn()
-        self._delete_run(last.run_number)
-        self._remove_turn(last)
+    def drop_message(self, number: int | None = None) -> ChatTurn:
+        """Remove a message and its answers, the last one or that with this number; return it."""
+        turns = self.find_turns()
+        turn = self._select_turn(turns, number)
+        self._delete_run(turn.run_number)
+        if turn.has_response:
+            history = self.request.message_history
+            self._replace_history([*history[: turn.message_index], *history[turn.end_index :]])
+        else:
+            position = sum(not earlier.has_response for earlier in turns[: turns.index(turn)])
+            self.unanswered = (*self.unanswered[:position], *self.unanswered[position + 1 :])
         self._reload_conversation()
         self.is_saved = self.is_saved and bool(self.request.message_history or self.unanswered)
-        return last
+        return turn
 
-    def _remove_turn(self, turn: ChatTurn) -> None:
-        """Remove the last message from the next requests."""
-        if not turn.has_response:
-            self.unanswered = self.unanswered[:-1]
-        self._replace_history(self.request.message_history[: turn.message_index])
+    def drop_file(self, name: str, number: int | None = None) -> str:
+        """Remove a file from the next message, the newest one that has it, or the one with this number.
+
+        A message has the files of the tool results before its answer, too. Returns what it was removed from.
+
+        Raises:
+            UsageError: there is no such file, or its message has nothing else.
+        """
+        inputs = self._pending_inputs
+        texts = tuple(text for text in inputs.texts if name not in (text[0], PurePath(text[0]).name))
+        attachments = tuple(attachment for attachment in inputs.attachments if attachment.name != name)
+        if number is None and (len(texts), len(attachments)) != (len(inputs.texts), len(inputs.attachments)):
+            self._pending_inputs = inputs._replace(texts=texts, attachments=attachments)
+            return "the next message"
+        turns = self.find_turns()
+        candidates = turns[::-1] if number is None else [self._select_turn(turns, number)]
+        for turn in candidates:
+            position = turns.index(turn) + 1
+            changes = [(turn.user_message, remove_file(turn.user_message, name))]
+            changes += [(result, remove_result_file(result, name)) for result in self._list_results(turn)]
+            changes = [(message, changed) for message, changed in changes if changed != message]
+            for message, changed in changes:
+                if not changed.content:
+                    raise UsageError(f"message #{position} has nothing else", f"/drop #{position} removes it")
+                self._change_message(turn, message, changed)
+                if turn.run_number is not None:
+                    with self._open_history() as store:
+                        delete_attachment(store, turn.run_number, name, message, changed.content)
+            if changes:
+                is_result = changes[0][0].role == "tool"
+                return f"a tool result of message #{position}" if is_result else f"message #{position}"
+        subject = "no message has a file" if number is None else f"message #{number} has no file"
+        raise UsageError(f"{subject} {name!r}", "/messages lists the messages")
+
+    def list_files(self, turn: ChatTurn) -> list[str]:
+        """List the names of the files in a message, and in the tool results before its answer."""
+        messages = (turn.user_message, *self._list_results(turn))
+        names = [attachment.name for message in messages for attachment in message.attachments]
+        return [*names, *(part.title for part in split_prompt(turn.user_message.content) if part.title)]
+
+    def _list_results(self, turn: ChatTurn) -> list[Message]:
+        """List the tool results before the answer to a message."""
+        messages = self.request.message_history[turn.message_index : turn.end_index]
+        return [message for message in messages if message.role == "tool"]
+
+    def _change_message(self, turn: ChatTurn, old: Message, message: Message) -> None:
+        """Change a message of a turn in the next requests."""
+        if turn.has_response:
+            history = [*self.request.message_history]
+            history[history.index(old, turn.message_index)] = message
+            self._replace_history(history)
+        else:
+            self.unanswered = tuple(
+                question._replace(message=message) if question.message is turn.user_message else question
+                for question in self.unanswered
+            )
+
+    def branch(self, number: int | None = None) -> None:
+        """Continue in a new conversation with a copy of everything up to a message and its answer.
+
+        Raises:
+            UsageError: the conversation is not saved, or there is no such message.
+        """
+        turn = self._select_turn(self.find_turns(), number)
+        if turn.run_number is None:
+            raise UsageError("this conversation is not saved", "start the chat without --no-save to save it")
+        new_id = generate_conversation_id()
+        with Store(self.app.app_dirs.history_file) as store:
+            conversation = find_conversation(store, self.request.conversation_id)
+            runs = [run for run in read_runs(store, conversation) if run.number <= turn.run_number]
+            copy_conversation(store, conversation, [run for run in runs if run.replaced_by is None], new_id)
+        self.request = self.request._replace(conversation_id=new_id)
+        self._reload_conversation()
 
     def _run_message(self, prepared: PreparedRun) -> RunResult:
         """Run a message and render the answer."""
+        # A template's opening messages are sent once, and are in the history from then on.
         request, self.request = prepared.request, self.request._replace(opening_messages=())
         warn_on_first_run(request, self.app)
         renderer = create_renderer(self.options, request, self.console)
+        self.app.last_input_time = time.monotonic()
         try:
             report_left_out(prepared, renderer.show)
-            result = run_request(request, self.app, renderer.show, replaced_runs=prepared.replaced_runs)
+            result = run_request(
+                request,
+                self.app,
+                renderer.show,
+                replaced_runs=prepared.replaced_runs,
+                asks_for_rounds=self.is_interactive and can_ask_for_rounds(self.options),
+                title=prepared.title,
+            )
         except KeyboardInterrupt:  # before or after the tool loop, which handles Ctrl-C itself
             self._reload_conversation()
             raise RunInterruptedError("interrupted") from None
         self.is_saved = self.is_saved or result.is_saved
         self.message_count += 1
         self._add_usage(result)
-        in_json = self.options.as_json or self.options.as_events
+        in_json = self.options.as_json or self.options.as_events  # otherwise, the id is shown when the chat ends
         with record_exit_code_on_error(result, request, self.app):
             renderer.finish(result, request.conversation_id if result.is_saved and in_json else "")
+        notify_end(self.app, request.settings, result.error)
         return result
 
     def _continue_from(self, result: RunResult) -> None:
@@ -230,7 +333,7 @@ class ChatSession:
         """
         unanswered = self.unanswered
         if unanswered and unanswered[-1].is_refused and not self.has_typeahead():
-            turn = self._make_unanswered_turn()
+            turn = self._make_unanswered_turn(unanswered[-1])
             if not turn.user_message.attachments:
                 self.draft = f"/edit {turn.words}"
                 return
@@ -256,35 +359,63 @@ class ChatSession:
             return  # nothing is saved
         self.request, self.unanswered = continue_conversation(request, conversation), conversation.unanswered
 
-    def find_last_turn(self) -> ChatTurn:
-        """Find the last message of the user.
+    def find_turn(self, number: int | None = None) -> ChatTurn:
+        """Find the last message of the user, or that with this number, counted from 1.
 
-        Raises `UsageError` if there is none, or if the conversation was continued by another process: removing a
-        message would then remove the wrong run.
+        Raises:
+            UsageError: there is none, or the conversation was continued by another process.
+        """
+        return self._select_turn(self.find_turns(), number)
+
+    def _select_turn(self, turns: Sequence[ChatTurn], number: int | None) -> ChatTurn:
+        if not turns and self.request.message_history:
+            raise UsageError("a summary replaces all messages", "type a new one")
+        if not turns:
+            raise UsageError("there is no message yet", "type one")
+        if number is not None and not 1 <= number <= len(turns):
+            raise UsageError(f"there is no message #{number}", "/messages lists the messages")
+        return turns[-1 if number is None else number - 1]
+
+    def find_turns(self) -> list[ChatTurn]:
+        """Find the messages that requests contain, and those without an answer, in order.
+
+        Messages that a summary replaces are not among them.
+
+        Raises:
+            UsageError: the conversation was continued by another process, whose messages are not known here.
         """
         messages = self.request.message_history
-        runs: list[Run] = []
+        first = 1 if messages and messages[0].content.startswith(SUMMARY_PREFIX) else 0
+        turns: list[ChatTurn] = []
+        runs = self._read_saved_runs()
+        if runs:
+            for run in runs:
+                new = build_run_messages(run) if run.has_answer else []
+                if new:
+                    question = next((message for message in new if message.role == "user"), new[0])
+                    turns.append(ChatTurn(first, first + len(new), question, len(new) > 1, run.number))
+                    first += len(new)
+            last_run = self.unanswered[-1].run_number if self.unanswered else turns[-1].run_number if turns else None
+            if first != len(messages) or runs[-1].number != last_run:
+                raise UsageError("the conversation was continued elsewhere", "quit, and continue it with ask chat -c")
+        else:
+            starts = [i for i, message in enumerate(messages) if message.role == "user" and i >= first]
+            for start, end in pairwise([*starts, len(messages)]):
+                turns.append(ChatTurn(start, end, messages[start], end - start > 1, None))
+        return [*turns, *map(self._make_unanswered_turn, self.unanswered)]
+
+    def _read_saved_runs(self) -> list[Run]:
+        """Read the runs that requests contain; return none if the conversation is not saved."""
         if self.request.settings.save:
             with suppress(UsageError), self._open_history() as store:  # the history could not be written
-                runs = read_runs(store, find_conversation(store, self.request.conversation_id))
-        last_run = next(reversed(select_unsummarized_runs(runs)), None)
-        if self.unanswered:
-            turn = self._make_unanswered_turn()
-            if last_run and last_run.number != turn.run_number:
-                raise UsageError("the conversation was continued elsewhere", "quit, and continue it with ask chat -c")
-            return turn
-        index = max((index for index, message in enumerate(messages) if message.role == "user"), default=-1)
-        if index < 0 or messages[index].content.startswith(SUMMARY_PREFIX):
-            raise UsageError("there is no message yet", "type one")
-        if last_run and last_run.entries[0].message.content != messages[index].content:
-            raise UsageError("the conversation was continued elsewhere", "quit, and continue it with ask chat -c")
-        has_response = index < len(messages) - 1
-        return ChatTurn(index, messages[index], has_response, last_run.number if last_run else None)
+                return select_unsummarized_runs(
+                    read_runs(store, find_conversation(store, self.request.conversation_id))
+                )
+        return []
 
-    def _make_unanswered_turn(self) -> ChatTurn:
-        last = self.unanswered[-1]
+    def _make_unanswered_turn(self, question: UnansweredQuestion) -> ChatTurn:
         end = len(self.request.message_history)
-        return ChatTurn(end, last.message, has_response=False, run_number=last.run_number, is_refused=last.is_refused)
+        return ChatTurn(end, end, question.message, False, question.run_number, question.is_refused)
 
     def _delete_run(self, number: int | None) -> None:
         if number is not None:
@@ -301,6 +432,7 @@ class ChatSession:
 
     def switch_endpoint(self, selection: ModelSelection) -> None:
         """Use this provider and model from now on."""
+        self.app.key_store.reload()  # the user may have saved the key in another terminal
         endpoint = resolve_other_endpoint(self.app, selection, self.request.endpoint)
         secrets = self.app.collect_secrets()
         self.console.redact = secrets.redact
@@ -366,8 +498,8 @@ class ChatSession:
             if isinstance(event, Notice):
                 self.console.print_notice(event.text)
 
-        def summarize(request: RunRequest, end_run: int | None) -> RunResult:
-            result = run_request(request, self.app, print_notice, summary_end_run=end_run)
+        def summarize(request: RunRequest, first_kept_run: int | None) -> RunResult:
+            result = run_request(request, self.app, print_notice, first_kept_run=first_kept_run)
             self._add_usage(result)
             return result
 

@@ -9,11 +9,13 @@ import atexit
 import dataclasses
 import inspect
 import json
+import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, overload
 
+from ask.attachments import limit_attachments
 from ask.messages import Attachment, ToolSpec
 from ask.records import NamedTuple
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 TOOL_ATTRIBUTE = "__ask_tool__"
+BYTES_RETURNED = "the tool returned bytes; return a file as ask.Attachment(name, media_type, data), and text as str"
+ADDRESS_PATTERN = re.compile(r"<[^<>]* at 0x[0-9a-fA-F]+>")
 VARIADIC_KINDS = {
     inspect.Parameter.VAR_POSITIONAL: ("*", "a list"),
     inspect.Parameter.VAR_KEYWORD: ("**", "a dict"),
@@ -56,13 +60,13 @@ def tool(
     The function itself does not change and can be called and tested as usual.
 
     Args:
-        function: A function, or `async def`, whose parameters have type hints.
-        name: The tool's name for the model; by default the function's name.
-        description: The tool's description for the model; by default the docstring up to its parameters.
-        has_side_effects: Whether the tool has side effects, so that `--confirm` asks before each call.
+        function: a function, or `async def`, whose parameters have type hints.
+        name: the tool's name for the model; by default the function's name.
+        description: the tool's description for the model; by default the docstring up to its parameters.
+        has_side_effects: whether the tool has side effects, so that `--confirm` asks before each call.
 
     Raises:
-        TypeError: It is used on something other than a function.
+        TypeError: it is used on something other than a function.
     """
 
     def mark(function: F) -> F:
@@ -86,7 +90,7 @@ def create_tool(function: Callable[..., Any]) -> Tool:
     Tests can check its specification, and call its `run` with arguments that match it.
 
     Raises:
-        TypeError: The function cannot be a tool; the message names the parameter that prevents it.
+        TypeError: the function cannot be a tool; the message names the parameter that prevents it.
     """
     if isinstance(function, type) or not callable(function):
         raise ToolDefinitionError(f"{getattr(function, '__qualname__', function)!r} is not a function")
@@ -105,7 +109,7 @@ def create_tool(function: Callable[..., Any]) -> Tool:
         keywords = {**adapter.convert(arguments), **dict.fromkeys(context_names, context)}
         positional = [keywords.pop(each) for each in positional_names if each in keywords]
         value = function(*positional, **keywords)
-        return to_tool_result(_get_runner().run(value) if inspect.iscoroutine(value) else value)
+        return to_tool_result(get_runner().run(value) if inspect.iscoroutine(value) else value)
 
     return Tool(ToolSpec(name, options.description or description, adapter.schema), run, options.has_side_effects)
 
@@ -144,6 +148,7 @@ def _read_parameters(
             stars, replacement = VARIADIC_KINDS[parameter.kind]
             raise ToolDefinitionError(f"{stars}{name} accepts any number of values; make it {replacement}", (name,))
         required = parameter.default is parameter.empty
+        # Without a hint, the type of the default counts.
         hint = hints.get(name, parameter.empty if required else type(parameter.default))
         if hint is parameter.empty or (name not in hints and parameter.default is None):
             raise ToolDefinitionError("no type hint", (name,))
@@ -161,7 +166,7 @@ def _is_context_hint(hint: Any) -> bool:
 
 
 @cache
-def _get_runner() -> Runner:
+def get_runner() -> Runner:
     """Return the event loop for all calls.
 
     It is shared, because connections that a tool keeps open between calls belong to it.
@@ -177,38 +182,55 @@ def to_tool_result(value: Any) -> ToolResult:
     """Convert a return value to a result.
 
     Text stays unchanged, None becomes empty text, files are attached, and anything else becomes JSON or, if that fails,
-    `str(value)`.
+    `str(value)`. In a list with files, the texts are joined.
 
     Raises:
-        ToolError: it is bytes, or has attachments of a wrong type.
+        ToolError: it is or contains bytes that are not text, or has attachments of a wrong type.
     """
     if isinstance(value, ToolResult):
+        if isinstance(value.text, bytes):
+            raise ToolError(BYTES_RETURNED)
         return _check_attachments(value) if value.attachments else value
-    if isinstance(value, Attachment):
-        value = [value]
-    if isinstance(value, list | tuple) and value and all(isinstance(item, Attachment) for item in value):
-        return _check_attachments(ToolResult("", attachments=tuple(value)))
+    items = value if isinstance(value, list | tuple) and not isinstance(value, Attachment) else [value]
+    if any(isinstance(item, Attachment) for item in items) and all(
+        isinstance(item, Attachment | str) for item in items
+    ):
+        text = "\n".join(item for item in items if isinstance(item, str))
+        files = tuple(item for item in items if isinstance(item, Attachment))
+        return _check_attachments(ToolResult(text, attachments=files))
     if isinstance(value, bytes | bytearray | memoryview):
-        raise ToolError("the tool returned bytes; a file must be an Attachment in the attachments of a ToolResult")
+        raise ToolError(BYTES_RETURNED)
     if value is None or isinstance(value, str):
         return ToolResult(value or "")
     try:
         return ToolResult(json.dumps(value, ensure_ascii=False, default=_encode_json_value))
     except (TypeError, ValueError, RecursionError):
-        return ToolResult(str(value))
+        return ToolResult(_format_object(value))
+
+
+def _format_object(value: Any) -> str:
+    """Return an object as text.
+
+    Raises:
+        ToolError: it has no text of its own, only its type and address, which say nothing to a model.
+    """
+    text = str(value)
+    if ADDRESS_PATTERN.search(text):
+        kind = type(value).__name__
+        raise ToolError(f"the tool returned a value of type {kind}, which has no text; return text, a list or a dict")
+    return text
 
 
 def _check_attachments(result: ToolResult) -> ToolResult:
     """Return a result without the files that are too large to be sent to a model, or too many."""
-    from ask.attachments import limit_attachments
-
     is_valid = isinstance(result.attachments, tuple | list) and all(
         isinstance(file, Attachment) and isinstance(file.data, bytes) for file in result.attachments
     )
     if not is_valid:
         raise ToolError("the tool returned attachments that are not of the type ask.Attachment, with bytes as data")
     attachments, notes = limit_attachments(result.attachments)
-    return result._replace(text="\n".join((str(result.text), *notes)), attachments=attachments)
+    text = "\n".join(filter(None, (str(result.text), *notes)))
+    return result._replace(text=text, attachments=attachments)
 
 
 def _encode_json_value(value: Any) -> Any:
@@ -218,5 +240,8 @@ def _encode_json_value(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return list(value)
     if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    return value.value if isinstance(value, Enum) else str(value)
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise ToolError(BYTES_RETURNED) from None
+    return value.value if isinstance(value, Enum) else _format_object(value)

@@ -15,8 +15,10 @@ from types import ModuleType
 from typing import Any
 
 from ask.messages import ToolSpec
+from ask.plugin_api.compatibility import Reason, explain_load_error, explain_missing_name, explain_version
 from ask.records import NamedTuple
 from ask.tools.base import Tool
+from ask.tools.plugins.content_loaders import create_loader_tool
 from ask.tools.plugins.functions import create_tool, get_tool_options
 from ask.tools.plugins.type_hints import ToolDefinitionError
 
@@ -26,21 +28,34 @@ make_tool = cache(create_tool)
 
 
 class ToolTarget(NamedTuple):
-    """Where to find tools: a module or file, and a dotted name inside it ("" for the entire module)."""
+    """Where to find tools: a module or file, and a dotted name inside it ("" for the entire module).
+
+    With `is_loader`, it is the function of a loader. `distribution` is the package whose entry point it is, if any.
+    """
 
     location: str
     attribute: str = ""
     is_file: bool = False
+    is_loader: bool = False
+    distribution: str = ""
+
+
+class ExplainedError(ToolDefinitionError):
+    """An error whose text says what to do."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__("; ".join(filter(None, reason)))
 
 
 def load_tools(targets: Iterable[ToolTarget]) -> list[Tool]:
     """Load and check the tools of a plugin.
 
     Raises:
-        ToolDefinitionError: A target is not a valid tool.
-        Exception, SystemExit: Anything that the plugin's code raises.
+        ToolDefinitionError: a target is not a valid tool.
+        Exception, SystemExit: anything that the plugin's code raises.
     """
     all_tools = [_check_tool(tool) for target in targets for tool in _collect_tools(_resolve_target(target), target)]
+    # Two targets may lead to the same tool.
     tools = list({(tool.spec.name, id(tool.run)): tool for tool in all_tools}.values())
     names = [tool.spec.name for tool in tools]
     duplicate = next((name for name in names if names.count(name) > 1), None)
@@ -53,7 +68,12 @@ def format_plugin_error(error: BaseException) -> str:
     """Describe an error on one line, with its location in the plugin's code if known."""
     if isinstance(error, ToolDefinitionError):
         return str(error)
-    message = " ".join(str(error).split())
+    if reason := explain_missing_name(error):
+        return reason
+    try:
+        message = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001 - the plugin's own exception may have any method
+        message = ""
     description = f"{type(error).__name__}: {message}" if message else type(error).__name__
     location = _find_error_location(error)
     return f"{description} ({location})" if location else description
@@ -68,13 +88,20 @@ def _find_error_location(error: BaseException) -> str:
 
 
 def _resolve_target(target: ToolTarget) -> Any:
-    value: Any = _import_file(Path(target.location)) if target.is_file else import_module(target.location)
+    name = Path(target.location).stem if target.is_file else target.location
+    try:
+        value: Any = _import_file(Path(target.location)) if target.is_file else import_module(name)
+    except Exception as error:
+        raise ExplainedError(explain_load_error(error, (name, target.attribute), target.distribution)) from error
+    module = value
     for attribute in filter(None, target.attribute.split(".")):
         try:
             value = getattr(value, attribute)
         except AttributeError:
             names = ", ".join(_list_public_functions(value))
             raise ToolDefinitionError(f"it has no {attribute}{names and f', but {names}'}") from None
+    if mismatch := explain_version(value, module, target.distribution):
+        raise ExplainedError(mismatch)
     return value
 
 
@@ -82,7 +109,8 @@ def _resolve_target(target: ToolTarget) -> Any:
 def _import_file(path: Path) -> ModuleType:
     """Import a file as a top-level module under its own name, with its folder on `sys.path`."""
     sys.path.insert(0, str(path.parent))
-    sys.dont_write_bytecode = True
+    sys.dont_write_bytecode = True  # no __pycache__ next to the user's file
+    # A file may have the name of a module that is needed, such as json.py.
     name = path.stem if path.stem not in sys.modules else f"{path.stem}_"
     loader = SourceFileLoader(name, str(path))
     spec = spec_from_loader(name, loader)
@@ -93,7 +121,9 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _collect_tools(value: Any, target: ToolTarget) -> Iterator[Tool]:
-    if isinstance(value, Tool):
+    if target.is_loader:
+        yield create_loader_tool(value)
+    elif isinstance(value, Tool):
         yield value
     elif isinstance(value, ModuleType):
         if hasattr(value, REGISTER_FUNCTION):
@@ -135,7 +165,7 @@ def _check_tool(tool: Tool) -> Tool:
     """Return the tool if it is valid.
 
     Raises:
-        ToolDefinitionError: It is invalid.
+        ToolDefinitionError: it is invalid.
     """
     spec = tool.spec
     if not isinstance(spec, ToolSpec) or not isinstance(spec.name, str) or not isinstance(spec.description, str):

@@ -20,8 +20,8 @@ DOTTED_NAME_PATTERN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 TOOL_OPTION_HINT = "use --tool FILE.py, --tool FILE.py:FUNCTION or --tool MODULE:FUNCTION"
 
 ToolTarget = tuple[str, str, bool]
-"""The fields of `ask.tools.plugins.loader.ToolTarget`, which is imported only in the worker process."""
-ToolSource = tuple[str, Sequence[ToolTarget], Sequence[str]]
+"""The first fields of `ask.tools.plugins.loader.ToolTarget`, which is imported only in the worker process."""
+ToolSource = tuple[str, Sequence[Sequence[str | bool]], Sequence[str]]
 """A file, module or package with tools: its displayed origin, its targets, and folders to import from."""
 LoadedSource = tuple[str, Sequence[Tool] | PluginLoadError]
 """The displayed origin of a source, and its tools or why they cannot be loaded."""
@@ -83,10 +83,7 @@ def load_plugin_tools(app: AppContext, settings: Settings) -> Iterator[LoadedSou
     """Load the tools of installed plugins."""
     sources: list[ToolSource] = []
     for distribution, entries in app.plugins.tools.items():
-        targets = []
-        for entry in entries:
-            location, _, attribute = entry.target.partition("[")[0].partition(":")
-            targets.append((location.strip(), attribute.strip(), False))
+        targets = [(*entry.location, False, False, distribution) for entry in entries]
         sources.append((format_origin(distribution), targets, ()))
     return _load_sources(sources, app, settings)
 

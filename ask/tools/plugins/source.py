@@ -20,15 +20,15 @@ from typing import Any
 
 from ask.messages import Attachment, ToolSpec
 from ask.process.process_tree import describe_exit, kill_process_tree, mark_environment
-from ask.process.worker_channel import CALL, READ_SIZE, START, WorkerChannel, WorkerDiedError, WorkerTimeoutError
+from ask.process.worker_channel import CALL, READ_BYTES, START, WorkerChannel, WorkerDiedError, WorkerTimeoutError
 from ask.records import NamedTuple
-from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
+from ask.tools.base import RunToolContext, Tool, ToolError, ToolResult
 
 WORKER_CODE = "from ask.tools.plugins.worker import main; main()"
 MAX_FINAL_READS = 16
 """Maximum number of reads after a call has ended: a thread in the plugin may never stop printing."""
-MAX_REPLY_SIZE = 1 << 28
-EXIT_TIMEOUT = 1.0
+MAX_REPLY_BYTES = 1 << 28
+EXIT_SECONDS = 1.0
 """Seconds that a process gets to exit by itself once it is no longer needed."""
 RESTART_NOTE = "Its state in memory is lost; the next call starts it again"
 
@@ -49,19 +49,19 @@ class ToolPlugin:
     """A plugin with tools. Its process starts at once; `load_tools` waits until it has loaded.
 
     Args:
-        origin: The plugin's name as shown to the user.
-        targets: The fields of each `loader.ToolTarget`.
-        plugin_environment: Working directory, environment and load timeout of its process.
-        extra_import_path: Folders to search for modules after `sys.path`.
+        origin: the plugin's name as shown to the user.
+        targets: the fields of each `loader.ToolTarget`.
+        plugin_environment: working directory, environment and load timeout of its process.
+        extra_import_path: folders to search for modules after `sys.path`.
 
     Raises:
-        PluginLoadError: The process cannot be started.
+        PluginLoadError: the process cannot be started.
     """
 
     def __init__(
         self,
         origin: str,
-        targets: Sequence[tuple[str, str, bool]],
+        targets: Sequence[Sequence[str | bool]],
         plugin_environment: PluginEnvironment,
         extra_import_path: Sequence[str] = (),
     ) -> None:
@@ -75,7 +75,7 @@ class ToolPlugin:
         """Load the plugin and return its tools.
 
         Raises:
-            PluginLoadError: It cannot be loaded.
+            PluginLoadError: it cannot be loaded.
         """
         assert self._process, "it was started"  # noqa: S101
         with self._kill_on_error():
@@ -112,24 +112,25 @@ class ToolPlugin:
         """Load the plugin in its process; return the arguments of `_create_tool` for each tool.
 
         Raises:
-            PluginLoadError: It cannot be loaded.
+            PluginLoadError: it cannot be loaded.
         """
         try:
             reply = process.exchange(START, self._start_message, self._load_deadline, lambda _: None)
         except WorkerDiedError as error:
-            raise PluginLoadError(f"its process ended ({error})") from None
+            raise PluginLoadError(f"its process ended ({error}); report it to its authors") from None
         except WorkerTimeoutError:
-            raise PluginLoadError(f"it did not load within {self._plugin_environment.load_timeout:g} s") from None
+            seconds = f"{self._plugin_environment.load_timeout:g} s"
+            raise PluginLoadError(f"it did not load within {seconds}; --command-timeout raises the limit") from None
         if reply["problem"]:
             raise PluginLoadError(reply["problem"])
         tools: Sequence[Sequence[Any]] = reply["tools"]
         return tools
 
-    def _run_tool(self, tool_name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    def _run_tool(self, tool_name: str, arguments: Mapping[str, Any], context: RunToolContext) -> ToolResult:
         """Run a tool in the process, which is started again if the last call has ended it.
 
         Raises:
-            ToolError: It failed, took too long, or the process died.
+            ToolError: it failed, took too long, or the process died.
         """
         call = {
             "tool": tool_name,
@@ -137,7 +138,6 @@ class ToolPlugin:
             "directory": str(context.directory),
             "timeout": context.command_timeout,
             "overflow_directory": str(context.overflow_directory),
-            "hosts": None if context.restrict_hosts is None else sorted(context.restrict_hosts),
         }
         redactor = context.redactor.open_stream()
 
@@ -174,7 +174,7 @@ class PluginProcess:
     Requests go to its stdin and replies come from its stdout; the worker makes stderr the output of the plugin.
 
     Raises:
-        OSError: It cannot be started.
+        OSError: it cannot be started.
     """
 
     def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
@@ -195,7 +195,7 @@ class PluginProcess:
         self._pipes = [pipe for pipe in (self._process.stdin, self._process.stdout, self._process.stderr) if pipe]
         requests, replies, self._output = (pipe.fileno() for pipe in self._pipes)
         os.set_blocking(self._output, False)
-        self._channel = WorkerChannel(requests, replies, MAX_REPLY_SIZE)
+        self._channel = WorkerChannel(requests, replies, MAX_REPLY_BYTES)
 
     def exchange(
         self, kind: bytes, message: Mapping[str, object], deadline: float, on_output: Callable[[str], None]
@@ -205,12 +205,12 @@ class PluginProcess:
         What the plugin prints meanwhile is passed to `on_output`.
 
         Raises:
-            WorkerDiedError: The process has ended or sent an invalid frame; the message says which.
-            WorkerTimeoutError: The deadline, on the monotonic clock, has passed.
+            WorkerDiedError: the process has ended or sent an invalid frame; the message says which.
+            WorkerTimeoutError: the deadline, on the monotonic clock, has passed.
         """
 
         def forward_output() -> bool:
-            data = os.read(self._output, READ_SIZE)
+            data = os.read(self._output, READ_BYTES)
             if text := self._decode(data):
                 on_output(text)
             return bool(data)
@@ -237,7 +237,7 @@ class PluginProcess:
         from subprocess import TimeoutExpired
 
         with suppress(TimeoutExpired):  # not forever: a process stuck in the kernel never exits
-            self._process.wait(EXIT_TIMEOUT)
+            self._process.wait(EXIT_SECONDS)
 
     def close(self, *, immediately: bool) -> None:
         """Close the channel, and kill all processes that are left; `immediately` does not wait for them to exit."""

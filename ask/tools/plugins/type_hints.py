@@ -22,8 +22,8 @@ class ToolDefinitionError(TypeError):
     """An object that cannot be used as a tool.
 
     Args:
-        reason: What is wrong.
-        parameter_path: The parameter that causes it and the part of that parameter; () if it is not about a parameter.
+        reason: what is wrong.
+        parameter_path: the parameter that causes it and the part of that parameter; () if it is not about a parameter.
     """
 
     def __init__(self, reason: str, parameter_path: tuple[str, ...] = ()) -> None:
@@ -78,7 +78,7 @@ def make_type_adapter(hint: Any, parents: tuple[Any, ...] = ()) -> TypeAdapter:
     """Create the adapter for a hint; `parents` are the classes that contain it.
 
     Raises:
-        ToolDefinitionError: The hint is not supported.
+        ToolDefinitionError: the hint is not supported.
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if hasattr(hint, "__metadata__"):
@@ -102,7 +102,7 @@ def make_object_adapter(
     Its conversion calls `factory` with the given fields as keyword arguments.
 
     Raises:
-        ToolDefinitionError: The hint of a field is not supported; the message names the field.
+        ToolDefinitionError: the hint of a field is not supported; the message names the field.
     """
     adapters, properties = {}, {}
     for field in fields:
@@ -267,7 +267,7 @@ def resolve_hints(value: Any) -> dict[str, Any]:
     """Return the hints of a class or function, by name.
 
     Raises:
-        ToolDefinitionError: A hint cannot be evaluated.
+        ToolDefinitionError: a hint cannot be evaluated.
     """
     try:
         return typing.get_type_hints(value, include_extras=True)

@@ -20,7 +20,7 @@ from typing import Any
 from ask.process.worker_channel import DONE, READY, read_frames, write_frame
 from ask.tools.base import Tool, ToolContext, ToolError
 from ask.tools.plugins.functions import to_tool_result
-from ask.tools.plugins.loader import ToolTarget, format_plugin_error, load_tools
+from ask.tools.plugins.loader import ExplainedError, ToolTarget, format_plugin_error, load_tools
 
 UNEXPECTED_ERROR_PREFIX = "the tool failed: "
 """The beginning of a result for any exception other than `ToolError`."""
@@ -45,16 +45,22 @@ def main() -> None:
     sys.path[:] = settings["path"]
     tools: dict[str, Tool] = {}
     problem = ""
+    targets = [ToolTarget(*target) for target in settings["targets"]]
     try:
-        tools = {tool.spec.name: tool for tool in load_tools(ToolTarget(*target) for target in settings["targets"])}
+        tools = {tool.spec.name: tool for tool in load_tools(targets)}
     except BaseException as error:  # noqa: BLE001 - sys.exit and everything else
         problem = format_plugin_error(error)
+        if targets[0].distribution and not isinstance(error, ExplainedError):
+            problem += f"; report it to the authors of {targets[0].distribution}, or uninstall it"
     specs = [[*tool.spec[:2], dict(tool.spec.parameters), bool(tool.has_side_effects)] for tool in tools.values()]
     is_busy.clear()
     write_frame(replies_fd, READY, json.dumps({"tools": specs, "problem": problem}).encode())
+    pid = os.getpid()
     for call in messages:
         is_busy.set()
         outcome = _execute_call(tools[call["tool"]], call["arguments"], _make_tool_context(call))
+        if os.getpid() != pid:  # a child that the plugin forked has returned, too
+            os._exit(os.EX_OK)
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):  # the plugin may have replaced it
                 stream.flush()
@@ -67,7 +73,7 @@ def _kill_when_abandoned(requests_fd: int, is_busy: threading.Event) -> None:
     poll = select.poll()
     poll.register(requests_fd, select.POLLHUP)
     poll.poll()
-    is_busy.wait()
+    is_busy.wait()  # without a call, `main` ends at the end of the requests, and this thread with it
     os.killpg(0, signal.SIGKILL)
 
 
@@ -76,14 +82,12 @@ def _make_tool_context(call: Mapping[str, Any]) -> ToolContext:
     directory = Path(call["directory"])
     with suppress(OSError):  # the folder may be gone; the tool will report that
         os.chdir(directory)
-    hosts = call["hosts"]
     return ToolContext(
         directory=directory,
         environment=dict(os.environ),
         command_timeout=call["timeout"],
         overflow_directory=Path(call["overflow_directory"]),
         on_output=_write_output,
-        restrict_hosts=None if hosts is None else frozenset(hosts),
     )
 
 

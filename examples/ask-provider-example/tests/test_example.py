@@ -8,6 +8,7 @@ from ask.testing import ProviderContract
 
 class TestExample(ProviderContract):
     provider = example
+    unsupported = {"attachments"}
 
     def test_max_tokens_is_renamed(self) -> None:
         request = ChatRequest("example-1", [Message("user", "Hi.")], options={"max_tokens": 500})

@@ -20,13 +20,12 @@ FAILED = {"status": 1, "errors": "Loading.\nThe machine is overloaded\n"}
 
 class TestMynah(ProviderContract):
     provider = mynah
-    unsupported = {"reasoning", "length", "filter", "schema", "usage"}
+    unsupported = {"attachments", "filter", "length", "reasoning", "schema", "tools", "usage"}
     samples = {
         "text": stream({"text": "Hello, "}, {"text": "wörld!"}, OK),
         "error": stream({"text": "Hello, w"}, FAILED),
         "cut": stream({"text": "Hello, w"}),
     }
-    whole = {"text": {"text": "Hello, wörld!"} | OK, "error": FAILED}
 
 
 def run(*words: str, **options: object) -> tuple[list[str], str]:

@@ -14,6 +14,7 @@ from tests.screen import render_lines
 
 PROMPT = "\x1b[J\x1b[0;1m>"
 """The start of a prompt, which clears the screen below it."""
+CLEAR_LINE = "\x15"
 ENTER, CTRL_D, TAB, UP, ALT_ENTER, CTRL_J = "\r", "\x04", "\t", "\x1b[A", "\x1b\r", "\n"
 
 

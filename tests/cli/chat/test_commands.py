@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from ask.cli.chat.commands import SLASH_COMMANDS, parse_input
 from ask.errors import UsageError
+from ask.messages import Usage
 from tests import wire
 from tests.cli.chat.chat_session import (
     CTRL_J,
@@ -20,9 +22,10 @@ from tests.cli.chat.chat_session import (
     read_conversation_id,
     read_last_conversation,
 )
-from tests.model_server import ModelServer
+from tests.model_server import NOT_FOUND, ModelServer
 from tests.program import Ask, Home
 from tests.saved_history import history_file, list_messages, read_saved_runs, save_run
+from tests.slow_parameters import mark_others_slow
 
 WRITE = ("write_file", {"filepath": "new.txt", "content": "new\n"})
 
@@ -66,7 +69,7 @@ def test_slash_commands_are_distinguished_from_messages(typed: str, read: tuple[
     [
         ("/modle x", "did you mean /model?"),
         ("/zzz", "/help"),
-        ("/retry now", "/retry"),
+        ("/clear now", "/clear"),
         ("/file", "PATH"),
         ("/model a\nb", "/model"),
     ],
@@ -98,6 +101,14 @@ def test_an_invalid_command_stays_at_the_prompt_for_correction(ask: Ask, server:
     assert server.requests[-1].json["model"] == "test/other"
 
 
+def test_a_key_that_is_saved_during_a_chat_is_found(ask: Ask) -> None:
+    with Chat(ask, "-m", "test/one") as chat:
+        assert "no API key for deepseek" in chat.send("/model deepseek:test-two")
+        assert ask("keys", "set", "deepseek", stdin=b"sk-0123456789abcdef").code == 0
+        assert "Using test-two (deepseek)" in chat.send("/model deepseek:test-two")
+
+
+@pytest.mark.slow
 def test_model_and_provider_apply_to_later_messages(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     with Chat(ask, "-m", "test/one") as chat:
@@ -162,6 +173,7 @@ def test_a_key_that_enabling_the_tools_retrieves_is_redacted(ask: Ask, server: M
     assert b"brave-0123456789" not in server.requests[1].body
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_safe_mode_can_be_turned_on_but_not_off(ask: Ask, server: ModelServer, home: Home) -> None:
     outside = home.path / "outside"
@@ -206,6 +218,7 @@ def test_a_file_is_sent_with_the_next_message_only(ask: Ask, server: ModelServer
         assert read_last_conversation(server)[-1] == "two"
 
 
+@pytest.mark.slow
 def test_retry_replaces_the_last_answer(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.says("First."), wire.says("Second."), wire.fails(400), wire.says("Third."), wire.says("Fourth."))
     with Chat(ask, env={"ASK_SESSION": "a"}) as chat:
@@ -296,6 +309,201 @@ def test_edit_replaces_the_last_message(ask: Ask, server: ModelServer, home: Hom
     assert [run.replaced_by is not None for run in read_saved_runs(home)] == [False, True, True, False, False]
 
 
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII=")
+
+
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(("--no-save",), marks=pytest.mark.slow)], ids=["saved", "not saved"]
+)
+def test_an_earlier_message_can_be_edited_and_dropped(
+    options: tuple[str, ...], ask: Ask, server: ModelServer, home: Home
+) -> None:
+    answers(server)
+    with Chat(ask, *options) as chat:
+        for text in ("one", "two", "three", "four"):
+            chat.send(text)
+        listed = chat.send("/messages").splitlines()
+        assert [line.split() for line in listed if line.lstrip().startswith("#")] == [
+            *(["#1", "one"], ["#2", "two"], ["#3", "three"], ["#4", "four"]),
+        ]
+        assert "/messages lists" in chat.send("/drop #5")
+        chat.send("/drop #2")
+        chat.send("five")
+        assert read_last_conversation(server)[::2] == ["one", "three", "four", "five"]
+        chat.send("/edit #2")
+        chat.send(" and a half")
+        assert read_last_conversation(server) == ["one", "Answer to one.", "three and a half"]
+        chat.send("/edit #1 once")
+        assert read_last_conversation(server) == ["once"]
+        chat.send("six")
+        assert read_last_conversation(server) == ["once", "Answer to once.", "six"]
+        chat.quit()
+    if not options:
+        questions = [(list_messages(run)[0][1], run.replaced_by is not None) for run in read_saved_runs(home)]
+        assert questions == [
+            *(("one", True), ("three", True), ("four", True), ("five", True), ("three and a half", True)),
+            *(("once", False), ("six", False)),
+        ]
+
+
+@pytest.mark.slow
+def test_an_edit_of_an_earlier_message_that_fails_changes_nothing(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("One."), wire.says("Two."), wire.fails(401), wire.says("Three."))
+    with Chat(ask) as chat:
+        for text in ("one", "two", "/edit #1 other", "three"):
+            chat.send(text)
+        chat.quit()
+    assert read_last_conversation(server) == ["one", "One.", "two", "Two.", "three"]
+
+
+@pytest.mark.slow
+def test_a_branch_continues_from_an_earlier_message_in_a_conversation_of_its_own(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    answers(server)
+    with Chat(ask, env={"ASK_SESSION": "a"}) as chat:
+        assert "no message" in chat.send("/branch")
+        for text in ("one", "two", "/retry", "three"):
+            chat.send(text)
+        assert "/messages lists" in chat.send("/branch #9")
+        assert "copy with 2 messages" in chat.send("/branch #2")
+        chat.send("four")
+        assert read_last_conversation(server)[::2] == ["one", "two", "four"]
+        chat.quit()
+    ask("-c", "five", env={"ASK_SESSION": "a"})
+    assert read_last_conversation(server)[::2] == ["one", "two", "four", "five"]
+    ask("--resume", "2", "six")
+    assert read_last_conversation(server)[::2] == ["one", "two", "three", "six"]
+    conversations = json.loads(ask("history", "list", "--json").text)
+    assert len(conversations) == 2
+    assert len({conversation["title"] for conversation in conversations}) == 1
+
+
+@pytest.mark.slow
+def test_usage_of_a_branch_is_counted_once(ask: Ask, server: ModelServer, home: Home) -> None:
+    answers(server)
+    with Chat(ask) as chat:
+        chat.send("one")
+        chat.send("/branch")
+        chat.quit()
+    first, copy = read_saved_runs(home)
+    assert first.usage.input_tokens
+    assert copy.usage == Usage()
+    assert list_messages(first) == list_messages(copy)
+
+
+@pytest.mark.slow
+def test_a_branch_needs_a_saved_conversation(ask: Ask, server: ModelServer) -> None:
+    answers(server)
+    with Chat(ask, "--no-save") as chat:
+        chat.send("one")
+        assert "not saved" in chat.send("/branch")
+
+
+@pytest.mark.slow
+def test_a_file_is_dropped_from_the_next_message_and_from_earlier_ones(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    server.reply(lambda request: wire.says("Yes.") if request.body else NOT_FOUND)
+    (ask.cwd / "a.txt").write_text("marzipan\n")
+    (ask.cwd / "b.txt").write_text("bitter\n")
+    (ask.cwd / "c.png").write_bytes(PNG)
+    (ask.cwd / "d.png").write_bytes(PNG)
+    with Chat(ask) as chat:
+        chat.send("/file a.txt b.txt")
+        assert "from the next message" in chat.send("/drop a.txt")
+        chat.send("one")
+        assert read_last_conversation(server) == ['one\n\n<file name="b.txt">\nbitter\n</file>']
+        chat.send("/file a.txt c.png d.png")
+        chat.send("two")
+        chat.send("three")
+        assert "c.png, d.png, a.txt" in chat.send("/messages")
+        assert "from message #2" in chat.send("/drop a.txt")
+        assert "from message #2" in chat.send("/drop c.png")
+        assert "no message" in chat.send("/drop c.png")
+        assert "message #3 has no file" in chat.send("/drop #3 d.png")
+        chat.send("four")
+        question = next(message for message in server.requests[-1].json["messages"] if "two" in str(message))
+        assert "marzipan" not in str(question)
+        assert [part["type"] for part in question["content"]].count("image_url") == 1
+        assert "from message #1" in chat.send("/drop #1 b.txt")
+        chat.quit()
+    assert ask("history", "search", "marzipan").text == ""
+    ask("--resume", "1", "five")
+    assert wire.asked(server.requests[-1].json, 1) == "one"
+
+
+@pytest.mark.parametrize("options", [(), ("--no-save",)])
+def test_a_file_of_a_tool_result_is_dropped(
+    ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
+) -> None:
+    (ask.cwd / "a.png").write_bytes(PNG)
+    read = wire.calls(("read_file", {"filepath": "a.png"}), ("read_file", {"filepath": "./a.png"}))
+    server.reply(read, wire.says("Red."), wire.says("Yes."), wire.says("No."))
+    with Chat(ask, *options) as chat:
+        chat.send("look at a.png")
+        assert "[a.png, a.png]" in chat.send("/messages")
+        chat.send("red?")
+        assert str(server.requests[-1].json).count("image_url': {") == 2
+        assert "from a tool result of message #1" in chat.send("/drop a.png")
+        assert "no message has a file" in chat.send("/drop a.png")
+        chat.send("sure?")
+        sent = str(server.requests[-1].json)
+        assert "image_url" not in sent
+        assert sent.count("removed by the user") == 2
+        chat.quit()
+    if not options:
+        exported = json.loads(ask("history", "export", "--format", "json").text)
+        assert base64.b64encode(PNG).decode() not in str(exported)
+        assert str(exported).count("removed by the user") == 2
+
+
+def test_tab_completes_numbers_of_messages(ask: Ask, server: ModelServer) -> None:
+    answers(server)
+    with Chat(ask) as chat:
+        chat.send("one")
+        chat.send("two")
+        chat.complete("/drop #", "two")
+
+
+CLIPBOARD_PROGRAMS = {
+    "WAYLAND_DISPLAY": "wl-copy",
+    "DISPLAY": "xclip",
+    "TMUX": "tmux",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variable", mark_others_slow(CLIPBOARD_PROGRAMS, ["DISPLAY"]))
+def test_the_last_answer_is_copied_by_the_program_of_the_desktop(
+    variable: str, ask: Ask, server: ModelServer, home: Home
+) -> None:
+    server.reply(wire.says("First."), wire.says("# Two\n\n`ö`"))
+    program = home.path / CLIPBOARD_PROGRAMS[variable]
+    program.write_text("#!/bin/sh\ncat >copied\n")
+    program.chmod(0o755)
+    with Chat(ask, env={variable: ":0", "PATH": f"{home.path}:{ask.env['PATH']}"}) as chat:
+        assert "no answer" in chat.send("/copy")
+        chat.send("one")
+        chat.send("two")
+        assert "3 lines" in chat.send("/copy")
+        chat.quit()
+    assert (ask.cwd / "copied").read_text() == "# Two\n\n`ö`"
+
+
+@pytest.mark.parametrize(
+    "env",
+    mark_others_slow([{}, {"DISPLAY": ":0"}, {"SSH_TTY": "/dev/pts/9", "WAYLAND_DISPLAY": "w"}], [{"DISPLAY": ":0"}]),
+)
+def test_without_a_program_the_terminal_copies_the_answer(env: dict[str, str], ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("Yes."))
+    with Chat(ask, env=env) as chat:
+        chat.send("one")
+        chat.type_in("/copy\r")
+        chat.running.wait_for(f"\x1b]52;c;{base64.b64encode(b'Yes.').decode()}\x07")
+
+
+@pytest.mark.slow
 def test_an_edited_message_that_fails_changes_nothing(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.says("First."), wire.fails(400, "refused"), wire.says("Second."))
     with Chat(ask) as chat:
@@ -307,6 +515,7 @@ def test_an_edited_message_that_fails_changes_nothing(ask: Ask, server: ModelSer
     assert list_answers(home) == [("First.", False), ("Second.", False)]
 
 
+@pytest.mark.slow
 def test_resume_lists_and_continues_conversations(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     ask("-p", "demo", "about plums")
@@ -415,6 +624,17 @@ def test_compact_replaces_old_messages_by_a_summary(ask: Ask, server: ModelServe
     summary, *rest = read_last_conversation(server)
     assert summary.endswith("All in short.\n\ntwo"), "what the user says in a row is one message of the request"
     assert rest == ["Two.", "three"]
+
+
+@pytest.mark.slow
+def test_messages_that_a_summary_replaces_are_named(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("A " * 500), wire.says("All in short."))
+    with Chat(ask) as chat:
+        assert "no message yet" in chat.send("/messages")
+        chat.send("one")
+        chat.send("/compact")
+        for command in ("/messages", "/drop", "/edit #1"):
+            assert "a summary replaces all messages" in chat.send(command)
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from tests import wire
 from tests.cli.chat.chat_session import ENTER, Chat, read_conversation
 from tests.model_server import ModelServer
 from tests.program import Ask
+from tests.slow_parameters import mark_others_slow
 
 NEWLINES = [
     *("\x1b[13;2u", "\x1b[13;5u", "\x1b[13;3u", "\x1b[13;6u", "\x1b[13;2:1u", "\x1b[13;130u", "\x1b[57414;2u"),
@@ -107,7 +108,7 @@ def test_text_stays_as_it_is(text: str) -> None:
     assert "".join(parse(text)) == text
 
 
-@pytest.mark.parametrize("sequence", ["\x1b[13;2u", "\x1b[27;5;13~"])
+@pytest.mark.parametrize("sequence", mark_others_slow(["\x1b[13;2u", "\x1b[27;5;13~"]))
 def test_shift_enter_starts_a_new_line(sequence: str, ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("Yes."))
     with Chat(ask) as chat:

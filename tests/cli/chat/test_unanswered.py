@@ -8,11 +8,14 @@ from dataclasses import replace
 import pytest
 
 from tests import wire
-from tests.cli.chat.chat_session import CTRL_D, ENTER, Chat, read_last_conversation
+from tests.cli.chat.chat_session import CLEAR_LINE, CTRL_D, ENTER, Chat, read_last_conversation
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
 from tests.sample_files import PHOTO
 from tests.saved_history import list_messages, read_saved_runs
+from tests.slow_parameters import mark_others_slow
+
+SAVED_OR_NOT = [pytest.param((), id="saved"), pytest.param(("--no-save",), id="not saved", marks=pytest.mark.slow)]
 
 
 def list_questions(home: Home) -> list[tuple[str, str]]:
@@ -20,7 +23,8 @@ def list_questions(home: Home) -> list[tuple[str, str]]:
     return [(list_messages(run)[0][1], run.status) for run in read_saved_runs(home)]
 
 
-@pytest.mark.parametrize("options", [(), ("--no-save",)], ids=["saved", "not saved"])
+@pytest.mark.slow
+@pytest.mark.parametrize("options", SAVED_OR_NOT)
 def test_a_refused_message_is_offered_for_editing(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
 ) -> None:
@@ -69,7 +73,7 @@ def test_the_words_beside_a_refused_file_do_not_become_a_command(ask: Ask, serve
     assert read_last_conversation(server) == ["/cost of this?"]
 
 
-@pytest.mark.parametrize("options", [(), ("--no-save",)], ids=["saved", "not saved"])
+@pytest.mark.parametrize("options", SAVED_OR_NOT)
 def test_drop_removes_the_message_that_it_names(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
 ) -> None:
@@ -86,8 +90,15 @@ def test_drop_removes_the_message_that_it_names(
         assert list_questions(home) == [("next", "")]
 
 
-@pytest.mark.parametrize("options", [(), ("--no-save",)], ids=["saved", "not saved"])
-@pytest.mark.parametrize(("answer", "expected"), [("y", ["lost\n\nnext"]), ("n", ["next"])])
+@pytest.mark.parametrize(
+    ("options", "answer", "expected"),
+    [
+        ((), "y", ["lost\n\nnext"]),
+        (("--no-save",), "y", ["lost\n\nnext"]),
+        pytest.param((), "n", ["next"], marks=pytest.mark.slow),
+        pytest.param(("--no-save",), "n", ["next"], marks=pytest.mark.slow),
+    ],
+)
 def test_the_next_line_asks_about_an_unanswered_message(
     *, ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...], answer: str, expected: list[str]
 ) -> None:
@@ -101,7 +112,7 @@ def test_the_next_line_asks_about_an_unanswered_message(
         assert read_last_conversation(server) == [*expected, "Fine.", "again"]
 
 
-@pytest.mark.parametrize("options", [(), ("--no-save",)], ids=["saved", "not saved"])
+@pytest.mark.parametrize("options", SAVED_OR_NOT)
 def test_messages_that_failed_together_are_one(ask: Ask, server: ModelServer, options: tuple[str, ...]) -> None:
     server.reply(wire.fails(401), wire.fails(401), wire.says("Fine."))
     with Chat(ask, *options) as chat:
@@ -122,6 +133,39 @@ def test_a_refused_edit_is_offered_again(ask: Ask, server: ModelServer) -> None:
     assert read_last_conversation(server) == ["rude no more"]
 
 
+@pytest.mark.parametrize("edited", mark_others_slow(["/edit #1 first", "/edit #2 second"]))
+def test_an_edit_also_replaces_messages_without_an_answer(
+    edited: str, ask: Ask, server: ModelServer, home: Home
+) -> None:
+    fails = (wire.fails(400), wire.fails(401))
+    server.reply(
+        wire.says("One."), wire.says("Two."), *fails, wire.says("Three."), wire.says("New."), wire.says("Four.")
+    )
+    with Chat(ask) as chat:
+        chat.send("one")
+        chat.send("two")
+        chat.send("rude")
+        chat.send(f"{CLEAR_LINE}lost")
+        chat.send_alone("three")
+        assert "New." in chat.send(edited)
+        chat.send("/drop")
+        listed = chat.send("/messages")
+        assert not {"rude", "lost", "two", "three"} & set(listed.split())
+        chat.send("four")
+    assert read_last_conversation(server)[-1] == "four"
+
+
+@pytest.mark.slow
+def test_an_edit_of_a_message_without_an_answer_replaces_those_after_it(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(401), wire.fails(401), wire.says("New."), wire.says("Fine."))
+    with Chat(ask) as chat:
+        chat.send("lost")
+        chat.send_alone("missing")
+        assert "New." in chat.send("/edit #1 found")
+        chat.send("/drop")
+        assert "missing" not in chat.send("/messages")
+
+
 def test_retry_sends_an_unanswered_message_again(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.says("Hello."), wire.fails(401), wire.says("Fine."))
     with Chat(ask) as chat:
@@ -132,7 +176,7 @@ def test_retry_sends_an_unanswered_message_again(ask: Ask, server: ModelServer, 
     assert list_questions(home) == [("hi", ""), ("lost", "")]
 
 
-@pytest.mark.parametrize("status", [400, 401])
+@pytest.mark.parametrize("status", mark_others_slow([400, 401]))
 def test_a_continued_chat_shows_the_message(ask: Ask, server: ModelServer, home: Home, status: int) -> None:
     server.reply(wire.fails(status), wire.says("Fine."))
     session = {"ASK_SESSION": "a"}

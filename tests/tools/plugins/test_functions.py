@@ -97,7 +97,11 @@ def test_function_without_docstring_or_parameters_is_a_tool() -> None:
     def ping():  # type: ignore[no-untyped-def]
         return "pong"
 
-    assert create_tool(ping).spec == ("ping", "", {"type": "object", "properties": {}, "additionalProperties": False})
+    assert create_tool(ping).spec[:3] == (
+        "ping",
+        "",
+        {"type": "object", "properties": {}, "additionalProperties": False},
+    )
 
 
 def test_decorator_keeps_the_function_and_overrides_its_description() -> None:

@@ -40,7 +40,7 @@ BROKEN = {
     "exits": ("import sys; sys.exit('bye')", "", "SystemExit: bye (ask_{}.py, line 1)"),
     "dies": ("import os; os._exit(3)", "", "its process ended (exit status 3)"),
     "has a mistake in it": ("def f(:", "", "SyntaxError: invalid syntax (ask_{}.py, line 1)"),
-    "lacks a package": ("import no_such_package", "", "ModuleNotFoundError: No module named 'no_such_package'"),
+    "lacks a package": ("import no_such_package", "", "it needs the module no_such_package, which is not installed"),
     "names what is not there": (GREET, ":great", "it has no great, but greet"),
     "has no tools": ("def greet(name: str): ...", "", "it has no function decorated with @tool, and no register_tools"),
     "has no hint": (GREET.replace(": str", ""), "", "greet: the parameter name: no type hint"),
@@ -58,6 +58,10 @@ BROKEN = {
     ),
     "names two alike": (GREET + "@tool(name='greet')\ndef other() -> None: ...", "", "it has two tools named greet"),
     "names anything": ("it = 5", ":it", "5 is not a function"),
+    "names a wrong module": ("", "_there", "there is no module ask_names_a_wrong_module_there"),
+    "imports a later name": ("from ask import tol", "", "it uses ask.tol (did you mean tool?), which version 2 of"),
+    "needs a later version": ("api_version = 3\n" + GREET, ":greet", "has version 2; upgrade ask"),
+    "needs a later version and fails without": ("api_version = 3\n1 / 0", "", "it needs version 3 of the plugin API"),
 }
 FORMS = {
     "a module with marked functions": (GREET, ""),
@@ -123,6 +127,7 @@ def test_the_example_installed_by_pip_is_offered_and_passes_its_own_tests(ask: A
     assert result.code == 0, result.text
 
 
+@pytest.mark.slow
 def test_entry_point_may_name_modules_functions_or_register_tools(ask: Ask, home: Home, server: ModelServer) -> None:
     packages = home.path / "packages"
     forms = {form.replace(" ", "_"): named for form, named in FORMS.items()}
@@ -157,7 +162,7 @@ def test_each_broken_package_is_reported_and_the_others_work(
         sorted(result.stderr.splitlines()), sorted(expected_reports.items()), strict=True
     ):
         assert distribution in line
-        assert line.endswith(reason)
+        assert reason in line
     assert list_plugin_tools(server) == ["greet"]
 
 
@@ -215,7 +220,7 @@ def test_confirm_asks_before_tools_with_side_effects(ask: Ask, server: ModelServ
     ask = with_packages(ask, example)
     arguments = {"degrees": 1, "unit": "kelvin"}
     server.reply(wire.calls(("convert_temperature", arguments), ("remember", {"note": "milk"})), wire.says("Noted."))
-    shown = ask.on_terminal("-m", wire.MODEL, "--confirm", "go", answers=[("Run this?", "y\r")])
+    shown = ask.on_terminal("-m", wire.MODEL, "--confirm", "go", answers=[("Run this?", "y")])
     assert "note: milk" in shown.text
     assert (ask.cwd / "notes.txt").read_text() == "milk\n"
 

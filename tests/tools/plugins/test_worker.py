@@ -124,6 +124,7 @@ def test_after_ctrl_c_in_a_chat_the_next_call_starts_a_new_process(ask: Ask, ser
     assert all_results(server)[-1] == "1"
 
 
+@pytest.mark.slow
 def test_output_of_a_tool_is_shown_on_a_terminal_only(ask: Ask, server: ModelServer, calling: Calling) -> None:
     run = calling(("speak", {}), options=MINE)
     assert (run.ended.text, run.results) == ("Done.\n", ["spoken"])

@@ -1,0 +1,62 @@
+"""The values of options of `ask map`."""
+
+from __future__ import annotations
+
+import csv
+import re
+
+import click
+
+from ask.cli.ask import make_amount_parser
+from ask.parsing import parse_duration
+
+MAX_PER_MINUTE = 1e12
+WAIT_PATTERN = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+")
+MAX_WAIT_SECONDS = 30 * 86_400.0
+
+
+def parse_failure_limit(text: str) -> tuple[float, bool]:
+    """Parse a number, or a percentage such as "5%"; return whether it is a percentage."""
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e9:
+        raise click.BadParameter(f"must be a positive number or a percentage, not {text!r}")
+    return number, text.endswith("%")
+
+
+def parse_jobs(text: str) -> int | None:
+    """Parse a number of requests at a time; None for "auto"."""
+    if text == "auto":
+        return None
+    if not (text.isdigit() and int(text) > 0):
+        raise click.BadParameter(f"must be a positive number or auto, not {text!r}")
+    return int(text)
+
+
+def parse_columns(text: str) -> tuple[str, ...]:
+    """Parse names of columns, separated by commas as in CSV."""
+    [names] = csv.reader([text], skipinitialspace=True)
+    if not names or len(set(names)) < len(names):
+        raise click.BadParameter(f"must be different columns, such as id,answer, not {text!r}")
+    return tuple(names)
+
+
+def parse_engine(text: str) -> str:
+    """Parse "dask" or "dask=ADDRESS" to the scheduler's address; "" to start a cluster on this machine."""
+    name, _, address = text.partition("=")
+    if name != "dask":
+        raise click.BadParameter(f"must be dask or dask=ADDRESS, not {text!r}")
+    return address
+
+
+def parse_wait(text: str) -> float:
+    """Parse a time such as "30m", "90s" or "1h30m", or a number of seconds."""
+    seconds = float(text) if text.isdigit() else parse_duration(text) if WAIT_PATTERN.fullmatch(text) else None
+    if seconds is None or seconds > MAX_WAIT_SECONDS:
+        raise click.BadParameter(f"must be a time such as 30m, 2h or 0, not {text!r}")
+    return seconds
+
+
+parse_rate = make_amount_parser("requests or tokens a minute", MAX_PER_MINUTE)

@@ -1,0 +1,187 @@
+"""Errors for command lines that cannot be parsed: what is wrong, and what to use instead.
+
+Users of other programs try the options that they know. These are matched by their meaning before their spelling is
+compared. They are only suggested, never applied: what gives a model more permissions has to be typed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+
+import click
+
+from ask.errors import AskError, ConfigError, FileError, UsageError
+from ask.text import find_misspelled, suggest
+
+OPTIONS_BY_ADVICE = {
+    "--yes approves what --confirm would ask about": (
+        "--approve --approve-all --auto-approve --accept-all --yolo --no-confirm --allow-all --allow-all-tools "
+        "--dangerously-skip-permissions --allow-dangerously-skip-permissions "
+        "--dangerously-bypass-approvals-and-sandbox"
+    ),
+    "--safe --yes runs tools in a sandbox without asking": "--full-auto",
+    "--confirm asks before each call, and --yes approves all of them": (
+        "--ask-for-approval --approval-mode --approval-policy --permission-mode --ask"
+    ),
+    "--confirm asks before each call that tools.allow does not allow": "--allowedTools --allowed-tools --allow-tools",
+    "--disable-tool NAME": "--disallowedTools --disallowed-tools --exclude-tools --deny-tool",
+    "--disable-tool bash,write_file,edit_file": "--read-only --readonly --plan",
+    "--safe confines tools to this folder": "--sandbox --safe-mode",
+    "--safe --allow-dir DIR": "--add-dir --include-directories",
+    "--effort LEVEL": "--reasoning --reasoning-effort --think --thinking --variant",
+    "only --verbose and terminals show it": "--hidethinking --hide-thinking --hide-reasoning",
+    "ask prints the answer without an option": "--print --prompt --query --message --ask-prompt",
+    "ask chat starts a chat": "--interactive --prompt-interactive --repl",
+    "--resume ID, or ask chat": "--chat",
+    "--resume ID, with an ID from ask history": ("--session --session-id --conversation-id --cont --fork -r"),
+    "--continue continues this terminal's last conversation": "--continue-last --last",
+    "ask history lists conversations": (
+        "--list --list-sessions --list-chats --show-chat --show --show-last --history -l"
+    ),
+    "--no-save": "--no-history --ephemeral --no-session-persistence --no-session",
+    "--file PATH": "--image --images --attach --at --fragment --input --add",
+    "--system TEXT adds to the system prompt, and --system @FILE a file": (
+        "--system-prompt --system-prompt-file --append-system-prompt-file --sys"
+    ),
+    "--template NAME; ask templates new NAME creates one": "--role --persona --agent --preset --save --create-role",
+    "--cmd": "--shell --execute --exec --command -e",
+    "--option KEY=VALUE": "--param --params --set --model-option",
+    "--option temperature=VALUE": "--temperature --temp",
+    "--option top_p=VALUE": "--top-p --topp --top-probability",
+    "--option top_k=VALUE": "--top-k --topk",
+    "--option max_tokens=VALUE": "--max-tokens --max-output-tokens --num-predict",
+    "--option seed=VALUE": "--seed",
+    "--option stop=TEXT": "--stop",
+    "--json, or --events for a stream": "--format --jsonl --ndjson --stream-json --output-type",
+    "--schema S": "--response-format --schema-multi --structured",
+    "--plain": "--raw --no-md --no-markdown --nowordwrap --no-format",
+    "--color never": "--no-color --no-colour --nocolor",
+    "--color WHEN": "--colour",
+    "terminals show Markdown unless --plain is given": "--md --markdown --render",
+    "answers are streamed unless --no-stream is given": "--stream --streaming",
+    "--quiet": "--silent --no-spinner",
+    "--verbose": "--debug --log-level --trace -d",
+    "--usage": "--stats --show-usage --tokens --cost",
+    "write > FILE at the end of the command": "--out --output --output-file --output-last-message -O",
+    "--max-rounds N": "--max-turns --max-steps --max-iterations --chain-limit --cl",
+    "--max-cost USD": "--max-budget-usd --max-budget --max-price",
+    "--fallback MODEL": "--fallback-model --fallbacks",
+    "--timeout S": "--max-time --request-timeout --connect-timeout",
+    "--key KEY, or ask keys set PROVIDER": "--api-key --apikey --token",
+    "--base-url URL": "--url --api-base --endpoint --host --server",
+    "--provider NAME": "--api --backend --vendor --local-provider --oss",
+    "--cd DIR": "--workdir --dir --directory --working-directory --root --chdir",
+    "--tool FILE:FUNCTION": "--functions --function --tool-file",
+    "-T web_search, or ask's tool search_web (see ask tools)": "--search --web --web-search --online",
+    "ask mcp add NAME": "--mcp --mcp-config --mcp-server",
+    "ask models lists models": "--list-models --models",
+    "ask templates lists templates": "--list-roles --list-prompts --show-role",
+    "ask keys set PROVIDER": "--login --auth --set-key",
+    "ask doctor checks the installation": "--info --status --check",
+    "ask config lists settings": "--settings --config",
+    "ask init SHELL": "--install --install-integration --install-completion --completion --completions",
+    "ask undo restores files": "--undo --revert",
+    "ask chat, where Ctrl-X Ctrl-E opens an editor": "--editor --edit",
+    "write it before the command: ask -C DIR COMMAND": "-C --cd --cwd",
+    "--jobs N": "--parallel --concurrency --workers --threads --max-parallel -P",
+    "--output FILE": "--out --out-file --output-file",
+    "the same command continues a job": "--resume --continue",
+    "set NO_COLOR=1 or FORCE_COLOR=1": "--color --no-color --no-colour --nocolor --colour",
+    "leave out the command to use it": "--cmd --code --extract --no-stdin --version --events --unanswered",
+}
+"""Advice for users of the options of other programs. The first one whose own options the command has applies."""
+COMMANDS_BY_WORD = {
+    **dict.fromkeys(("auth", "key"), "keys"),
+    **dict.fromkeys(("conversations", "sessions", "session", "log", "resume"), "history"),
+    **dict.fromkeys(("settings", "setup", "preferences"), "config"),
+    **dict.fromkeys(("completion", "completions", "install"), "init"),
+    **dict.fromkeys(("status", "check", "info", "update", "upgrade"), "doctor"),
+    **dict.fromkeys(("prompts", "roles", "agents", "template"), "templates"),
+    **dict.fromkeys(("repl", "interactive"), "chat"),
+    **dict.fromkeys(("usage", "cost"), "history stats"),
+    **dict.fromkeys(("revert", "restore", "rollback"), "undo"),
+    **dict.fromkeys(("aliases", "plugins"), "config"),
+}
+"""The command that a word means to users of other programs."""
+OPTION_PATTERN = r"(?<![\w-])--?[a-zA-Z][\w-]*"
+
+
+def explain_error(error: click.UsageError | AskError, command_name: str, arguments: Sequence[str]) -> AskError:
+    """Return the error of a command for the user. If words may be a question, it says how to send them as one."""
+    if isinstance(error, AskError):
+        is_about_word = any(word.isalpha() and repr(word) in error.message for word in arguments[1:])
+        if is_about_word and isinstance(error, UsageError | ConfigError | FileError) and "ask -- " not in error.hint:
+            error.hint = "; ".join(filter(None, (error.hint, _format_question_hint(arguments))))
+        return error
+    path = error.ctx.command_path if error.ctx else "ask"
+    hint = f"see {path} --help"
+    is_no_question = command_name in ("ask", "chat") or isinstance(error, click.MissingParameter)
+    question_hint = "" if is_no_question else _format_question_hint(arguments)
+    if isinstance(error, click.NoSuchOption):
+        names = _list_option_names(error.ctx.command) if error.ctx else ()
+        if advice := _find_advice(error.option_name, names):
+            return UsageError(f"no option {error.option_name}", advice)
+        if similar := suggest(error.option_name, names):
+            return UsageError(f"no option {error.option_name}", f"did you mean {similar}?")
+        if command_name == "ask":
+            text = "To begin a question with a dash, put -- before it"
+            return UsageError(f"no option {error.option_name}; {hint}. {text}")
+        return UsageError(f"no option {error.option_name}", hint)
+    return UsageError(_describe(error, path), "; ".join(filter(None, (hint, question_hint))))
+
+
+def _format_question_hint(arguments: Sequence[str]) -> str:
+    """Format how to send the arguments of a command as a prompt; return "" if they have options."""
+    has_options = any(word.startswith("-") for word in arguments)
+    return "" if has_options else f"to ask it as a question: ask -- {shlex.join(arguments)}"
+
+
+def _list_option_names(command: click.Command) -> list[str]:
+    """List the names of a command's options, as its help shows them."""
+    options = (param for param in command.params if isinstance(param, click.Option) and not param.hidden)
+    return [name for option in options for name in option.opts]
+
+
+def _find_advice(option: str, names: Sequence[str]) -> str:
+    """Find what a command with options of these names has instead of one of other programs; return "" for nothing."""
+    for advice, options in OPTIONS_BY_ADVICE.items():
+        if option in options.split() and {*re.findall(OPTION_PATTERN, advice)} <= {*names, "--help", "-C"}:
+            return advice
+    return ""
+
+
+def find_meant_command(word: str, commands: Iterable[str], similarity: float) -> str:
+    """Find the command that a word means or nearly is; return "" if there is none."""
+    return COMMANDS_BY_WORD.get(word) or find_misspelled(word, commands, similarity)
+
+
+def _describe(error: click.UsageError, path: str) -> str:
+    """Describe what is wrong with the arguments of the command at `path`."""
+    message = error.format_message().rstrip(".")
+    if isinstance(error, click.MissingParameter) and error.param:
+        return f"{_get_name(error.param)} is missing"
+    if isinstance(error, click.BadParameter) and error.param:
+        return f"{_get_name(error.param)} {_describe_value(error, error.param)}"
+    if isinstance(error, click.BadOptionUsage):
+        takes_none = "does not take" in message
+        return f"{error.option_name} {'takes no value' if takes_none else 'needs a value'}"
+    if match := re.fullmatch(r"No such command '(.*?)'.*", message):
+        return f"there is no command {path} {match[1]}"
+    if match := re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", message):
+        return f"{path} does not take {match[1]!r}"
+    return message[:1].lower() + message[1:]
+
+
+def _get_name(param: click.Parameter) -> str:
+    """Return the name of an option, or of an argument as in the usage line."""
+    return max(param.opts, key=len) if isinstance(param, click.Option) else (param.metavar or param.human_readable_name)
+
+
+def _describe_value(error: click.BadParameter, param: click.Parameter) -> str:
+    """Describe what is wrong with a value, to follow the name of its option or argument."""
+    if isinstance(param.type, click.Choice):
+        *others, last = map(str, param.type.choices)
+        return f"must be {', '.join(others)} or {last}, not {error.message.partition(' is not one of ')[0]}"
+    return error.message.rstrip(".")

@@ -1,0 +1,217 @@
+"""`-f git:diff` and `-f git:REV`, and running git so that it runs nothing that a repository names.
+
+A repository may be hostile: an archive can contain a .git folder, whose configuration names commands for many
+occasions, and hooks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+from tempfile import TemporaryFile
+from threading import Timer
+
+from ask.config.directories import get_working_directory
+from ask.errors import FileError, MissingDependencyError
+from ask.inputs.prompt_inputs import InputReaders, PromptInputs, parse_content
+from ask.inputs.readers import MAX_TEXT_BYTES
+from ask.messages import EMPTY_MAPPING
+from ask.text import decode_argument, format_one_line, format_size, join_names
+
+GIT_FOLDER = ".git"
+UNSAFE_PATH_PATTERN = re.compile(rb"[/\0](?:\.{0,2}|\.git)[/\0]", re.IGNORECASE)
+"""A path in the index that git itself would refuse to add: it is absolute, or leads out of the folder or into .git."""
+GIT_CONFIG_VARIABLES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM")
+"""The variables of git that apply to all repositories."""
+GIT_TIMEOUT_SECONDS = 20.0
+MAX_ERROR_BYTES = 10_000
+MAX_LISTING_BYTES = 1 << 30
+MAX_NAME_CHARACTERS = 200
+MAX_NAMED_FILES = 3
+"""How many untracked files a notice names."""
+SAFE_VARIABLES = {
+    "GIT_ALLOW_PROTOCOL": "none",  # a partial clone fetches what it lacks, perhaps with a command that it names
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+SAFE_SETTINGS = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.quotePath": "false",
+    "diff.autoRefreshIndex": "false",  # writing the index would run the hook post-index-change
+}
+FILTER_PATTERN = re.compile(r"(filter\..*\.)(?:clean|smudge|process|required)", re.DOTALL)
+PATCH_OPTIONS = (
+    *("--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/", "--no-relative"),
+    "--submodule=short",  # otherwise git runs in submodules, whose settings name other commands
+)
+SHOW_OPTIONS = (
+    *("--patch", "--cc", "--format=medium"),  # settings name other formats, which may verify signatures with a command
+    *("--no-show-signature", "--no-notes"),
+)
+
+
+class GitError(Exception):
+    """Git failed, took too long or cannot be started; the message says why."""
+
+
+def load_git(rest: str, readers: InputReaders) -> PromptInputs:
+    """Return the uncommitted changes for "diff", otherwise what `git show` prints about a revision.
+
+    Raises:
+        FileError: there is no repository, no such revision or no change, or the text is too long.
+        MissingDependencyError: git is not installed.
+    """
+    source = f"git:{rest}"
+    name = decode_argument(source)
+    if not rest:
+        raise FileError(f"{name} names no revision", "git:diff is what is not committed, git:HEAD the last commit")
+    folder = get_working_directory()
+    try:
+        _check_owner(folder, readers.environment)
+        data = _read_changes(folder, readers) if rest == "diff" else _read_revision(folder, readers, rest)
+    except FileNotFoundError:
+        raise MissingDependencyError("git is not installed", f"{name} needs it") from None
+    except GitError as error:
+        raise FileError(f"cannot read {format_one_line(name)} ({error})") from None
+    except OSError as error:  # the revision is too long
+        raise FileError(f"cannot run {format_one_line(name, MAX_NAME_CHARACTERS)} ({error.strerror})") from None
+    if not data:
+        raise FileError(f"{format_one_line(name)} is empty")
+    return parse_content(name, data, MAX_TEXT_BYTES, keep_location=readers.keep_location)
+
+
+def _check_owner(folder: Path, environment: Mapping[str, str]) -> None:
+    """Check that a repository does not show the commits of another one, which its author may not have.
+
+    Linked worktrees and submodules share them, and the other repository knows of that.
+
+    Raises:
+        GitError: it does, or git failed.
+    """
+    options = ("--absolute-git-dir", "--git-common-dir", "--git-path", "objects")
+    lines = run_git(folder, environment, "rev-parse", *options).splitlines()
+    git_folder, *paths = (Path(folder, os.fsdecode(line)) for line in lines)
+    owner = next((each for each in (folder, *folder.parents) if (each / GIT_FOLDER).exists()), folder).resolve()
+    with suppress(OSError):  # it is not a linked worktree
+        worktree = Path(git_folder, os.fsdecode((git_folder / "gitdir").read_bytes().removesuffix(b"\n")))
+        if (owner / GIT_FOLDER).is_file() and worktree.resolve() == owner / GIT_FOLDER:
+            return
+    for path in (git_folder, *paths):
+        parents = [each.parent for each in (path.resolve(), *path.resolve().parents) if each.name == GIT_FOLDER]
+        if parents and not owner.is_relative_to(parents[0]):
+            raise GitError(f"its commits are those of another repository, {format_one_line(str(parents[0]))}")
+
+
+def _read_changes(folder: Path, readers: InputReaders) -> bytes:
+    """Return the difference between the last commit, if there is one, and the files. Report untracked files.
+
+    Raises:
+        GitError: git failed, or the repository names files in other folders as its own.
+    """
+    environment = readers.environment
+    top = Path(os.fsdecode(run_git(folder, environment, "rev-parse", "--show-toplevel").removesuffix(b"\n")))
+    if not (folder.resolve().is_relative_to(top.resolve()) and (top / GIT_FOLDER).exists()):
+        raise GitError("the settings of the repository name another folder for its files")
+    # Git reads the files of the index without checking their paths, which whoever has made the index can choose.
+    if UNSAFE_PATH_PATTERN.search(b"\0" + run_git(top, environment, "ls-files", "-z", limit=MAX_LISTING_BYTES)):
+        raise GitError("the index of the repository names a file that cannot be in it")
+    try:
+        base = run_git(folder, environment, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").decode().strip()
+    except GitError:
+        base = run_git(folder, environment, "hash-object", "-t", "tree", "--stdin").decode().strip()  # the empty tree
+    # Comparing a file with a commit runs the filters of its attributes.
+    keys = run_git(folder, environment, "config", "--list", "--name-only", "-z").split(b"\0")
+    prefixes = {match[1] for key in keys if (match := FILTER_PATTERN.fullmatch(os.fsdecode(key)))}
+    settings = {f"{prefix}{name}": "" for prefix in prefixes for name in ("clean", "smudge", "process")}
+    settings |= {f"{prefix}required": "false" for prefix in prefixes}
+    options = (*PATCH_OPTIONS, "--ignore-submodules=dirty", base, "--")
+    data = run_git(folder, environment, "diff", *options, settings=settings)
+    _report_untracked_files(top, readers)
+    return data
+
+
+def _report_untracked_files(top: Path, readers: InputReaders) -> None:
+    options = ("--others", "--exclude-standard", "--directory", "--no-empty-directory", "-z")
+    with suppress(GitError):
+        listing = run_git(top, readers.environment, "ls-files", *options, limit=MAX_LISTING_BYTES)
+        if names := [decode_argument(os.fsdecode(name)) for name in listing.split(b"\0")[:-1]]:
+            named = format_one_line(join_names(names, MAX_NAMED_FILES))
+            readers.notify(f"git:diff leaves out what is untracked: {named} (git add -N PATH includes it)")
+
+
+def _read_revision(folder: Path, readers: InputReaders, revision: str) -> bytes:
+    options = (*PATCH_OPTIONS, *SHOW_OPTIONS, "--end-of-options", revision, "--")
+    return run_git(folder, readers.environment, "show", *options)
+
+
+def run_git(
+    folder: Path,
+    environment: Mapping[str, str],
+    *arguments: str,
+    settings: Mapping[str, str] = EMPTY_MAPPING,
+    limit: int = MAX_TEXT_BYTES,
+) -> bytes:
+    """Run git in a folder and return what it prints. `settings` override those of the repository.
+
+    Raises:
+        GitError: it failed, took too long, or printed more than `limit` bytes.
+        FileNotFoundError: it is not installed.
+    """
+    # A git hook sets variables such as GIT_DIR, which are about another repository.
+    git_environment = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
+    git_environment |= {name: environment[name] for name in GIT_CONFIG_VARIABLES if name in environment}
+    all_settings = SAFE_SETTINGS | dict(settings)
+    git_environment |= SAFE_VARIABLES | {"GIT_CONFIG_COUNT": str(len(all_settings))}
+    for number, (key, value) in enumerate(all_settings.items()):  # not with -c, whose names cannot contain "="
+        git_environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    with TemporaryFile() as errors:
+        process = Popen(
+            ["git", "--no-pager", *arguments],
+            cwd=folder,
+            env=git_environment,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=errors,
+            start_new_session=True,
+        )
+
+        def kill() -> None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+        timer = Timer(GIT_TIMEOUT_SECONDS, kill)
+        timer.start()
+        try:
+            assert process.stdout, "it is a pipe"  # noqa: S101
+            with process.stdout:
+                output = process.stdout.read(limit + 1)
+            if len(output) <= limit:
+                process.wait()
+        finally:
+            timer.cancel()
+            if process.returncode is None:
+                kill()
+                process.wait()
+        if len(output) > limit:
+            raise GitError(f"larger than {format_size(limit)}")
+        if process.returncode:
+            errors.seek(0)
+            raise GitError(_parse_error(errors.read(MAX_ERROR_BYTES), process.returncode))
+        return output
+
+
+def _parse_error(text: bytes, exit_status: int) -> str:
+    """Return the reason that git printed."""
+    if exit_status == -signal.SIGKILL:
+        return f"git did not end within {GIT_TIMEOUT_SECONDS:g} s"
+    lines = text.decode(errors="replace").splitlines()
+    reasons = [line.partition(":")[2] for line in lines if line.startswith(("fatal:", "error:"))]
+    return format_one_line(reasons[-1] if reasons else f"git failed with status {exit_status}")

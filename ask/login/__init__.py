@@ -1,0 +1,1 @@
+"""Signing in to a provider or an MCP server in the browser."""

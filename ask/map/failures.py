@@ -1,0 +1,125 @@
+"""Failures of rows: what each concerns, and when the service has failed so that the job pauses."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Literal
+
+from ask.client.error_classification import is_model_unknown
+from ask.client.network_errors import find_connect_reason
+from ask.errors import AskError, NetworkError, ProviderError, RunInterruptedError
+
+Failure = Literal["job", "refusal", "row", "service", "unreachable"]
+"""What an error concerns: all rows, the rate, only this row, or the service, which may not be running at all."""
+
+REFUSED_STATUSES = (429, 529)
+STOP_STATUSES = (401, 402, 404)
+"""HTTP statuses for an invalid key, an exhausted account or an unknown model, with which every row would fail."""
+JOB_EXIT_CODES = (3, 4, 7, 8, 13)
+"""See the table in `ask.errors`."""
+UNREACHABLE_REASONS = ("connection refused", "unknown host", "the host name cannot be resolved", "no such socket")
+ROW_STATUS = 500
+"""The HTTP status that some servers send for a row that they cannot process."""
+MIN_FAILED_ROWS = 3
+"""How many rows must have failed before the job pauses."""
+QUIET_BACKOFFS = 10
+"""How long no row must have been answered, in units of `network.backoff`: 5 s by default."""
+MIN_PROBE_SECONDS, MAX_PROBE_SECONDS = 0.01, 60.0
+"""Limits for the time between two probes, which doubles."""
+
+
+def classify_failure(error: AskError) -> Failure:
+    """Return what an error concerns."""
+    if isinstance(error, NetworkError):
+        if error.permanent:
+            return "job"
+        return "unreachable" if find_connect_reason(error) in UNREACHABLE_REASONS else "service"
+    if isinstance(error, ProviderError):
+        return _classify_provider_error(error)
+    return "job" if isinstance(error, RunInterruptedError) or error.exit_code in JOB_EXIT_CODES else "row"
+
+
+def _classify_provider_error(error: ProviderError) -> Failure:
+    if error.status in STOP_STATUSES or error.retry_action.kind == "next_key" or is_model_unknown(error):
+        return "job"
+    if error.status in REFUSED_STATUSES:
+        return "refusal"
+    return "service" if error.retry_action.kind == "retry" or not error.is_from_api else "row"
+
+
+class OutageMonitor:
+    """Notices that the service answers no rows, and decides when to probe it. Times are of a monotonic clock.
+
+    Args:
+        backoff: the seconds before the first retry of a row, on which the other times depend.
+        max_seconds: how long to wait for the service.
+
+    Attributes:
+        has_answered: whether the service has answered a row, if only with an error about it.
+    """
+
+    def __init__(self, backoff: float, max_seconds: float) -> None:
+        self._quiet_seconds = QUIET_BACKOFFS * backoff
+        self._first_interval = max(2 * backoff, MIN_PROBE_SECONDS)
+        self._max_seconds = max_seconds
+        self._last_answer = math.inf
+        self._failed_rows: set[int] = set()
+        self._is_conclusive = False
+        self._pause_begin: float | None = None
+        self._next_probe = self._interval = 0.0
+        self.has_answered = False
+
+    @property
+    def is_paused(self) -> bool:
+        return self._pause_begin is not None
+
+    @property
+    def is_suspected(self) -> bool:
+        """Whether the job pauses if no row is answered soon."""
+        return self._is_conclusive and len(self._failed_rows) >= MIN_FAILED_ROWS
+
+    def note_start(self, now: float) -> None:
+        """Note that a request is sent."""
+        if self._last_answer == math.inf:
+            self._last_answer = now
+
+    def note_answer(self, now: float) -> None:
+        """Note a response from the service, after which it is available."""
+        self._last_answer, self._pause_begin, self.has_answered = now, None, True
+        self._failed_rows.clear()
+        self._is_conclusive = False
+
+    def note_failure(self, position: int, error: AskError) -> None:
+        """Note a row that failed because of the service."""
+        self._failed_rows.add(position)
+        self._is_conclusive |= not (isinstance(error, ProviderError) and error.status == ROW_STATUS)
+
+    def should_pause(self, now: float, *, has_other_rows: bool) -> bool:
+        """Check whether the service has failed. If only rows that failed are left, the reason may be these rows."""
+        if self.is_paused or now - self._last_answer < self._quiet_seconds:
+            return False
+        return self.is_suspected or (has_other_rows and len(self._failed_rows) >= MIN_FAILED_ROWS)
+
+    def pause(self, now: float) -> None:
+        """Send only probes until a row is answered."""
+        self._pause_begin, self._interval = now, self._first_interval
+        self._next_probe = now + self._interval
+
+    def get_probe_delay(self, now: float) -> float:
+        """Return the seconds until the next probe."""
+        return max(0.0, self._next_probe - now)
+
+    def note_probe(self, now: float) -> None:
+        """Note that a probe is sent."""
+        self._interval = min(2 * self._interval, MAX_PROBE_SECONDS)
+        self._next_probe = now + self._interval
+
+    def has_expired(self, now: float) -> bool:
+        """Check whether the job has paused for as long as it may."""
+        return self._pause_begin is not None and now - self._pause_begin >= self._max_seconds
+
+    def describe(self, now: float, error: AskError) -> str:
+        """Return since when no row was answered, and why."""
+        since = time.strftime("%H:%M:%S", time.localtime(time.time() - (now - self._last_answer)))
+        return f"no answers since {since} ({error.summary})"

@@ -1,0 +1,139 @@
+"""The items in the output of OpenAI's Responses API: reading them, and choosing those to send back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
+from itertools import zip_longest
+from typing import Any
+
+from ask.parsing import read_dict, read_list, read_str
+
+IMAGE_ITEM = "image_generation_call"
+PART_SEPARATOR = "\n\n"
+"""Separates the parts of reasoning; each part of a summary begins with a heading."""
+CALLS_OF_OTHER_TOOLS = ("custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call")
+"""Items that need an output, but call tools that ask does not offer.
+
+https://github.com/diegosouzapw/OmniRoute/issues/8946
+"""
+
+
+class PartialItem:
+    """An item of the output as received so far: its fields and its text."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.fields = fields
+        self.text = StringIO()
+        self.annotations: list[Any] = []
+        self.part_index: int | None = None
+        self.is_added = False
+        self.is_done = False
+        self.is_announced = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the item in the format of the non-streaming API."""
+        text = self.text.getvalue()
+        if not text or (self.is_done and _has_text(self.fields)):
+            return self.fields
+        match self.fields.get("type"):
+            case "function_call":
+                return self.fields | {"arguments": text}
+            case "reasoning":
+                return self.fields | {"summary": [{"type": "summary_text", "text": text}]}
+        return self.fields | {"content": [{"type": "output_text", "text": text, "annotations": self.annotations}]}
+
+
+def read_items(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the items of a response's output."""
+    return (read_dict(item) for item in read_list(response.get("output")))
+
+
+def read_text(item: Mapping[str, Any]) -> str:
+    """Return the text of a message item, including refusals; "" for any other item."""
+    if item.get("type") != "message":
+        return ""
+    return "".join(read_str(part.get("text")) + read_str(part.get("refusal")) for part in _read_parts(item, "content"))
+
+
+def read_image_data(item: Mapping[str, Any]) -> Any:
+    """Return the data of a generated image; None for any other item."""
+    return item.get("result") if item.get("type") == IMAGE_ITEM else None
+
+
+def remove_images(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return items without generated images, which the next user message contains.
+
+    The reasoning before each is left out, too, because OpenAI rejects it without the item that it led to.
+    """
+    following_types = [item.get("type") for item in items[1:]]
+    return [
+        item
+        for item, following_type in zip_longest(items, following_types)
+        if item.get("type") != IMAGE_ITEM and not (item.get("type") == "reasoning" and following_type == IMAGE_ITEM)
+    ]
+
+
+def read_refusal(item: Mapping[str, Any]) -> str:
+    """Return the refusals of a message item."""
+    return "".join(read_str(part.get("refusal")) for part in _read_parts(item, "content"))
+
+
+def read_reasoning(item: Mapping[str, Any]) -> str:
+    """Return the summary of a reasoning item, or else its text; "" for any other item."""
+    if item.get("type") != "reasoning":
+        return ""
+    texts = [[read_str(part.get("text")) for part in _read_parts(item, name)] for name in ("summary", "content")]
+    return next(filter(None, map(join_parts, texts)), "")
+
+
+def _has_text(item: Mapping[str, Any]) -> bool:
+    """Check whether an item has the text that the events before it contained."""
+    is_call = item.get("type") == "function_call"
+    return bool(item.get("arguments") if is_call else read_text(item) + read_reasoning(item))
+
+
+def is_same_call_in(call: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> bool:
+    """Check whether one of the items is the same call."""
+    name = "call_id" if call.get("call_id") else "id"
+    return any(item.get("type") == "function_call" and item.get(name) == call.get(name) for item in items)
+
+
+def join_parts(texts: Sequence[str]) -> str:
+    """Join the parts of reasoning to paragraphs."""
+    return PART_SEPARATOR.join(filter(None, texts))
+
+
+def _read_parts(item: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    return (read_dict(part) for part in read_list(item.get(name)))
+
+
+def list_call_ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the call ids of items, as in the tool calls that were parsed from them."""
+    calls = (item for item in items if item.get("type") == "function_call")
+    return [read_str(call.get("call_id")) or read_str(call.get("id")) for call in calls]
+
+
+def is_sendable_item(item: Mapping[str, Any]) -> bool:
+    """Check whether a service can use an item again.
+
+    It cannot look up stored items by their ids, so reasoning without its content is lost. In an imported conversation,
+    there may be items that no model wrote. Perplexity accepts its items with search results and the like nowhere.
+    """
+    if read_str(item.get("type")).endswith("_results"):
+        return False
+    if not item.get("type") or item.get("role", "assistant") != "assistant" or item["type"] in CALLS_OF_OTHER_TOOLS:
+        return False
+    if item.get("type") != "reasoning":
+        return True
+    return bool(read_str(item.get("encrypted_content")) or any(_read_parts(item, "content")))
+
+
+def clean_item(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an item without its tokens' probabilities, and with the role that LM Studio leaves out."""
+    if item.get("type") != "message":
+        return item
+    parts = [
+        {name: value for name, value in part.items() if name != "logprobs"} for part in _read_parts(item, "content")
+    ]
+    return item | {"role": "assistant", "content": parts}

@@ -1,0 +1,170 @@
+"""What answers on OpenAI's two APIs say about their sources, and about what the service's own tools did for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ask.messages import Citation, ServerToolCall
+from ask.parsing import parse_json, read_dict, read_int, read_list, read_str, to_object_list
+from ask.plugin_api.types import SERVER_CALL_DETAIL
+
+CALL_NAMES = {
+    "web_search_call": "web_search",
+    "x_search_call": "x_search",
+    "code_interpreter_call": "code_execution",
+    "code_execution_call": "code_execution",
+    "file_search_call": "file_search",
+    "tool_search_output": "tool_search",
+    "mcp_call": "mcp",
+    "openrouter:bash": "code_execution",
+}
+"""Types of the items that a service's own tools add to a response, with the names of the tools.
+
+https://developers.openai.com/api/docs/guides/tools and https://docs.x.ai/developers/tools/overview
+"""
+OPENROUTER_PREFIX = "openrouter:"
+X_SEARCH_PREFIX = "x_"
+"""xAI's search on X is reported as a `custom_tool_call` of x_keyword_search and the like."""
+FAILED_STATUSES = ("failed", "incomplete")
+
+
+def _read_annotations(entries: Any, offset: int = 0) -> list[Citation]:
+    """Parse the annotations of a text that begins at `offset`, which the services spell in two ways."""
+    citations = []
+    for entry in map(read_dict, read_list(entries)):
+        fields = read_dict(entry.get("url_citation")) or entry
+        url, file_name = read_str(fields.get("url")), read_str(fields.get("filename"))
+        if not (url or file_name):
+            continue
+        start, end = read_int(fields.get("start_index")), read_int(fields.get("end_index"))
+        is_placed = start is not None and end is not None and 0 <= start < end
+        citations.append(
+            Citation(
+                url,
+                read_str(fields.get("title")) or file_name,
+                read_str(fields.get("content")),
+                offset + start if is_placed and start is not None else None,
+                offset + end if is_placed and end is not None else None,
+            )
+        )
+    return citations
+
+
+def _read_listed_sources(response: Mapping[str, Any]) -> list[Citation]:
+    """Parse a list of sources to which the text refers by number.
+
+    https://docs.perplexity.ai/api-reference/sonar-post and https://docs.x.ai/developers/tools/citations
+    """
+    results = map(read_dict, read_list(response.get("search_results")))
+    citations = [
+        Citation(read_str(result.get("url")), read_str(result.get("title")), read_str(result.get("snippet")))
+        for result in results
+    ]
+    listed = [Citation(url) for url in read_list(response.get("citations")) if isinstance(url, str)]
+    urls = [citation.url for citation in citations]
+    # The text counts in the order of the older list.
+    is_same_order = urls[: len(listed)] == [citation.url for citation in listed]
+    known = dict(zip(urls, citations, strict=True))
+    return citations if is_same_order else [known.get(citation.url, citation) for citation in listed]
+
+
+# Responses API
+
+
+def read_item_citations(items: Iterable[Mapping[str, Any]], response: Mapping[str, Any]) -> tuple[Citation, ...]:
+    """Return the citations of a response's items, or else the sources that it lists."""
+    citations: list[Citation] = []
+    listed = _read_listed_sources(response)
+    offset = 0
+    for item in items:
+        if item.get("type") == "search_results":  # Perplexity's Agent API
+            listed += _read_listed_sources({"search_results": item.get("results")})
+        for part in map(read_dict, read_list(item.get("content"))) if item.get("type") == "message" else ():
+            citations += _read_annotations(part.get("annotations"), offset)
+            offset += len(read_str(part.get("text")) + read_str(part.get("refusal")))
+    return tuple(citations or listed)
+
+
+def read_item_calls(items: Sequence[Mapping[str, Any]]) -> tuple[ServerToolCall, ...]:
+    """Return the calls of the service's own tools among a response's items."""
+    return tuple(call for item in items if (call := make_item_call(item, items)))
+
+
+def make_item_call(item: Mapping[str, Any], items: Iterable[Mapping[str, Any]]) -> ServerToolCall | None:
+    """Return the call of the service's own tool that an item describes; None for any other item."""
+    item_type, item_name = read_str(item.get("type")), read_str(item.get("name"))
+    name = CALL_NAMES.get(item_type, "")
+    if item_type == "custom_tool_call" and item_name.startswith(X_SEARCH_PREFIX):
+        name = "x_search"
+    elif item_type == "mcp_call":
+        name = item_name or name
+    elif not name and item_type.startswith(OPENROUTER_PREFIX):
+        name = item_type.removeprefix(OPENROUTER_PREFIX)
+    if not name:
+        return None
+    action = read_dict(item.get("action"))
+    if action.get("type") in ("open_page", "find_in_page"):
+        name = "web_fetch"
+    arguments = _read_item_arguments(item, action)
+    if item_type == "tool_search_output" and item.get("call_id"):
+        arguments = next(
+            (
+                _read_item_arguments(other, {})
+                for other in items
+                if other.get("type") == "tool_search_call" and other.get("call_id") == item["call_id"]
+            ),
+            {},
+        )
+    error = read_dict(item.get("error"))
+    result = _format_item_result(item, action) or read_str(error.get("message")) or read_str(item.get("error"))
+    failed = item.get("status") in FAILED_STATUSES or bool(item.get("error"))
+    return ServerToolCall(name, json.dumps(arguments, ensure_ascii=False), result, failed)
+
+
+def _read_item_arguments(item: Mapping[str, Any], action: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call, which each type of item has in other fields."""
+    if action:
+        queries = ", ".join(filter(None, map(read_str, read_list(action.get("queries")))))
+        values = {"query": read_str(action.get("query")) or queries, "url": action.get("url")}
+        values["pattern"] = action.get("pattern")
+        return {name: value for name, value in values.items() if isinstance(value, str) and value}
+    if code := read_str(item.get("code")) or read_str(item.get("command")):
+        return {"code": code}
+    arguments = item.get("arguments") or item.get("input")
+    return read_dict(parse_json(arguments) if isinstance(arguments, str) else arguments)
+
+
+def _format_item_result(item: Mapping[str, Any], action: Mapping[str, Any]) -> str:
+    """Return what a call found or printed, as text."""
+    lines = [read_str(read_dict(source).get("url")) for source in read_list(action.get("sources"))]
+    outputs = map(read_dict, read_list(item.get("outputs")))
+    lines += [read_str(each.get("logs")).rstrip("\n") or ("[image]" if "url" in each else "") for each in outputs]
+    lines += [read_str(read_dict(tool).get("name")) for tool in read_list(item.get("tools"))]
+    lines += [read_str(read_dict(result).get("filename")) for result in read_list(item.get("results"))]
+    lines += [read_str(item.get(name)).rstrip("\n") for name in ("output", "stdout", "stderr", "content")]
+    return "".join(f"{line}\n" for line in lines if line)
+
+
+# Chat Completions
+
+
+def read_message_citations(message: Mapping[str, Any], response: Mapping[str, Any]) -> tuple[Citation, ...]:
+    """Return the citations of a message, or else the sources that the response lists."""
+    return tuple(_read_annotations(message.get("annotations")) or _read_listed_sources(response))
+
+
+def read_message_calls(message: Mapping[str, Any]) -> tuple[ServerToolCall, ...]:
+    """Return the calls of OpenRouter's own tools, which are among the details of the reasoning."""
+    details = map(read_dict, to_object_list(message.get("reasoning_details")))
+    return tuple(make_detail_call(detail) for detail in details if detail.get("type") == SERVER_CALL_DETAIL)
+
+
+def make_detail_call(detail: Mapping[str, Any]) -> ServerToolCall:
+    name = read_str(detail.get("tool_name")).removeprefix(OPENROUTER_PREFIX)
+    arguments = read_str(detail.get("arguments")) or "{}"
+    if name == "bash":
+        command = read_str(read_dict(parse_json(arguments)).get("command"))
+        name, arguments = "code_execution", json.dumps({"code": command}) if command else arguments
+    return ServerToolCall(name, arguments, read_str(detail.get("result")))

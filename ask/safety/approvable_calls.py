@@ -1,0 +1,49 @@
+"""What the approval of a call can be extended to: the same command, a program with any arguments, a tool, or a host."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from ask.safety.command_rules import RUNNERS, SHELLS, WRAPPERS
+from ask.safety.policy import COMMAND_TOOL, PendingToolCall
+from ask.safety.shell_syntax import parse_command_line
+
+_PROGRAM_NAME = re.compile(r"[A-Za-z0-9_./+-]{1,60}")
+_MAX_PROGRAMS = 4
+
+
+class ApprovalScope(StrEnum):
+    """The calls that an approval covers."""
+
+    COMMAND = "command"
+    """Exactly the same command line."""
+    PROGRAM = "program"
+    """Simple commands that run this program, with any arguments."""
+    TOOL = "tool"
+    """All calls of this tool."""
+    HOST = "host"
+    """All calls that reach this host."""
+
+
+def list_approvable(pending_call: PendingToolCall) -> Mapping[ApprovalScope, Sequence[str]]:
+    """Return what an approval of a call can be extended to, the narrowest scope first."""
+    if pending_call.host:
+        return {ApprovalScope.HOST: (pending_call.host,)}
+    tool = {ApprovalScope.TOOL: (pending_call.tool_name,)}
+    command = pending_call.command
+    if pending_call.tool_name != COMMAND_TOOL or command is None:
+        return tool
+    programs = _list_programs(command)
+    return {ApprovalScope.COMMAND: (command,), **({ApprovalScope.PROGRAM: programs} if programs else {}), **tool}
+
+
+def _list_programs(command: str) -> Sequence[str]:
+    """Return the programs of a command line; () if it is not understood, or if they can run any other program."""
+    command_line = parse_command_line(command)
+    programs = list(dict.fromkeys(words[0].text for words in command_line.commands))
+    runs_others = any(os.path.basename(program) in WRAPPERS | SHELLS | RUNNERS for program in programs)
+    is_safe = not runs_others and all(map(_PROGRAM_NAME.fullmatch, programs))
+    return programs if command_line.is_exact and is_safe and len(programs) <= _MAX_PROGRAMS else ()

@@ -1,0 +1,141 @@
+"""The tools that Anthropic runs itself, and the citations of its answers.
+
+https://platform.claude.com/docs/en/agents-and-tools/tool-use/server-tools
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ask import ChatRequest, Citation, ServerToolCall
+from ask.parsing import read_dict, read_int, read_list, read_str
+
+Block = Mapping[str, Any]
+
+SERVER_TOOLS: dict[str, dict[str, Any]] = {
+    "web_search": {"type": "web_search_20260318", "name": "web_search"},
+    "web_fetch": {"type": "web_fetch_20260318", "name": "web_fetch", "citations": {"enabled": True}},
+    "code_execution": {"type": "code_execution_20260521", "name": "code_execution"},
+    "tool_search": {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"},
+}
+OLD_SERVER_TOOLS = SERVER_TOOLS | {
+    "web_search": {"type": "web_search_20250305", "name": "web_search"},
+    "web_fetch": {"type": "web_fetch_20250910", "name": "web_fetch", "citations": {"enabled": True}},
+    "code_execution": {"type": "code_execution_20250825", "name": "code_execution"},
+}
+"""For models that cannot filter what they find with code."""
+FILTERING_VERSION = (4, 6)
+RESULT_SUFFIX = "_tool_result"
+CODE_TOOLS = ("code_execution", "bash_code_execution", "text_editor_code_execution")
+
+
+def select_server_tools(version: tuple[int, int]) -> dict[str, dict[str, Any]]:
+    """Return the tools for a model of a version; (0, 0) for a model whose version is unknown."""
+    return SERVER_TOOLS if version >= FILTERING_VERSION or version == (0, 0) else OLD_SERVER_TOOLS
+
+
+def format_server_tools(request: ChatRequest) -> list[dict[str, Any]]:
+    """Return the server's tools for the body. The API refuses citations together with a schema."""
+    tools = [dict(tool) for tool in request.server_tools.values()]
+    for tool in tools if request.schema is not None else ():
+        tool.pop("citations", None)
+    return tools
+
+
+def is_server_block(block: Block) -> bool:
+    """Check whether a block is a call of a server's tool, or its result."""
+    block_type = read_str(block.get("type"))
+    return block_type == "server_tool_use" or (block_type.endswith(RESULT_SUFFIX) and block_type != "tool_result")
+
+
+def join_text(blocks: Sequence[Block]) -> str:
+    return "".join(read_str(block.get("text")) for block in blocks if block.get("type") == "text")
+
+
+def read_citations(blocks: Sequence[Block]) -> tuple[Citation, ...]:
+    """Return the citations of an answer. Each supports the block that has it."""
+    citations, end = [], 0
+    for block in blocks:
+        start, end = end, end + (len(read_str(block.get("text"))) if block.get("type") == "text" else 0)
+        for entry in map(read_dict, read_list(block.get("citations"))):
+            url = read_str(entry.get("url")) or read_str(entry.get("source"))
+            title = read_str(entry.get("title")) or read_str(entry.get("document_title"))
+            citations.append(Citation(url, title, read_str(entry.get("cited_text")), start, end))
+    return tuple(citations)
+
+
+def read_server_calls(blocks: Sequence[Block]) -> tuple[ServerToolCall, ...]:
+    """Return the calls of the server's tools that have a result."""
+    calls = [block for block in blocks if block.get("type") == "server_tool_use"]
+    return tuple(
+        make_server_call(block, calls)
+        for block in blocks
+        if is_server_block(block) and block.get("type") != "server_tool_use"
+    )
+
+
+def make_server_call(result: Block, calls: Sequence[Block]) -> ServerToolCall:
+    """Return the call of a result. One that was made before the turn was paused is not among the calls."""
+    call_id = result.get("tool_use_id")
+    call: Block = next((each for each in calls if each.get("id") == call_id), {})
+    name = read_str(call.get("name")) or read_str(result.get("type")).removesuffix(RESULT_SUFFIX)
+    arguments = call.get("input") or {}
+    if name in CODE_TOOLS and "path" not in read_dict(arguments):
+        code = read_dict(arguments).get("code") or read_dict(arguments).get("command")
+        arguments = {"code": code} if code else {}
+    name = "code_execution" if name in CODE_TOOLS else "tool_search" if name.startswith("tool_search") else name
+    text, failed = format_result(result.get("content"))
+    arguments_json = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return ServerToolCall(name, arguments_json, text, failed)
+
+
+def format_result(content: Any) -> tuple[str, bool]:
+    """Return the result of a call as text, and whether the call failed."""
+    entries = [read_dict(entry) for entry in (content if isinstance(content, list) else [content])]
+    lines: list[str] = []
+    for entry in entries:
+        if code := read_str(entry.get("error_code")):
+            return f"Error: {read_str(entry.get('error_message')) or code}", True
+        document = read_dict(entry.get("content"))
+        references = map(read_dict, read_list(entry.get("tool_references")))
+        texts = [
+            entry.get("title") or document.get("title"),
+            entry.get("url"),
+            entry.get("stdout"),
+            entry.get("stderr"),
+        ]
+        lines += [read_str(text).rstrip("\n") for text in (*texts, *(each.get("tool_name") for each in references))]
+    status = next((read_int(entry.get("return_code")) for entry in entries), None)
+    return "".join(f"{line}\n" for line in lines if line), bool(status)
+
+
+def remove_unpaired_blocks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Remove calls of the server's tools without a result, and results without a call, which the API refuses.
+
+    A call has no result if the turn was paused and never continued. In the last turn, the API itself continues it:
+    https://github.com/anthropics/anthropic-sdk-python/issues/1339
+    """
+    blocks = [block for message in messages for block in message["content"] if is_server_block(block)]
+    called = {read_str(block.get("id")) for block in blocks if block["type"] == "server_tool_use"} - {""}
+    answered = {read_str(block.get("tool_use_id")) for block in blocks if block["type"] != "server_tool_use"} - {""}
+    answers = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
+    rest = messages[answers[-1] + 1 :] if answers else []
+    is_open = all(block["type"] == "tool_result" for message in rest for block in message["content"])
+    kept_messages = []
+    for index, message in enumerate(messages):
+        waits = is_open and answers and index == answers[-1]
+        content = [
+            block
+            for block in message["content"]
+            if not is_server_block(block)
+            or (
+                waits or read_str(block.get("id")) in answered
+                if block["type"] == "server_tool_use"
+                else read_str(block.get("tool_use_id")) in called
+            )
+        ]
+        if content:
+            kept_messages.append(message | {"content": content})
+    return kept_messages

@@ -1,0 +1,217 @@
+"""A service that fails for a while: `ask map` pauses, probes and continues."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests import wire
+from tests.model_server import DROP, ModelServer, Reply, Request
+from tests.program import Ask, Home
+from tests.raw_server import constant_reply_server, make_certificate
+from tests.slow_parameters import mark_others_slow
+
+COMMAND = ("map", "-p", "openrouter", "-m", "vendor/model", "Say {{line}}", "-O", "out.jsonl")
+BACKOFF = 0.01
+QUIET_SECONDS = 10 * BACKOFF
+PAGE = Reply((b"<html><title>Bad gateway</title></html>",), content_type="text/html")
+
+OUTAGES: dict[str, Callable[[], Reply]] = {
+    "500": lambda: wire.fails(500),
+    "503": lambda: wire.fails(503),
+    "522": lambda: wire.fails(522),
+    "dropped": lambda: Reply((DROP,)),
+    "page": lambda: PAGE,
+    "page with 403": lambda: Reply(PAGE.steps, 403, "text/html"),
+    "no body": Reply,
+    "no answer": lambda: wire.whole_reply({"choices": []}),
+    "not JSON": lambda: Reply((b"upstream connect error",), content_type="text/plain"),
+}
+
+
+def get_prompt(request: Request) -> str:
+    return str(request.json["messages"][-1]["content"])
+
+
+def echo(request: Request) -> Reply:
+    return wire.whole_reply(wire.answer(get_prompt(request).upper()))
+
+
+class Service:
+    """Answers rows, apart from outages; some rows always fail."""
+
+    def __init__(self, server: ModelServer, failure: Callable[[], Reply], poison: tuple[str, ...] = ()) -> None:
+        self.answered: Counter[str] = Counter()
+        self.failed: list[tuple[float, str]] = []
+        self.is_up = False
+        self._outages: list[tuple[int, float]] = []
+        self._failure, self.poison = failure, poison
+        self._down_until = 0.0
+        self._lock = threading.Lock()
+        self.serve(server)
+
+    def serve(self, server: ModelServer) -> None:
+        """Answer the requests to a server."""
+        server.reply(self._reply)
+
+    def fail_after(self, count: int, seconds: float) -> None:
+        """Fail for some time once that many rows are answered."""
+        self._outages.append((count, seconds))
+
+    def _reply(self, request: Request) -> Reply:
+        if request.method == "GET":
+            return wire.whole_reply({"data": []})  # the list of models
+        if len(request.body) < int(request.headers["Content-Length"]):
+            return Reply((DROP,))  # ask was killed while it sent the request
+        now, prompt = time.monotonic(), get_prompt(request)
+        time.sleep(0.005)
+        with self._lock:
+            if self._outages and self.answered.total() >= self._outages[0][0]:
+                self._down_until = now + self._outages.pop(0)[1]
+            if (now < self._down_until and not self.is_up) or prompt in self.poison:
+                self.failed.append((now, prompt))
+                return self._failure()
+            self.answered[prompt] += 1
+        return echo(request)
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text(f"[network]\nbackoff = {BACKOFF}\n")
+
+
+def write_rows(home: Home, count: int) -> str:
+    (home.work / "in.txt").write_text("".join(f"row {number}\n" for number in range(count)))
+    return "in.txt"
+
+
+def read_output(home: Home) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (home.work / "out.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("kind", mark_others_slow(list(OUTAGES), ["500", "dropped"]))
+def test_an_outage_fails_no_row(ask: Ask, server: ModelServer, home: Home, kind: str) -> None:
+    service = Service(server, OUTAGES[kind])
+    service.fail_after(40, 12 * QUIET_SECONDS)
+    result = ask(*COMMAND, write_rows(home, 150))
+    # It takes some seconds to find out that a server that drops connections does not expect HTTPS: the outage may
+    # be over by then.
+    is_announced = len(result.stderr.splitlines()) == 2
+    assert (result.code, is_announced or kind == "dropped") == (0, True), result.stderr
+    assert service.answered == {f"Say row {number}": 1 for number in range(150)}
+    assert [row["answer"] for row in read_output(home)] == [f"SAY ROW {number}" for number in range(150)]
+    late = [moment for moment, _ in service.failed if moment > service.failed[-1][0] - 3 * QUIET_SECONDS]
+    assert len(late) < 6 or kind == "dropped", "only probes"
+
+
+def test_rows_survive_the_restart_of_a_server(ask: Ask, home: Home) -> None:
+    with ExitStack() as stack:
+        with ModelServer() as first:
+            service = Service(first, lambda: wire.fails(503))
+            env = {"OPENROUTER_BASE_URL": first.base_url}
+            running = stack.enter_context(ask.start(*COMMAND, write_rows(home, 1000), "-j", "8", env=env))
+            first.wait_for_requests(50)
+        time.sleep(3 * QUIET_SECONDS)
+        second = stack.enter_context(ModelServer(urlsplit(first.base_url).port or 0))
+        service.serve(second)
+        result = running.finish(30)
+    assert (result.code, "no answers since" in result.stderr) == (0, True), result.stderr
+    assert [row["answer"] for row in read_output(home)] == [f"SAY ROW {number}" for number in range(1000)]
+
+
+@pytest.mark.parametrize(
+    ("base_url", "word"), [("http://127.0.0.1:9/v1", "refused"), ("https://no-host.invalid/v1", "host")]
+)
+def test_a_service_that_never_answered_is_not_waited_for(ask: Ask, home: Home, base_url: str, word: str) -> None:
+    result = ask(*COMMAND, write_rows(home, 50), env={"OPENROUTER_BASE_URL": base_url})
+    assert (result.code, word in result.stderr) == (5, True), result.stderr
+    assert "no answers since" not in result.stderr
+
+
+@pytest.mark.needs("openssl")
+def test_an_untrusted_certificate_stops_the_job(ask: Ask, home: Home, tmp_path: Path) -> None:
+    with constant_reply_server(b"", make_certificate(tmp_path)) as https_server:
+        env = {"OPENROUTER_BASE_URL": f"https://{https_server.address}/v1"}
+        result = ask(*COMMAND, write_rows(home, 50), env=env)
+    assert (result.code, "certificate" in result.stderr, "0 rows" in result.stderr) == (5, True, True), result.stderr
+
+
+@pytest.mark.parametrize("status", [402, 404, 400])
+def test_what_no_row_survives_stops_the_job(ask: Ask, server: ModelServer, home: Home, status: int) -> None:
+    service = Service(server, lambda: wire.fails(status, "The model `vendor/model` does not exist"))
+    service.fail_after(10, 60)
+    result = ask(*COMMAND, write_rows(home, 100), "-j", "4")
+    assert (result.code, len(service.failed) <= 4) == (6, True), result.stderr
+
+
+@pytest.mark.parametrize("wait", ["0", "0.3s"])
+def test_the_wait_for_a_service_has_an_end(ask: Ask, server: ModelServer, home: Home, wait: str) -> None:
+    service = Service(server, lambda: wire.fails(503))
+    service.fail_after(40, 60)
+    command = (*COMMAND, write_rows(home, 100))
+    result = ask(*command, "--wait", wait)
+    assert (result.code, "503" in result.stderr, "same command" in result.stderr) == (5, True, True), result.stderr
+    assert len(read_output(home)) >= 40 - 32
+    service.is_up = True
+    assert ask(*command).code == 0, "no row has failed"
+    assert service.answered == {f"Say row {number}": 1 for number in range(100)}
+
+
+@pytest.mark.parametrize("wait", ["", "x", "-1", "5 parsecs", "99999d"])
+def test_an_invalid_wait_is_refused(ask: Ask, server: ModelServer, home: Home, wait: str) -> None:
+    result = ask(*COMMAND, write_rows(home, 2), "--wait", wait)
+    assert (result.code, server.requests) == (2, [])
+
+
+@pytest.mark.parametrize("options", [(), ("--unordered",)])
+def test_rows_that_always_fail_do_not_pause_the_others(
+    ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
+) -> None:
+    poison = tuple(f"Say row {number}" for number in (0, 30, 57, 58, 59))
+    service = Service(server, lambda: wire.fails(500), poison)
+    command = (*COMMAND, write_rows(home, 60), *options)
+    result = ask(*command)
+    assert (result.code, len(result.stderr.splitlines())) == (12, 2), result.stderr
+    assert Counter(prompt for _, prompt in service.failed) == dict.fromkeys(poison, 5)
+    assert sum(row["answer"] is None for row in read_output(home)) == 5
+    service.poison = ()
+    assert ask(*command).code == 0, "they are sent again without --retry-failed"
+    assert service.answered == {f"Say row {number}": 1 for number in range(60)}
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(25, marks=pytest.mark.slow)])
+def test_kills_in_an_outage_lose_no_row(ask: Ask, server: ModelServer, home: Home, kills: int) -> None:
+    rows, jobs, generator = 40 * kills, 8, random.Random(3)
+    service = Service(server, lambda: wire.fails(503))
+    for number in range(kills):
+        service.fail_after(30 * (number + 1), 0.5)
+    command = (*COMMAND, write_rows(home, rows), "-j", str(jobs))
+    for _ in range(kills):
+        with ask.start(*command) as running:
+            time.sleep(generator.uniform(0.3, 0.9))
+            running.process.kill()
+            running.process.wait(10)
+    assert ask.process(*command, timeout=60).code == 0
+    assert [row["answer"] for row in read_output(home)] == [f"SAY ROW {number}" for number in range(rows)]
+    assert set(service.answered) == {f"Say row {number}" for number in range(rows)}
+    assert service.answered.total() <= rows + kills * jobs
+
+
+@pytest.mark.slow
+def test_an_outage_fails_no_row_with_tools(ask: Ask, server: ModelServer, home: Home) -> None:
+    service = Service(server, lambda: wire.fails(503))
+    service.fail_after(4, 3.0)
+    result = ask.process(*COMMAND, write_rows(home, 16), "--tools", "-j", "4", timeout=60)
+    assert (result.code, len(service.answered)) == (0, 16), result.stderr
+    assert "no answers since" in result.stderr
