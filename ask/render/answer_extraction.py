@@ -26,8 +26,14 @@ def extract_code(response_text: str) -> str:
     return next(iter_code_blocks(response_text), response_text.strip("\n"))
 
 
-MAX_EXCERPT_LENGTH = 200
-"""Maximum length of the answer's excerpt in an error, in characters."""
+def extract_last_block(response_text: str) -> str:
+    """Return the code of the last fenced block; without one, the answer without surrounding newlines."""
+    *_, last = (response_text.strip("\n"), *iter_code_blocks(response_text))
+    return last
+
+
+MAX_EXCERPT_CHARACTERS = 200
+"""Maximum length of the answer's excerpt in an error."""
 CODE_SPAN_PATTERN = re.compile(r"(?<!`)(`{1,3})(?!`)(.+?)(?<!`)\1(?!`)")
 COMMENT_PATTERN = re.compile(r"\s*(?:#|\Z)")
 """A comment or an empty line."""
@@ -49,10 +55,10 @@ def extract_command(response_text: str) -> str:
     blocks = list(iter_code_blocks(text)) or [_strip_prose(text)]
     command = next(filter(None, map(_strip_prompts, blocks)), "")
     if not command:
-        excerpt = format_one_line(re.sub(r"(?m)^#+", "", text), MAX_EXCERPT_LENGTH)
+        excerpt = format_one_line(re.sub(r"(?m)^#+", "", text), MAX_EXCERPT_CHARACTERS)
         raise IncompleteResponseError("the answer contains no command", excerpt)
     if re.search(CONTROL_CHARACTERS, command):
-        excerpt = format_one_line(escape_non_ascii(command), MAX_EXCERPT_LENGTH)
+        excerpt = format_one_line(escape_non_ascii(command), MAX_EXCERPT_CHARACTERS)
         raise IncompleteResponseError("the command contains control characters", excerpt)
     return command
 
@@ -64,7 +70,7 @@ def _strip_prompts(block: str) -> str:
     """
     lines = list(dropwhile(COMMENT_PATTERN.match, dedent(block).strip("\n").split("\n")))
     if lines and SHELL_PROMPT_PATTERN.match(lines[0]):
-        lines = _extract_session_commands(lines)
+        lines = list(dropwhile(COMMENT_PATTERN.match, _extract_session_commands(lines)))
     return "\n".join(lines).strip()
 
 

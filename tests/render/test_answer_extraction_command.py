@@ -55,6 +55,7 @@ def test_text_around_a_command_is_removed(command: str, answer: str) -> None:
         (f"```console\n$ {FIND}\n./big.iso\n./bigger.iso\n```", FIND),
         ("```\n$ cd src\n$ make \\\n>   all\nok\n```", "cd src\nmake \\\n  all"),
         ("% ls -la", "ls -la"),
+        ("```console\n$ # how much is free\n$ df -h\n```", "df -h"),
         (f"```sh\n# nothing\n```\n\n```sh\n{FIND}\n```", FIND),
         (f"```bash\r\n{FIND}\r\n```", FIND),
         ("R -e 'print(1)'", "R -e 'print(1)'"),
@@ -75,6 +76,7 @@ def test_the_command_is_found(answer: str, command: str) -> None:
     [
         ("# Which disk is meant?", "Which disk is meant?"),
         ("```sh\n# no such thing\n```", "no such thing"),
+        ("% # no such thing", "no such thing"),
         ("I can't help with that.", "I can't help with that."),
         ("Which folder do you mean?", "Which folder do you mean?"),
         ("Это невозможно", "Это невозможно"),
