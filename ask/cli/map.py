@@ -36,7 +36,16 @@ from ask.cli.ask import (
 from ask.cli.commands import ALL_HELP, SectionedCommand
 from ask.cli.groups import Subcommand, parse_whole_number
 from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
-from ask.cli.map_options import parse_columns, parse_engine, parse_failure_limit, parse_jobs, parse_rate, parse_wait
+from ask.cli.map_options import (
+    parse_columns,
+    parse_delimiter,
+    parse_encoding,
+    parse_engine,
+    parse_failure_limit,
+    parse_jobs,
+    parse_rate,
+    parse_wait,
+)
 from ask.cli.run import notify_end, open_session
 from ask.client.answers import find_requested_tier
 from ask.client.cost import Cost
@@ -66,6 +75,7 @@ from ask.map.rows import (
     InputFormat,
     Row,
     check_inputs,
+    detect_encodings,
     estimate_row_count,
     read_in_background,
     read_rows,
@@ -99,7 +109,16 @@ OPTIONS = select_options(
 )
 
 OPTION_GROUPS = {
-    "Rows": ("files", "input_format", "is_null_separated", "rows_are_files", "limit", "sample"),
+    "Rows": (
+        "files",
+        "input_format",
+        "delimiter",
+        "encoding",
+        "is_null_separated",
+        "rows_are_files",
+        "limit",
+        "sample",
+    ),
     "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema"),
     "Output": ("output", "columns", "unordered", "csv_safe", "plain", "quiet"),
     "Speed and cost": ("jobs", "rpm", "tpm", "max_cost", "max_failures", "timeout", "wait", "dry_run", "engine"),
@@ -138,6 +157,10 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("-t", "--template", metavar="NAME", help="Use this template as the prompt; all arguments are inputs.")
 @click.option("--schema", metavar="S", help="Answer with JSON matching a schema; one column per field.")
 @click.option("--input-format", type=click.Choice(INPUT_FORMATS), help="Format of the input (default: by file name).")
+@click.option(
+    "--delimiter", metavar="C", type=parse_delimiter, help="Character between the columns of CSV: ';' or tab."
+)
+@click.option("--encoding", metavar="NAME", type=parse_encoding, help="Encoding of the input, such as cp1252.")
 @click.option(
     "-0", "--null", "is_null_separated", is_flag=True, help="Rows of text are separated by NUL, not newlines."
 )
@@ -274,9 +297,13 @@ class MapJobRunner:
         input_format: InputFormat | None = (
             "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
         )
-        rows_are_files = self.job.prompt.uses_path or has_template
-        self.inputs = select_inputs(paths, input_format, rows_are_files=rows_are_files)
         self._notices: set[str] = set()
+        uses_path, encoding, delimiter = self.job.prompt.uses_path, flags["encoding"] or "", flags["delimiter"] or ""
+        rows_are_files = uses_path or has_template
+        inputs = select_inputs(
+            paths, input_format, encoding, delimiter, rows_are_files=rows_are_files, uses_path=uses_path
+        )
+        self.inputs = detect_encodings(inputs, self._notify_once)
         self._models = [to_priced_model(app, request.endpoint) for request in self.job.requests]
         self._cost = Cost()
         self.reads_pipe = any(source.path == STDIN or Path(source.path).is_fifo() for source in self.inputs)
