@@ -55,7 +55,7 @@ from ask.client.run_costs import to_priced_model
 from ask.config.options import RunOptions
 from ask.config.settings import UNSET_OPTION
 from ask.console import StderrConsole
-from ask.errors import RowsFailedError, RunInterruptedError, UsageError
+from ask.errors import AskError, RowsFailedError, RunInterruptedError, UsageError
 from ask.map.engine import Engine, Progress
 from ask.map.job import Job, JobOptions, RowPrompt, RowTask, TaskResult, get_safe_option, identify_rows, prepare_job
 from ask.map.ledger import Ledger
@@ -79,6 +79,7 @@ from ask.map.rows import (
     estimate_row_count,
     read_in_background,
     read_rows,
+    read_until_error,
     select_inputs,
 )
 from ask.messages import Usage
@@ -423,10 +424,13 @@ class MapJobRunner:
             max_wait=flags["wait"],
             on_pause=self._announce_pause,
         )
+        input_errors: list[AskError] = []
         available_rows = read_in_background(rows) if self.reads_pipe else rows
         with _stop_on_interrupt(engine, self.app.console):
-            tasks = identify_rows(job, self.ledger, available_rows)
+            tasks = identify_rows(job, self.ledger, read_until_error(available_rows, input_errors.append))
             engine.run(tasks, self._open_progress_bar())
+        for error in input_errors:
+            engine.stop(error)
         if names.left_out:
             columns = ", ".join(map(format_one_line, sorted(names.left_out)))
             self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")

@@ -40,7 +40,7 @@ _COMPRESSIONS = {
 """The modules that decompress data, each with the first bytes of such data, and the name of its error."""
 
 
-class _ChunkStream(RawIOBase):
+class ChunkStream(RawIOBase):
     """A stream of chunks of any size."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
@@ -81,7 +81,7 @@ def decompress(name: str, stream: BufferedReader) -> BufferedReader:
                 hint = f"{format_install_command(ZSTD_EXTRA)} installs it"
                 raise MissingDependencyError(f"{name} needs the package backports.zstd", hint) from None
             error_type = getattr(module, error_name, EOFError)
-            return BufferedReader(_ChunkStream(_decompress(name, module.open(stream), error_type)), READ_BYTES)
+            return BufferedReader(ChunkStream(_decompress(name, module.open(stream), error_type)), READ_BYTES)
     return stream
 
 
@@ -96,7 +96,7 @@ def _decompress(name: str, stream: Any, error_type: type[Exception]) -> Iterator
         while chunk := stream.read1(READ_BYTES):
             yield chunk
     except EOFError:
-        raise FileError(f"{name} is truncated", "its compressed data has no end; copy or download it again") from None
+        raise FileError(f"{name} is truncated", "copy or download it again") from None
     except (OSError, zlib.error, error_type) as error:
         raise FileError(f"cannot decompress {name} ({error})", "copy or download it again") from None
 
@@ -116,7 +116,7 @@ def transcode(stream: BufferedReader, encoding: str) -> BufferedReader:
     stream.read(len(mark))
     # Python's decoders of UTF-16 and UTF-32 require a mark.
     encoding = marked_encoding or {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(encoding, encoding)
-    return BufferedReader(_ChunkStream(_transcode(stream, encoding)), READ_BYTES)
+    return BufferedReader(ChunkStream(_transcode(stream, encoding)), READ_BYTES)
 
 
 def _transcode(stream: BufferedReader, encoding: str) -> Iterator[bytes]:

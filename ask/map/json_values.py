@@ -14,7 +14,7 @@ from ask.errors import FileError
 from ask.records import NamedTuple
 
 READ_BYTES = 1 << 16
-MAX_VALUE_CHARACTERS = 1 << 27
+MAX_VALUE_CHARACTERS = 1 << 26
 """The limit for one value, which is in memory."""
 MAX_INDENTATION = 200
 """How many characters before a value are kept to find others of the same indentation."""
@@ -23,8 +23,8 @@ NO_END = "the array has no end"
 _SEPARATORS = re.compile(r"[ \t\r\n\ufeff]*")
 _ELEMENT_SEPARATORS = re.compile(r"[ \t\r\n,]*")
 _INVALID_BYTES = re.compile("[\udc80-\udcff]")
-_TOKENS = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|[\[\]{}]')
-"""A string, which contains no line break, or a bracket."""
+_TOKENS = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"?|[\[\]{}]')
+"""A string, which ends with its line at the latest, or a bracket."""
 _OTHER_VALUE = re.compile(r"[^\n]+")
 _OTHER_ELEMENT = re.compile(r"[^\n,\]]+|.")
 _LONGEST_WORD = "-Infinity"

@@ -18,7 +18,7 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import Any, Literal, Self, get_args
 
-from ask.errors import FileError, UsageError
+from ask.errors import AskError, FileError, UsageError
 from ask.map.input_streams import (
     COMPRESSION_SUFFIXES,
     READ_BYTES,
@@ -410,7 +410,7 @@ def detect_delimiter(sample: str, usual: str) -> str:
     ratings = {
         delimiter: (rows.count(header) / len(rows) if rows else 1.0, header)
         for delimiter, (header, *rows) in counts.items()
-        if header > 1 and (delimiter == usual or _is_well_formed(sample, delimiter))
+        if header > 1 and _is_well_formed(sample, delimiter)
     }
     best = max(ratings, key=lambda delimiter: ratings[delimiter], default=usual)
     usual_share = ratings.get(usual, (0.0,))[0]
@@ -514,6 +514,14 @@ def read_in_background(rows: Iterator[Row]) -> Iterator[Row | None]:
         if isinstance(item, BaseException):
             raise item
         yield item
+
+
+def read_until_error(rows: Iterator[Row | None], report_error: Callable[[AskError], None]) -> Iterator[Row | None]:
+    """Yield rows up to an error of the input, so that those before it are answered, and call `report_error` with it."""
+    try:
+        yield from rows
+    except AskError as error:
+        report_error(error)
 
 
 READERS: Mapping[str, Callable[[str, Any], Iterator[Row]]] = {
