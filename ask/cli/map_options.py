@@ -59,7 +59,7 @@ def parse_encoding(text: str) -> str:
     try:
         "".encode(text)
         codecs.getincrementaldecoder(text)("ignore").decode(b"a")
-        return codecs.lookup(text).name
+        return codecs.lookup(text).name.removesuffix("-sig")  # a byte order mark is never part of the text
     except (LookupError, ValueError):  # unknown, no encoding of text, or without a decoder for a part of it
         names = {name.replace("_", "-") for each in aliases.items() for name in each}
         hint = format_suggestion(text.lower().replace("_", "-"), names, "use a name such as cp1252 or utf-16")

@@ -29,13 +29,13 @@ _WIDE_MARKS = (
 )
 COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 ZSTD_EXTRA = "zstd"
-_ZSTD_MODULE = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+ZSTD_MODULE = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 _COMPRESSIONS = {
     "gzip": (rb"\x1f\x8b\x08", "BadGzipFile"),
     "bz2": (rb"BZh[1-9](?:1AY&SY|\x17\x72\x45\x38\x50\x90)", "EOFError"),
     "lzma": (rb"\xfd7zXZ\x00", "LZMAError"),
     # pzstd begins with a skippable frame.
-    _ZSTD_MODULE: (rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", "ZstdError"),
+    ZSTD_MODULE: (rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", "ZstdError"),
 }
 """The modules that decompress data, each with the first bytes of such data, and the name of its error."""
 
@@ -111,7 +111,7 @@ def transcode(stream: BufferedReader, encoding: str) -> BufferedReader:
         stream.read(len(codecs.BOM_UTF8))
         return stream
     mark, marked_encoding = next((each for each in _WIDE_MARKS if start.startswith(each[0])), (b"", ""))
-    if not marked_encoding and encoding in (UTF8, "utf-8-sig"):
+    if not marked_encoding and encoding == UTF8:
         return stream
     stream.read(len(mark))
     # Python's decoders of UTF-16 and UTF-32 require a mark.

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.map.rows import Input, InputFormat, detect_delimiter, read_rows
+from ask.map.delimiters import detect_delimiter
+from ask.map.rows import Input, InputFormat, read_rows
 
 
 def read(
@@ -118,6 +119,12 @@ def test_the_header_alone_decides_for_a_pipe_that_is_slow(tmp_path: Path) -> Non
     rows = read_rows([Input(str(tmp_path / "pipe"), "csv")])
     assert next(rows).columns == {"id": "1", "name": "a"}
     os.close(writer)
+
+
+@given(st.text(st.sampled_from('ab,;|\t"\n\r ')), st.sampled_from(",\t"))
+def test_any_text_has_a_delimiter(text: str, usual: str) -> None:
+    delimiter = detect_delimiter(text, usual)
+    assert delimiter == usual or delimiter in text
 
 
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=8)
