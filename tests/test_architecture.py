@@ -23,7 +23,8 @@ import ask
 ROOT = Path(__file__).parents[1]
 LAYERS = [
     {"__distribution__", "__version__", "records"},
-    {"messages", "process", "text"},
+    {"messages", "text"},
+    {"process"},
     {"errors"},
     {"parsing", "type_checks"},
     {"attachments", "citations", "profiles"},
