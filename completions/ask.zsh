@@ -418,6 +418,8 @@ _ask_arguments() {  # COMMAND
         '(--unordered)--unordered[Write rows as they finish, not in the order of the input]' \
         '(--limit)--limit=[Read only the first N rows]:N:' \
         '(--sample)--sample=[Use a random but reproducible sample of N rows]:N:' \
+        '(--shard)--shard=[Use every Nth row, from row I (auto\: as Slurm or Kubernetes says)]:I/N:(auto)' \
+        '(--merge)--merge=[Join the outputs of all shards (the arguments) in a file]:FILE:_files' \
         '(--dry-run)--dry-run[Estimate rows, tokens and the price; send nothing]' \
         '(--retry-failed)--retry-failed[Send the failed rows of earlier runs again]' \
         '(--fresh)--fresh[Start over\: forget earlier answers and replace the output file]' \
@@ -437,6 +439,7 @@ _ask_arguments() {  # COMMAND
         '(--engine)--engine=[Run the rows on a Dask cluster]:dask[=ADDRESS]:(dask)' \
         '(--timeout)--timeout=[Give up on an answer after S seconds (300)]:S:' \
         '(--no-save)--no-save[Delete the saved answers once the job is complete]' \
+        '(--ledger)--ledger=[Save the answers in this database, not in the data folder]:FILE:_files' \
         '(--list)--list[List jobs]' \
         '(--json)--json[With --list\: print a JSON array]' \
         '(--forget)--forget=[Delete a job and its answers; output files stay]:ID:_ask_job' \

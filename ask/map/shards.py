@@ -99,9 +99,7 @@ def _read_scheduled_shard(environment: Mapping[str, str], count: int | None) -> 
     if count not in (None, shard.total):
         raise UsageError(f"the scheduler runs {shard.total} shards, not {count}", f"write --shard I/{count}")
     if not 1 <= shard.number <= shard.total:
-        raise UsageError(
-            f"the scheduler's number {shard.number} is not one of {shard.total} shards", "write --shard I/N"
-        )
+        raise UsageError(f"the scheduler assigns shard {shard}", "write --shard I/N")
     return shard
 
 
