@@ -198,7 +198,7 @@ class Ledger:
         if not self.lock_file.has_system_locks:
             error = UsageError(f"another process uses the ledger {self.file}", "wait for it")
             self.lock_file.lock(LEDGER_LOCK, error)
-            location, options = f"{self.file.absolute().as_uri()}?nolock=1", {"uri": True}
+            location, options = f"{self.file.absolute().as_uri()}?vfs=unix-none", {"uri": True}
         connection = sqlite3.connect(location, timeout=30, isolation_level=None, **options)
         if options:  # a file that has a write-ahead log needs no shared memory in this mode
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")

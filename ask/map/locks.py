@@ -122,16 +122,16 @@ def _is_running(owner: str) -> bool:
     return _describe_process(int(match[1])) == owner
 
 
-def is_on_network(path: Path) -> bool:
+def is_on_network(path: Path, mounts_file: Path = MOUNTS_FILE) -> bool:
     """Check whether a file is on a file system that several machines may use at the same time."""
     try:
-        mounts = MOUNTS_FILE.read_text(errors="surrogateescape")
+        mounts = mounts_file.read_text(errors="surrogateescape")
     except OSError:  # macOS
         return False
-    return find_file_system(os.path.realpath(path), mounts) in NETWORK_FILE_SYSTEMS
+    return _find_file_system(os.path.realpath(path), mounts) in NETWORK_FILE_SYSTEMS
 
 
-def find_file_system(path: str, mounts: str) -> str:
+def _find_file_system(path: str, mounts: str) -> str:
     """Return the type of the file system that contains a path, from the text of /proc/self/mountinfo."""
     found, length = "", -1
     for line in mounts.splitlines():
