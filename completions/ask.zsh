@@ -382,7 +382,6 @@ _ask_arguments() {  # COMMAND
       _arguments -s -S -A '-*' \
         '(-p --provider)-p+[Provider to use (see ask providers)]:NAME:_ask_provider' \
         '(-p --provider)--provider=[Provider to use (see ask providers)]:NAME:_ask_provider' \
-        '(--base-url)--base-url=[Base URL of the provider]:URL:' \
         '(--key)--key=[API key]:KEY:' \
         '(-s --system)-s+[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
         '(-s --system)--system=[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
@@ -400,6 +399,7 @@ _ask_arguments() {  # COMMAND
         '(-O --output)--output=[Write a .jsonl, .csv or .tsv file instead of JSONL to stdout]:FILE:_files' \
         '*-m+[Ask this model; repeat to ask several]:NAME:_ask_model' \
         '*--model=[Ask this model; repeat to ask several]:NAME:_ask_model' \
+        '*--base-url=[Base URL of the provider; repeat to share the rows among several]:URL:' \
         '*-f+[Attach a file to each row, such as {{path}}]:PATH:_ask_attachment' \
         '*--file=[Attach a file to each row, such as {{path}}]:PATH:_ask_attachment' \
         '(-t --template)-t+[Use this template as the prompt; all arguments are inputs]:NAME:_ask_prompt' \

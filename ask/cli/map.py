@@ -104,7 +104,7 @@ CONTINUE_HINT = "run the same command again to continue"
 
 
 OPTIONS = select_options(
-    *("provider", "base_url", "key", "system", "options", "effort", "variables", "server_tools"),
+    *("provider", "key", "system", "options", "effort", "variables", "server_tools"),
     *("plain", "quiet", "record"),
 )
 
@@ -136,6 +136,9 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.argument("arguments", metavar="PROMPT [INPUT]...", nargs=-1)
 @click.option("-O", "--output", metavar="FILE", help="Write a .jsonl, .csv or .tsv file instead of JSONL to stdout.")
 @click.option("-m", "--model", "models", metavar="NAME", multiple=True, help="Ask this model; repeat to ask several.")
+@click.option(
+    "--base-url", metavar="URL", multiple=True, help="Base URL of the provider; repeat to share the rows among several."
+)
 @click.option(
     "-f",
     "--file",
@@ -270,7 +273,13 @@ class MapJobRunner:
         without_tools = [name for name in TOOL_OPTIONS if flags[name] and not flags["with_tools"]]
         if without_tools:
             raise UsageError(f"{TOOL_OPTIONS[without_tools[0]]} needs --tools", "add --tools")
-        run_options = create_run_options(flags, no_tools=True)  # rows with tools run in processes of their own
+        first_url, *other_urls = flags["base_url"] or (None,)
+        run_options = create_run_options(
+            flags,
+            base_url=first_url,
+            other_base_urls=tuple(other_urls),
+            no_tools=True,  # rows with tools run in processes of their own
+        )
         options = JobOptions(
             run=run_options,
             prompt="" if has_template else decode_argument(flags["arguments"][0]),
