@@ -41,6 +41,7 @@ OPTION_VALUES = {
     "--schema": "file",
     **dict.fromkeys(("--judge", "--combine"), "model"),
     "--engine": "choice:dask",
+    "--shard": "choice:auto",
     "map --forget": "job",
 }
 """Completions of option values whose metavar does not determine them, by option, or by command and option."""

@@ -330,7 +330,8 @@ def add_models(
     """
     requests = [request]
     for model in models:
-        endpoint = resolve_endpoint(app, ModelSelection(options.provider, model, options.base_url, options.key))
+        selection = ModelSelection(options.provider, model, options.base_url, options.key)
+        endpoint = resolve_endpoint(app, selection._replace(other_base_urls=options.other_base_urls))
         if not endpoint.model:
             raise ParameterError(f"-m {model} does not name a model", "write provider:model")
         _check_server_tools(request.settings, endpoint, app.console.print_notice)

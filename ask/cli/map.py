@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,6 @@ import click
 from ask.agent.context_window import estimate_text_tokens
 from ask.agent.run import enable_garbage_collection
 from ask.app import AppContext
-from ask.atomic_files import open_private_file
 from ask.cli.ask import (
     RARE_OPTIONS,
     AskOption,
@@ -37,6 +35,7 @@ from ask.cli.commands import ALL_HELP, SectionedCommand
 from ask.cli.groups import Subcommand, parse_whole_number
 from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
 from ask.cli.map_options import parse_columns, parse_engine, parse_failure_limit, parse_jobs, parse_rate, parse_wait
+from ask.cli.map_shards import check_shard_flags, locate_ledger, lock_job, name_row_number, run_merge
 from ask.cli.run import notify_end, open_session
 from ask.client.answers import find_requested_tier
 from ask.client.cost import Cost
@@ -48,9 +47,19 @@ from ask.config.settings import UNSET_OPTION
 from ask.console import StderrConsole
 from ask.errors import RowsFailedError, RunInterruptedError, UsageError
 from ask.map.engine import Engine, Progress
-from ask.map.job import Job, JobOptions, RowPrompt, RowTask, TaskResult, get_safe_option, identify_rows, prepare_job
+from ask.map.job import (
+    JobOptions,
+    RowPrompt,
+    RowTask,
+    TaskResult,
+    add_row_numbers,
+    get_safe_option,
+    identify_rows,
+    prepare_job,
+)
 from ask.map.ledger import Ledger
 from ask.map.output import (
+    ALL,
     OUTPUT_SUFFIXES,
     TABLE_DELIMITERS,
     ColumnNames,
@@ -71,6 +80,7 @@ from ask.map.rows import (
     read_rows,
     select_inputs,
 )
+from ask.map.shards import parse_shard
 from ask.messages import Usage
 from ask.parsing import BATCH_TIER
 from ask.render.amounts import format_cache_use, format_count, format_dollars, format_duration, format_since
@@ -94,18 +104,18 @@ CONTINUE_HINT = "run the same command again to continue"
 
 
 OPTIONS = select_options(
-    *("provider", "base_url", "key", "system", "options", "effort", "variables", "server_tools"),
+    *("provider", "key", "system", "options", "effort", "variables", "server_tools"),
     *("plain", "quiet", "record"),
 )
 
 OPTION_GROUPS = {
-    "Rows": ("files", "input_format", "is_null_separated", "rows_are_files", "limit", "sample"),
+    "Rows": ("files", "input_format", "is_null_separated", "rows_are_files", "limit", "sample", "shard"),
     "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema"),
-    "Output": ("output", "columns", "unordered", "csv_safe", "plain", "quiet"),
+    "Output": ("output", "columns", "unordered", "csv_safe", "merge", "plain", "quiet"),
     "Speed and cost": ("jobs", "rpm", "tpm", "max_cost", "max_failures", "timeout", "wait", "dry_run", "engine"),
     "Batch": ("batch", "detach", "cancel", "poll_interval"),
     "Tools": ("server_tools", "with_tools", "max_rounds", "workdir_template", "safe", "safe_files", "context"),
-    "Jobs": ("retry_failed", "fresh", "no_save", "list_jobs", "forget"),
+    "Jobs": ("retry_failed", "fresh", "no_save", "ledger", "list_jobs", "forget"),
 }
 """The sections of options in the help, by their parameter names."""
 
@@ -126,6 +136,9 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.argument("arguments", metavar="PROMPT [INPUT]...", nargs=-1)
 @click.option("-O", "--output", metavar="FILE", help="Write a .jsonl, .csv or .tsv file instead of JSONL to stdout.")
 @click.option("-m", "--model", "models", metavar="NAME", multiple=True, help="Ask this model; repeat to ask several.")
+@click.option(
+    "--base-url", metavar="URL", multiple=True, help="Base URL of the provider; repeat to share the rows among several."
+)
 @click.option(
     "-f",
     "--file",
@@ -156,6 +169,8 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option(
     "--sample", metavar="N", type=parse_whole_number(1), help="Use a random but reproducible sample of N rows."
 )
+@click.option("--shard", metavar="I/N", help="Use every Nth row, from row I (auto: as Slurm or Kubernetes says).")
+@click.option("--merge", metavar="FILE", help="Join the outputs of all shards (the arguments) in a file.")
 @click.option("--dry-run", is_flag=True, help="Estimate rows, tokens and the price; send nothing.")
 @click.option("--retry-failed", is_flag=True, help="Send the failed rows of earlier runs again.")
 @click.option("--fresh", is_flag=True, help="Start over: forget earlier answers and replace the output file.")
@@ -181,6 +196,7 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("--engine", metavar="dask[=ADDRESS]", type=parse_engine, help="Run the rows on a Dask cluster.")
 @click.option("--timeout", metavar="S", type=parse_seconds, help="Give up on an answer after S seconds (300).")
 @click.option("--no-save", is_flag=True, help="Delete the saved answers once the job is complete.")
+@click.option("--ledger", metavar="FILE", help="Save the answers in this database, not in the data folder.")
 @click.option("--list", "list_jobs", is_flag=True, help="List jobs.")
 @click.option("--json", "as_json", is_flag=True, help="With --list: print a JSON array.")
 @click.option("--forget", metavar="ID", help="Delete a job and its answers; output files stay.")
@@ -200,14 +216,17 @@ def command(**flags: Any) -> None:
         if flags["as_json"] and not flags["list_jobs"]:
             raise UsageError("--json is only for --list", "the rows are JSON Lines without it")
         app.needs_keys = app.needs_keys and not flags["dry_run"]
-        ledger = app.cleanup.enter_context(Ledger(app.app_dirs.ledger_file))
-        if flags["list_jobs"]:
-            list_jobs(ledger, as_json=flags["as_json"])
-        elif flags["forget"]:
-            if not ledger.forget_job(flags["forget"]):
+        if flags["merge"]:
+            _raise_open_files_limit()
+            run_merge(flags, app)
+        elif flags["list_jobs"] or flags["forget"]:
+            ledger = app.cleanup.enter_context(Ledger(locate_ledger(flags, app)))
+            if flags["list_jobs"]:
+                list_jobs(ledger, as_json=flags["as_json"])
+            elif not ledger.forget_job(flags["forget"]):
                 raise UsageError(f"there is no job {flags['forget']!r}", "ask map --list shows all jobs")
         else:
-            MapJobRunner(flags, app, ledger).run()
+            MapJobRunner(flags, app).run()
 
 
 def list_jobs(ledger: Ledger, *, as_json: bool) -> None:
@@ -233,10 +252,9 @@ class MapJobRunner:
         AskError: an option, the configuration or an input is invalid.
     """
 
-    def __init__(self, flags: Mapping[str, Any], app: AppContext, ledger: Ledger) -> None:
+    def __init__(self, flags: Mapping[str, Any], app: AppContext) -> None:
         self.flags = flags
         self.app = app
-        self.ledger = ledger
         has_template = flags["template"] is not None
         if not has_template and not flags["arguments"]:
             raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
@@ -251,10 +269,17 @@ class MapJobRunner:
         check_inputs(paths)
         if flags["engine"] is not None and flags["key"]:
             raise UsageError("--key does not work with --engine", "set the key in the environment of the workers")
+        check_shard_flags(flags)
         without_tools = [name for name in TOOL_OPTIONS if flags[name] and not flags["with_tools"]]
         if without_tools:
             raise UsageError(f"{TOOL_OPTIONS[without_tools[0]]} needs --tools", "add --tools")
-        run_options = create_run_options(flags, no_tools=True)  # rows with tools run in processes of their own
+        first_url, *other_urls = flags["base_url"] or (None,)
+        run_options = create_run_options(
+            flags,
+            base_url=first_url,
+            other_base_urls=tuple(other_urls),
+            no_tools=True,  # rows with tools run in processes of their own
+        )
         options = JobOptions(
             run=run_options,
             prompt="" if has_template else decode_argument(flags["arguments"][0]),
@@ -263,9 +288,12 @@ class MapJobRunner:
             with_tools=flags["with_tools"],
             context=flags["context"],
             directory_template=flags["workdir_template"],
+            shard=parse_shard(flags["shard"], app.environment) if flags["shard"] else None,
         )
         self.job = prepare_job(options, app)
-        output = self.job.output
+        output, self._output_name = self.job.output, flags["output"]
+        if self.job.shard and output:
+            self._output_name = str(self.job.shard.name_file(Path(flags["output"])))
         if flags["csv_safe"] and not (output and output.suffix.lower() in TABLE_DELIMITERS):
             raise UsageError("--csv-safe is for CSV and TSV", "write to a file with -O NAME.csv or -O NAME.tsv")
         # Path.resolve() raises an exception for a link to itself (https://github.com/python/cpython/issues/109187).
@@ -276,6 +304,7 @@ class MapJobRunner:
         )
         rows_are_files = self.job.prompt.uses_path or has_template
         self.inputs = select_inputs(paths, input_format, rows_are_files=rows_are_files)
+        self.ledger = app.cleanup.enter_context(Ledger(locate_ledger(flags, app, self.job)))
         self._notices: set[str] = set()
         self._models = [to_priced_model(app, request.endpoint) for request in self.job.requests]
         self._cost = Cost()
@@ -296,13 +325,14 @@ class MapJobRunner:
         first_row, rows = _peek_row(reread_rows(), job.prompt)
         if not first_row.error:
             job.prompt.check(first_row)
+        rows = self._select_shard(rows)
         if flags["dry_run"]:
             self._print_estimate(rows)
             return
         check_batch_flags(flags, job, ledger)
         for request in job.requests:
             report_retirement(request.endpoint, self.app, self.app.notify)
-        self.app.cleanup.enter_context(_lock_job(self.app, job))
+        self.app.cleanup.enter_context(lock_job(job, ledger))
         if flags["fresh"]:
             ledger.forget_answers(job.id)
         else:
@@ -312,12 +342,16 @@ class MapJobRunner:
         start, finished_earlier = time.monotonic(), None
         if flags["batch"]:
             finished_earlier = run_batches(
-                flags, job, ledger, reread_rows, lambda usage: self._calculate_cost(0, [usage])
+                flags,
+                job,
+                ledger,
+                lambda: self._select_shard(reread_rows()),
+                lambda usage: self._calculate_cost(0, [usage]),
             )
             if finished_earlier is None:
                 return
             ledger.restart_rows()
-            rows = reread_rows()
+            rows = self._select_shard(reread_rows())
         is_announced = finished_earlier is None and self.app.console.is_terminal
         if is_announced:
             self._announce_earlier_answers()
@@ -326,7 +360,7 @@ class MapJobRunner:
             engine.progress.resumed = finished_earlier
         self.app.console.show_status("")
         seconds = time.monotonic() - start
-        output = flags["output"] if engine.is_published else None
+        output = self._output_name if engine.is_published else None
         cost = self._describe_cost(engine.progress)
         summary = _format_summary(engine.progress, cost, seconds, output, is_announced=is_announced)
         self.app.console.print_notice(summary)
@@ -360,18 +394,24 @@ class MapJobRunner:
         rows = itertools.islice(read_rows(self.inputs, self._notify_once), self.flags["limit"])
         return iter(_draw_sample(rows, self.flags["sample"])) if self.flags["sample"] else rows
 
+    def _select_shard(self, rows: Iterator[Row]) -> Iterator[Row]:
+        return self.job.shard.select(rows) if self.job.shard else rows
+
     def _run_engine(self, rows: Iterator[Row], first_row: Row) -> Engine:
         """Send the rows; return the engine."""
         job, schema = self.job, self.job.requests[0].response_schema
         agent_options = self._make_agent_options() if self.flags["with_tools"] else None
         has_patch = agent_options is not None and agent_options.directory_template is not None
+        number_column = name_row_number(first_row.columns)
+        added = (number_column,) if job.shard else ()
+        chosen = self.flags["columns"]
         names = ColumnNames(
-            tuple(first_row.columns),
+            (*added, *first_row.columns),  # of the input, so that all shards have the same columns
             schema.value if schema else None,
             has_patch=has_patch,
             has_citations=bool(self.flags["server_tools"]),
             is_table=bool(job.output and job.output.suffix.lower() in TABLE_DELIMITERS),
-            chosen=self.flags["columns"],
+            chosen=chosen if chosen in (None, (ALL,)) else (*added, *chosen),
         )
         if job.output:
             writer: RowWriter = FileWriter(job.output, names, job.id, escape_formulas=self.flags["csv_safe"])
@@ -398,7 +438,7 @@ class MapJobRunner:
         )
         available_rows = read_in_background(rows) if self.reads_pipe else rows
         with _stop_on_interrupt(engine, self.app.console):
-            tasks = identify_rows(job, self.ledger, available_rows)
+            tasks = add_row_numbers(job, identify_rows(job, self.ledger, available_rows), number_column)
             engine.run(tasks, self._open_progress_bar())
         if names.left_out:
             columns = ", ".join(map(format_one_line, sorted(names.left_out)))
@@ -456,7 +496,9 @@ class MapJobRunner:
             return lambda _: None
         count = estimate_row_count(self.inputs)
         limits = [limit for limit in (count, self.flags["limit"], self.flags["sample"]) if limit is not None]
-        return ProgressBar(self.app.console, None if count is None else min(limits) * len(self.job.requests)).show
+        rows = min(limits, default=0)
+        total = self.job.shard.count_rows(rows) if self.job.shard else rows
+        return ProgressBar(self.app.console, None if count is None else total * len(self.job.requests)).show
 
     def _print_estimate(self, rows: Iterator[Row]) -> None:
         """Print how many rows would be sent and what they would cost."""
@@ -546,7 +588,8 @@ class MapJobRunner:
         if folder and not folder.is_dir():
             raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
         output = self.job.output
-        return AgentOptions(folder, options, list_output_files(output, self.job.id) if output else ())
+        outputs = list_output_files(output, self.job.id) if output else ()
+        return AgentOptions(folder, options, (*outputs, *self.ledger.list_files()))
 
     def _announce_earlier_answers(self) -> None:
         """Print how many rows were answered in earlier runs."""
@@ -599,32 +642,6 @@ def _peek_row(rows: Iterator[Row], prompt: RowPrompt) -> tuple[Row, Iterator[Row
     if not read:
         raise UsageError("the input has no rows")
     return next(iter(valid), read[-1]), itertools.chain(read, rows)
-
-
-@contextmanager
-def _lock_job(app: AppContext, job: Job) -> Iterator[None]:
-    """Prevent other processes from running the same job, or another one with the same output.
-
-    Raises:
-        UsageError: one is doing that.
-    """
-    import fcntl
-
-    errors = {job.id: UsageError("this job is running already", "wait for it, or stop it")}
-    if job.output:
-        output_id = blake2b(str(job.output).encode("utf-8", "replace"), digest_size=6).hexdigest()
-        errors[output_id] = UsageError(f"another job is writing {job.output}", "wait for it, or use another -O")
-    # All jobs share one file, in which each locks a byte of its own: a lock file that is deleted can be locked twice.
-    descriptor = open_private_file(app.app_dirs.data / "map.lock", os.O_RDWR)
-    try:
-        for identity, error in errors.items():
-            try:
-                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, int(identity, 16))
-            except OSError:
-                raise error from None
-        yield
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

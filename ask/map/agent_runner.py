@@ -16,6 +16,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,12 +24,15 @@ from pathlib import Path
 from typing import Any
 
 from ask.agent.request import RunRequest
+from ask.client.endpoint import ModelEndpoint
 from ask.config.installation import find_launcher
 from ask.config.options import ROW_ARGUMENT, RunOptions
 from ask.errors import AskError, FileError, LimitReachedError
 from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult
+from ask.map.server_pool import create_pools
 from ask.messages import Attachment, Usage
+from ask.plugin_api.loaded_provider import discard_notice
 from ask.records import NamedTuple
 from ask.text import format_one_line
 
@@ -74,6 +78,7 @@ class AgentRunner:
     ) -> None:
         self._is_canceled = is_canceled
         self._requests = requests
+        self._pools = create_pools(requests, discard_notice)  # the process of a row changes servers unnoticed
         self._options = options
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._original_lock = threading.Lock()
@@ -84,7 +89,17 @@ class AgentRunner:
 
     def run(self, task: RowTask) -> TaskResult:
         """Answer a row."""
-        endpoint = self._requests[task.model_number].endpoint.rotate(task.position + task.attempts)
+        pool = self._pools[task.model_number]
+        base_url = pool.acquire(time.monotonic())
+        result: TaskResult | None = None
+        try:
+            result = self._run(task, self._requests[task.model_number].endpoint.prefer_server(base_url))
+        finally:
+            pool.release(time.monotonic(), base_url, *((result.error, result.failure) if result else (None, None)))
+        return result
+
+    def _run(self, task: RowTask, endpoint: ModelEndpoint) -> TaskResult:
+        """Answer a row with a model, whose other servers are used if the first cannot be reached."""
         if endpoint.sign_in:  # not in the row's process, which Ctrl-C kills
             try:
                 endpoint.sign_in.get_token()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import threading
 import time
 from collections import deque
@@ -107,8 +108,10 @@ class Engine:
         self._next_position = self._position_count = 0
         self._buffer: list[dict[str, Any]] = []
         self._written_count = 0
-        self._earlier_count = ledger.count_answers(job.id)[0] if job.output and job.output.exists() else 0
+        self._earlier_count = ledger.count_answers(job.id)[0] if job.output and job.output.exists() else 0.0
         """How many rows of the present output file are answered; a shorter output does not replace it."""
+        if job.shard:
+            self._earlier_count = math.inf  # the file of a shard shows that it is complete
         self.is_published = False
         usage = ledger.compute_usage(job.id)
         self.progress = Progress(cost=usage.cost or 0.0, usage=usage._replace(cost=None))

@@ -33,6 +33,7 @@ from ask.map.failures import Failure
 from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.output import check_output_path
 from ask.map.rows import INDEX, PATH, Row
+from ask.map.shards import Shard
 from ask.messages import EMPTY_MAPPING, Attachment, Message, Usage
 from ask.records import NamedTuple
 from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, fill_placeholders, find_placeholders
@@ -202,6 +203,7 @@ class Job(NamedTuple):
         output: the output file; None for standard output.
         id: the identity of the job in the ledger.
         app: the user's installation.
+        shard: which of the rows are part of the job; None for all.
     """
 
     prompt: RowPrompt
@@ -211,6 +213,7 @@ class Job(NamedTuple):
     output: Path | None
     id: str
     app: AppContext
+    shard: Shard | None = None
 
     @property
     def models(self) -> list[str]:
@@ -266,6 +269,7 @@ class JobOptions(NamedTuple):
         with_tools: whether the model may call tools.
         context: whether rows with tools get the project's instructions and skills.
         directory_template: the folder that each row gets a copy of; None to run in the current folder.
+        shard: which of the rows are part of the job; None for all.
     """
 
     run: RunOptions
@@ -275,6 +279,7 @@ class JobOptions(NamedTuple):
     with_tools: bool
     context: bool
     directory_template: str | None
+    shard: Shard | None = None
 
 
 def prepare_job(options: JobOptions, app: AppContext) -> Job:
@@ -288,7 +293,8 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
         AskError: an option or the configuration is invalid.
     """
     app.keeps_loader_processes = True  # a process for each row would take most of the time
-    output = check_output_path(options.output, app.app_dirs) if options.output else None
+    path, shard = options.output, options.shard
+    output = check_output_path(str(shard.name_file(Path(path))) if shard else path, app.app_dirs) if path else None
     first_model, *other_models = options.models or (None,)
     prepared = prepare_without_message(options.run._replace(model=first_model), app, has_columns=True)
     first, template = prepared.request, prepared.template
@@ -321,8 +327,10 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
     ]
     if server_tools := get_server_tools(first.settings):
         identity.append(server_tools)
+    if shard:
+        identity.append({"shard": shard})
     digest = blake2b(json.dumps(identity, sort_keys=True, default=str).encode("utf-8", "replace"), digest_size=6)
-    return Job(prompt, requests, system_prompts, prepared.toolset, output, digest.hexdigest(), app)
+    return Job(prompt, requests, system_prompts, prepared.toolset, output, digest.hexdigest(), app, shard)
 
 
 def save_row_files(job: Job, result: RowResult, files: Sequence[Attachment], number: int) -> RowResult:
@@ -361,11 +369,12 @@ def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Itera
     None also follows rows that took long to make, because a loader or a server has their files.
     """
     tasks: list[RowTask] = []
-    position = number = 0
+    position = row_count = 0
     deadline = time.monotonic() + BATCH_SECONDS
     for row in rows:
         if row is not None:
-            number += 1
+            number = job.shard.get_row_number(row_count) if job.shard else row_count + 1
+            row_count += 1
             for model_number in range(len(job.requests)):
                 tasks.append(job.make_task(row, number, position, model_number))
                 position += 1
@@ -377,6 +386,16 @@ def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Itera
             tasks = []
             deadline = time.monotonic() + BATCH_SECONDS
     yield from _add_stored_results(job, ledger, tasks)
+
+
+def add_row_numbers(job: Job, tasks: Iterable[RowTask | None], column: str) -> Iterator[RowTask | None]:
+    """Yield the tasks of a shard with the number of their row in the input as the first column of their output."""
+    for task in tasks:
+        if task is None or job.shard is None:
+            yield task
+        else:
+            number = {column: job.shard.get_row_number(task.position // len(job.requests))}
+            yield task._replace(columns={**number, **task.columns, **number})
 
 
 def _add_stored_results(job: Job, ledger: Ledger, tasks: Sequence[RowTask]) -> Iterator[RowTask]:

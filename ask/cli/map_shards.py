@@ -1,0 +1,109 @@
+"""`ask map --shard`, `--merge` and `--ledger`: where a job is stored and locked, and joining the outputs of shards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from ask.app import AppContext
+from ask.atomic_files import convert_write_errors, create_private_folder
+from ask.config.symbolic_links import resolve_output
+from ask.errors import UsageError
+from ask.map.job import Job
+from ask.map.ledger import Ledger
+from ask.map.locks import LockFile
+from ask.map.output import check_output_path
+from ask.map.shards import ROW_NUMBER, parse_shard
+from ask.render.amounts import format_count
+
+LEDGER_SUFFIX = ".ledger"
+MERGE_CONFLICTS = {"output": "-O", "shard": "--shard", "ledger": "--ledger", "dry_run": "--dry-run"}
+
+
+def check_shard_flags(flags: Mapping[str, Any]) -> None:
+    """Check that the options of a command go together.
+
+    Raises:
+        UsageError: they do not.
+    """
+    if flags["shard"] and flags["unordered"]:
+        raise UsageError("--unordered does not work with --shard", "the rows of a shard are in the order of the input")
+
+
+def locate_ledger(flags: Mapping[str, Any], app: AppContext, job: Job | None = None) -> Path:
+    """Return the file of the ledger: that of `--ledger`, the user's, or one for the shard that a job is.
+
+    Each shard has its own, because machines cannot share one in every file system. It is next to the output, so that
+    another machine can continue the shard.
+    """
+    shard = job.shard if job else parse_shard(flags["shard"], app.environment) if flags["shard"] else None
+    if flags["ledger"]:
+        path = Path(flags["ledger"])
+        path = resolve_output(shard.name_file(path) if shard else path, app.app_dirs)
+        if not path.parent.is_dir():
+            raise UsageError(f"there is no folder {path.parent} for the ledger", "create it, or name another file")
+        return path
+    if not (job and shard):
+        return app.app_dirs.ledger_file
+    if job.output:
+        return resolve_output(job.output.with_suffix(LEDGER_SUFFIX), app.app_dirs)
+    return app.app_dirs.ledger_file.with_name(f"map-{job.id}.db")
+
+
+@contextmanager
+def lock_job(job: Job, ledger: Ledger) -> Iterator[None]:
+    """Prevent other processes from running the same job, or another one with the same output.
+
+    Raises:
+        UsageError: one is doing that.
+    """
+    with ExitStack() as stack:
+        lock_file = ledger.lock_file
+        with convert_write_errors(lock_file.path):
+            lock_file.lock(job.id, UsageError("this job is running already", "wait for it, or stop it"))
+        if job.output:
+            output_id = blake2b(str(job.output).encode("utf-8", "replace"), digest_size=6).hexdigest()
+            error = UsageError(f"another job is writing {job.output}", "wait for it, or use another -O")
+            # A job with another ledger may have the same output.
+            path = job.app.app_dirs.ledger_file.with_suffix(".lock")
+            with convert_write_errors(path):
+                if os.path.realpath(path) != os.path.realpath(lock_file.path):
+                    create_private_folder(path.parent)
+                    lock_file = LockFile(path)
+                    stack.callback(lock_file.close)
+                lock_file.lock(output_id, error)
+        yield
+
+
+def name_row_number(columns: Collection[str]) -> str:
+    """Return a name for the column with the number of the row that the input does not have."""
+    name, number = ROW_NUMBER, 2
+    while name in columns:
+        name, number = f"{ROW_NUMBER}_{number}", number + 1
+    return name
+
+
+def run_merge(flags: Mapping[str, Any], app: AppContext) -> None:
+    """Join the outputs of the shards that the arguments name.
+
+    Raises:
+        AskError: files are missing, incomplete or not shards, or the output exists.
+    """
+    from ask.map.merge import merge_shards
+
+    conflicts = [option for name, option in MERGE_CONFLICTS.items() if flags[name]]
+    if conflicts:
+        raise UsageError(f"{conflicts[0]} does not work with --merge", "ask map --merge OUTPUT SHARD...")
+    if not flags["arguments"]:
+        raise UsageError("no shards given", f"try: ask map --merge {flags['merge']} NAME.*-of-8.jsonl")
+    paths = list(map(Path, flags["arguments"]))
+    output = check_output_path(flags["merge"], app.app_dirs)
+    if output.exists() and output.stat().st_size and not flags["fresh"]:
+        raise UsageError(f"{flags['merge']} exists", "use another name, or --fresh to replace it")
+    rows = merge_shards(Path(flags["merge"]), paths)
+    files = format_count(len(paths), "shard")
+    app.console.print_notice(f"{format_count(rows, 'row')} of {files} written to {flags['merge']}")
