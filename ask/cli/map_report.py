@@ -47,7 +47,9 @@ class ReportFile:
         self._path = path
         self._job = job
         self._inputs = [os.path.basename(name) if name != STDIN else "stdin" for name in inputs] or ["stdin"]
-        self._report = JobReport(job)
+        request = job.requests[0]
+        schema = request.response_schema.value if request.response_schema else None
+        self._report = JobReport(job.models, schema, job.prompt.text, request.secrets.redact)
         self.add = self._report.add
         """Adds a finished row."""
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ask.map.distributions import ColumnDistribution, NumberDistribution, RowExcerpt, Sample, SampledRow, to_text
-from ask.map.job import Job, RowTask
+from ask.map.job import RowTask
 from ask.map.ledger import RowResult
 from ask.map.output import ANSWER
 from ask.map.rows import decode_json
@@ -89,7 +89,10 @@ class JobReport:
     """What a report on a job contains about its rows.
 
     Args:
-        job: the job.
+        models: the names of the models.
+        schema: the schema of the answers; None for text.
+        prompt: the prompt; the columns that it names come first in excerpts of rows.
+        redact: removes secrets from a text.
 
     Attributes:
         models: the results for each model.
@@ -99,18 +102,19 @@ class JobReport:
         last_time: when the last one was.
     """
 
-    def __init__(self, job: Job) -> None:
-        self._redact: Callable[[str], str] = job.requests[0].secrets.redact
-        schema = job.requests[0].response_schema
-        self.has_schema = schema is not None
-        properties = schema.value.get("properties") if schema and schema.value.get("type") == "object" else None
+    def __init__(
+        self, models: Sequence[str], schema: Mapping[str, Any] | None, prompt: str, redact: Callable[[str], str]
+    ) -> None:
+        self._redact = redact
+        self._has_schema = schema is not None
+        properties = schema.get("properties") if schema and schema.get("type") == "object" else None
         self._fields = tuple(properties or ())
-        columns: Mapping[str, Any] = properties or {ANSWER: schema.value if schema else None}
+        columns: Mapping[str, Any] = properties or {ANSWER: schema}
         self.models = [
             ModelReport(name, [ColumnDistribution(*column, self._redact) for column in columns.items()])
-            for name in job.models
+            for name in models
         ]
-        self._prompt_columns = [name for name, _ in find_placeholders(job.prompt.text, COLUMN_PATTERN)]
+        self._prompt_columns = [name for name, _ in find_placeholders(prompt, COLUMN_PATTERN)]
         self._reasons: dict[str, FailureReason] = {}
         self.rows = Sample(SAMPLED_ROWS * len(self.models))
         self.first_time: float | None = None
@@ -130,7 +134,7 @@ class JobReport:
         if result.status != "answered":
             self._add_failure(row, task, result)
             return
-        answer = _parse_answer(result.answer) if self.has_schema else result.answer
+        answer = _parse_answer(result.answer) if self._has_schema else result.answer
         if self._fields:
             fields = answer if isinstance(answer, dict) else {}
             values = [fields.get(name) for name in self._fields]
