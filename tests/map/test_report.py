@@ -471,12 +471,25 @@ def test_every_value_of_a_column_is_counted_once(values: list[Any], schema: dict
 
 def test_hostile_text_is_shown_as_text() -> None:
     text = "</dd></dl><script>alert(1)</script>\u202e\x1b[2J &lt; \"'"
-    page = Page(make_report(answer(text), fail(text), columns={text: text}))
     expected = escape_control_characters(format_one_line(text))
+    page = Page(make_report(answer(text, finish_reason=text), fail(text), columns={text: text}))
     assert page.count_bars("Answers", "answer") == {expected: 1}
-    assert page.examples["Answers", "answer", expected] == [
-        {"Row": "in.jsonl:1", expected: expected, "Answer": expected}
-    ]
+    example = {"Row": "in.jsonl:1", expected: expected, "Answer": expected}
+    assert page.examples["Answers", "answer", expected] == [example]
+    assert page.count_bars("Failures") == {expected: 1}
+    assert page.count_bars("Requests", "Finish reason") == {expected: 1}
+
+
+def test_hostile_names_of_a_job_are_shown_as_text() -> None:
+    text = "</title><script>alert(1)</script>"
+    report = JobReport([text, "m"], {"type": "object", "properties": {text: {"enum": [text]}}}, text, str)
+    report.add(RowTask(0, {}, 0, location=text), answer({text: text}))
+    summary = JobSummary(text, text, text, {"Prompt": text}, Progress(), "", 1.0, text)
+    page = Page("".join(render_map_report(summary, report)))
+    assert page.tags <= PLAIN_PAGE.tags | {"pre", "table", "thead", "tbody", "tr", "th", "td", "p"}
+    assert page.count_bars("Answers", text) == {text: 1}
+    assert (page.facts["Input"], page.facts["Output"]) == (text, text)
+    assert page.rows[1][0] == text
 
 
 @pytest.mark.slow
