@@ -415,6 +415,7 @@ _ask_arguments() {  # COMMAND
         '(--tpm)--tpm=[Use at most N tokens a minute]:N:' \
         '(--csv-safe)--csv-safe[Write cells such as =1+1 to CSV and TSV as text, not as formulas]' \
         '(--columns)--columns=[Write these columns (a,b), or all, with latency and tries]:NAMES:' \
+        '(--report)--report=[Write an HTML report on the rows, failures and answers to FILE]:FILE:_files' \
         '(--unordered)--unordered[Write rows as they finish, not in the order of the input]' \
         '(--limit)--limit=[Read only the first N rows]:N:' \
         '(--sample)--sample=[Use a random but reproducible sample of N rows]:N:' \

@@ -45,7 +45,7 @@ from ask.client.run_costs import to_priced_model
 from ask.config.options import RunOptions
 from ask.config.settings import UNSET_OPTION
 from ask.console import StderrConsole
-from ask.errors import RowsFailedError, RunInterruptedError, UsageError
+from ask.errors import FileError, RowsFailedError, RunInterruptedError, UsageError
 from ask.map.engine import Engine, Progress
 from ask.map.job import (
     JobOptions,
@@ -90,6 +90,7 @@ from ask.text import decode_argument, format_age, format_one_line
 from ask.tools.file_names import find_equivalent_path
 
 if TYPE_CHECKING:
+    from ask.cli.map_report import ReportFile
     from ask.map.agent_runner import AgentOptions
 
 MAX_OPEN_FILES = 10_240
@@ -111,7 +112,7 @@ OPTIONS = select_options(
 OPTION_GROUPS = {
     "Rows": ("files", "input_format", "is_null_separated", "rows_are_files", "limit", "sample", "shard"),
     "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema"),
-    "Output": ("output", "columns", "unordered", "csv_safe", "merge", "plain", "quiet"),
+    "Output": ("output", "columns", "unordered", "csv_safe", "merge", "report", "plain", "quiet"),
     "Speed and cost": ("jobs", "rpm", "tpm", "max_cost", "max_failures", "timeout", "wait", "dry_run", "engine"),
     "Batch": ("batch", "detach", "cancel", "poll_interval"),
     "Tools": ("server_tools", "with_tools", "max_rounds", "workdir_template", "safe", "safe_files", "context"),
@@ -164,6 +165,7 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option(
     "--columns", metavar="NAMES", type=parse_columns, help="Write these columns (a,b), or all, with latency and tries."
 )
+@click.option("--report", metavar="FILE", help="Write an HTML report on the rows, failures and answers to FILE.")
 @click.option("--unordered", is_flag=True, help="Write rows as they finish, not in the order of the input.")
 @click.option("--limit", metavar="N", type=parse_whole_number(1), help="Read only the first N rows.")
 @click.option(
@@ -305,6 +307,11 @@ class MapJobRunner:
         rows_are_files = self.job.prompt.uses_path or has_template
         self.inputs = select_inputs(paths, input_format, rows_are_files=rows_are_files)
         self.ledger = app.cleanup.enter_context(Ledger(locate_ledger(flags, app, self.job)))
+        self._report: ReportFile | None = None
+        if flags["report"] is not None:
+            from ask.cli.map_report import ReportFile
+
+            self._report = ReportFile(flags["report"], self.job, paths)
         self._notices: set[str] = set()
         self._models = [to_priced_model(app, request.endpoint) for request in self.job.requests]
         self._cost = Cost()
@@ -359,13 +366,21 @@ class MapJobRunner:
         if finished_earlier is not None:
             engine.progress.resumed = finished_earlier
         self.app.console.show_status("")
-        seconds = time.monotonic() - start
+        self._summarize(engine, time.monotonic() - start, is_announced=is_announced)
+        self._finish(engine)
+
+    def _summarize(self, engine: Engine, seconds: float, *, is_announced: bool) -> None:
+        """Print the result of the run, and write the report; `is_announced` if --fresh was mentioned before."""
         output = self._output_name if engine.is_published else None
         cost = self._describe_cost(engine.progress)
+        if self._report:
+            try:
+                self._report.write(engine.progress, cost, seconds, engine.stop_error)
+            except FileError as error:
+                engine.stop(error)
         summary = _format_summary(engine.progress, cost, seconds, output, is_announced=is_announced)
         self.app.console.print_notice(summary)
-        notify_end(self.app, job.requests[0].settings, engine.stop_error)
-        self._finish(engine)
+        notify_end(self.app, self.job.requests[0].settings, engine.stop_error)
 
     def _finish(self, engine: Engine) -> None:
         """Raise the error of a job that has ended, if there is one."""
@@ -435,6 +450,7 @@ class MapJobRunner:
             max_failures=flags["max_failures"],
             max_wait=flags["wait"],
             on_pause=self._announce_pause,
+            on_result=self._report.add if self._report else None,
         )
         available_rows = read_in_background(rows) if self.reads_pipe else rows
         with _stop_on_interrupt(engine, self.app.console):
@@ -589,7 +605,8 @@ class MapJobRunner:
             raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
         output = self.job.output
         outputs = list_output_files(output, self.job.id) if output else ()
-        return AgentOptions(folder, options, (*outputs, *self.ledger.list_files()))
+        report = [Path(flags["report"]).absolute()] if flags["report"] else []
+        return AgentOptions(folder, options, (*outputs, *self.ledger.list_files(), *report))
 
     def _announce_earlier_answers(self) -> None:
         """Print how many rows were answered in earlier runs."""

@@ -66,6 +66,7 @@ class Engine:
         max_failures: the limit for failed rows, and whether it is a percentage of the finished rows.
         max_wait: how many seconds to wait for a service that has failed.
         on_pause: is called with the reason when the job pauses.
+        on_result: is called with each finished row, also of earlier runs.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Engine:
         max_failures: tuple[float, bool] | None,
         max_wait: float,
         on_pause: Callable[[str], None],
+        on_result: Callable[[RowTask, RowResult], None] | None = None,
     ) -> None:
         self._job = job
         self._models = job.models
@@ -96,6 +98,7 @@ class Engine:
         self._max_failures = max_failures
         self._max_wait = max_wait
         self._on_pause = on_pause
+        self._on_result = on_result
         self._outage = OutageMonitor(self._settings.backoff, max_wait)
         self._tasks: SimpleQueue[RowTask | None] = SimpleQueue()
         self._results: SimpleQueue[tuple[RowTask, TaskResult, float]] = SimpleQueue()
@@ -348,6 +351,8 @@ class Engine:
             if self._has_reached_failure_limit():
                 message = f"reached the failure limit ({self.progress.failed} failed)"
                 self.stop(LimitReachedError(message, "raise it with --max-failures"))
+        if self._on_result:
+            self._on_result(task, result)
         record = self._writer.names.build_record(task.columns, self._models[task.model_number], result)
         if not self._ordered:
             self._buffer.append(record)

@@ -66,6 +66,7 @@ class RowTask(NamedTuple):
         refusals: how often it was refused by a rate limit.
         is_last_try: whether it has failed as often as it may, and is sent once more at the end.
         tries: how often it was sent in this run.
+        location: where its input row was read, as in "tickets.jsonl:7".
     """
 
     position: int
@@ -78,6 +79,7 @@ class RowTask(NamedTuple):
     refusals: int = 0
     is_last_try: bool = False
     tries: int = 0
+    location: str = ""
 
     @property
     def can_be_sent(self) -> bool:
@@ -228,11 +230,12 @@ class Job(NamedTuple):
             message = self._create_message(row, number, model_number)
         except AskError as error:
             failure = RowResult("failed", error=f"{row.location}: {error}")
-            return RowTask(position, row.columns, model_number, stored_result=failure)
+            return RowTask(position, row.columns, model_number, stored_result=failure, location=row.location)
         digest = blake2b(f"{model_number}\0{message.content}".encode("utf-8", "replace"), digest_size=DIGEST_BYTES)
         for attachment in message.attachments:
             digest.update(blake2b(attachment.data).digest())
-        return RowTask(position, row.columns, model_number, message, RowKey(digest.digest(), 0))
+        key = RowKey(digest.digest(), 0)
+        return RowTask(position, row.columns, model_number, message, key, location=row.location)
 
     def _create_message(self, row: Row, number: int, model_number: int) -> Message:
         """Return the message for a row.

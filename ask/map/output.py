@@ -275,9 +275,18 @@ def check_output_path(path: str, app_dirs: AppDirs) -> Path:
     output = Path(path)
     if output.suffix.lower() not in OUTPUT_SUFFIXES:
         raise UsageError(f"{path} has an unknown format", f"use a name that ends in {', '.join(OUTPUT_SUFFIXES)}")
-    resolve_output(path, app_dirs)
-    if output.is_dir():
-        raise FileError(f"cannot write {path} (Is a directory)")
-    if not os.access(output if output.exists() else output.parent, os.W_OK):
-        raise FileError(f"cannot write {path} ({'Permission denied' if output.parent.exists() else 'no such folder'})")
+    check_writable(output, app_dirs)
     return output.absolute()
+
+
+def check_writable(path: Path, app_dirs: AppDirs) -> None:
+    """Check that a file can be written.
+
+    Raises:
+        FileError: it cannot, or a tool call may have left a link on the way to it.
+    """
+    resolve_output(path, app_dirs)
+    if path.is_dir():
+        raise FileError(f"cannot write {path} (Is a directory)")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise FileError(f"cannot write {path} ({'Permission denied' if path.parent.exists() else 'no such folder'})")
