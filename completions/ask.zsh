@@ -405,7 +405,9 @@ _ask_arguments() {  # COMMAND
         '(-t --template)-t+[Use this template as the prompt; all arguments are inputs]:NAME:_ask_prompt' \
         '(-t --template)--template=[Use this template as the prompt; all arguments are inputs]:NAME:_ask_prompt' \
         '(--schema)--schema=[Answer with JSON matching a schema; one column per field]:S:_files' \
-        '(--input-format)--input-format=[Format of the input (default\: by file name)]:CHOICE:(jsonl csv tsv lines nul files)' \
+        '(--input-format)--input-format=[Format of the input (default\: by file name)]:CHOICE:(jsonl json csv tsv lines nul files)' \
+        '(--delimiter)--delimiter=[Character between the columns of CSV\: '"'"';'"'"' or tab]:C:' \
+        '(--encoding)--encoding=[Encoding of the input, such as cp1252]:NAME:(utf-8 utf-16 cp1252 cp1250 cp1251 cp932 gb18030)' \
         '(-0 --null)-0[Rows of text are separated by NUL, not newlines]' \
         '(-0 --null)--null[Rows of text are separated by NUL, not newlines]' \
         '(--files)--files[Treat each INPUT file as one row, even a table]' \

@@ -34,7 +34,16 @@ from ask.cli.ask import (
 from ask.cli.commands import ALL_HELP, SectionedCommand
 from ask.cli.groups import Subcommand, parse_whole_number
 from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
-from ask.cli.map_options import parse_columns, parse_engine, parse_failure_limit, parse_jobs, parse_rate, parse_wait
+from ask.cli.map_options import (
+    parse_columns,
+    parse_delimiter,
+    parse_encoding,
+    parse_engine,
+    parse_failure_limit,
+    parse_jobs,
+    parse_rate,
+    parse_wait,
+)
 from ask.cli.map_shards import check_shard_flags, locate_ledger, lock_job, name_row_number, run_merge
 from ask.cli.run import notify_end, open_session
 from ask.client.answers import find_requested_tier
@@ -45,7 +54,7 @@ from ask.client.run_costs import to_priced_model
 from ask.config.options import RunOptions
 from ask.config.settings import UNSET_OPTION
 from ask.console import StderrConsole
-from ask.errors import FileError, RowsFailedError, RunInterruptedError, UsageError
+from ask.errors import AskError, FileError, RowsFailedError, RunInterruptedError, UsageError
 from ask.map.engine import Engine, Progress
 from ask.map.job import (
     JobOptions,
@@ -75,9 +84,11 @@ from ask.map.rows import (
     InputFormat,
     Row,
     check_inputs,
+    detect_encodings,
     estimate_row_count,
     read_in_background,
     read_rows,
+    read_until_error,
     select_inputs,
 )
 from ask.map.shards import parse_shard
@@ -110,7 +121,17 @@ OPTIONS = select_options(
 )
 
 OPTION_GROUPS = {
-    "Rows": ("files", "input_format", "is_null_separated", "rows_are_files", "limit", "sample", "shard"),
+    "Rows": (
+        "files",
+        "input_format",
+        "delimiter",
+        "encoding",
+        "is_null_separated",
+        "rows_are_files",
+        "limit",
+        "sample",
+        "shard",
+    ),
     "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema"),
     "Output": ("output", "columns", "unordered", "csv_safe", "merge", "report", "plain", "quiet"),
     "Speed and cost": ("jobs", "rpm", "tpm", "max_cost", "max_failures", "timeout", "wait", "dry_run", "engine"),
@@ -152,6 +173,10 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("-t", "--template", metavar="NAME", help="Use this template as the prompt; all arguments are inputs.")
 @click.option("--schema", metavar="S", help="Answer with JSON matching a schema; one column per field.")
 @click.option("--input-format", type=click.Choice(INPUT_FORMATS), help="Format of the input (default: by file name).")
+@click.option(
+    "--delimiter", metavar="C", type=parse_delimiter, help="Character between the columns of CSV: ';' or tab."
+)
+@click.option("--encoding", metavar="NAME", type=parse_encoding, help="Encoding of the input, such as cp1252.")
 @click.option(
     "-0", "--null", "is_null_separated", is_flag=True, help="Rows of text are separated by NUL, not newlines."
 )
@@ -304,8 +329,6 @@ class MapJobRunner:
         input_format: InputFormat | None = (
             "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
         )
-        rows_are_files = self.job.prompt.uses_path or has_template
-        self.inputs = select_inputs(paths, input_format, rows_are_files=rows_are_files)
         self.ledger = app.cleanup.enter_context(Ledger(locate_ledger(flags, app, self.job)))
         self._report: ReportFile | None = None
         if flags["report"] is not None:
@@ -313,6 +336,12 @@ class MapJobRunner:
 
             self._report = ReportFile(flags["report"], self.job, paths)
         self._notices: set[str] = set()
+        uses_path, encoding, delimiter = self.job.prompt.uses_path, flags["encoding"] or "", flags["delimiter"] or ""
+        rows_are_files = uses_path or has_template
+        inputs = select_inputs(
+            paths, input_format, encoding, delimiter, rows_are_files=rows_are_files, uses_path=uses_path
+        )
+        self.inputs = detect_encodings(inputs, self._notify_once)
         self._models = [to_priced_model(app, request.endpoint) for request in self.job.requests]
         self._cost = Cost()
         self.reads_pipe = any(source.path == STDIN or Path(source.path).is_fifo() for source in self.inputs)
@@ -452,10 +481,17 @@ class MapJobRunner:
             on_pause=self._announce_pause,
             on_result=self._report.add if self._report else None,
         )
+        input_errors: list[AskError] = []
         available_rows = read_in_background(rows) if self.reads_pipe else rows
         with _stop_on_interrupt(engine, self.app.console):
-            tasks = add_row_numbers(job, identify_rows(job, self.ledger, available_rows), number_column)
+            tasks = add_row_numbers(
+                job,
+                identify_rows(job, self.ledger, read_until_error(available_rows, input_errors.append)),
+                number_column,
+            )
             engine.run(tasks, self._open_progress_bar())
+        for error in input_errors:
+            engine.stop(error)
         if names.left_out:
             columns = ", ".join(map(format_one_line, sorted(names.left_out)))
             self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")

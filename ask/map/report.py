@@ -10,9 +10,9 @@ from typing import Any
 
 from ask.map.distributions import ColumnDistribution, NumberDistribution, RowExcerpt, Sample, SampledRow, to_text
 from ask.map.job import RowTask
+from ask.map.json_values import decode_json
 from ask.map.ledger import RowResult
 from ask.map.output import ANSWER
-from ask.map.rows import decode_json
 from ask.messages import Usage
 from ask.templates.placeholders import COLUMN_PATTERN, find_placeholders
 from ask.text import format_one_line
