@@ -9,7 +9,7 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
-from ask.map.rows import encode_json
+from ask.map.json_values import encode_json
 from ask.records import NamedTuple
 from ask.text import format_one_line
 
