@@ -83,7 +83,7 @@ class RowTask(NamedTuple):
 
     @property
     def can_be_sent(self) -> bool:
-        return self.key != NO_KEY
+        return self.key is not NO_KEY
 
 
 class TaskResult(NamedTuple):
@@ -162,7 +162,8 @@ class RowPrompt:
                 files.append(_check_file(str(row.columns[PATH])))
             else:
                 row_text = row.text or json.dumps(row.columns, ensure_ascii=False)
-        text = fill_placeholders(self.text, {INPUT_NAME: row_text, **values}, COLUMN_PATTERN)
+        values.setdefault(INPUT_NAME, row_text)
+        text = fill_placeholders(self.text, values, COLUMN_PATTERN)
         if not self._column_names:
             text = "\n\n".join(filter(None, (text, row_text)))
         return text, files
@@ -406,8 +407,5 @@ def _add_stored_results(job: Job, ledger: Ledger, tasks: Sequence[RowTask]) -> I
     digests = [task.key.digest for task in tasks if task.can_be_sent]
     found = iter(ledger.find_results(job.id, digests) if digests else ())
     for task in tasks:
-        if task.can_be_sent:
-            key, stored = next(found)
-            yield task._replace(key=key, stored_result=stored)
-        else:
-            yield task
+        position, columns, model_number, message, key, *_ = task
+        yield task if key is NO_KEY else RowTask(position, columns, model_number, message, *next(found))

@@ -263,7 +263,7 @@ class Ledger:
         for digest, number in zip(digests, numbers, strict=True):
             occurrence = counts.get(number, 0)
             counts[number] = occurrence + 1
-            keys.append(RowKey(digest, occurrence))
+            keys.append(RowKey._make((digest, occurrence)))
         self._counts.executemany("REPLACE INTO counts VALUES (?, ?)", counts.items())
         return keys
 
