@@ -1,4 +1,4 @@
-"""Distributions of values and samples of rows, in bounded memory and for any order of the rows."""
+"""Distributions of values, and samples of rows, in bounded memory."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class NumberDistribution:
 
         A few numbers far from all others are counted in the outer bars.
         """
-        low, high = self._sorted[0], self._sorted[-1]
+        low, high = self.minimum, self.maximum
         inner_low, inner_high = self.get_quantile(OUTLIER_SHARE), self.get_quantile(1 - OUTLIER_SHARE)
         inner_span = inner_high - inner_low
         is_open_below, is_open_above = (0 < inner_span < distance for distance in (inner_low - low, high - inner_high))

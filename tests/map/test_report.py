@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 import re
+import signal
+import time
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +26,7 @@ from ask.map.ledger import RowResult
 from ask.map.report import MAX_REASONS, OTHER_REASONS, JobReport
 from ask.text import escape_control_characters, format_one_line
 from tests import wire
+from tests.batch_services import OpenAIService
 from tests.conversation_strategies import HOSTILE
 from tests.export.test_conversation_html import Listener, listener
 from tests.json_strategies import any_json
@@ -171,18 +174,23 @@ def classify(request: Request) -> Reply:
 
 
 @pytest.fixture
-def folder(home: Home, server: ModelServer) -> Path:
-    """A folder with 40 rows, one of which is damaged, and a schema."""
-    server.reply(classify)
+def folder(home: Home) -> Path:
+    """A folder with 40 rows, a damaged one and a schema."""
     rows = [json.dumps({"id": i, "text": f"<b>word</b> {i}"}) for i in range(40)]
     (home.work / "in.jsonl").write_text("\n".join([*rows[:20], "{damaged", *rows[20:]]) + "\n")
     (home.work / "schema.json").write_text(json.dumps(SCHEMA))
     return home.work
 
 
-def test_a_report_shows_the_rows_of_a_job(ask: Ask, folder: Path, server: ModelServer) -> None:
+@pytest.fixture
+def classifier(server: ModelServer) -> ModelServer:
+    server.reply(classify)
+    return server
+
+
+def test_a_report_shows_the_rows_of_a_job(ask: Ask, folder: Path, classifier: ModelServer) -> None:
     result = ask(*COMMAND, "-O", "out.csv", "--report", "report.html")
-    assert (result.code, len(server.requests)) == (12, 40)
+    assert (result.code, len(classifier.requests)) == (12, 40)
     page = read_page(folder / "report.html")
     shown = {name: page.facts[name] for name in ("Rows", "Answered", "Failed", "Cost", "From earlier runs")}
     assert shown == {
@@ -202,11 +210,11 @@ def test_a_report_shows_the_rows_of_a_job(ask: Ask, folder: Path, server: ModelS
     assert page.examples["Failures", "", "not JSON"] == [{"Row": "in.jsonl:21", "Error": "not JSON"}]
 
 
-def test_a_report_on_a_finished_job_needs_no_requests(ask: Ask, folder: Path, server: ModelServer) -> None:
+def test_a_report_on_a_finished_job_needs_no_requests(ask: Ask, folder: Path, classifier: ModelServer) -> None:
     assert ask(*COMMAND, "-O", "out.csv", "--report", "first.html").code == 12
     output = (folder / "out.csv").read_bytes()
     assert ask(*COMMAND, "-O", "out.csv", "--report", "second.html").code == 12
-    assert len(server.requests) == 40
+    assert len(classifier.requests) == 40
     assert (folder / "out.csv").read_bytes() == output
     first, second = (read_page(folder / name) for name in ("first.html", "second.html"))
     assert second.facts["From earlier runs"] == "40"
@@ -223,6 +231,35 @@ def test_a_job_that_stops_has_a_report(ask: Ask, folder: Path, server: ModelServ
     assert "no such key" in page.text
 
 
+@pytest.mark.slow
+def test_an_interrupted_job_has_a_report(ask: Ask, folder: Path, server: ModelServer) -> None:
+    def answer_slowly(request: Request) -> Reply:
+        time.sleep(0.2)
+        return classify(request)
+
+    server.reply(answer_slowly)
+    with ask.start(*COMMAND, "-j", "2", "-O", "out.jsonl", "--report", "report.html") as running:
+        server.wait_for_requests(4)
+        running.process.send_signal(signal.SIGINT)
+        assert running.finish(30).code == 130
+    page = read_page(folder / "report.html")
+    assert page.facts["Rows"] == str(len((folder / "out.jsonl").read_text().splitlines()))
+    assert "interrupted" in page.text
+
+
+def test_a_batch_has_a_report(ask: Ask, folder: Path, server: ModelServer) -> None:
+    service = OpenAIService()
+    server.reply(service)
+    env = {"OPENAI_API_KEY": TEST_KEY, "OPENAI_BASE_URL": server.base_url}
+    command = ("map", "--batch", "-p", "openai", "-m", service.model, "Say {{text}}", "in.jsonl", "-O", "out.jsonl")
+    result = ask(*command, "--report", "report.html", "--poll-interval", "0.01", env=env)
+    assert result.code == 12, result.stderr
+    page = read_page(folder / "report.html")
+    assert page.facts["Answered"] == "40 (97.6%)"
+    assert sum(page.count_bars("Requests", "Finish reason").values()) == 40
+
+
+@pytest.mark.usefixtures("classifier")
 def test_models_are_compared(ask: Ask, folder: Path) -> None:
     command = [*COMMAND[:5], "-m", "vendor/other", *COMMAND[5:]]
     assert ask(*command, "-O", "out.csv", "--report", "report.html", "--limit", "9").code == 0
@@ -246,11 +283,13 @@ def test_an_input_or_the_output_is_not_replaced(ask: Ask, folder: Path, server: 
     assert server.requests == []
 
 
+@pytest.mark.usefixtures("classifier")
 def test_a_report_goes_to_standard_output_if_the_rows_do_not(ask: Ask, folder: Path) -> None:
     result = ask(*COMMAND, "-O", "out.jsonl", "--report", "-", "--limit", "3")
     assert Page(result.text).facts["Rows"] == "3"
 
 
+@pytest.mark.usefixtures("classifier")
 def test_a_report_that_cannot_be_written_is_an_error_after_the_rows(ask: Ask, folder: Path) -> None:
     result = ask(*COMMAND, "-O", "out.jsonl", "--report", "/dev/full", "--limit", "3")
     assert result.code == 9
@@ -258,6 +297,7 @@ def test_a_report_that_cannot_be_written_is_an_error_after_the_rows(ask: Ask, fo
     assert len((folder / "out.jsonl").read_text().splitlines()) == 3
 
 
+@pytest.mark.usefixtures("classifier")
 def test_keys_are_redacted(ask: Ask, folder: Path) -> None:
     (folder / "in.jsonl").write_text(json.dumps({"text": f"{TEST_KEY} 1", TEST_KEY: 2}) + "\n")
     assert ask(*COMMAND, "-s", TEST_KEY, "-O", "out.jsonl", "--report", "report.html").code == 0
@@ -265,8 +305,8 @@ def test_keys_are_redacted(ask: Ask, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_only_a_report_loads_its_modules(home: Home, folder: Path, server: ModelServer) -> None:
-    env = {"OPENROUTER_API_KEY": TEST_KEY, "OPENROUTER_BASE_URL": server.base_url}
+def test_only_a_report_loads_its_modules(home: Home, folder: Path, classifier: ModelServer) -> None:
+    env = {"OPENROUTER_API_KEY": TEST_KEY, "OPENROUTER_BASE_URL": classifier.base_url}
     tracer = ProcessTracer(home, env)
     plain, reported = (
         tracer.ask(*COMMAND, "--limit", "3", "-O", f"out{number}.jsonl", *options).own_modules
@@ -391,6 +431,14 @@ def test_a_few_large_numbers_do_not_stretch_a_histogram() -> None:
     assert histogram.is_open_above
     assert not histogram.is_open_below
     assert histogram.bins[-1].low < 1000
+
+
+def test_a_histogram_of_a_sample_covers_the_range_of_all_numbers() -> None:
+    distribution = make_numbers([*range(3 * MAX_SAMPLED_NUMBERS)])
+    histogram = distribution.make_histogram()
+    assert histogram is not None
+    assert (histogram.bins[0].low, histogram.bins[-1].low) == (0, 28_000)
+    assert not distribution.is_exact
 
 
 def test_the_last_bar_includes_the_largest_number() -> None:
