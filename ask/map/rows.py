@@ -336,7 +336,7 @@ def _read_json(name: str, stream: BufferedReader) -> Iterator[Row]:
     if first and not first[0].is_element and _is_envelope(first[0].value):
         first += islice(values, 1)
         if len(first) == 1:
-            hint = f"select them: jq '.[]' {shlex.quote(name)} | ask map --input-format json ..."
+            hint = f"to read them: jq '.[]' {shlex.quote(name)} | ask map --input-format json ..."
             raise UsageError(f"{name} is one object, with the rows in {next(iter(first[0].value))!r}", hint)
     for each in chain(first, values):
         yield _create_json_row(f"{name}:{each.location}", each.value, "", each.error)
