@@ -83,7 +83,7 @@ class RowTask(NamedTuple):
 
     @property
     def can_be_sent(self) -> bool:
-        return self.key is not NO_KEY
+        return self.key != NO_KEY
 
 
 class TaskResult(NamedTuple):
@@ -407,5 +407,8 @@ def _add_stored_results(job: Job, ledger: Ledger, tasks: Sequence[RowTask]) -> I
     digests = [task.key.digest for task in tasks if task.can_be_sent]
     found = iter(ledger.find_results(job.id, digests) if digests else ())
     for task in tasks:
-        position, columns, model_number, message, key, *_ = task
-        yield task if key is NO_KEY else RowTask(position, columns, model_number, message, *next(found))
+        if task.can_be_sent:
+            found_key, stored = next(found)
+            yield task._replace(key=found_key, stored_result=stored)
+        else:
+            yield task
