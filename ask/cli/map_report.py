@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ask.cli.history import STDOUT_NAME, write_output
 from ask.errors import AskError, UsageError
-from ask.export.map_report import PROMPT, JobSummary, render_map_report
+from ask.export.map_report import PROMPT, JobOverview, render_map_report
 from ask.map.engine import Progress
 from ask.map.job import Job
 from ask.map.output import check_writable
@@ -74,7 +74,7 @@ class ReportFile:
             "Schema": json.dumps(schema.value, indent=2, ensure_ascii=False) if schema else "",
         }
         output = self._job.output
-        summary = JobSummary(
+        summary = JobOverview(
             title=output.name if output else self._inputs[0],
             inputs=join_names(self._inputs, MAX_INPUT_NAMES),
             output=output.name if output else "standard output",

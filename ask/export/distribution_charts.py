@@ -5,17 +5,11 @@ Everything from rows is escaped text. Labels are HTML and only bars are SVG, as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ask.export.conversation_html import escape_html
 from ask.export.usage_html import PLOT_HEIGHT, escape_name, measure_bar, round_up_scale, wrap_each
-from ask.map.distributions import (
-    ColumnDistribution,
-    Histogram,
-    NumberDistribution,
-    RowExcerpt,
-    ValueCount,
-)
+from ask.map.distributions import ColumnDistribution, Histogram, NumberDistribution, RowExcerpt, ValueCount
 
 MAX_BARS = 12
 MAX_CATEGORY_CHARACTERS = 80
@@ -40,9 +34,9 @@ def format_number(number: float) -> str:
     return f"{number:,.0f}" if is_whole and abs(number) < MAX_EXACT_INTEGER else f"{number:.4g}"
 
 
-def render_facts(facts: Mapping[str, str], css_class: str) -> str:
-    """Render numbers with their names; both are HTML."""
-    items = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
+def render_facts(facts: Iterable[tuple[str, str]], css_class: str) -> str:
+    """Render names with their values; both are HTML."""
+    items = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
     return f'<dl class="{css_class}">{items}</dl>\n'
 
 
@@ -71,11 +65,11 @@ def render_examples(title: str, rows: Sequence[RowExcerpt]) -> Iterator[str]:
 
 def render_row(row: RowExcerpt) -> str:
     """Render the beginning of a row."""
-    parts = [("Row", row.location or f"{row.number:,}"), *row.columns]
     results = (("Model", row.model), ("Answer", row.answer), ("Error", row.error))
-    parts += [(name, text) for name, text in results if text]
-    texts = {f"<bdi>{escape_html(name)}</bdi>": f"<bdi>{escape_html(text)}</bdi>" for name, text in parts}
-    return render_facts(texts, "row")
+    parts = [("Row", row.location), *row.columns, *((name, text) for name, text in results if text)]
+    return render_facts(
+        ((f"<bdi>{escape_html(name)}</bdi>", f"<bdi>{escape_html(text)}</bdi>") for name, text in parts), "row"
+    )
 
 
 def render_column(column: ColumnDistribution, model: str) -> Iterator[str]:
@@ -108,14 +102,20 @@ def _render_values(column: ColumnDistribution) -> Iterator[str]:
     min_count = max(2.0, MIN_REPEATED_SHARE * values.count)
     if repeated := [value for value in counted if value.count >= min_count]:
         yield from _render_value_bars(repeated, values.count, column.count)
-    facts = {f"{name} length": value for name, value in _list_number_facts(lengths).items()}
-    yield from render_numbers(lengths, facts, ("Shortest", "Longest"))
+    yield from _render_lengths(lengths)
 
 
 def _render_arrays(column: ColumnDistribution) -> Iterator[str]:
-    items, lengths = column.items, column.array_lengths
-    if items.count:
-        yield from _render_value_bars(items.list_values(), items.count, column.count)
+    items = column.items.list_values()
+    if shown := items[:MAX_BARS]:
+        yield from _render_value_bars(shown, sum(item.count for item in shown), column.count)
+    if len(items) > len(shown):
+        more_than = "more than " if column.items.other_count else ""
+        yield f"<p>The {len(shown)} most frequent of {more_than}{len(items):,} different items.</p>\n"
+    yield from _render_lengths(column.array_lengths)
+
+
+def _render_lengths(lengths: NumberDistribution) -> Iterator[str]:
     facts = {f"{name} length": value for name, value in _list_number_facts(lengths).items()}
     yield from render_numbers(lengths, facts, ("Shortest", "Longest"))
 
@@ -160,7 +160,7 @@ def render_numbers(
         ends: the titles of these rows.
         format_value: formats one of the numbers.
     """
-    yield render_facts({name: format_value(value) for name, value in facts.items()}, "numbers")
+    yield render_facts(((name, format_value(value)) for name, value in facts.items()), "numbers")
     if histogram := numbers.make_histogram():
         yield from _render_histogram(histogram, format_value, is_exact=numbers.is_exact)
     for title, sample in zip(ends, (numbers.lowest, numbers.highest), strict=True):
@@ -185,9 +185,7 @@ def _render_histogram(histogram: Histogram, format_value: Callable[[float], str]
     bins, total = histogram.bins, sum(each.frequency for each in histogram.bins)
     names = _name_bins(histogram, format_value)
     labels = [
-        f"{each.frequency:,}{format_share(each.frequency, total)}"
-        if is_exact
-        else format_share(each.frequency, total).strip(" ()")
+        f"{each.frequency:,}{format_share(each.frequency, total)}" if is_exact else f"{each.frequency / total:.1%}"
         for each in bins
     ]
     scale = round_up_scale(max(each.frequency for each in bins), 2)
@@ -199,12 +197,12 @@ def _render_histogram(histogram: Histogram, format_value: Callable[[float], str]
         yield f'<line x1="0" x2="{len(bins)}" y1="{y}" y2="{y}" vector-effect="non-scaling-stroke"/>'
     for x, (each, name, label) in enumerate(zip(bins, names, labels, strict=True)):
         height = measure_bar(each.frequency, scale)
-        yield f'<g><title>{name}: {label or 0}</title><rect class="area" x="{x}" width="1" height="{PLOT_HEIGHT}"/>'
+        yield f'<g><title>{name}: {label}</title><rect class="area" x="{x}" width="1" height="{PLOT_HEIGHT}"/>'
         yield f'<rect class="front" x="{x + 0.05:.2f}" width="0.9" '
         yield f'y="{PLOT_HEIGHT - height:.2f}" height="{height:.2f}"/></g>'
     yield f'</svg><div class="dates">{wrap_each("span", (names[0], names[-1]))}</div></div>\n'
     yield '<details><summary class="bar">Table</summary>\n<table><thead><tr>'
     yield '<th scope="col">From, to</th><th scope="col">Rows</th></tr></thead>\n<tbody>\n'
     for name, label in zip(names, labels, strict=True):
-        yield f'<tr><th scope="row">{name}</th><td>{label or 0}</td></tr>\n'
+        yield f'<tr><th scope="row">{name}</th><td>{label}</td></tr>\n'
     yield "</tbody></table></details>\n"

@@ -41,7 +41,7 @@ MAX_OPEN_CHARACTERS = 1_500
 """The length beyond which a text of the job is collapsed."""
 
 
-class JobSummary(NamedTuple):
+class JobOverview(NamedTuple):
     """What a report says about a job besides its rows.
 
     Attributes:
@@ -65,7 +65,7 @@ class JobSummary(NamedTuple):
     stop_reason: str
 
 
-def render_map_report(job: JobSummary, report: JobReport) -> Iterator[str]:
+def render_map_report(job: JobOverview, report: JobReport) -> Iterator[str]:
     """Yield the HTML of a report. Each section is left out if there is nothing to show."""
     stylesheet = STYLESHEET_PATH.read_text() + REPORT_STYLESHEET_PATH.read_text()
     head, tail = render_page_frame(f"Report on {job.title}", stylesheet, "en")
@@ -83,7 +83,7 @@ def render_map_report(job: JobSummary, report: JobReport) -> Iterator[str]:
     yield tail
 
 
-def _render_overview(job: JobSummary, report: JobReport) -> Iterator[str]:
+def _render_overview(job: JobOverview, report: JobReport) -> Iterator[str]:
     progress, usage = job.progress, job.progress.usage
     count = progress.answered + progress.failed
     if job.stop_reason:
@@ -102,7 +102,7 @@ def _render_overview(job: JobSummary, report: JobReport) -> Iterator[str]:
     if report.first_time is not None and report.last_time is not None:
         times = dict.fromkeys(map(format_local_time, (report.first_time, report.last_time)))
         facts["Rows finished"] = " to ".join(times)
-    yield render_facts(facts, "facts")
+    yield render_facts(facts.items(), "facts")
 
 
 def _format_tokens(count: int | None) -> str:
@@ -202,10 +202,10 @@ def _render_sample(report: JobReport) -> Iterator[str]:
         yield "</section>\n"
 
 
-def _render_job(job: JobSummary, report: JobReport) -> Iterator[str]:
+def _render_job(job: JobOverview, report: JobReport) -> Iterator[str]:
     yield "<section>\n<h2>Job</h2>\n"
     names = {"Model": ", ".join(model.name for model in report.models), "Input": job.inputs, "Output": job.output}
-    yield render_facts({name: f"<bdi>{escape_name(text)}</bdi>" for name, text in names.items()}, "row")
+    yield render_facts(((name, f"<bdi>{escape_name(text)}</bdi>") for name, text in names.items()), "row")
     for name, text in job.texts.items():
         state = " open" if name == PROMPT and len(text) <= MAX_OPEN_CHARACTERS else ""
         yield f'<details{state}><summary class="bar">{name}</summary>\n'

@@ -37,7 +37,6 @@ class RowExcerpt(NamedTuple):
     """The beginning of a row, as it is shown as an example.
 
     Attributes:
-        number: the number of the input row, from 1.
         location: where it was read, as in "tickets.jsonl:7".
         model: the model that was asked; "" if there is only one.
         columns: the names and values of some input columns.
@@ -45,7 +44,6 @@ class RowExcerpt(NamedTuple):
         error: why the row failed; "" if it did not.
     """
 
-    number: int
     location: str
     model: str
     columns: Sequence[tuple[str, str]]
@@ -58,7 +56,7 @@ class SampledRow:
 
     Args:
         position: the position of its output.
-        number: the number of its input row. The rows of several models for the same one are in the same samples.
+        number: the number of its input row. Samples contain the rows of all models for the same one.
         make_excerpt: returns its excerpt, which most rows do not need.
     """
 
@@ -72,7 +70,7 @@ class SampledRow:
         return self._make_excerpt()
 
 
-class Sample:
+class PrioritySample:
     """The entries with the smallest priorities. If these are random numbers, it is a random sample.
 
     Attributes:
@@ -139,8 +137,8 @@ class NumberDistribution:
         self.minimum, self.maximum = math.inf, -math.inf
         self.is_integer = True
         self._total = 0.0
-        self._numbers = Sample(MAX_SAMPLED_NUMBERS)
-        self.lowest, self.highest = Sample(SAMPLED_ROWS), Sample(SAMPLED_ROWS)
+        self._numbers = PrioritySample(MAX_SAMPLED_NUMBERS)
+        self.lowest, self.highest = PrioritySample(SAMPLED_ROWS), PrioritySample(SAMPLED_ROWS)
 
     def add(self, row: SampledRow, number: float) -> None:
         """Count a number, of which a row has one."""
@@ -211,7 +209,7 @@ def _choose_step(span: float) -> float:
 class ValueCount:
     """How often a value occurs, and a sample of its rows."""
 
-    def __init__(self, label: str, rows: Sample) -> None:
+    def __init__(self, label: str, rows: PrioritySample) -> None:
         self.label = label
         self.rows = rows
         self.count = 0
@@ -252,7 +250,7 @@ class ValueDistribution:
             counted.rows.add(row.priority, row.position, row.excerpt)
 
     def _start_count(self, value: str) -> ValueCount:
-        rows = Sample(SAMPLED_ROWS if len(self._values) < MAX_SAMPLED_VALUES else 0)
+        rows = PrioritySample(SAMPLED_ROWS if len(self._values) < MAX_SAMPLED_VALUES else 0)
         return ValueCount(format_one_line(self._redact(value), MAX_LABEL_CHARACTERS), rows)
 
     @property

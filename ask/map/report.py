@@ -8,7 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ask.map.distributions import ColumnDistribution, NumberDistribution, RowExcerpt, Sample, SampledRow, to_text
+from ask.map.distributions import (
+    ColumnDistribution,
+    NumberDistribution,
+    PrioritySample,
+    RowExcerpt,
+    SampledRow,
+    to_text,
+)
 from ask.map.job import RowTask
 from ask.map.json_values import decode_json
 from ask.map.ledger import RowResult
@@ -42,7 +49,7 @@ class FailureReason:
     def __init__(self, error: str) -> None:
         self.label = error
         self.count = self.unavailable_count = 0
-        self.rows = Sample(1)
+        self.rows = PrioritySample(1)
 
 
 class ModelReport:
@@ -116,14 +123,14 @@ class JobReport:
         ]
         self._prompt_columns = [name for name, _ in find_placeholders(prompt, COLUMN_PATTERN)]
         self._reasons: dict[str, FailureReason] = {}
-        self.rows = Sample(SAMPLED_ROWS * len(self.models))
+        self.rows = PrioritySample(SAMPLED_ROWS * len(self.models))
         self.first_time: float | None = None
         self.last_time: float | None = None
 
     def add(self, task: RowTask, result: RowResult) -> None:
         """Add a finished row."""
         number = task.position // len(self.models) + 1
-        row = SampledRow(task.position, number, partial(self._make_excerpt, number, task, result))
+        row = SampledRow(task.position, number, partial(self._make_excerpt, task, result))
         model = self.models[task.model_number]
         model.add(row, result)
         if result.time:
@@ -162,11 +169,10 @@ class JobReport:
         """The reasons of the failed rows, the most frequent first."""
         return sorted(self._reasons.values(), key=lambda reason: (-reason.count, reason.label))
 
-    def _make_excerpt(self, number: int, task: RowTask, result: RowResult) -> RowExcerpt:
+    def _make_excerpt(self, task: RowTask, result: RowResult) -> RowExcerpt:
         names = [name for name in self._prompt_columns if name in task.columns]
         names = list(dict.fromkeys([*names, *task.columns]))[:MAX_EXCERPT_COLUMNS]
         return RowExcerpt(
-            number,
             self._shorten(task.location),
             self.models[task.model_number].name if len(self.models) > 1 else "",
             [(self._shorten(name), self._shorten(to_text(task.columns[name]))) for name in names],

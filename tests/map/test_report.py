@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ask.config.secrets import Redactor
 from ask.export.distribution_charts import format_number, format_share
-from ask.export.map_report import JobSummary, render_map_report
+from ask.export.map_report import JobOverview, render_map_report
 from ask.map.distributions import MAX_DISTINCT, MAX_SAMPLED_NUMBERS, NumberDistribution, RowExcerpt, SampledRow
 from ask.map.engine import Progress
 from ask.map.job import RowTask
@@ -52,7 +52,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-class Page(HTMLParser):
+class ReportPage(HTMLParser):
     """The parts of a report. All tags must be closed, in order.
 
     Attributes:
@@ -136,7 +136,7 @@ def make_report(*results: RowResult, schema: Any = None, models: tuple[str, ...]
         report.add(RowTask(position, row, position % len(models), location=f"in.jsonl:{number + 1}"), result)
     answered = sum(result.status == "answered" for result in results)
     progress = Progress(answered=answered, failed=len(results) - answered)
-    return "".join(render_map_report(JobSummary("out", "in", "out", {}, progress, "$1", 1.5, ""), report))
+    return "".join(render_map_report(JobOverview("out", "in", "out", {}, progress, "$1", 1.5, ""), report))
 
 
 def answer(value: Any, **values: Any) -> RowResult:
@@ -148,8 +148,8 @@ def fail(error: str) -> RowResult:
     return RowResult("failed", error=error)
 
 
-def read_page(file: Path) -> Page:
-    return Page(file.read_text())
+def read_page(file: Path) -> ReportPage:
+    return ReportPage(file.read_text())
 
 
 # The command
@@ -286,7 +286,7 @@ def test_an_input_or_the_output_is_not_replaced(ask: Ask, folder: Path, server: 
 @pytest.mark.usefixtures("classifier")
 def test_a_report_goes_to_standard_output_if_the_rows_do_not(ask: Ask, folder: Path) -> None:
     result = ask(*COMMAND, "-O", "out.jsonl", "--report", "-", "--limit", "3")
-    assert Page(result.text).facts["Rows"] == "3"
+    assert ReportPage(result.text).facts["Rows"] == "3"
 
 
 @pytest.mark.usefixtures("classifier")
@@ -325,7 +325,7 @@ def test_errors_that_differ_in_numbers_and_names_have_one_reason() -> None:
         "model 'b' failed at 9:00 (x, 503)", "request req_0af3 is bad",
         "request 550e8400-e29b-41d4-a716-446655440000 is bad", "in.jsonl:6: no 'column'",
     ]  # fmt: skip
-    page = Page(make_report(*map(fail, errors)))
+    page = ReportPage(make_report(*map(fail, errors)))
     assert page.count_bars("Failures") == {
         "model … failed at … (x, 500)": 2, "request … is bad": 2,
         "model 'b' failed at 9:00 (x, 503)": 1, "no 'column'": 1,
@@ -346,14 +346,14 @@ def test_the_number_of_reasons_is_limited() -> None:
 
 def test_answers_that_repeat_are_counted() -> None:
     texts = ["English"] * 30 + [" German\n"] * 15 + ["German"] * 5 + [f"word {i}" for i in range(10)] + [""]
-    page = Page(make_report(*map(answer, texts)))
+    page = ReportPage(make_report(*map(answer, texts)))
     counts = page.count_bars("Answers", "answer")
     assert (counts["English"], counts["German"], counts["empty"]) == (30, 20, 1)
     assert sum(counts.values()) == len(texts)
 
 
 def test_of_texts_that_do_not_repeat_the_lengths_are_shown() -> None:
-    page = Page(make_report(*(answer(f"{number}:" + "x" * 100 * number) for number in range(1, 6))))
+    page = ReportPage(make_report(*(answer(f"{number}:" + "x" * 100 * number) for number in range(1, 6))))
     assert ("Answers", "answer") not in page.bars
     assert (page.facts["Min length"], page.facts["Median length"], page.facts["Max length"]) == ("102", "302", "502")
 
@@ -389,8 +389,8 @@ def test_the_order_in_which_rows_finish_does_not_matter() -> None:
         report = JobReport(["m"], schema, "", str)
         for row in rows:
             report.add(*row)
-        summary = JobSummary("out", "in", "out", {}, Progress(), "", 1.0, "")
-        pages.append(Page("".join(render_map_report(summary, report))))
+        summary = JobOverview("out", "in", "out", {}, Progress(), "", 1.0, "")
+        pages.append(ReportPage("".join(render_map_report(summary, report))))
         generator.shuffle(rows)
     assert pages[0].bars == pages[1].bars
     assert pages[0].examples == pages[1].examples
@@ -404,7 +404,7 @@ def test_the_order_in_which_rows_finish_does_not_matter() -> None:
 def make_numbers(numbers: list[float]) -> NumberDistribution:
     distribution = NumberDistribution()
     for position, number in enumerate(numbers):
-        distribution.add(SampledRow(position, position, lambda: RowExcerpt(1, "", "", (), "", "")), number)
+        distribution.add(SampledRow(position, position, lambda: RowExcerpt("", "", (), "", "")), number)
     return distribution
 
 
@@ -483,7 +483,7 @@ def results() -> st.SearchStrategy[RowResult]:
     )
 
 
-PLAIN_PAGE = Page(
+PLAIN_PAGE = ReportPage(
     make_report(
         *(
             answer(dict(zip(SCHEMA["properties"], ("bug", True, n, ["x"], f"{n}" * 100), strict=True)))
@@ -499,7 +499,7 @@ PLAIN_PAGE = Page(
 @given(st.lists(results(), max_size=12), st.dictionaries(st.text(), any_json(), max_size=3), st.booleans())
 def test_no_answer_adds_markup(rows: list[RowResult], columns: dict[str, Any], has_schema: bool) -> None:
     text = make_report(*rows, schema=SCHEMA if has_schema else None, columns=columns)
-    page = Page(text)
+    page = ReportPage(text)
     assert page.tags <= PLAIN_PAGE.tags | {"i"}
     assert page.attributes <= PLAIN_PAGE.attributes
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
@@ -520,7 +520,7 @@ def test_every_value_of_a_column_is_counted_once(values: list[Any], schema: dict
 def test_hostile_text_is_shown_as_text() -> None:
     text = "</dd></dl><script>alert(1)</script>\u202e\x1b[2J &lt; \"'"
     expected = escape_control_characters(format_one_line(text))
-    page = Page(make_report(answer(text, finish_reason=text), fail(text), columns={text: text}))
+    page = ReportPage(make_report(answer(text, finish_reason=text), fail(text), columns={text: text}))
     assert page.count_bars("Answers", "answer") == {expected: 1}
     example = {"Row": "in.jsonl:1", expected: expected, "Answer": expected}
     assert page.examples["Answers", "answer", expected] == [example]
@@ -532,8 +532,8 @@ def test_hostile_names_of_a_job_are_shown_as_text() -> None:
     text = "</title><script>alert(1)</script>"
     report = JobReport([text, "m"], {"type": "object", "properties": {text: {"enum": [text]}}}, text, str)
     report.add(RowTask(0, {}, 0, location=text), answer({text: text}))
-    summary = JobSummary(text, text, text, {"Prompt": text}, Progress(), "", 1.0, text)
-    page = Page("".join(render_map_report(summary, report)))
+    summary = JobOverview(text, text, text, {"Prompt": text}, Progress(), "", 1.0, text)
+    page = ReportPage("".join(render_map_report(summary, report)))
     assert page.tags <= PLAIN_PAGE.tags | {"pre", "table", "thead", "tbody", "tr", "th", "td", "p"}
     assert page.count_bars("Answers", text) == {text: 1}
     assert (page.facts["Input"], page.facts["Output"]) == (text, text)
