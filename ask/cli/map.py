@@ -148,7 +148,7 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("--json", "as_json", is_flag=True, help="With --list: print a JSON array.")
 @click.option("--forget", metavar="ID", help="Delete a job and its answers; output files stay.")
 def command(**flags: Any) -> None:
-    """Ask one prompt about many rows: a JSONL, CSV or text file, or many files.
+    """Ask one prompt about many rows: a JSON, CSV or text file, or many files.
 
     In the prompt, {{column}} is replaced with the value of that column, {{line}} with a line of text, and {{path}} with
     the name of a file. If a job is interrupted, the same command continues it.

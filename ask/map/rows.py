@@ -24,6 +24,7 @@ from ask.map.input_streams import (
     READ_BYTES,
     SCANNED_BYTES,
     UTF8,
+    ChunkStream,
     decompress,
     detect_encoding,
     is_compressed,
@@ -124,7 +125,7 @@ def select_inputs(
         uses_path: whether rows need a path, so that a JSON file is rather a document than an array of rows.
 
     Raises:
-        UsageError: there is a delimiter, but no table.
+        UsageError: there is a delimiter, but no table; or an encoding, but no text.
     """
     inputs = []
     for path in paths or (STDIN,):
@@ -135,6 +136,8 @@ def select_inputs(
         inputs.append(Input(path, chosen, encoding, delimiter))
     if delimiter and not any(each.format in DELIMITERS for each in inputs):
         raise UsageError("--delimiter is for CSV and TSV", "add --input-format csv if the input is a table")
+    if encoding and all(each.format == "files" and each.path != STDIN for each in inputs):
+        raise UsageError("--encoding is not for attached files", "convert them, for example with iconv")
     return tuple(inputs)
 
 
@@ -382,7 +385,10 @@ class TableLines:
 def _read_table(source: Input, stream: BufferedReader, notify: Callable[[str], None]) -> Iterator[Row]:
     """Read a table whose delimiter the user has chosen, or a line before the header names, or is detected."""
     csv.field_size_limit(MAX_FIELD_CHARACTERS)
-    name, delimiter = source.name, source.delimiter
+    name, delimiter, start = source.name, source.delimiter, stream.peek()
+    if b"\n" not in start and re.search(rb"\r[^\r]", start):  # "CSV (Macintosh)" in Excel
+        chunks = iter(partial(stream.read1, READ_BYTES), b"")
+        stream = BufferedReader(ChunkStream(chunk.replace(b"\r", b"\n") for chunk in chunks))
     first_lines: list[bytes] = []
     while not (first_lines and first_lines[-1].strip()) and (line := stream.readline()):
         first_lines.append(line)
@@ -450,7 +456,8 @@ def _read_records(name: str, lines: TableLines, delimiter: str) -> Iterator[Row]
         if not record and not problem:
             continue
         if len(record) != len(header) and not problem:
-            problem = f"{len(record)} fields, but the header has {len(header)}"
+            fields = "1 field" if len(record) == 1 else f"{len(record)} fields"
+            problem = f"{fields}, but the header has {len(header)}"
         columns = dict(zip(header, record, strict=False))
         if not all(map(_is_readable, record)):
             problem = problem or (HAS_NUL if any(NUL in value for value in record) else NOT_UTF8)

@@ -100,9 +100,15 @@ def test_other_headers_do_not_name_a_delimiter(tmp_path: Path) -> None:
 
 
 def test_a_chosen_delimiter_overrides_what_is_detected(tmp_path: Path) -> None:
-    assert read(tmp_path, "a;b,c\n1,2\n", delimiter=";") == ([(2, "1 fields, but the header has 2")], [])
+    assert read(tmp_path, "a;b,c\n1,2\n", delimiter=";") == ([(2, "1 field, but the header has 2")], [])
     assert read(tmp_path, "sep=,\na;b\n1;2\n", delimiter=";")[0] == [(3, {"a": "1", "b": "2"})]
     assert read(tmp_path, "a\x1fb\n1\x1f2\n", "tsv", "\x1f")[0] == [(2, {"a": "1", "b": "2"})]
+
+
+def test_lines_may_end_with_carriage_returns(tmp_path: Path) -> None:
+    assert read(tmp_path, "sep=;\ra;b\r1;2\r\r3;4\r")[0] == [(3, {"a": "1", "b": "2"}), (5, {"a": "3", "b": "4"})]
+    assert read(tmp_path, 'a,b\r"1\r2",3')[0] == [(2, {"a": "1\n2", "b": "3"})]
+    assert read(tmp_path, 'a,"b\rc"\n1,2\n')[0] == [(2, {"a": "1", "b\rc": "2"})]
 
 
 def test_the_header_alone_decides_for_a_pipe_that_is_slow(tmp_path: Path) -> None:
