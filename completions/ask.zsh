@@ -396,8 +396,8 @@ _ask_arguments() {  # COMMAND
         '(-q --quiet)-q[Print only errors, and commands and writes that fail, to stderr]' \
         '(-q --quiet)--quiet[Print only errors, and commands and writes that fail, to stderr]' \
         '(--record)--record=[Append requests and answers to this file, for ASK_REPLAY]:FILE:_files' \
-        '(-O --output)-O+[Write a .jsonl, .csv or .tsv file instead of JSONL to stdout]:FILE:_files' \
-        '(-O --output)--output=[Write a .jsonl, .csv or .tsv file instead of JSONL to stdout]:FILE:_files' \
+        '(-O --output)-O+[Write a file or sqlite\:FILE?table=T instead of JSONL to stdout]:FILE:_files' \
+        '(-O --output)--output=[Write a file or sqlite\:FILE?table=T instead of JSONL to stdout]:FILE:_files' \
         '*-m+[Ask this model; repeat to ask several]:NAME:_ask_model' \
         '*--model=[Ask this model; repeat to ask several]:NAME:_ask_model' \
         '*-f+[Attach a file to each row, such as {{path}}]:PATH:_ask_attachment' \
@@ -405,9 +405,10 @@ _ask_arguments() {  # COMMAND
         '(-t --template)-t+[Use this template as the prompt; all arguments are inputs]:NAME:_ask_prompt' \
         '(-t --template)--template=[Use this template as the prompt; all arguments are inputs]:NAME:_ask_prompt' \
         '(--schema)--schema=[Answer with JSON matching a schema; one column per field]:S:_files' \
-        '(--input-format)--input-format=[Format of the input (default\: by file name)]:CHOICE:(jsonl csv tsv lines nul files)' \
+        '(--input-format)--input-format=[Format of the input (default\: by file name)]:CHOICE:(jsonl csv tsv lines nul files parquet arrow xlsx sqlite)' \
         '(-0 --null)-0[Rows of text are separated by NUL, not newlines]' \
         '(-0 --null)--null[Rows of text are separated by NUL, not newlines]' \
+        '(--sheet)--sheet=[Read this sheet of an Excel workbook (default\: the first)]:NAME:' \
         '(--files)--files[Treat each INPUT file as one row, even a table]' \
         '(-j --jobs)-j+[Send N requests at a time (auto\: adapt to the service)]:N:' \
         '(-j --jobs)--jobs=[Send N requests at a time (auto\: adapt to the service)]:N:' \

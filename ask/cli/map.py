@@ -52,11 +52,10 @@ from ask.map.job import Job, JobOptions, RowPrompt, RowTask, TaskResult, get_saf
 from ask.map.ledger import Ledger
 from ask.map.output import (
     OUTPUT_SUFFIXES,
-    TABLE_DELIMITERS,
     ColumnNames,
-    FileWriter,
     RowWriter,
     StdoutWriter,
+    has_rows,
     list_output_files,
 )
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
@@ -71,6 +70,8 @@ from ask.map.rows import (
     read_rows,
     select_inputs,
 )
+from ask.map.sqlite_table import SqliteTable
+from ask.map.writers import is_input, is_table, is_text_table, open_writer
 from ask.messages import Usage
 from ask.parsing import BATCH_TIER
 from ask.render.amounts import format_cache_use, format_count, format_dollars, format_duration, format_since
@@ -99,7 +100,7 @@ OPTIONS = select_options(
 )
 
 OPTION_GROUPS = {
-    "Rows": ("files", "input_format", "is_null_separated", "rows_are_files", "limit", "sample"),
+    "Rows": ("files", "input_format", "is_null_separated", "sheet", "rows_are_files", "limit", "sample"),
     "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema"),
     "Output": ("output", "columns", "unordered", "csv_safe", "plain", "quiet"),
     "Speed and cost": ("jobs", "rpm", "tpm", "max_cost", "max_failures", "timeout", "wait", "dry_run", "engine"),
@@ -124,7 +125,7 @@ class MapCommand(SectionedCommand, Subcommand):
 
 @click.command("map", cls=MapCommand, params=OPTIONS)
 @click.argument("arguments", metavar="PROMPT [INPUT]...", nargs=-1)
-@click.option("-O", "--output", metavar="FILE", help="Write a .jsonl, .csv or .tsv file instead of JSONL to stdout.")
+@click.option("-O", "--output", metavar="FILE", help="Write a file or sqlite:FILE?table=T instead of JSONL to stdout.")
 @click.option("-m", "--model", "models", metavar="NAME", multiple=True, help="Ask this model; repeat to ask several.")
 @click.option(
     "-f",
@@ -141,6 +142,7 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option(
     "-0", "--null", "is_null_separated", is_flag=True, help="Rows of text are separated by NUL, not newlines."
 )
+@click.option("--sheet", metavar="NAME", help="Read this sheet of an Excel workbook (default: the first).")
 @click.option("--files", "rows_are_files", is_flag=True, help="Treat each INPUT file as one row, even a table.")
 @click.option(
     "-j", "--jobs", metavar="N", type=parse_jobs, help="Send N requests at a time (auto: adapt to the service)."
@@ -185,7 +187,7 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("--json", "as_json", is_flag=True, help="With --list: print a JSON array.")
 @click.option("--forget", metavar="ID", help="Delete a job and its answers; output files stay.")
 def command(**flags: Any) -> None:
-    """Ask one prompt about many rows: a JSONL, CSV or text file, or many files.
+    """Ask one prompt about many rows: a JSONL, CSV, Parquet, Excel or text file, an SQLite table, or many files.
 
     In the prompt, {{column}} is replaced with the value of that column, {{line}} with a line of text, and {{path}} with
     the name of a file. If a job is interrupted, the same command continues it.
@@ -247,7 +249,11 @@ class MapJobRunner:
         if not has_template and Path(name := flags["arguments"][0]).is_file():
             hint = f'put the prompt before it, such as: ask map "Language of this text: {{{{text}}}}" {name}'
             raise UsageError(f"{name} was taken as the prompt", hint)
-        paths = [path if path == STDIN else str(find_equivalent_path(Path(path))) for path in arguments]
+        is_file = [path != STDIN and not SqliteTable.parse(path) for path in arguments]
+        paths = [
+            str(find_equivalent_path(Path(path))) if is_path else path
+            for path, is_path in zip(arguments, is_file, strict=True)
+        ]
         check_inputs(paths)
         if flags["engine"] is not None and flags["key"]:
             raise UsageError("--key does not work with --engine", "set the key in the environment of the workers")
@@ -266,16 +272,15 @@ class MapJobRunner:
         )
         self.job = prepare_job(options, app)
         output = self.job.output
-        if flags["csv_safe"] and not (output and output.suffix.lower() in TABLE_DELIMITERS):
+        if flags["csv_safe"] and not is_text_table(output):
             raise UsageError("--csv-safe is for CSV and TSV", "write to a file with -O NAME.csv or -O NAME.tsv")
-        # Path.resolve() raises an exception for a link to itself (https://github.com/python/cpython/issues/109187).
-        if output and os.path.realpath(output) in map(os.path.realpath, paths):
+        if output and is_input(output, paths):
             raise UsageError(f"{output} is an input", "write the output to another file")
         input_format: InputFormat | None = (
             "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
         )
         rows_are_files = self.job.prompt.uses_path or has_template
-        self.inputs = select_inputs(paths, input_format, rows_are_files=rows_are_files)
+        self.inputs = select_inputs(paths, input_format, rows_are_files=rows_are_files, sheet=flags["sheet"])
         self._notices: set[str] = set()
         self._models = [to_priced_model(app, request.endpoint) for request in self.job.requests]
         self._cost = Cost()
@@ -303,10 +308,9 @@ class MapJobRunner:
         for request in job.requests:
             report_retirement(request.endpoint, self.app, self.app.notify)
         self.app.cleanup.enter_context(_lock_job(self.app, job))
+        self._check_output_owner()
         if flags["fresh"]:
             ledger.forget_answers(job.id)
-        else:
-            self._check_output_owner()
         prompt = job.requests[0].secrets.redact(job.prompt.text)
         ledger.begin_job(job.id, prompt, ", ".join(job.models), str(job.output or ""))
         start, finished_earlier = time.monotonic(), None
@@ -370,11 +374,14 @@ class MapJobRunner:
             schema.value if schema else None,
             has_patch=has_patch,
             has_citations=bool(self.flags["server_tools"]),
-            is_table=bool(job.output and job.output.suffix.lower() in TABLE_DELIMITERS),
+            is_table=is_table(job.output),
+            ignores_case=isinstance(job.output, SqliteTable),
             chosen=self.flags["columns"],
         )
         if job.output:
-            writer: RowWriter = FileWriter(job.output, names, job.id, escape_formulas=self.flags["csv_safe"])
+            writer: RowWriter = open_writer(
+                job.output, names, job.id, first_row, escape_formulas=self.flags["csv_safe"]
+            )
         else:
             writer = StdoutWriter(names, partial(self.app.console.show_status, ""))
         self.app.cleanup.callback(writer.close)
@@ -400,6 +407,7 @@ class MapJobRunner:
         with _stop_on_interrupt(engine, self.app.console):
             tasks = identify_rows(job, self.ledger, available_rows)
             engine.run(tasks, self._open_progress_bar())
+            writer.close()  # an error is reported before the summary
         if names.left_out:
             columns = ", ".join(map(format_one_line, sorted(names.left_out)))
             self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")
@@ -488,16 +496,18 @@ class MapJobRunner:
         self.app.console.print_notice(f"{', '.join(parts)}; nothing was sent")
 
     def _check_output_owner(self) -> None:
-        """Refuse to replace a file that this job did not write.
+        """Refuse to replace an output that this job did not write. With --fresh, only tables are protected.
 
         Raises:
-            UsageError: the file exists, and is another job's or not one's of `ask map`.
+            UsageError: the output is another job's, or not one of `ask map`.
         """
         output = self.job.output
-        if output is None or not output.exists() or output.stat().st_size == 0:
+        if output is None or not has_rows(output):
             return
         owner = self.ledger.find_job_with_output(str(output))
-        if owner != self.job.id:
+        if owner is None and isinstance(output, SqliteTable):
+            raise UsageError(f"{output} is not from ask map", "use another table, or drop this one first")
+        if owner != self.job.id and not self.flags["fresh"]:
             whose = "of a job with another prompt, model or option" if owner else "not from this job"
             hint = "use another -O, or --fresh to replace the file and start over"
             raise UsageError(f"{output} has rows that are {whose}", hint)

@@ -1,4 +1,7 @@
-"""The rows of a job: read as a stream from JSONL, CSV, TSV, lines of text, or one row for each file."""
+"""The rows of a job: read as a stream from JSONL, CSV, TSV, lines of text, or one row for each file.
+
+Parquet, Arrow, Excel and SQLite are read by modules of their own.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,28 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import Any, BinaryIO, Literal, Self, get_args
 
+from ask.config.installation import require_package
 from ask.errors import FileError, UsageError
+from ask.map.sqlite_table import SqliteTable
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
 from ask.text import DecodedText
 
-InputFormat = Literal["jsonl", "csv", "tsv", "lines", "nul", "files"]
+TypedFormat = Literal["parquet", "arrow", "xlsx", "sqlite"]
+InputFormat = Literal["jsonl", "csv", "tsv", "lines", "nul", "files", TypedFormat]
+TYPED_FORMATS: tuple[str, ...] = get_args(TypedFormat)
 INPUT_FORMATS: tuple[str, ...] = get_args(InputFormat)
-FORMATS_BY_SUFFIX: Mapping[str, InputFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv"}
+FORMATS_BY_SUFFIX: Mapping[str, InputFormat] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
+}
 STDIN = "-"
 LINE, PATH, INDEX = "line", "path", "index"
 """The placeholders besides columns: a line of text, the path of a file, and the number of the row from 1."""
@@ -58,34 +75,52 @@ class Row(NamedTuple):
         columns: its values by name; of a row with an error, those that can be read.
         text: what is appended to a prompt that names none of the columns.
         error: why the row cannot be used; "" if it can.
+        column_types: the Arrow types of the columns in the file, if it has any.
     """
 
     location: str
     columns: Mapping[str, Any] = EMPTY_MAPPING
     text: str = ""
     error: str = ""
+    column_types: Mapping[str, Any] = EMPTY_MAPPING
 
 
 class Input(NamedTuple):
-    """One source of rows; `path` is `STDIN` for standard input."""
+    """One source of rows; `path` is `STDIN` for standard input. `sheet` is that of a workbook; None for the first."""
 
     path: str
     format: InputFormat
+    sheet: str | None = None
 
 
-def select_inputs(paths: Sequence[str], input_format: InputFormat | None, *, rows_are_files: bool) -> tuple[Input, ...]:
+def select_inputs(
+    paths: Sequence[str], input_format: InputFormat | None, *, rows_are_files: bool, sheet: str | None = None
+) -> tuple[Input, ...]:
     """Return the inputs of a job with their formats.
 
     Args:
         paths: the paths from the command line; none means standard input.
         input_format: the format that the user chose; None to choose by the name of each file.
         rows_are_files: whether a file that is no table is a row itself, and not a file of lines.
+        sheet: the sheet of the workbooks; None for the first one.
+
+    Raises:
+        UsageError: there is no workbook for the sheet.
     """
     inputs = []
     for path in paths or (STDIN,):
-        chosen = input_format or FORMATS_BY_SUFFIX.get(Path(path).suffix.lower())
-        inputs.append(Input(path, chosen or ("files" if rows_are_files and path != STDIN else "lines")))
+        suffix_format = "sqlite" if SqliteTable.parse(path) else FORMATS_BY_SUFFIX.get(Path(path).suffix.lower())
+        chosen = input_format or suffix_format or ("files" if rows_are_files and path != STDIN else "lines")
+        inputs.append(Input(path, chosen, sheet))
+    if sheet is not None and not any(each.format == "xlsx" for each in inputs):
+        raise UsageError("--sheet is for Excel workbooks", "name one that ends in .xlsx")
     return tuple(inputs)
+
+
+def find_input_file(path: str) -> Path | None:
+    """Return the file of an input, which may be an SQLite database; None for standard input."""
+    table = SqliteTable.parse(path)
+    return table.file if table else None if path == STDIN else Path(path)
 
 
 def check_inputs(paths: Sequence[str]) -> None:
@@ -98,12 +133,12 @@ def check_inputs(paths: Sequence[str]) -> None:
     cannot_read_stdin = sys.stdin is None or (sys.stdin.isatty() and not paths)
     if cannot_read_stdin and (not paths or STDIN in paths):
         raise UsageError("no input given", "name files, or pipe rows in; to ask it as a question: ask -- map ...")
-    for path in paths:
+    for path in filter(None, map(find_input_file, paths)):
         try:
-            if path != STDIN and not Path(path).is_fifo():
+            if not path.is_fifo():
                 open(path, "rb").close()
         except OSError as error:
-            hint = "check the file's name; to ask it as a question: ask -- map ..." if not Path(path).exists() else ""
+            hint = "check the file's name; to ask it as a question: ask -- map ..." if not path.exists() else ""
             raise FileError(f"cannot read {path} ({error.strerror})", hint) from None
 
 
@@ -122,6 +157,9 @@ def read_rows(inputs: Iterable[Input], notify: Callable[[str], None] = lambda _:
         if each.format == "files" and each.path != STDIN:
             yield Row(each.path, {PATH: each.path})
             continue
+        if each.format in TYPED_FORMATS:
+            yield from _read_typed(each)
+            continue
         with ExitStack() as stack:
             name = "stdin" if each.path == STDIN else each.path
             try:
@@ -137,6 +175,33 @@ def read_rows(inputs: Iterable[Input], notify: Callable[[str], None] = lambda _:
                 yield from READERS[each.format](name, stream)
             except OSError as error:
                 raise FileError(f"cannot read {name} ({error.strerror})") from None
+
+
+def _read_typed(each: Input) -> Iterator[Row]:
+    """Yield the rows of a format that is not text.
+
+    Raises:
+        AskError: the input cannot be read.
+        MissingDependencyError: the package for the format is not installed.
+    """
+    name = "stdin" if each.path == STDIN else each.path
+    if each.path == STDIN and each.format != "arrow":
+        raise UsageError(f"{each.format} cannot be read from stdin", "name a file")
+    if each.format == "sqlite":
+        table = SqliteTable.parse(each.path) or SqliteTable(Path(each.path))
+        yield from (Row(f"{name}:{number}", columns, error=error) for number, columns, error in table.read_rows())
+    elif each.format == "xlsx":
+        require_package("openpyxl", "files", name)
+        from ask.map.excel_input import read_excel
+
+        yield from (Row(f"{name}:{number}", columns) for number, columns in read_excel(each.path, each.sheet))
+    else:
+        require_package("pyarrow", "tables", name)
+        from ask.map.arrow_input import read_arrow, read_parquet
+
+        rows = read_parquet(each.path) if each.format == "parquet" else read_arrow(each.path)
+        for row in rows:
+            yield Row(f"{name}:{row.number}", row.columns, error=row.error, column_types=row.column_types)
 
 
 def _detect_encoding(name: str, start: bytes, path: Path | None) -> str:
@@ -198,6 +263,12 @@ def estimate_row_count(inputs: Iterable[Input]) -> int | None:
     total = 0
     for each in inputs:
         path = Path(each.path)
+        if each.format in TYPED_FORMATS:
+            count = _count_typed_rows(each)
+            if count is None:
+                return None
+            total += count
+            continue
         if each.path == STDIN or each.format == "nul" or not path.is_file():
             return None
         if each.format == "files":
@@ -209,6 +280,16 @@ def estimate_row_count(inputs: Iterable[Input]) -> int | None:
         total += round(lines * path.stat().st_size / len(sample)) if sample else 0
         total -= each.format in ("csv", "tsv")
     return max(total, 0)
+
+
+def _count_typed_rows(each: Input) -> int | None:
+    if each.format == "sqlite":
+        return (SqliteTable.parse(each.path) or SqliteTable(Path(each.path))).count_rows()
+    if each.format == "parquet":
+        from ask.map.arrow_input import count_parquet_rows
+
+        return count_parquet_rows(each.path)
+    return None
 
 
 def _read_texts(name: str, items: Iterable[bytes], column: str) -> Iterator[Row]:
