@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, count
 from types import NoneType
 from typing import Any
 
@@ -267,21 +267,36 @@ def _compute_offsets(lists: Array) -> Array:
 
 def _restore(array: Array, data_type: ArrowType) -> Array:
     """Return a column of values of JSON with its own type again."""
-    if types.is_map(data_type):
-        entries = _restore(array.flatten(), _get_entry_type(data_type))
-        return pa.MapArray.from_arrays(_compute_offsets(array), *entries.flatten()).cast(data_type)
-    if types.is_struct(data_type):
-        children = [_restore(child, field.type) for child, field in zip(array.flatten(), data_type, strict=True)]
-        return pa.StructArray.from_arrays(children, fields=list(data_type), mask=array.is_null())
-    if _is_list(data_type):
-        values = _restore(array.flatten(), data_type.value_type)
-        return pa.ListArray.from_arrays(_compute_offsets(array), values).cast(data_type)
+    if types.is_nested(data_type):
+        return _restore_nested(array, data_type)
     if _is_binary(data_type):
         return pa.array([value and b64decode(value, validate=True) for value in array.to_pylist()], data_type)
     if types.is_time(data_type):
         numbers = [None if value is None else _parse_time(value, data_type.unit) for value in array.to_pylist()]
         return pa.array(numbers, pa.int32() if types.is_time32(data_type) else pa.int64()).cast(data_type)
     return array.cast(data_type)
+
+
+def _restore_nested(array: Array, data_type: ArrowType) -> Array:
+    if types.is_struct(data_type):
+        children = [_restore(child, field.type) for child, field in zip(array.flatten(), data_type, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=list(data_type), mask=array.is_null())
+    if types.is_map(data_type):
+        entries = _restore(array.flatten(), _get_entry_type(data_type))
+        return pa.MapArray.from_arrays(_compute_offsets(array), *entries.flatten()).cast(data_type)
+    values = _restore(array.flatten(), data_type.value_type)
+    if types.is_fixed_size_list(data_type):
+        return _restore_fixed_size_list(array, values, data_type)
+    return pa.ListArray.from_arrays(_compute_offsets(array), values).cast(data_type)
+
+
+def _restore_fixed_size_list(lists: Array, values: Array, data_type: ArrowType) -> Array:
+    """Return lists of a fixed size, with nulls in those that are null: a cast would leave random values there."""
+    positions, size = count(), data_type.list_size
+    indexes = [None if is_null else next(positions) for is_null in lists.is_null().to_pylist() for _ in range(size)]
+    return pa.FixedSizeListArray.from_arrays(
+        values.take(pa.array(indexes, pa.int64())), type=data_type, mask=lists.is_null()
+    )
 
 
 def _parse_time(text: str, unit: str) -> int:
