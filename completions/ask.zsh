@@ -395,8 +395,8 @@ _ask_arguments() {  # COMMAND
         '(-q --quiet)-q[Print only errors, and commands and writes that fail, to stderr]' \
         '(-q --quiet)--quiet[Print only errors, and commands and writes that fail, to stderr]' \
         '(--record)--record=[Append requests and answers to this file, for ASK_REPLAY]:FILE:_files' \
-        '(-O --output)-O+[Write a .jsonl, .csv or .tsv file instead of JSONL to stdout]:FILE:_files' \
-        '(-O --output)--output=[Write a .jsonl, .csv or .tsv file instead of JSONL to stdout]:FILE:_files' \
+        '(-O --output)-O+[Write a file or sqlite\:FILE?table=T instead of JSONL to stdout]:FILE:_files' \
+        '(-O --output)--output=[Write a file or sqlite\:FILE?table=T instead of JSONL to stdout]:FILE:_files' \
         '*-m+[Ask this model; repeat to ask several]:NAME:_ask_model' \
         '*--model=[Ask this model; repeat to ask several]:NAME:_ask_model' \
         '*--base-url=[Base URL of the provider; repeat to share the rows among several]:URL:' \
@@ -405,11 +405,12 @@ _ask_arguments() {  # COMMAND
         '(-t --template)-t+[Use this template as the prompt; all arguments are inputs]:NAME:_ask_prompt' \
         '(-t --template)--template=[Use this template as the prompt; all arguments are inputs]:NAME:_ask_prompt' \
         '(--schema)--schema=[Answer with JSON matching a schema; one column per field]:S:_files' \
-        '(--input-format)--input-format=[Format of the input (default\: by file name)]:CHOICE:(jsonl json csv tsv lines nul files)' \
+        '(--input-format)--input-format=[Format of the input (default\: by file name)]:CHOICE:(jsonl json csv tsv lines nul files parquet arrow xlsx sqlite)' \
         '(--delimiter)--delimiter=[Character between the columns of CSV\: '"'"';'"'"' or tab]:C:' \
         '(--encoding)--encoding=[Encoding of the input, such as cp1252]:NAME:(utf-8 utf-16 cp1252 cp1250 cp1251 cp932 gb18030)' \
         '(-0 --null)-0[Rows of text are separated by NUL, not newlines]' \
         '(-0 --null)--null[Rows of text are separated by NUL, not newlines]' \
+        '(--sheet)--sheet=[Read this sheet of an Excel workbook (default\: the first)]:NAME:' \
         '(--files)--files[Treat each INPUT file as one row, even a table]' \
         '(-j --jobs)-j+[Send N requests at a time (auto\: adapt to the service)]:N:' \
         '(-j --jobs)--jobs=[Send N requests at a time (auto\: adapt to the service)]:N:' \

@@ -47,6 +47,7 @@ OPTION_GROUPS = {
         "delimiter",
         "encoding",
         "is_null_separated",
+        "sheet",
         "rows_are_files",
         "limit",
         "sample",
@@ -76,7 +77,7 @@ class MapCommand(SectionedCommand, Subcommand):
 
 @click.command("map", cls=MapCommand, params=OPTIONS)
 @click.argument("arguments", metavar="PROMPT [INPUT]...", nargs=-1)
-@click.option("-O", "--output", metavar="FILE", help="Write a .jsonl, .csv or .tsv file instead of JSONL to stdout.")
+@click.option("-O", "--output", metavar="FILE", help="Write a file or sqlite:FILE?table=T instead of JSONL to stdout.")
 @click.option("-m", "--model", "models", metavar="NAME", multiple=True, help="Ask this model; repeat to ask several.")
 @click.option(
     "--base-url", metavar="URL", multiple=True, help="Base URL of the provider; repeat to share the rows among several."
@@ -100,6 +101,7 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option(
     "-0", "--null", "is_null_separated", is_flag=True, help="Rows of text are separated by NUL, not newlines."
 )
+@click.option("--sheet", metavar="NAME", help="Read this sheet of an Excel workbook (default: the first).")
 @click.option("--files", "rows_are_files", is_flag=True, help="Treat each INPUT file as one row, even a table.")
 @click.option(
     "-j", "--jobs", metavar="N", type=parse_jobs, help="Send N requests at a time (auto: adapt to the service)."
@@ -148,7 +150,7 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("--json", "as_json", is_flag=True, help="With --list: print a JSON array.")
 @click.option("--forget", metavar="ID", help="Delete a job and its answers; output files stay.")
 def command(**flags: Any) -> None:
-    """Ask one prompt about many rows: a JSON, CSV or text file, or many files.
+    """Ask one prompt about many rows: a JSON, CSV, Parquet, Excel or text file, an SQLite table, or many files.
 
     In the prompt, {{column}} is replaced with the value of that column, {{line}} with a line of text, and {{path}} with
     the name of a file. If a job is interrupted, the same command continues it.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import itertools
 import json
-import os
 import random
 import resource
 import signal
@@ -50,11 +49,10 @@ from ask.map.ledger import Ledger
 from ask.map.output import (
     ALL,
     OUTPUT_SUFFIXES,
-    TABLE_DELIMITERS,
     ColumnNames,
-    FileWriter,
     RowWriter,
     StdoutWriter,
+    has_rows,
     list_output_files,
 )
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
@@ -71,6 +69,8 @@ from ask.map.rows import (
     select_inputs,
 )
 from ask.map.shards import parse_shard
+from ask.map.sqlite_table import SqliteTable
+from ask.map.writers import is_input, is_table, is_text_table, open_writer
 from ask.messages import Usage
 from ask.parsing import BATCH_TIER
 from ask.render.amounts import format_cache_use, format_count, format_dollars, format_duration
@@ -128,10 +128,9 @@ class MapJobRunner:
         output, self._output_name = self.job.output, flags["output"]
         if self.job.shard and output:
             self._output_name = str(self.job.shard.name_file(Path(flags["output"])))
-        if flags["csv_safe"] and not (output and output.suffix.lower() in TABLE_DELIMITERS):
+        if flags["csv_safe"] and not is_text_table(output):
             raise UsageError("--csv-safe is for CSV and TSV", "write to a file with -O NAME.csv or -O NAME.tsv")
-        # Path.resolve() raises an exception for a link to itself (https://github.com/python/cpython/issues/109187).
-        if output and os.path.realpath(output) in map(os.path.realpath, paths):
+        if output and is_input(output, paths):
             raise UsageError(f"{output} is an input", "write the output to another file")
         input_format: InputFormat | None = (
             "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
@@ -146,7 +145,13 @@ class MapJobRunner:
         uses_path, encoding, delimiter = self.job.prompt.uses_path, flags["encoding"] or "", flags["delimiter"] or ""
         rows_are_files = uses_path or flags["template"] is not None
         inputs = select_inputs(
-            paths, input_format, encoding, delimiter, rows_are_files=rows_are_files, uses_path=uses_path
+            paths,
+            input_format,
+            encoding,
+            delimiter,
+            rows_are_files=rows_are_files,
+            uses_path=uses_path,
+            sheet=flags["sheet"],
         )
         self.inputs = detect_encodings(inputs, self._notify_once)
         self._models = [to_priced_model(app, request.endpoint) for request in self.job.requests]
@@ -176,10 +181,9 @@ class MapJobRunner:
         for request in job.requests:
             report_retirement(request.endpoint, self.app, self.app.notify)
         self.app.cleanup.enter_context(lock_job(job, ledger))
+        self._check_output_owner()
         if flags["fresh"]:
             ledger.forget_answers(job.id)
-        else:
-            self._check_output_owner()
         prompt = job.requests[0].secrets.redact(job.prompt.text)
         ledger.begin_job(job.id, prompt, ", ".join(job.models), str(job.output or ""))
         start, finished_earlier = time.monotonic(), None
@@ -261,11 +265,14 @@ class MapJobRunner:
             schema.value if schema else None,
             has_patch=has_patch,
             has_citations=bool(self.flags["server_tools"]),
-            is_table=bool(job.output and job.output.suffix.lower() in TABLE_DELIMITERS),
+            is_table=is_table(job.output),
+            ignores_case=isinstance(job.output, SqliteTable),
             chosen=chosen if chosen in (None, (ALL,)) else (*added, *chosen),
         )
         if job.output:
-            writer: RowWriter = FileWriter(job.output, names, job.id, escape_formulas=self.flags["csv_safe"])
+            writer: RowWriter = open_writer(
+                job.output, names, job.id, first_row, escape_formulas=self.flags["csv_safe"]
+            )
         else:
             writer = StdoutWriter(names, partial(self.app.console.show_status, ""))
         self.app.cleanup.callback(writer.close)
@@ -297,6 +304,7 @@ class MapJobRunner:
                 number_column,
             )
             engine.run(tasks, self._open_progress_bar())
+            writer.close()  # an error is reported before the summary
         for error in input_errors:
             engine.stop(error)
         if names.left_out:
@@ -389,16 +397,18 @@ class MapJobRunner:
         self.app.console.print_notice(f"{', '.join(parts)}; nothing was sent")
 
     def _check_output_owner(self) -> None:
-        """Refuse to replace a file that this job did not write.
+        """Refuse to replace an output that this job did not write. With --fresh, only tables are protected.
 
         Raises:
-            UsageError: the file exists, and is another job's or not one's of `ask map`.
+            UsageError: the output is another job's, or not one of `ask map`.
         """
         output = self.job.output
-        if output is None or not output.exists() or output.stat().st_size == 0:
+        if output is None or not has_rows(output):
             return
         owner = self.ledger.find_job_with_output(str(output))
-        if owner != self.job.id:
+        if owner is None and isinstance(output, SqliteTable):
+            raise UsageError(f"{output} is not from ask map", "use another table, or drop this one first")
+        if owner != self.job.id and not self.flags["fresh"]:
             whose = "of a job with another prompt, model or option" if owner else "not from this job"
             hint = "use another -O, or --fresh to replace the file and start over"
             raise UsageError(f"{output} has rows that are {whose}", hint)
@@ -559,7 +569,11 @@ def _parse_arguments(flags: Mapping[str, Any]) -> tuple[str, list[str]]:
     if not has_template and Path(prompt).is_file():
         hint = f'put the prompt before it, such as: ask map "Language of this text: {{{{text}}}}" {prompt}'
         raise UsageError(f"{prompt} was taken as the prompt", hint)
-    paths = [path if path == STDIN else str(find_equivalent_path(Path(path))) for path in arguments]
+    is_file = [path != STDIN and not SqliteTable.parse(path) for path in arguments]
+    paths = [
+        str(find_equivalent_path(Path(path))) if is_path else path
+        for path, is_path in zip(arguments, is_file, strict=True)
+    ]
     check_inputs(paths)
     return decode_argument(prompt), paths
 

@@ -14,7 +14,7 @@ from ask.map.engine import Progress
 from ask.map.job import Job
 from ask.map.output import check_writable
 from ask.map.report import JobReport
-from ask.map.rows import STDIN
+from ask.map.rows import STDIN, find_input_file
 from ask.text import join_names
 
 MAX_INPUT_NAMES = 5
@@ -40,7 +40,7 @@ class ReportFile:
                 raise UsageError("rows and report cannot both go to standard output", "add -O, or name a file")
         else:
             others = dict.fromkeys(inputs, "an input") | ({str(output): "the output"} if output else {})
-            kinds = {os.path.realpath(name): kind for name, kind in others.items()}
+            kinds = {os.path.realpath(find_input_file(name) or name): kind for name, kind in others.items()}
             if kind := kinds.get(os.path.realpath(path)):
                 raise UsageError(f"{path} is {kind}", "write the report to another file")
             check_writable(Path(path), job.app.app_dirs)

@@ -16,8 +16,9 @@ from ask.errors import UsageError
 from ask.map.job import Job
 from ask.map.ledger import Ledger
 from ask.map.locks import LockFile
-from ask.map.output import check_output_path
+from ask.map.output import check_output
 from ask.map.shards import ROW_NUMBER, parse_shard
+from ask.map.sqlite_table import SqliteTable
 from ask.render.amounts import format_count
 
 LEDGER_SUFFIX = ".ledger"
@@ -32,6 +33,8 @@ def check_shard_flags(flags: Mapping[str, Any]) -> None:
     """
     if flags["shard"] and flags["unordered"]:
         raise UsageError("--unordered does not work with --shard", "the rows of a shard are in the order of the input")
+    if flags["shard"] and flags["output"] and SqliteTable.parse(flags["output"]):
+        raise UsageError("a shard cannot be written to a database", "write each to a file, such as -O out.jsonl")
 
 
 def locate_ledger(flags: Mapping[str, Any], app: AppContext, job: Job | None = None) -> Path:
@@ -49,7 +52,7 @@ def locate_ledger(flags: Mapping[str, Any], app: AppContext, job: Job | None = N
         return path
     if not (job and shard):
         return app.app_dirs.ledger_file
-    if job.output:
+    if isinstance(job.output, Path):
         return resolve_output(job.output.with_suffix(LEDGER_SUFFIX), app.app_dirs)
     return app.app_dirs.ledger_file.with_name(f"map-{job.id}.db")
 
@@ -101,7 +104,9 @@ def run_merge(flags: Mapping[str, Any], app: AppContext) -> None:
     if not flags["arguments"]:
         raise UsageError("no shards given", f"try: ask map --merge {flags['merge']} NAME.*-of-8.jsonl")
     paths = list(map(Path, flags["arguments"]))
-    output = check_output_path(flags["merge"], app.app_dirs)
+    output = check_output(flags["merge"], app.app_dirs)
+    if isinstance(output, SqliteTable):
+        raise UsageError("shards cannot be merged in a database", "write to a file, such as --merge out.jsonl")
     if output.exists() and output.stat().st_size and not flags["fresh"]:
         raise UsageError(f"{flags['merge']} exists", "use another name, or --fresh to replace it")
     rows = merge_shards(Path(flags["merge"]), paths)

@@ -31,9 +31,10 @@ from ask.errors import AskError, UsageError
 from ask.inputs.sources import CLIPBOARD, FILE_URL_PATTERN, LOADER_PATTERN, WEB_PREFIXES, path_exists
 from ask.map.failures import Failure
 from ask.map.ledger import Ledger, RowKey, RowResult
-from ask.map.output import check_output_path
+from ask.map.output import check_output
 from ask.map.rows import INDEX, PATH, Row
 from ask.map.shards import Shard
+from ask.map.sqlite_table import SqliteTable
 from ask.messages import EMPTY_MAPPING, Attachment, Message, Usage
 from ask.records import NamedTuple
 from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, fill_placeholders, find_placeholders
@@ -203,7 +204,7 @@ class Job(NamedTuple):
         requests: the request for each model, without a message.
         system_prompts: the system prompt for each model.
         toolset: the MCP servers that files of rows may come from.
-        output: the output file; None for standard output.
+        output: the output file or table; None for standard output.
         id: the identity of the job in the ledger.
         app: the user's installation.
         shard: which of the rows are part of the job; None for all.
@@ -213,7 +214,7 @@ class Job(NamedTuple):
     requests: tuple[RunRequest, ...]
     system_prompts: tuple[str, ...]
     toolset: Toolset
-    output: Path | None
+    output: Path | SqliteTable | None
     id: str
     app: AppContext
     shard: Shard | None = None
@@ -298,7 +299,7 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
     """
     app.keeps_loader_processes = True  # a process for each row would take most of the time
     path, shard = options.output, options.shard
-    output = check_output_path(str(shard.name_file(Path(path))) if shard else path, app.app_dirs) if path else None
+    output = check_output(str(shard.name_file(Path(path))) if shard else path, app.app_dirs) if path else None
     first_model, *other_models = options.models or (None,)
     prepared = prepare_without_message(options.run._replace(model=first_model), app, has_columns=True)
     first, template = prepared.request, prepared.template
