@@ -563,9 +563,9 @@ class MapJobRunner:
             raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
         output = self.job.output
         left_out = list_output_files(output, self.job.id) if output else ()
-        return AgentOptions(
-            folder, options, (*left_out, *([Path(flags["report"]).absolute()] if flags["report"] else ()))
-        )
+        if flags["report"]:
+            left_out += (Path(flags["report"]).absolute(),)
+        return AgentOptions(folder, options, left_out)
 
     def _announce_earlier_answers(self) -> None:
         """Print how many rows were answered in earlier runs."""
