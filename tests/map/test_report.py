@@ -7,6 +7,7 @@ import random
 import re
 import signal
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -245,6 +246,16 @@ def test_an_interrupted_job_has_a_report(ask: Ask, folder: Path, server: ModelSe
     page = read_page(folder / "report.html")
     assert page.facts["Rows"] == str(len((folder / "out.jsonl").read_text().splitlines()))
     assert "interrupted" in page.text
+
+
+@pytest.mark.slow
+def test_rows_with_tools_do_not_see_an_earlier_report(ask: Ask, folder: Path) -> None:
+    (folder / "report.html").write_text("of an earlier run")
+    command = ("map", "-p", "demo", "--tools", "--safe-files", "{{line}}", "-O", "out.jsonl", "--report", "report.html")
+    result = replace(ask, installed=True)(*command, stdin=b"which files are here?\n")
+    assert result.code == 0, result.stderr
+    answer = json.loads((folder / "out.jsonl").read_text())["answer"]
+    assert ("schema.json" in answer, "report.html" in answer) == (True, False)
 
 
 def test_a_batch_has_a_report(ask: Ask, folder: Path, server: ModelServer) -> None:
