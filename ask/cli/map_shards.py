@@ -14,13 +14,12 @@ from ask.atomic_files import convert_write_errors, create_private_folder
 from ask.config.symbolic_links import resolve_output
 from ask.errors import UsageError
 from ask.map.job import Job
-from ask.map.ledger import Ledger
+from ask.map.ledger import LOCK_SUFFIX, Ledger
 from ask.map.locks import LockFile
 from ask.map.output import check_output_path
 from ask.map.shards import ROW_NUMBER, parse_shard
 from ask.render.amounts import format_count
 
-LEDGER_SUFFIX = ".ledger"
 MERGE_CONFLICTS = {"output": "-O", "shard": "--shard", "ledger": "--ledger", "dry_run": "--dry-run"}
 
 
@@ -46,12 +45,19 @@ def locate_ledger(flags: Mapping[str, Any], app: AppContext, job: Job | None = N
         path = resolve_output(shard.name_file(path) if shard else path, app.app_dirs)
         if not path.parent.is_dir():
             raise UsageError(f"there is no folder {path.parent} for the ledger", "create it, or name another file")
+        if path.suffix == LOCK_SUFFIX:
+            raise UsageError(f"{path} is the name of a lock file", f"choose a name that does not end in {LOCK_SUFFIX}")
         return path
     if not (job and shard):
         return app.app_dirs.ledger_file
     if job.output:
-        return resolve_output(job.output.with_suffix(LEDGER_SUFFIX), app.app_dirs)
+        return resolve_output(_name_shard_ledger(job.output), app.app_dirs)
     return app.app_dirs.ledger_file.with_name(f"map-{job.id}.db")
+
+
+def _name_shard_ledger(output: Path) -> Path:
+    """Return the ledger next to the output of a shard."""
+    return output.with_suffix(".ledger")
 
 
 @contextmanager
@@ -68,8 +74,10 @@ def lock_job(job: Job, ledger: Ledger) -> Iterator[None]:
         if job.output:
             output_id = blake2b(str(job.output).encode("utf-8", "replace"), digest_size=6).hexdigest()
             error = UsageError(f"another job is writing {job.output}", "wait for it, or use another -O")
-            # A job with another ledger may have the same output.
-            path = job.app.app_dirs.ledger_file.with_suffix(".lock")
+            # Jobs with other ledgers may have the same output, except if the ledger belongs to the output of a shard.
+            is_own_ledger = os.path.realpath(ledger.file) == os.path.realpath(_name_shard_ledger(job.output))
+            data_lock = job.app.app_dirs.ledger_file.with_suffix(LOCK_SUFFIX)
+            path = lock_file.path if is_own_ledger else data_lock
             with convert_write_errors(path):
                 if os.path.realpath(path) != os.path.realpath(lock_file.path):
                     create_private_folder(path.parent)

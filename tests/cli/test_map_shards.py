@@ -92,6 +92,13 @@ def test_another_machine_continues_a_shard(ask: Ask, server: ModelServer, home: 
     assert json.loads(ask("map", "--list", "--json").text) == []
 
 
+def test_a_shard_needs_no_data_folder(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    command = (*COMMAND, write_rows(home.work, *make_rows(2)), "-O", "out.jsonl", "--shard", "1/2")
+    result = ask(*command, env={"XDG_DATA_HOME": "/proc/none"})
+    assert (result.code, len(server.requests)) == (0, 1), result.stderr
+
+
 def test_shards_run_side_by_side_and_each_only_once(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(Reply((HOLD,)))
     command = (*COMMAND, write_rows(home.work, *make_rows(2)), "-O", "out.jsonl", "--shard")
@@ -140,6 +147,7 @@ def test_the_scheduler_assigns_a_shard(ask: Ask, server: ModelServer, home: Home
         ("--merge", "in.jsonl"),
         ("--merge", "out.parquet"),
         ("--ledger", "missing/ledger.db"),
+        ("--ledger", "answers.lock"),
     ],
 )
 def test_options_that_cannot_work_are_errors(ask: Ask, home: Home, options: tuple[str, ...]) -> None:
