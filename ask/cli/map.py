@@ -35,7 +35,14 @@ from ask.cli.commands import ALL_HELP, SectionedCommand
 from ask.cli.groups import Subcommand, parse_whole_number
 from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
 from ask.cli.map_options import parse_columns, parse_engine, parse_failure_limit, parse_jobs, parse_rate, parse_wait
-from ask.cli.map_shards import check_shard_flags, locate_ledger, lock_job, name_row_number, run_merge
+from ask.cli.map_shards import (
+    check_shard_flags,
+    list_own_files,
+    locate_ledger,
+    lock_job,
+    name_row_number,
+    run_merge,
+)
 from ask.cli.run import notify_end, open_session
 from ask.client.answers import find_requested_tier
 from ask.client.cost import Cost
@@ -66,7 +73,6 @@ from ask.map.output import (
     FileWriter,
     RowWriter,
     StdoutWriter,
-    list_output_files,
 )
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.map.rows import (
@@ -587,9 +593,7 @@ class MapJobRunner:
         folder = Path(template).absolute() if template else None
         if folder and not folder.is_dir():
             raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
-        output = self.job.output
-        outputs = list_output_files(output, self.job.id) if output else ()
-        return AgentOptions(folder, options, (*outputs, *self.ledger.list_files()))
+        return AgentOptions(folder, options, list_own_files(self.job, self.ledger))
 
     def _announce_earlier_answers(self) -> None:
         """Print how many rows were answered in earlier runs."""

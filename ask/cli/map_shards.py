@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -16,7 +17,7 @@ from ask.errors import UsageError
 from ask.map.job import Job
 from ask.map.ledger import LOCK_SUFFIX, Ledger
 from ask.map.locks import LockFile
-from ask.map.output import check_output_path
+from ask.map.output import check_output_path, list_output_files
 from ask.map.shards import ROW_NUMBER, parse_shard
 from ask.render.amounts import format_count
 
@@ -85,6 +86,16 @@ def lock_job(job: Job, ledger: Ledger) -> Iterator[None]:
                     stack.callback(lock_file.close)
                 lock_file.lock(output_id, error)
         yield
+
+
+def list_own_files(job: Job, ledger: Ledger) -> tuple[Path, ...]:
+    """Return patterns for the names of the files that a job and the other shards of it write."""
+    outputs = list_output_files(job.output, job.id) if job.output else ()
+    patterns = [path.with_name(glob.escape(path.name)) for path in (*outputs, *ledger.list_files())]
+    if job.output and job.shard:
+        stem = glob.escape(job.output.stem.rpartition(".")[0])
+        patterns += [job.output.with_name(f"{dot}{stem}.*-of-{job.shard.total}.*") for dot in ("", ".")]
+    return tuple(patterns)
 
 
 def name_row_number(columns: Collection[str]) -> str:
