@@ -23,7 +23,7 @@ from ask.cli.ask import (
     create_run_options,
 )
 from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
-from ask.cli.map_shards import check_shard_flags, locate_ledger, lock_job, name_row_number
+from ask.cli.map_shards import check_shard_flags, list_own_files, locate_ledger, lock_job, name_row_number
 from ask.cli.run import notify_end
 from ask.client.answers import find_requested_tier
 from ask.client.cost import Cost
@@ -53,7 +53,6 @@ from ask.map.output import (
     RowWriter,
     StdoutWriter,
     has_rows,
-    list_output_files,
 )
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.map.rows import (
@@ -456,10 +455,8 @@ class MapJobRunner:
         folder = Path(template).absolute() if template else None
         if folder and not folder.is_dir():
             raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
-        output = self.job.output
-        outputs = list_output_files(output, self.job.id) if output else ()
-        report = [Path(flags["report"]).absolute()] if flags["report"] else []
-        return AgentOptions(folder, options, (*outputs, *self.ledger.list_files(), *report))
+        left_out = list_own_files(self.job, self.ledger, flags["report"])
+        return AgentOptions(folder, options, left_out)
 
     def _announce_earlier_answers(self) -> None:
         """Print how many rows were answered in earlier runs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -14,14 +15,13 @@ from ask.atomic_files import convert_write_errors, create_private_folder
 from ask.config.symbolic_links import resolve_output
 from ask.errors import UsageError
 from ask.map.job import Job
-from ask.map.ledger import Ledger
+from ask.map.ledger import LOCK_SUFFIX, Ledger
 from ask.map.locks import LockFile
-from ask.map.output import check_output
+from ask.map.output import check_output, list_output_files
 from ask.map.shards import ROW_NUMBER, parse_shard
 from ask.map.sqlite_table import SqliteTable
 from ask.render.amounts import format_count
 
-LEDGER_SUFFIX = ".ledger"
 MERGE_CONFLICTS = {"output": "-O", "shard": "--shard", "ledger": "--ledger", "dry_run": "--dry-run"}
 
 
@@ -49,12 +49,19 @@ def locate_ledger(flags: Mapping[str, Any], app: AppContext, job: Job | None = N
         path = resolve_output(shard.name_file(path) if shard else path, app.app_dirs)
         if not path.parent.is_dir():
             raise UsageError(f"there is no folder {path.parent} for the ledger", "create it, or name another file")
+        if path.suffix == LOCK_SUFFIX:
+            raise UsageError(f"{path} is the name of a lock file", f"choose a name that does not end in {LOCK_SUFFIX}")
         return path
     if not (job and shard):
         return app.app_dirs.ledger_file
     if isinstance(job.output, Path):
-        return resolve_output(job.output.with_suffix(LEDGER_SUFFIX), app.app_dirs)
+        return resolve_output(_name_shard_ledger(job.output), app.app_dirs)
     return app.app_dirs.ledger_file.with_name(f"map-{job.id}.db")
+
+
+def _name_shard_ledger(output: Path) -> Path:
+    """Return the ledger next to the output of a shard."""
+    return output.with_suffix(".ledger")
 
 
 @contextmanager
@@ -71,8 +78,11 @@ def lock_job(job: Job, ledger: Ledger) -> Iterator[None]:
         if job.output:
             output_id = blake2b(str(job.output).encode("utf-8", "replace"), digest_size=6).hexdigest()
             error = UsageError(f"another job is writing {job.output}", "wait for it, or use another -O")
-            # A job with another ledger may have the same output.
-            path = job.app.app_dirs.ledger_file.with_suffix(".lock")
+            # Jobs with other ledgers may have the same output, except if the ledger belongs to the output of a shard.
+            own_ledger = _name_shard_ledger(job.output) if isinstance(job.output, Path) else ledger.file
+            is_own_ledger = job.shard and os.path.realpath(ledger.file) == os.path.realpath(own_ledger)
+            data_lock = job.app.app_dirs.ledger_file.with_suffix(LOCK_SUFFIX)
+            path = lock_file.path if is_own_ledger else data_lock
             with convert_write_errors(path):
                 if os.path.realpath(path) != os.path.realpath(lock_file.path):
                     create_private_folder(path.parent)
@@ -80,6 +90,17 @@ def lock_job(job: Job, ledger: Ledger) -> Iterator[None]:
                     stack.callback(lock_file.close)
                 lock_file.lock(output_id, error)
         yield
+
+
+def list_own_files(job: Job, ledger: Ledger, report: str | None) -> tuple[Path, ...]:
+    """Return patterns for the names of the files that a job and the other shards of it write; `report` is one, too."""
+    outputs = list_output_files(job.output, job.id) if job.output else ()
+    reports = [Path(report).absolute()] if report else []
+    patterns = [path.with_name(glob.escape(path.name)) for path in (*outputs, *ledger.list_files(), *reports)]
+    if isinstance(job.output, Path) and job.shard:
+        stem = glob.escape(job.output.stem.rpartition(".")[0])
+        patterns += [job.output.with_name(f"{dot}{stem}.*-of-{job.shard.total}.*") for dot in ("", ".")]
+    return tuple(patterns)
 
 
 def name_row_number(columns: Collection[str]) -> str:

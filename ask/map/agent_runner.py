@@ -56,7 +56,7 @@ class AgentOptions(NamedTuple):
     Attributes:
         directory_template: the folder that each row gets a copy of; None to run in the current folder.
         run: the options of every row, without its provider, model and prompt.
-        left_out: files of that folder that the copies do not have.
+        left_out: files of that folder that the copies do not have; their names are patterns.
     """
 
     directory_template: Path | None
@@ -277,12 +277,13 @@ def _copy_folder(source: Path, target: Path) -> None:
 
 
 def _remove_copied_files(source: Path, copy: Path, files: Sequence[Path]) -> None:
-    """Delete the copies of files in a copied folder."""
+    """Delete the copies of files, whose names are patterns, in a copied folder."""
     root = os.path.realpath(source)
     for file in files:
-        path = Path(os.path.realpath(file.parent), file.name)
-        if path.is_relative_to(root):
-            (copy / path.relative_to(root)).unlink(missing_ok=True)
+        parent = Path(os.path.realpath(file.parent))
+        if parent.is_relative_to(root):
+            for match in (copy / parent.relative_to(root)).glob(file.name):
+                match.unlink()
 
 
 def _run_quietly(*command: str) -> subprocess.CompletedProcess[bytes]:

@@ -60,6 +60,7 @@ CREATE TABLE IF NOT EXISTS batch_rows (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS batch_rows_by_key ON batch_rows (key, occurrence);
 """
+LOCK_SUFFIX = ".lock"
 LEDGER_LOCK = "1"
 """The identity that is locked in place of the ledger file where the file system has no locks."""
 CACHE_KIBIBYTES = 4096
@@ -175,7 +176,7 @@ class Ledger:
         with self._convert_errors(), ExitStack() as stack:
             create_private_folder(file.parent)
             os.close(open_private_file(file, os.O_RDONLY))  # never replaces what another process just created
-            self.lock_file = LockFile(file.with_suffix(".lock"))
+            self.lock_file = LockFile(file.with_suffix(LOCK_SUFFIX))
             stack.callback(self.lock_file.close)
             self._connection = self._connect()
             stack.callback(self._connection.close)

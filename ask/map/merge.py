@@ -16,7 +16,6 @@ from ask.atomic_files import convert_write_errors, open_replacement
 from ask.errors import AskError, FileError, RowsFailedError, UsageError
 from ask.map.output import TABLE_DELIMITERS
 from ask.map.shards import ROW_NUMBER, Shard, parse_file_name
-from ask.records import NamedTuple
 
 TEXT_SUFFIXES = (".jsonl", *TABLE_DELIMITERS)
 JSON_LINE_PATTERN = re.compile(rb'\{"%s(?:_\d+)?": (\d+)(?:, |(?=\}))' % ROW_NUMBER.encode())
@@ -24,13 +23,6 @@ CELL_PATTERN = re.compile(rb"(\d+)(?:[,\t]|(?=\n))")
 HEADER_PATTERN = re.compile(rb"%s(?:_\d+)?(?:[,\t]|(?=\n))" % ROW_NUMBER.encode())
 MAX_LISTED = 10
 """How many missing rows or shards an error lists."""
-
-
-class NumberedLine(NamedTuple):
-    """A record of a shard's output, without the row number that it begins with."""
-
-    number: int
-    data: bytes
 
 
 class ShardFile:
@@ -59,8 +51,8 @@ class ShardFile:
             raise FileError(f"{self.path} ends in the middle of a row", "copy it again")
         return record
 
-    def read(self) -> Iterator[NumberedLine]:
-        """Yield the records.
+    def read(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the number of each row, and its record without this number.
 
         Raises:
             FileError: the file is not the complete output of this shard.
@@ -77,7 +69,7 @@ class ShardFile:
                 raise FileError(f"{self.path} is not in the order of the input", "run the shard again")
             previous = number
             rest = record[match.end() :]
-            yield NumberedLine(number, rest if self._is_table else b"{" + rest)
+            yield number, rest if self._is_table else b"{" + rest
 
 
 def merge_shards(output: Path, paths: Sequence[Path]) -> int:
@@ -142,15 +134,16 @@ def _write_rows(files: Sequence[ShardFile], stream: BinaryIO, output: Path) -> i
     missing: list[int] = []
     incomplete: set[int] = set()
     count = len(files)
-    lines = heapq.merge(*(file.read() for file in files), key=itemgetter(0))
+    lines = heapq.merge(*(file.read() for file in files))  # no two files have the same row
     for number, group in itertools.groupby(lines, key=itemgetter(0)):
-        row = [line.data for line in group]
+        row = [data for _, data in group]
         lines_per_row = lines_per_row or len(row)
         if len(row) != lines_per_row:
             raise FileError(f"row {number} does not have an answer of each model", "copy or run its shard again")
-        missing_count += number - last - 1
-        missing += range(last + 1, min(number, last + 1 + MAX_LISTED - len(missing)))
-        incomplete.update((each - 1) % count + 1 for each in range(last + 1, min(number, last + 1 + count)))
+        if number > last + 1:
+            missing_count += number - last - 1
+            missing += range(last + 1, min(number, last + 1 + MAX_LISTED - len(missing)))
+            incomplete.update((each - 1) % count + 1 for each in range(last + 1, min(number, last + 1 + count)))
         last = number
         stream.writelines(row)
     if missing_count:

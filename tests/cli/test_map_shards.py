@@ -12,11 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from tests import wire
 from tests.batch_services import OpenAIService
-from tests.cli.test_map import COMMAND, echo, get_prompt, make_rows, parse, quick_retries, read_output, write_rows
+from tests.cli.test_map import (
+    COMMAND,
+    SlowServer,
+    echo,
+    get_prompt,
+    make_rows,
+    parse,
+    quick_retries,
+    read_output,
+    write_rows,
+)
 from tests.cli.test_map_batch import POLLS
-from tests.model_server import HOLD, ModelServer, Reply, Request
+from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home
 
 __all__ = ["quick_retries"]
@@ -92,6 +101,13 @@ def test_another_machine_continues_a_shard(ask: Ask, server: ModelServer, home: 
     assert json.loads(ask("map", "--list", "--json").text) == []
 
 
+def test_a_shard_needs_no_data_folder(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    command = (*COMMAND, write_rows(home.work, *make_rows(2)), "-O", "out.jsonl", "--shard", "1/2")
+    result = ask(*command, env={"XDG_DATA_HOME": "/proc/none"})
+    assert (result.code, len(server.requests)) == (0, 1), result.stderr
+
+
 def test_shards_run_side_by_side_and_each_only_once(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(Reply((HOLD,)))
     command = (*COMMAND, write_rows(home.work, *make_rows(2)), "-O", "out.jsonl", "--shard")
@@ -140,6 +156,7 @@ def test_the_scheduler_assigns_a_shard(ask: Ask, server: ModelServer, home: Home
         ("--merge", "in.jsonl"),
         ("--merge", "out.parquet"),
         ("--ledger", "missing/ledger.db"),
+        ("--ledger", "answers.lock"),
     ],
 )
 def test_options_that_cannot_work_are_errors(ask: Ask, home: Home, options: tuple[str, ...]) -> None:
@@ -176,16 +193,20 @@ def test_two_ledgers_do_not_share_an_output(ask: Ask, server: ModelServer, home:
         assert ask(*command, "--ledger", "other.db").code == 2
 
 
+def test_copies_have_no_files_of_shards(ask: Ask, home: Home) -> None:
+    command = ("map", "-p", "demo", "--tools", "--safe-files", "{{text}}", "-O", "out[1].jsonl", "--shard")
+    file = write_rows(home.work, *({"text": "which files are here?"} for _ in range(2)))
+    (home.work / ".out[1].1-of-2.jsonl.0.tmp").touch()
+    answers = []
+    for shard in ("1/2", "2/2"):
+        assert ask.process(*command, shard, file).code == 0
+        answers += [row["answer"] for row in read_output(home.work / f"out[1].{shard.replace('/', '-of-')}.jsonl")]
+    assert ["in.jsonl" in answer and "out" not in answer for answer in answers] == [True, True], answers
+
+
 @pytest.mark.slow
 def test_kills_of_shards_lose_no_row(ask: Ask, server: ModelServer, home: Home) -> None:
-    sent: Counter[str] = Counter()
-
-    def reply(request: Request) -> Reply:
-        time.sleep(0.01)
-        sent[get_prompt(request)] += 1
-        return wire.whole_reply(wire.answer(get_prompt(request).upper()))
-
-    server.reply(reply)
+    service = SlowServer(server, 0.01)
     rows, total, kills, jobs, generator = 1500, 3, 20, 8, random.Random(5)
     command = (*COMMAND, write_rows(home.work, *make_rows(rows)), "-O", "out.jsonl", "-j", str(jobs), "--shard")
     for _ in range(kills):
@@ -199,5 +220,4 @@ def test_kills_of_shards_lose_no_row(ask: Ask, server: ModelServer, home: Home) 
     files = [f"out.{number}-of-{total}.jsonl" for number in range(1, total + 1)]
     assert ask("map", "--merge", "out.jsonl", *files).code == 0
     assert [row["id"] for row in read_output(home.work / "out.jsonl")] == list(range(rows))
-    assert len(sent) == rows
-    assert sent.total() <= rows + kills * total * jobs
+    assert rows <= service.count <= rows + kills * total * jobs

@@ -17,10 +17,9 @@ from pathlib import Path
 import pytest
 
 from ask.map.locks import is_on_network
-from tests import wire
-from tests.cli.test_map import COMMAND, echo, get_prompt, make_rows, quick_retries, read_output, write_rows
+from tests.cli.test_map import COMMAND, SlowServer, echo, get_prompt, make_rows, quick_retries, read_output, write_rows
 from tests.lockless import FCNTL_NUMBERS
-from tests.model_server import HOLD, ModelServer, Reply, Request
+from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import PROGRAMS, Ask, Home, Running, run
 
 __all__ = ["quick_retries"]
@@ -93,14 +92,7 @@ def test_a_process_on_another_machine_may_be_running(ask: Ask, home: Home, comma
 
 @pytest.mark.slow
 def test_kills_without_locks_lose_no_row(ask: Ask, server: ModelServer, home: Home, command: list[str]) -> None:
-    sent: Counter[str] = Counter()
-
-    def reply(request: Request) -> Reply:
-        time.sleep(0.01)
-        sent[get_prompt(request)] += 1
-        return wire.whole_reply(wire.answer(get_prompt(request)))
-
-    server.reply(reply)
+    service = SlowServer(server, 0.01)
     rows, kills, jobs, generator = 1000, 20, 8, random.Random(3)
     write_rows(home.work, *make_rows(rows))
     command += ["-j", str(jobs)]
@@ -111,7 +103,7 @@ def test_kills_without_locks_lose_no_row(ask: Ask, server: ModelServer, home: Ho
             running.process.wait(10)
     assert run(command, env=ask.env, cwd=ask.cwd, timeout=60).code == 0
     assert [row["id"] for row in read_output(home.work / "out.jsonl")] == list(range(rows))
-    assert rows == len(sent) <= sent.total() <= rows + kills * jobs
+    assert rows <= service.count <= rows + kills * jobs
     with closing(sqlite3.connect(home.data / "map.db")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
