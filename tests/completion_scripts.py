@@ -41,6 +41,7 @@ OPTION_VALUES = {
     "--schema": "file",
     **dict.fromkeys(("--judge", "--combine"), "model"),
     "--engine": "choice:dask",
+    "--shard": "choice:auto",
     "--encoding": "choice:utf-8,utf-16,cp1252,cp1250,cp1251,cp932,gb18030",
     "map --forget": "job",
 }

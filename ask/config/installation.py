@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ask import __distribution__
+from ask.errors import MissingDependencyError
 from ask.parsing import parse_json, read_dict, read_list, read_str
 
 if TYPE_CHECKING:
@@ -36,6 +37,20 @@ def format_install_command(extra: str) -> str:
     installer = ["-m", "pip", "install"]
     installer = [sys.executable, *installer] if find_spec("pip") else ["uv", *installer[1:], "--python", sys.executable]
     return shlex.join([*installer, *_format_requirement(ask_distribution, [extra])])
+
+
+def require_package(package: str, extra: str, purpose: str) -> None:
+    """Check that a package of an extra is installed.
+
+    Raises:
+        MissingDependencyError: it is not.
+    """
+    from importlib.util import find_spec
+
+    if find_spec(package) is None:
+        raise MissingDependencyError(
+            f"{purpose} needs the package {package}", f"{format_install_command(extra)} installs it"
+        )
 
 
 def _find_extra_requirements(ask_distribution: Distribution, extra: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The output of a job: the input's columns and the answer of each row, as JSONL, CSV or TSV."""
+"""The output of a job: the input's columns and the answer of each row. Here are the writers for JSONL, CSV and TSV."""
 
 from __future__ import annotations
 
@@ -11,42 +11,53 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ask.atomic_files import Ownership, convert_write_errors, set_ownership
 from ask.config.directories import AppDirs
+from ask.config.installation import require_package
 from ask.config.symbolic_links import resolve_output
 from ask.console import StandardOutput, close_standard_output, protect_standard_output
 from ask.errors import FileError, UsageError
 from ask.map.ledger import RowResult
+from ask.map.sqlite_table import SqliteTable
+from ask.messages import EMPTY_MAPPING
 from ask.text import format_suggestion
 
 TABLE_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-OUTPUT_SUFFIXES = (".jsonl", *TABLE_DELIMITERS)
+ARROW_SUFFIXES = (".parquet", ".arrow", ".feather")
+OUTPUT_SUFFIXES = (".jsonl", *TABLE_DELIMITERS, *ARROW_SUFFIXES)
+TABLES_EXTRA = "tables"
 FORMULA_SIGNS = frozenset("=+-@\u2212")
 """The characters with which a formula begins, in their compatibility form: a full-width equals sign is "=", too."""
 NUMBER_PATTERN = re.compile(r"[+-](?:[0-9]+(?: [0-9]+)*(?:[.,][0-9]+)*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?%?")
 """A number or a phone number: nothing to calculate, and other programs read the first as a number."""
 ANSWER = "answer"
 encode_json = json.JSONEncoder(ensure_ascii=False).encode
-RESULT_COLUMNS = (
-    "model",
-    "finish_reason",
-    "input_tokens",
-    "output_tokens",
-    "cached_tokens",
-    "cache_write_tokens",
-    "cost",
-    "error",
-)
-EXTRA_COLUMNS = ("latency", "tries", "time")
-"""The result columns that are only in the output if `--columns` says so."""
-ALL = "all"
 PATCH = "patch"
 """The column with what tools changed in the row's working copy."""
 CITATIONS = "citations"
 """The column with the sources of the answer, a list."""
+RESULT_COLUMNS: Mapping[str, Mapping[str, Any]] = {
+    "model": {"type": "string"},
+    "finish_reason": {"type": "string"},
+    "input_tokens": {"type": "integer"},
+    "output_tokens": {"type": "integer"},
+    "cached_tokens": {"type": "integer"},
+    "cache_write_tokens": {"type": "integer"},
+    "cost": {"type": "number"},
+    "error": {"type": "string"},
+}
+"""The result columns with the JSON Schemas of their values."""
+EXTRA_COLUMNS: Mapping[str, Mapping[str, Any]] = {
+    "latency": {"type": "number"},
+    "tries": {"type": "integer"},
+    "time": {"type": "string", "format": "date-time"},
+}
+"""The result columns that are only in the output if `--columns` says so."""
+ALL = "all"
 
 
 class ColumnNames:
@@ -59,10 +70,15 @@ class ColumnNames:
         has_citations: whether there is a column for the sources of the answers. Without one, rows of JSON still have
             them if the model names any.
         is_table: whether all rows of the output have the same columns.
+        ignores_case: whether names that differ only in case are the same.
         chosen: the columns to write; `(ALL,)` for all, None for those that are usually written.
 
     Raises:
         UsageError: there is no such column.
+
+    Attributes:
+        all: the names of the columns in their order.
+        schemas: the JSON Schemas of the columns that are not from the input.
     """
 
     def __init__(
@@ -73,20 +89,29 @@ class ColumnNames:
         has_patch: bool = False,
         has_citations: bool = False,
         is_table: bool = False,
+        ignores_case: bool = False,
         chosen: Sequence[str] | None = None,
     ) -> None:
         properties = schema.get("properties") if schema and schema.get("type") == "object" else None
         self._answer_fields = tuple(properties) if properties else None
+        answer_schemas = properties or {ANSWER: {"type": "string"} if schema is None else EMPTY_MAPPING}
         self._has_patch, self._has_citations = has_patch, has_citations
         self.all = list(input_columns)
         self._has_extra_columns = bool(chosen)
-        optional = [*([PATCH] if has_patch else []), *([CITATIONS] if has_citations else [])]
-        extra_columns = EXTRA_COLUMNS if chosen else ()
-        for name in (*(self._answer_fields or (ANSWER,)), *optional, *RESULT_COLUMNS, *extra_columns):
+        optional = {**({PATCH: {"type": "string"}} if has_patch else {}), **({CITATIONS: {}} if has_citations else {})}
+        extra_columns = EXTRA_COLUMNS if chosen else {}
+        fold = str.lower if ignores_case else str
+        taken = set(map(fold, self.all))
+        self.schemas: dict[str, Any] = {}
+        for name, each in chain.from_iterable(
+            mapping.items() for mapping in (answer_schemas, optional, RESULT_COLUMNS, extra_columns)
+        ):
             unique, number = name, 2
-            while unique in self.all:
+            while fold(unique) in taken:
                 unique, number = f"{name}_{number}", number + 1
             self.all.append(unique)
+            taken.add(fold(unique))
+            self.schemas[unique] = each
         self._names = self.all[len(input_columns) :]
         self._input_columns = set(input_columns)
         self._is_table = is_table
@@ -156,6 +181,52 @@ class StdoutWriter:
         close_standard_output()
 
 
+class OutputFile:
+    """A file that replaces that of the previous run once it is published.
+
+    Args:
+        path: the file, or a link to it. An existing file's permissions are kept.
+        job: the identity of the job. It names the temporary file, so that the next run replaces that of a killed one.
+
+    Attributes:
+        path: the file, which is no link.
+    """
+
+    def __init__(self, path: Path, job: str) -> None:
+        self.path = Path(os.path.realpath(path))
+        self._temporary_path: Path | None = _get_temporary_path(self.path, job)
+
+    def create(self, flags: int) -> int:
+        """Return a descriptor of the temporary file, which is new.
+
+        Raises:
+            OSError: it cannot be created.
+        """
+        path = self._temporary_path or self.path
+        path.unlink(missing_ok=True)  # of a killed run, or a link, which must not be followed
+        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+        with suppress(FileNotFoundError):
+            set_ownership(descriptor, Ownership.from_status(self.path.stat()))
+        return descriptor
+
+    def publish(self) -> None:
+        """Replace the output of the previous run.
+
+        Raises:
+            FileError: it cannot be replaced.
+        """
+        if self._temporary_path:
+            with convert_write_errors(self.path):
+                os.replace(self._temporary_path, self.path)
+            self._temporary_path = None
+
+    def discard(self) -> None:
+        """Delete the file unless it is published."""
+        if self._temporary_path:
+            with suppress(OSError):
+                self._temporary_path.unlink()
+
+
 class FileWriter:
     """Writes a file, which replaces that of the previous run only when it is at least as complete.
 
@@ -163,23 +234,19 @@ class FileWriter:
     TSV as JSON.
 
     Args:
-        path: the file, or a link to it; its suffix decides the format. An existing file's permissions are kept.
+        path: the file, or a link to it; its suffix decides the format.
         names: the columns.
-        job: the identity of the job. It names the temporary file, so that the next run replaces that of a killed one.
+        job: the identity of the job.
         escape_formulas: whether cells of a table that a spreadsheet would calculate become text.
     """
 
     def __init__(self, path: Path, names: ColumnNames, job: str, *, escape_formulas: bool = False) -> None:
         self._format_cell = escape_formula if escape_formulas else format_cell
-        self._path = Path(os.path.realpath(path))
+        self._file = OutputFile(path, job)
         self.names = names
         self._delimiter = TABLE_DELIMITERS.get(path.suffix.lower())
-        self._temporary_path: Path | None = _get_temporary_path(self._path, job)
         with convert_write_errors(path):
-            self._temporary_path.unlink(missing_ok=True)  # of a killed run, or a link, which must not be followed
-            self._descriptor = os.open(self._temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
-            with suppress(FileNotFoundError):
-                set_ownership(self._descriptor, Ownership.from_status(self._path.stat()))
+            self._descriptor = self._file.create(os.O_WRONLY | os.O_APPEND)
             if self._delimiter:
                 self._append(self._format_table([dict(zip(names.all, names.all, strict=True))]))
 
@@ -188,22 +255,19 @@ class FileWriter:
             text = self._format_table(records)
         else:
             text = "".join(encode_json(record) + "\n" for record in records)
-        with convert_write_errors(self._path):
+        with convert_write_errors(self._file.path):
             self._append(text)
 
     def publish(self) -> None:
         """Replace the output of the previous run, once everything that it had finished is written again."""
-        if self._temporary_path:
-            with convert_write_errors(self._path):
-                os.replace(self._temporary_path, self._path)
-            self._temporary_path = None
+        self._file.publish()
 
     def close(self) -> None:
         """Close the file. An unpublished one is deleted."""
-        os.close(self._descriptor)
-        if self._temporary_path:
-            with suppress(OSError):
-                self._temporary_path.unlink()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._file.discard()
 
     def _append(self, text: str) -> None:
         data = memoryview(_encode_text(text))
@@ -226,7 +290,23 @@ class FileWriter:
         return "".join(rows)
 
 
-RowWriter = StdoutWriter | FileWriter
+class RowWriter(Protocol):
+    """Writes the rows of a job.
+
+    Attributes:
+        names: the columns.
+    """
+
+    names: ColumnNames
+
+    def write(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Write rows."""
+
+    def publish(self) -> None:
+        """Replace the output of the previous run, now or in `close`."""
+
+    def close(self) -> None:
+        """End the output; may be called again."""
 
 
 def _get_temporary_path(path: Path, job: str) -> Path:
@@ -234,9 +314,12 @@ def _get_temporary_path(path: Path, job: str) -> Path:
     return path.with_name(f".{path.name}.{job}.tmp")
 
 
-def list_output_files(path: Path, job: str) -> tuple[Path, ...]:
+def list_output_files(output: Path | SqliteTable, job: str) -> tuple[Path, ...]:
     """Return the output file of a job, which may be a link, and the files that it writes in its place."""
+    path = output.file if isinstance(output, SqliteTable) else output
     resolved = Path(os.path.realpath(path))
+    if isinstance(output, SqliteTable):
+        return path, resolved, *(resolved.with_name(resolved.name + end) for end in ("-journal", "-wal", "-shm"))
     return path, resolved, _get_temporary_path(resolved, job)
 
 
@@ -265,19 +348,41 @@ def _could_be_formula(text: str) -> bool:
     return text.startswith(("\t", "\r", "\n")) or unicodedata.normalize("NFKC", first) in FORMULA_SIGNS
 
 
-def check_output_path(path: str, app_dirs: AppDirs) -> Path:
-    """Check the name of an output file.
+def check_output(name: str, app_dirs: AppDirs) -> Path | SqliteTable:
+    """Check the name of an output: a file, or a table of an SQLite database.
 
     Raises:
-        UsageError: it has an unknown suffix.
+        UsageError: it has an unknown suffix, or the table cannot be replaced.
         FileError: it cannot be written, or a tool call may have left a link on the way to it.
+        MissingDependencyError: the package for its format is not installed.
     """
-    output = Path(path)
-    if output.suffix.lower() not in OUTPUT_SUFFIXES:
-        raise UsageError(f"{path} has an unknown format", f"use a name that ends in {', '.join(OUTPUT_SUFFIXES)}")
-    resolve_output(path, app_dirs)
-    if output.is_dir():
-        raise FileError(f"cannot write {path} (Is a directory)")
-    if not os.access(output if output.exists() else output.parent, os.W_OK):
-        raise FileError(f"cannot write {path} ({'Permission denied' if output.parent.exists() else 'no such folder'})")
+    table = SqliteTable.parse(name)
+    output = table.file if table else Path(name)
+    if table is None and output.suffix.lower() not in OUTPUT_SUFFIXES:
+        hint = f"use a name that ends in {', '.join(OUTPUT_SUFFIXES)}, or sqlite:FILE?table=NAME"
+        raise UsageError(f"{name} has an unknown format", hint)
+    if table is None and output.suffix.lower() in ARROW_SUFFIXES:
+        require_package("pyarrow", TABLES_EXTRA, name)
+    check_writable(output, app_dirs)
+    if table:
+        table.check_output()
+        return table._replace(file=output.absolute())
     return output.absolute()
+
+
+def check_writable(path: Path, app_dirs: AppDirs) -> None:
+    """Check that a file can be written.
+
+    Raises:
+        FileError: it cannot, or a tool call may have left a link on the way to it.
+    """
+    resolve_output(path, app_dirs)
+    if path.is_dir():
+        raise FileError(f"cannot write {path} (Is a directory)")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise FileError(f"cannot write {path} ({'Permission denied' if path.parent.exists() else 'no such folder'})")
+
+
+def has_rows(output: Path | SqliteTable) -> bool:
+    """Check whether there is an output that a job would replace."""
+    return output.exists() and (isinstance(output, SqliteTable) or output.stat().st_size > 0)

@@ -1,4 +1,7 @@
-"""The rows of a job: read as a stream from JSON, CSV, TSV, lines of text, or one row for each file."""
+"""The rows of a job: read as a stream from JSON, CSV, TSV, lines of text, or one row for each file.
+
+Parquet, Arrow, Excel and SQLite are read by modules of their own.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import Any, Literal, Self, get_args
 
+from ask.config.installation import require_package
 from ask.errors import AskError, FileError, UsageError
 from ask.map.delimiters import DELIMITER_NAMES, SEP_LINE_PATTERN, detect_delimiter
 from ask.map.input_streams import (
@@ -32,11 +36,14 @@ from ask.map.input_streams import (
     transcode,
 )
 from ask.map.json_values import HAS_NUL, NOT_JSON, NOT_UTF8, decode_json, encode_json, read_json_values
+from ask.map.sqlite_table import SqliteTable
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
 from ask.text import DecodedText
 
-InputFormat = Literal["jsonl", "json", "csv", "tsv", "lines", "nul", "files"]
+TypedFormat = Literal["parquet", "arrow", "xlsx", "sqlite"]
+InputFormat = Literal["jsonl", "json", "csv", "tsv", "lines", "nul", "files", TypedFormat]
+TYPED_FORMATS: tuple[str, ...] = get_args(TypedFormat)
 INPUT_FORMATS: tuple[str, ...] = get_args(InputFormat)
 FORMATS_BY_SUFFIX: Mapping[str, InputFormat] = {
     ".jsonl": "jsonl",
@@ -44,6 +51,11 @@ FORMATS_BY_SUFFIX: Mapping[str, InputFormat] = {
     ".json": "json",
     ".csv": "csv",
     ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
 }
 RAW_FORMATS = ("nul", "files")
 """The formats whose encoding is not detected, because they may be file names, which are bytes."""
@@ -69,12 +81,14 @@ class Row(NamedTuple):
         columns: its values by name; of a row with an error, those that can be read.
         text: what is appended to a prompt that names none of the columns.
         error: why the row cannot be used; "" if it can.
+        column_types: the Arrow types of the columns in the file, if it has any.
     """
 
     location: str
     columns: Mapping[str, Any] = EMPTY_MAPPING
     text: str = ""
     error: str = ""
+    column_types: Mapping[str, Any] = EMPTY_MAPPING
 
 
 class Input(NamedTuple):
@@ -85,12 +99,14 @@ class Input(NamedTuple):
         format: how its rows are written.
         encoding: the encoding of its text; "" to detect it.
         delimiter: the character between the columns of a table; "" to detect it.
+        sheet: the sheet of a workbook; None for the first one.
     """
 
     path: str
     format: InputFormat
     encoding: str = ""
     delimiter: str = ""
+    sheet: str | None = None
 
     @property
     def name(self) -> str:
@@ -106,6 +122,7 @@ def select_inputs(
     *,
     rows_are_files: bool,
     uses_path: bool = False,
+    sheet: str | None = None,
 ) -> tuple[Input, ...]:
     """Return the inputs of a job with their formats.
 
@@ -116,9 +133,10 @@ def select_inputs(
         delimiter: the delimiter that the user chose; "" for none.
         rows_are_files: whether a file that is no table is a row itself, and not a file of lines.
         uses_path: whether rows need a path, so that a JSON file is rather a document than an array of rows.
+        sheet: the sheet of the workbooks; None for the first one.
 
     Raises:
-        UsageError: there is a delimiter, but no table; or an encoding, but no text.
+        UsageError: there is a delimiter, but no table; an encoding, but no text; or a sheet, but no workbook.
     """
     inputs = []
     for path in paths or (STDIN,):
@@ -126,20 +144,33 @@ def select_inputs(
         if uses_path and chosen == "json" and not input_format:
             chosen = "files"
         chosen = chosen or ("files" if rows_are_files and path != STDIN else "lines")
-        inputs.append(Input(path, chosen, encoding, delimiter))
-    if delimiter and not any(each.format in DELIMITERS for each in inputs):
+        inputs.append(Input(path, chosen, encoding, delimiter, sheet))
+    formats = {each.format for each in inputs}
+    if delimiter and not formats.intersection(DELIMITERS):
         raise UsageError("--delimiter is for CSV and TSV", "add --input-format csv if the input is a table")
     if encoding and all(each.format == "files" and each.path != STDIN for each in inputs):
         raise UsageError("--encoding is not for attached files", "convert them, for example with iconv")
+    if encoding and formats.issubset(TYPED_FORMATS):
+        raise UsageError("--encoding is for text", "Parquet, Arrow, Excel and SQLite say what theirs is")
+    if sheet is not None and "xlsx" not in formats:
+        raise UsageError("--sheet is for Excel workbooks", "name one that ends in .xlsx")
     return tuple(inputs)
 
 
 def _get_format(path: str) -> InputFormat | None:
     """Return the format that the name of a file has, without the suffix of compressed data; None for no table."""
+    if SqliteTable.parse(path):
+        return "sqlite"
     name = path.lower()
     for suffix in COMPRESSION_SUFFIXES:
         name = name.removesuffix(suffix)
     return FORMATS_BY_SUFFIX.get(Path(name).suffix)
+
+
+def find_input_file(path: str) -> Path | None:
+    """Return the file of an input, which may be an SQLite database; None for standard input."""
+    table = SqliteTable.parse(path)
+    return table.file if table else None if path == STDIN else Path(path)
 
 
 def check_inputs(paths: Sequence[str]) -> None:
@@ -152,12 +183,12 @@ def check_inputs(paths: Sequence[str]) -> None:
     cannot_read_stdin = sys.stdin is None or (sys.stdin.isatty() and not paths)
     if cannot_read_stdin and (not paths or STDIN in paths):
         raise UsageError("no input given", "name files, or pipe rows in; to ask it as a question: ask -- map ...")
-    for path in paths:
+    for path in filter(None, map(find_input_file, paths)):
         try:
-            if path != STDIN and not Path(path).is_fifo():
+            if not path.is_fifo():
                 open(path, "rb").close()
         except OSError as error:
-            hint = "check the file's name; to ask it as a question: ask -- map ..." if not Path(path).exists() else ""
+            hint = "check the file's name; to ask it as a question: ask -- map ..." if not path.exists() else ""
             raise FileError(f"cannot read {path} ({error.strerror})", hint) from None
 
 
@@ -223,6 +254,9 @@ def read_rows(inputs: Iterable[Input], notify: Callable[[str], None] = lambda _:
         if each.format == "files" and each.path != STDIN:
             yield Row(each.path, {PATH: each.path})
             continue
+        if each.format in TYPED_FORMATS:
+            yield from _read_typed(each)
+            continue
         with ExitStack() as stack:
             try:
                 stream = _open_input(each, stack)
@@ -240,6 +274,33 @@ def _name_encoding(rows: Iterable[Row], title: str) -> Iterator[Row]:
     return (row._replace(error=f"not {title}") if row.error == NOT_UTF8 else row for row in rows)
 
 
+def _read_typed(each: Input) -> Iterator[Row]:
+    """Yield the rows of a format that is not text.
+
+    Raises:
+        AskError: the input cannot be read.
+        MissingDependencyError: the package for the format is not installed.
+    """
+    name = each.name
+    if each.path == STDIN and each.format != "arrow":
+        raise UsageError(f"{each.format} cannot be read from stdin", "name a file")
+    if each.format == "sqlite":
+        table = SqliteTable.parse(each.path) or SqliteTable(Path(each.path))
+        yield from (Row(f"{name}:{number}", columns, error=error) for number, columns, error in table.read_rows())
+    elif each.format == "xlsx":
+        require_package("openpyxl", "files", name)
+        from ask.map.excel_input import read_excel
+
+        yield from (Row(f"{name}:{number}", columns) for number, columns in read_excel(each.path, each.sheet))
+    else:
+        require_package("pyarrow", "tables", name)
+        from ask.map.arrow_input import read_arrow, read_parquet
+
+        rows = read_parquet(each.path) if each.format == "parquet" else read_arrow(each.path)
+        for row in rows:
+            yield Row(f"{name}:{row.number}", row.columns, error=row.error, column_types=row.column_types)
+
+
 def estimate_row_count(inputs: Iterable[Input]) -> int | None:
     """Count the lines of all inputs; estimate those of large files. Return None if one has none, or is no plain file.
 
@@ -248,6 +309,12 @@ def estimate_row_count(inputs: Iterable[Input]) -> int | None:
     total = 0
     for each in inputs:
         path = Path(each.path)
+        if each.format in TYPED_FORMATS:
+            count = _count_typed_rows(each)
+            if count is None:
+                return None
+            total += count
+            continue
         if each.path == STDIN or each.format in ("nul", "json") or not path.is_file():
             return None
         if each.format == "files":
@@ -261,6 +328,16 @@ def estimate_row_count(inputs: Iterable[Input]) -> int | None:
         total += round(lines * path.stat().st_size / len(sample)) if sample else 0
         total -= each.format in DELIMITERS
     return max(total, 0)
+
+
+def _count_typed_rows(each: Input) -> int | None:
+    if each.format == "sqlite":
+        return (SqliteTable.parse(each.path) or SqliteTable(Path(each.path))).count_rows()
+    if each.format == "parquet":
+        from ask.map.arrow_input import count_parquet_rows
+
+        return count_parquet_rows(each.path)
+    return None
 
 
 def _read_texts(name: str, items: Iterable[bytes], column: str) -> Iterator[Row]:

@@ -1,0 +1,102 @@
+"""Rows of a sheet of an Excel workbook, which is read as a stream."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import date, datetime, time, timedelta
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+from openpyxl import load_workbook
+
+from ask.errors import FileError, UsageError
+from ask.text import format_suggestion
+
+MAX_UNPACKED_BYTES = 2 << 30
+"""The largest size of the XML of a workbook; openpyxl has the texts of all sheets in memory."""
+ERROR_VALUES = frozenset(
+    ("#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A", "#SPILL!", "#CALC!", "#GETTING_DATA")
+)
+
+
+def read_excel(path: str, sheet: str | None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number and the columns of each row below the header, which is the first row with a value.
+
+    Columns without a name, and rows without a value in the others, are left out.
+
+    Args:
+        path: the workbook.
+        sheet: the name of the sheet; None for the first one.
+
+    Raises:
+        FileError: it cannot be read.
+        UsageError: there is no such sheet, or two columns have the same name.
+    """
+    try:
+        _check_size(path)
+        with closing(load_workbook(path, read_only=True, data_only=True, keep_links=False)) as workbook:
+            yield from _read_sheet(path, _select_sheet(path, workbook, sheet))
+    except (FileError, UsageError):
+        raise
+    except Exception as error:  # openpyxl lets errors of all its parsers through
+        reason = "not an Excel workbook" if isinstance(error, BadZipFile) else error
+        raise FileError(f"cannot read {path} ({reason})", "save it as .xlsx") from error
+
+
+def _check_size(path: str) -> None:
+    with ZipFile(path) as archive:
+        if sum(part.file_size for part in archive.infolist()) > MAX_UNPACKED_BYTES:
+            raise FileError(f"{path} is too large", "save the sheet as CSV")
+
+
+def _select_sheet(path: str, workbook: Any, name: str | None) -> Any:
+    sheets = {sheet.title: sheet for sheet in workbook.worksheets}
+    if name is None and sheets:
+        return next(iter(sheets.values()))
+    if name not in sheets:
+        hint = format_suggestion(name or "", list(sheets), f"the sheets are {', '.join(sheets)}")
+        raise UsageError(f"{path} has no sheet {name!r}", hint)
+    return sheets[name]
+
+
+def _read_sheet(path: str, sheet: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    sheet.reset_dimensions()  # a wrong dimension would hide cells, or add empty ones
+    header: dict[int, str] = {}
+    for number, cells in enumerate(sheet.iter_rows(), start=1):
+        if not header:
+            header = _read_header(path, cells)
+            continue
+        columns = {name: _to_json_value(cells[index]) if index < len(cells) else None for index, name in header.items()}
+        if any(value is not None for value in columns.values()):
+            yield number, columns
+
+
+def _read_header(path: str, cells: Any) -> dict[int, str]:
+    """Return the names of the columns by their positions."""
+    values = (_to_json_value(cell) for cell in cells)
+    header = {index: str(value).strip() for index, value in enumerate(values) if value not in (None, "")}
+    repeated = next((name for name in header.values() if list(header.values()).count(name) > 1), None)
+    if repeated is not None:
+        raise UsageError(f"{path}: two columns are named {repeated!r}", "give each column its own name")
+    return header
+
+
+def _to_json_value(cell: Any) -> Any:
+    """Return the value of a cell: dates and times in ISO 8601, null for an error such as #N/A."""
+    value = cell.value
+    if isinstance(value, datetime):
+        has_time = value.time() != time() or any(sign in cell.number_format.lower() for sign in "hs")
+        return value.isoformat() if has_time else value.date().isoformat()
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        minutes, seconds = divmod(round(value.total_seconds()), 60)
+        return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = str(value)
+    return None if text in ERROR_VALUES else text

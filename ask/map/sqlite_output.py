@@ -1,0 +1,126 @@
+"""Writes the output of a job as a table of an SQLite database. Other tables of the database stay as they are."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ask.errors import FileError, UsageError
+from ask.map.output import ColumnNames, encode_json
+from ask.map.sqlite_table import LOCK_SECONDS, SqliteTable, quote_identifier
+
+MAX_BUFFERED_ROWS = 500
+COMMIT_SECONDS = 0.5
+"""Rows that arrive faster are committed together."""
+TYPES = {"integer": "INTEGER", "boolean": "INTEGER", "number": "REAL"}
+INT64_RANGE = range(-(1 << 63), 1 << 63)
+
+
+class SqliteWriter:
+    """Writes a table, which replaces that of the previous run only when it is at least as complete.
+
+    Until then, the rows are in a temporary table, which ends with the process. From then on they are appended to the
+    table in transactions: after a kill, it contains the rows so far, and the next run restores the others.
+
+    Args:
+        table: the table. It may already exist.
+        names: the columns, which do not differ only in case.
+        first_row: a row of the input, by whose values its columns get their types.
+
+    Raises:
+        FileError: the database cannot be written.
+        UsageError: the table cannot have these columns.
+    """
+
+    def __init__(self, table: SqliteTable, names: ColumnNames, first_row: Mapping[str, Any]) -> None:
+        self.names = names
+        self._table = table
+        self._name = f"main.{quote_identifier(table.name)}"
+        self._target = "temp.pending"
+        self._rows: list[list[Any]] = []
+        self._last_commit = 0.0
+        self._columns = [(name, _choose_type(name, names, first_row)) for name in names.all]
+        definition = ", ".join(f"{quote_identifier(name)} {each}" for name, each in self._columns)
+        self._definition = f"({definition})"
+        with self._convert_errors():
+            self._connection = sqlite3.connect(table.file, timeout=LOCK_SECONDS, isolation_level=None)
+            try:
+                self._connection.execute(f"CREATE TEMP TABLE pending {self._definition}")
+            except sqlite3.OperationalError as error:
+                raise UsageError(f"{table} cannot have these columns ({error})", "select some with --columns") from None
+
+    def write(self, records: Sequence[Mapping[str, Any]]) -> None:
+        self._rows += ([_to_sqlite_value(record.get(name)) for name in self.names.all] for record in records)
+        if len(self._rows) >= MAX_BUFFERED_ROWS or time.monotonic() - self._last_commit > COMMIT_SECONDS:
+            self._commit()
+
+    def publish(self) -> None:
+        """Replace the rows of the previous run, once everything that it had finished is written again."""
+        if self._target == self._name:
+            return
+        self._commit()
+        with self._transaction():
+            if self._has_same_columns():  # keeps the user's indexes
+                self._connection.execute(f"DELETE FROM {self._name}")  # noqa: S608
+            else:
+                self._connection.execute(f"DROP TABLE IF EXISTS {self._name}")
+                self._connection.execute(f"CREATE TABLE {self._name} {self._definition}")
+            self._connection.execute(f"INSERT INTO {self._name} SELECT * FROM temp.pending")  # noqa: S608
+        with self._convert_errors():
+            self._connection.execute("DROP TABLE temp.pending")
+        self._target = self._name
+
+    def close(self) -> None:
+        """Write the last rows. Those of an unpublished table are lost with it."""
+        if self._target == self._name:
+            self._commit()
+        self._connection.close()
+
+    def _commit(self) -> None:
+        if self._rows:
+            placeholders = ", ".join("?" * len(self._columns))
+            with self._transaction():
+                self._connection.executemany(f"INSERT INTO {self._target} VALUES ({placeholders})", self._rows)  # noqa: S608
+            self._rows = []
+        self._last_commit = time.monotonic()
+
+    def _has_same_columns(self) -> bool:
+        query = "SELECT name, type FROM pragma_table_info(?, 'main')"
+        return self._connection.execute(query, (self._table.name,)).fetchall() == self._columns
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Write to the table in one transaction; to the temporary table, without a lock on the database."""
+        with self._convert_errors():
+            self._connection.execute("BEGIN")
+            with self._connection:  # commits, or rolls back after an exception
+                yield
+
+    @contextmanager
+    def _convert_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise FileError(f"cannot write {self._table} ({error})") from error
+
+
+def _choose_type(name: str, names: ColumnNames, first_row: Mapping[str, Any]) -> str:
+    """Return the type of a column; "" if it gets values of any type."""
+    if name in names.schemas:
+        schema_type = names.schemas[name].get("type")
+        return TYPES.get(schema_type, "TEXT") if isinstance(schema_type, str) else ""
+    value = first_row.get(name)
+    if isinstance(value, int | float):
+        return "REAL" if isinstance(value, float) else "INTEGER"
+    return "" if value is None else "TEXT"
+
+
+def _to_sqlite_value(value: Any) -> Any:
+    """Return a value of JSON for SQLite: lists, objects and integers of more than 64 bits as JSON text."""
+    if value is None or isinstance(value, float) or (isinstance(value, int) and value in INT64_RANGE):
+        return value
+    text = value if isinstance(value, str) else encode_json(value)
+    return text.encode("utf-8", "backslashreplace").decode()

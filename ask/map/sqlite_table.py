@@ -1,0 +1,174 @@
+"""SQLite as input and output: `sqlite:FILE?table=NAME`, and as input `sqlite:FILE?query=SELECT ...`.
+
+As in SQLite's own URIs, % and ? in the name of the file are written as %25 and %3F.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from ask.errors import FileError, UsageError
+from ask.records import NamedTuple
+from ask.text import format_suggestion
+
+PREFIX = "sqlite:"
+LOCK_SECONDS = 30.0
+"""How long to wait for another program that writes the database."""
+NOT_UTF8 = "not UTF-8"
+SQLITE_ERRORS = (sqlite3.Error, sqlite3.Warning)
+"""`Warning` is raised for a query of several statements in Python 3.11."""
+
+
+class SqliteTable(NamedTuple):
+    """A table of a database, or a query; with neither, the only table."""
+
+    file: Path
+    name: str = ""
+    query: str = ""
+
+    @staticmethod
+    def parse(text: str) -> SqliteTable | None:
+        """Parse the name of an input or output; return None if it is another kind of name.
+
+        Raises:
+            UsageError: its parameter is unknown.
+        """
+        if not text.startswith(PREFIX):
+            return None
+        file, _, parameter = text.removeprefix(PREFIX).partition("?")
+        key, _, value = parameter.partition("=")
+        if not file or key not in ("table", "query", "") or (key and not value.strip()):
+            raise UsageError(f"cannot parse {text}", "write sqlite:FILE?table=NAME or sqlite:FILE?query=SELECT ...")
+        return SqliteTable(Path(unquote(file)), **{{"table": "name"}.get(key, key): value} if key else {})
+
+    def __str__(self) -> str:
+        file = str(self.file).replace("%", "%25").replace("?", "%3F")
+        parameter = f"?table={self.name}" if self.name else f"?query={self.query}" if self.query else ""
+        return f"{PREFIX}{file}{parameter}"
+
+    def exists(self) -> bool:
+        """Check whether the database has the table.
+
+        Raises:
+            FileError: the file is no database.
+        """
+        return bool(self._find_kind())
+
+    def check_output(self) -> None:
+        """Check that a table of this name can be written.
+
+        Raises:
+            UsageError: it cannot.
+            FileError: the file is no database.
+        """
+        if not self.name:
+            raise UsageError(f"{self} names no table", f"write -O {PREFIX}FILE?table=NAME")
+        if self.name.lower().startswith("sqlite_"):
+            raise UsageError(f"SQLite does not allow the table name {self.name}", "use another name")
+        if self._find_kind() not in ("", "table"):
+            raise UsageError(f"{self} is not a table", "use another name")
+
+    def count_rows(self) -> int | None:
+        """Count the rows; return None for a query."""
+        if self.query:
+            return None
+        with self._convert_errors(), closing(self._connect()) as connection:
+            query = f"SELECT count(*) FROM {quote_identifier(self.name or self._find_only_table(connection))}"  # noqa: S608
+            return int(connection.execute(query).fetchone()[0])
+
+    def read_rows(self) -> Iterator[tuple[int, dict[str, Any], str]]:
+        """Yield the number, the columns and the error of each row. A BLOB is base64.
+
+        The rows are first copied to a temporary table, so that the database is not locked while they are answered.
+
+        Raises:
+            FileError: the database cannot be read.
+            UsageError: there is no such table, or the query is invalid.
+        """
+        with self._convert_errors(), closing(self._connect()) as connection:
+            query = self.query.rstrip().rstrip(";")
+            if not query:
+                name = self.name or self._find_only_table(connection)
+                query = f"SELECT * FROM {quote_identifier(name)}"  # noqa: S608
+            connection.execute(f'CREATE TEMP TABLE "rows of ask map" AS {query}')
+            cursor = connection.execute('SELECT * FROM "rows of ask map"')
+            names = [column[0] for column in cursor.description]
+            for number, values in enumerate(cursor, start=1):
+                columns = dict(zip(names, map(_to_json_value, values), strict=True))
+                if all(map(_is_encodable, values)):
+                    yield number, columns, ""
+                else:
+                    yield number, {name: value for name, value in columns.items() if _is_encodable(value)}, NOT_UTF8
+
+    def _find_kind(self) -> str:
+        """Return "table" or "view"; "" if there is none of this name."""
+        if not self.file.exists() or self.file.stat().st_size == 0:
+            return ""
+        with self._convert_errors(), closing(self._connect()) as connection:
+            query = "SELECT type FROM sqlite_schema WHERE type IN ('table', 'view') AND lower(name) = lower(?)"
+            found = connection.execute(query, (self.name,)).fetchone()
+        return str(found[0]) if found else ""
+
+    def _connect(self) -> sqlite3.Connection:
+        """Open the database for reading; the rows of an input may be read in another thread."""
+        uri = f"file:{quote(str(self.file.absolute()))}?mode=ro"
+        connection = sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS, isolation_level=None, check_same_thread=False)
+        connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+        return connection
+
+    def _find_only_table(self, connection: sqlite3.Connection) -> str:
+        """Return the table of a database with a single one.
+
+        Raises:
+            UsageError: there are several, or none.
+        """
+        names = _list_tables(connection)
+        if len(names) != 1:
+            hint = f"add ?table=NAME; the tables are {', '.join(names)}" if names else ""
+            raise UsageError(f"{self.file} has {len(names) or 'no'} tables", hint)
+        return names[0]
+
+    @contextmanager
+    def _convert_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except SQLITE_ERRORS as error:
+            message = f"cannot read {self} ({error})"
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+            if code != sqlite3.SQLITE_ERROR:  # the file, and not the SQL
+                raise FileError(message) from error
+            raise UsageError(message, self._suggest_table() if self.name else "") from error
+
+    def _suggest_table(self) -> str:
+        with closing(self._connect()) as connection:
+            names = _list_tables(connection)
+        return format_suggestion(self.name, names, f"the tables are {', '.join(names)}") if names else ""
+
+
+def quote_identifier(name: str) -> str:
+    """Quote the name of a table or column for SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _list_tables(connection: sqlite3.Connection) -> list[str]:
+    """Return the names of the user's tables and views."""
+    query = "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    return [name for (name,) in connection.execute(query)]
+
+
+def _to_json_value(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _is_encodable(value: Any) -> bool:
+    """Check that a value is not text with bytes that were not UTF-8."""
+    return not isinstance(value, str) or value.isascii() or not any("\udc80" <= char <= "\udcff" for char in value)

@@ -1,0 +1,230 @@
+"""`ask map` with Parquet, Arrow, Excel and SQLite."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from openpyxl import Workbook
+from pyarrow import parquet
+
+from ask.errors import MissingDependencyError
+from tests.cli.test_map import COMMAND, SlowServer, echo, get_prompt, make_rows, parse, write_rows
+from tests.missing_packages import make_command_without
+from tests.model_server import ModelServer
+from tests.program import Ask, Home, run
+
+PARQUET, TABLE = "out.parquet", "sqlite:out.db?table=answers"
+
+
+def read_parquet(folder: Path) -> list[dict[str, Any]]:
+    file = folder / "out.parquet"
+    return list(parquet.read_table(file).to_pylist()) if file.exists() else []
+
+
+def read_database(folder: Path, query: str = "SELECT * FROM answers") -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(folder / "out.db")) as connection:
+        connection.row_factory = sqlite3.Row
+        try:
+            return [dict(row) for row in connection.execute(query)]
+        except sqlite3.OperationalError:  # no such table
+            return []
+
+
+def read_output(home: Home, output: str) -> list[dict[str, Any]]:
+    return read_parquet(home.work) if output == PARQUET else read_database(home.work)
+
+
+OUTPUTS = [PARQUET, TABLE]
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\n")
+
+
+def write_parquet(home: Home, rows: list[dict[str, Any]]) -> str:
+    parquet.write_table(pa.Table.from_pylist(rows), home.work / "in.parquet")
+    return "in.parquet"
+
+
+def write_database(home: Home, rows: list[dict[str, Any]]) -> str:
+    with closing(sqlite3.connect(home.work / "in.db", isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE tickets(id INTEGER PRIMARY KEY, text TEXT)")
+        connection.executemany("INSERT INTO tickets VALUES (:id, :text)", rows)
+    return "sqlite:in.db?table=tickets"
+
+
+def write_workbook(home: Home, rows: list[dict[str, Any]]) -> str:
+    workbook = Workbook()
+    sheet = workbook.create_sheet("Q1", 0)
+    sheet.append(list(rows[0]))
+    for row in rows:
+        sheet.append(list(row.values()))
+    workbook.save(home.work / "in.xlsx")
+    return "in.xlsx"
+
+
+@pytest.mark.parametrize("write", [write_parquet, write_database, write_workbook])
+def test_all_formats_are_the_same_rows(
+    ask: Ask, server: ModelServer, home: Home, write: Callable[[Home, list[dict[str, Any]]], str]
+) -> None:
+    server.reply(echo)
+    rows = make_rows(3)
+    result = ask(*COMMAND, write(home, rows))
+    assert (result.code, [row["id"] for row in parse(result)]) == (0, [0, 1, 2])
+    again = ask(*COMMAND, write_rows(home.work, *rows))
+    assert (again.text, len(server.requests)) == (result.text, 3), "the same text is the same row in any format"
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_the_same_command_continues(ask: Ask, server: ModelServer, home: Home, output: str) -> None:
+    server.reply(echo)
+    file = write_rows(home.work, *make_rows(5), {"id": "x", "text": "bad"})
+    assert ask(*COMMAND, file, "-O", output).code == 12
+    first = read_output(home, output)
+    assert [row["answer"] for row in first] == [*(f"SAY WORD {number}" for number in range(5)), None]
+    assert (first[0]["input_tokens"], first[0]["cost"], bool(first[-1]["error"])) == (10, 0.25, True)
+    write_rows(home.work, {"id": 7, "text": "new"}, *make_rows(5))
+    assert ask(*COMMAND, file, "-O", output).code == 0
+    assert len(server.requests) == 7
+    assert [row["answer"] for row in read_output(home, output)] == ["SAY NEW", *(row["answer"] for row in first[:-1])]
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_an_interrupted_job_has_the_rows_so_far(ask: Ask, server: ModelServer, home: Home, output: str) -> None:
+    service = SlowServer(server, 0.1)
+    command = (*COMMAND, write_rows(home.work, *make_rows(60)), "-O", output, "-j", "4")
+    with ask.start(*command) as running:
+        server.wait_for_requests(6)
+        running.process.send_signal(signal.SIGINT)
+        assert running.finish(30).code == 130
+    assert 0 < len(read_output(home, output)) == service.count < 60
+    assert ask(*command, "--max-cost", "5").code == 11
+    assert service.count <= len(read_output(home, output)) < 60
+    assert ask(*command, "-j", "64").code == 0
+    assert ([row["id"] for row in read_output(home, output)], service.count) == (list(range(60)), 60)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("kills", [2, pytest.param(40, marks=pytest.mark.slow)])
+def test_kills_lose_no_row(ask: Ask, server: ModelServer, home: Home, output: str, kills: int) -> None:
+    service = SlowServer(server, 0.02)
+    count = 200 if kills < 10 else 2000
+    command = (*COMMAND, write_rows(home.work, *make_rows(count)), "-O", output, "-j", "10")
+    generator = random.Random(7)
+    signals = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+    for number in range(kills):
+        with ask.start(*command) as running:
+            time.sleep(generator.uniform(0.1, 0.9))
+            running.process.send_signal(signals[number % 4])
+            running.process.wait(10)
+        found = [row["id"] for row in read_output(home, output)]
+        assert found == list(range(len(found)))
+    assert ask.process(*command, timeout=120).code == 0
+    assert [row["id"] for row in read_output(home, output)] == list(range(count))
+    assert service.count <= count + kills * 10
+    assert {file.suffix for file in home.work.iterdir()} == {".jsonl", ".db" if output == TABLE else ".parquet"}
+
+
+def test_a_table_of_an_input_database_can_be_the_output(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    source = write_database(home, make_rows(100))
+    (home.work / "in.db").rename(home.work / "out.db")
+    source = source.replace("in.db", "out.db")
+    assert ask(*COMMAND, source, "-O", TABLE, "-j", "64").code == 0
+    assert [row["id"] for row in read_database(home.work)] == list(range(100))
+    assert len(read_database(home.work, "SELECT * FROM tickets")) == 100
+    for name in ("sqlite:out.db?table=Tickets", "sqlite:./out.db?table=tickets"):
+        result = ask(*COMMAND, source, "-O", name)
+        assert (result.code, "is an input" in result.stderr) == (2, True)
+
+
+def test_only_tables_of_jobs_are_replaced(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    with closing(sqlite3.connect(home.work / "out.db")) as connection:
+        connection.execute("CREATE TABLE customers(name)")
+    file = write_rows(home.work, *make_rows(2))
+    for options in ((), ("--fresh",)):
+        result = ask(*COMMAND, file, "-O", "sqlite:out.db?table=customers", *options)
+        assert (result.code, "not from ask map" in result.stderr) == (2, True)
+    assert ask(*COMMAND, file, "-O", TABLE).code == 0
+    other = ("map", "-p", "openrouter", "-m", "m", "Shout {{text}}", file, "-O", TABLE)
+    assert ask(*other).code == 2
+    assert ask(*other, "--fresh").code == 0
+    assert [row["answer"] for row in read_database(home.work)] == ["SHOUT WORD 0", "SHOUT WORD 1"]
+    assert read_database(home.work, "SELECT name FROM sqlite_schema") == [{"name": "customers"}, {"name": "answers"}]
+
+
+def test_result_columns_have_names_that_sqlite_distinguishes(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    file = write_rows(home.work, {"text": "a", "Answer": "b", "MODEL": "c"})
+    assert ask(*COMMAND, file, "-O", TABLE).code == 0
+    [row] = read_database(home.work)
+    assert (row["Answer"], row["answer_2"], row["MODEL"], row["model_2"]) == ("b", "SAY A", "c", "vendor/model")
+
+
+def test_a_file_that_is_no_database_is_not_replaced(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    (home.work / "out.db").write_text("this is no database, and long enough to be read as one" * 100)
+    result = ask(*COMMAND, write_rows(home.work, *make_rows(2)), "-O", TABLE)
+    assert (result.code, len(server.requests)) == (9, 0)
+
+
+def test_arrow_is_read_from_stdin(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    table = pa.Table.from_pylist(make_rows(3))
+    for new in (pa.ipc.new_stream, pa.ipc.new_file):
+        sink = pa.BufferOutputStream()
+        with new(sink, table.schema) as writer:
+            writer.write_table(table)
+        result = ask(*COMMAND, "--input-format", "arrow", stdin=sink.getvalue().to_pybytes())
+        assert (result.code, [row["id"] for row in parse(result)]) == (0, [0, 1, 2])
+    assert len(server.requests) == 3
+    assert ask(*COMMAND, "--input-format", "parquet", stdin=b"PAR1").code == 2
+
+
+def test_types_survive_a_job(ask: Ask, server: ModelServer, home: Home) -> None:
+    schema = pa.schema([("id", pa.int16()), ("text", pa.string()), ("at", pa.timestamp("us", "Europe/Berlin"))])
+    table = pa.table([[1, 2], ["a", "b"], [0, None]], schema=schema)
+    parquet.write_table(table, home.work / "in.parquet")
+    server.reply(echo)
+    result = ask("map", "-p", "openrouter", "-m", "m", "{{text}} {{at}}", "in.parquet", "-O", PARQUET)
+    assert result.code == 0
+    assert {get_prompt(request) for request in server.requests} == {"a 1970-01-01T00:00:00Z", "b "}
+    assert parquet.read_table(home.work / PARQUET).select(["id", "text", "at"]).equals(table)
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "arguments"),
+    [
+        ("pyarrow", "[tables]", ("in.jsonl", "-O", PARQUET)),
+        ("pyarrow", "[tables]", ("in.parquet",)),
+        ("openpyxl", "[files]", ("in.xlsx",)),
+    ],
+)
+def test_a_missing_package_is_named(ask: Ask, home: Home, package: str, extra: str, arguments: tuple[str, ...]) -> None:
+    write_rows(home.work, {"text": "a"})
+    write_parquet(home, make_rows(1))
+    write_workbook(home, make_rows(1))
+    result = run([*make_command_without(package, home), *COMMAND, *arguments], env=ask.env, cwd=home.work)
+    assert result.code == MissingDependencyError.exit_code, result.stderr
+    assert f"package {package}" in result.stderr and extra in result.stderr
+
+
+def test_a_dry_run_writes_nothing(ask: Ask, home: Home) -> None:
+    source = write_database(home, make_rows(3))
+    result = ask(*COMMAND, source, "-O", "sqlite:new.db?table=t", "--dry-run")
+    assert (result.code, "3 rows" in result.stderr) == (0, True)
+    assert sorted(file.name for file in home.work.iterdir()) == ["in.db"]
+    assert json.loads(ask("map", "--list", "--json").text) == []

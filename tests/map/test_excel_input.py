@@ -1,0 +1,128 @@
+"""Rows of Excel workbooks."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+from openpyxl import Workbook, load_workbook
+
+from ask.errors import FileError, UsageError
+from ask.map.rows import Row, read_rows, select_inputs
+
+
+def write(path: Path, *rows: list[Any], sheet: str = "Data") -> Path:
+    workbook = load_workbook(path) if path.exists() else Workbook()
+    worksheet = workbook.create_sheet(sheet) if path.exists() else workbook.active
+    assert worksheet
+    worksheet.title = sheet
+    for row in rows:
+        worksheet.append(row)
+    workbook.save(path)
+    return path
+
+
+def read(path: Path, sheet: str | None = None) -> list[Row]:
+    return list(read_rows(select_inputs([str(path)], None, rows_are_files=False, sheet=sheet)))
+
+
+def read_columns(path: Path, sheet: str | None = None) -> list[dict[str, Any]]:
+    return [dict(row.columns) for row in read(path, sheet)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "in.xlsx"
+
+
+def test_values_are_those_of_json(path: Path) -> None:
+    values = {
+        "text": ("a", "a"),
+        "int": (3, 3),
+        "float": (2.5, 2.5),
+        "bool": (True, True),
+        "empty": (None, None),
+        "date": (date(2024, 1, 2), "2024-01-02"),
+        "midnight": (datetime(2024, 1, 2), "2024-01-02T00:00:00"),
+        "datetime": (datetime(2024, 1, 2, 3, 4, 5), "2024-01-02T03:04:05"),
+        "time": (time(3, 4), "03:04:00"),
+        "duration": (timedelta(hours=36, minutes=5), "36:05:00"),
+        "error": ("#N/A", None),
+    }
+    write(path, list(values), [value for value, _ in values.values()])
+    assert read_columns(path) == [{name: expected for name, (_, expected) in values.items()}]
+
+
+def test_the_header_is_the_first_row_with_a_value(path: Path) -> None:
+    write(
+        path,
+        [None, None],
+        ["id", None, " name ", 2024],
+        [1, "note", "a", 5, "right of the table"],
+        [],
+        [None, "note"],
+        [2],
+    )
+    assert read_columns(path) == [{"id": 1, "name": "a", "2024": 5}, {"id": 2, "name": None, "2024": None}]
+    assert [row.location for row in read(path)] == [f"{path}:3", f"{path}:6"], "the numbers that Excel shows"
+
+
+def test_sheets_are_named(path: Path) -> None:
+    write(write(path, ["a"], [1]), ["b"], [2], sheet="Q2 x")
+    assert (read_columns(path), read_columns(path, "Q2 x")) == ([{"a": 1}], [{"b": 2}])
+    with pytest.raises(UsageError, match="'q2'") as caught:
+        read(path, "q2")
+    assert "Q2 x" in caught.value.hint
+    with pytest.raises(UsageError, match="--sheet"):
+        select_inputs(["a.csv"], None, rows_are_files=False, sheet="a")
+
+
+def test_a_wrong_dimension_hides_no_cells(path: Path, tmp_path: Path) -> None:
+    write(path, ["a", "b"], [1, 2], [3, 4])
+    changed = tmp_path / "changed.xlsx"
+    with ZipFile(path) as source, ZipFile(changed, "w") as target:
+        for name in source.namelist():
+            target.writestr(name, source.read(name).replace(b'<dimension ref="A1:B3"', b'<dimension ref="A1:A1"'))
+    assert read_columns(changed) == [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
+
+
+def test_a_formula_is_its_last_value(path: Path, tmp_path: Path) -> None:
+    write(path, ["a", "b"], ["x", "=1+1"])
+    changed = tmp_path / "calculated.xlsx"
+    with ZipFile(path) as source, ZipFile(changed, "w") as target:
+        for name in source.namelist():
+            target.writestr(name, source.read(name).replace(b"<v></v>", b"<v>2</v>").replace(b"<v />", b"<v>2</v>"))
+    assert (read_columns(path), read_columns(changed)) == ([{"a": "x", "b": None}], [{"a": "x", "b": 2}])
+
+
+def test_merged_cells_have_their_value_once(path: Path) -> None:
+    write(path, ["a", "b"], ["x", 1], [None, 2])
+    workbook = load_workbook(path)
+    workbook.worksheets[0].merge_cells("A2:A3")
+    workbook.save(path)
+    assert read_columns(path) == [{"a": "x", "b": 1}, {"a": None, "b": 2}]
+
+
+def test_two_columns_of_one_name_are_an_error(path: Path) -> None:
+    with pytest.raises(UsageError, match="'a'"):
+        read(write(path, ["a", "a "], [1, 2]))
+
+
+def test_what_is_no_workbook_is_an_error(path: Path) -> None:
+    write(path, ["a"], [1])
+    for data in (b"", b"a,b\n", path.read_bytes()[:500]):
+        path.write_bytes(data)
+        with pytest.raises(FileError, match=r"in\.xlsx"):
+            read(path)
+
+
+def test_a_workbook_that_is_too_large_unpacked_is_an_error(path: Path) -> None:
+    data = bytearray(write(path, ["a"], [1]).read_bytes())
+    size = data.index(b"PK\1\2") + 24  # of the first file, in the directory of the archive
+    data[size : size + 4] = (3 << 30).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(FileError, match="too large"):
+        read(path)
