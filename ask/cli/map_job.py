@@ -33,7 +33,7 @@ from ask.client.run_costs import to_priced_model
 from ask.config.options import RunOptions
 from ask.config.settings import UNSET_OPTION
 from ask.console import StderrConsole
-from ask.errors import AskError, FileError, RowsFailedError, RunInterruptedError, UsageError
+from ask.errors import FileError, RowsFailedError, RunInterruptedError, UsageError
 from ask.map.engine import Engine, Progress
 from ask.map.job import (
     JobOptions,
@@ -294,18 +294,15 @@ class MapJobRunner:
             on_pause=self._announce_pause,
             on_result=self._report.add if self._report else None,
         )
-        input_errors: list[AskError] = []
         available_rows = read_in_background(rows) if self.reads_pipe else rows
         with _stop_on_interrupt(engine, self.app.console):
             tasks = add_row_numbers(
                 job,
-                identify_rows(job, self.ledger, read_until_error(available_rows, input_errors.append)),
+                identify_rows(job, self.ledger, read_until_error(available_rows, engine.stop_after_input)),
                 number_column,
             )
             engine.run(tasks, self._open_progress_bar())
             writer.close()  # an error is reported before the summary
-        for error in input_errors:
-            engine.stop(error)
         if names.left_out:
             columns = ", ".join(map(format_one_line, sorted(names.left_out)))
             self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")

@@ -125,11 +125,16 @@ class Engine:
         self._last_progress = 0.0
         self._has_started = self._is_exhausted = self._is_input_idle = False
         self.stop_error: AskError | None = None
+        self._input_error: AskError | None = None
         self.first_row_error = ""
 
     def stop(self, error: AskError) -> None:
         """Send no further request; the run ends once those in flight have finished."""
         self.stop_error = self.stop_error or error
+
+    def stop_after_input(self, error: AskError) -> None:
+        """End the run with an error of the input once the rows before it are answered."""
+        self._input_error = error
 
     def run(self, tasks: Iterator[RowTask | None], on_progress: Callable[[Progress], None]) -> None:
         """Run all rows. What ended the run early is in `stop_error`.
@@ -149,6 +154,7 @@ class Engine:
                 self._collect(wait=self._is_input_idle or not self._has_room())
                 self._report_progress(on_progress)
             self._flush()
+            self.stop_error = self.stop_error or self._input_error
             if self._is_exhausted and (self.stop_error is None or self._written_count >= self._earlier_count):
                 self._publish()
         finally:

@@ -126,6 +126,15 @@ def test_a_truncated_input_is_answered_as_far_as_it_goes(home: Home) -> None:
     assert len((home.work / "out.jsonl").read_text().splitlines()) == 60
 
 
+def test_a_truncated_input_does_not_replace_a_complete_output(home: Home) -> None:
+    ask = Ask({**home.env, "ASK_PROVIDER": "demo"}, home.work)
+    data = gzip.compress(make_rows(60))
+    for content, code in ((data, 0), (data[: len(data) // 2], 9)):
+        (home.work / "rows.jsonl.gz").write_bytes(content)
+        assert ask("map", "say {{id}}", "rows.jsonl.gz", "-O", "out.jsonl").code == code
+        assert len((home.work / "out.jsonl").read_text().splitlines()) == 60
+
+
 @pytest.mark.skipif(ZSTD_MODULE.startswith("compression"), reason="zstd is in the standard library")
 def test_zstd_without_its_package_names_the_command_that_installs_it(home: Home) -> None:
     (home.work / "rows.jsonl.zst").write_bytes(zstd.compress(make_rows(1)))
