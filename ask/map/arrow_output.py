@@ -27,7 +27,7 @@ from ask.map.output import ColumnNames, OutputFile
 
 BATCH_ROWS, BATCH_CHARACTERS = 1000, 4_000_000
 """How many rows, or characters of their texts, become a record batch."""
-GROUP_ROWS, GROUP_BYTES = 65_536, 16 << 20
+GROUP_ROWS, GROUP_BYTES = 65_536, 8 << 20
 """How many rows, or bytes, become a row group of Parquet."""
 PARQUET = ".parquet"
 

@@ -80,11 +80,11 @@ class SqliteWriter:
         self._connection.close()
 
     def _commit(self) -> None:
-        if self._rows:
+        rows, self._rows = self._rows, []  # first, so that a signal does not have them written twice
+        if rows:
             placeholders = ", ".join("?" * len(self._columns))
             with self._transaction():
-                self._connection.executemany(f"INSERT INTO {self._target} VALUES ({placeholders})", self._rows)  # noqa: S608
-            self._rows = []
+                self._connection.executemany(f"INSERT INTO {self._target} VALUES ({placeholders})", rows)  # noqa: S608
         self._last_commit = time.monotonic()
 
     def _has_same_columns(self) -> bool:
