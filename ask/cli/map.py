@@ -66,6 +66,7 @@ from ask.map.rows import (
     Row,
     check_inputs,
     estimate_row_count,
+    find_equivalent_input,
     read_in_background,
     read_rows,
     select_inputs,
@@ -78,7 +79,6 @@ from ask.render.amounts import format_cache_use, format_count, format_dollars, f
 from ask.render.progress_bar import ProgressBar
 from ask.render.table import write_table
 from ask.text import decode_argument, format_age, format_one_line
-from ask.tools.file_names import find_equivalent_path
 
 if TYPE_CHECKING:
     from ask.map.agent_runner import AgentOptions
@@ -249,11 +249,7 @@ class MapJobRunner:
         if not has_template and Path(name := flags["arguments"][0]).is_file():
             hint = f'put the prompt before it, such as: ask map "Language of this text: {{{{text}}}}" {name}'
             raise UsageError(f"{name} was taken as the prompt", hint)
-        is_file = [path != STDIN and not SqliteTable.parse(path) for path in arguments]
-        paths = [
-            str(find_equivalent_path(Path(path))) if is_path else path
-            for path, is_path in zip(arguments, is_file, strict=True)
-        ]
+        paths = [find_equivalent_input(path) for path in arguments]
         check_inputs(paths)
         if flags["engine"] is not None and flags["key"]:
             raise UsageError("--key does not work with --engine", "set the key in the environment of the workers")

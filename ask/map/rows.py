@@ -25,6 +25,7 @@ from ask.map.sqlite_table import SqliteTable
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
 from ask.text import DecodedText
+from ask.tools.file_names import find_equivalent_path
 
 TypedFormat = Literal["parquet", "arrow", "xlsx", "sqlite"]
 InputFormat = Literal["jsonl", "csv", "tsv", "lines", "nul", "files", TypedFormat]
@@ -101,7 +102,7 @@ def select_inputs(
     Args:
         paths: the paths from the command line; none means standard input.
         input_format: the format that the user chose; None to choose by the name of each file.
-        rows_are_files: whether a file that is no table is a row itself, and not a file of lines.
+        rows_are_files: whether a file that is no table, or is a workbook, is a row itself, and not a file of rows.
         sheet: the sheet of the workbooks; None for the first one.
 
     Raises:
@@ -110,6 +111,8 @@ def select_inputs(
     inputs = []
     for path in paths or (STDIN,):
         suffix_format = "sqlite" if SqliteTable.parse(path) else FORMATS_BY_SUFFIX.get(Path(path).suffix.lower())
+        if rows_are_files and suffix_format == "xlsx" and sheet is None:
+            suffix_format = None  # more often a document
         chosen = input_format or suffix_format or ("files" if rows_are_files and path != STDIN else "lines")
         inputs.append(Input(path, chosen, sheet))
     if sheet is not None and not any(each.format == "xlsx" for each in inputs):
@@ -121,6 +124,15 @@ def find_input_file(path: str) -> Path | None:
     """Return the file of an input, which may be an SQLite database; None for standard input."""
     table = SqliteTable.parse(path)
     return table.file if table else None if path == STDIN else Path(path)
+
+
+def find_equivalent_input(path: str) -> str:
+    """Return an input with the name of an existing file that looks the same, if there is none of its own name."""
+    if path == STDIN:
+        return path
+    if table := SqliteTable.parse(path):
+        return str(table._replace(file=find_equivalent_path(table.file)))
+    return str(find_equivalent_path(Path(path)))
 
 
 def check_inputs(paths: Sequence[str]) -> None:
