@@ -62,6 +62,7 @@ from ask.map.rows import (
     check_inputs,
     detect_encodings,
     estimate_row_count,
+    find_equivalent_input,
     read_in_background,
     read_rows,
     read_until_error,
@@ -75,7 +76,6 @@ from ask.parsing import BATCH_TIER
 from ask.render.amounts import format_cache_use, format_count, format_dollars, format_duration
 from ask.render.progress_bar import ProgressBar
 from ask.text import decode_argument, format_age, format_one_line
-from ask.tools.file_names import find_equivalent_path
 
 if TYPE_CHECKING:
     from ask.cli.map_report import ReportFile
@@ -563,11 +563,7 @@ def _parse_arguments(flags: Mapping[str, Any]) -> tuple[str, list[str]]:
     if not has_template and Path(prompt).is_file():
         hint = f'put the prompt before it, such as: ask map "Language of this text: {{{{text}}}}" {prompt}'
         raise UsageError(f"{prompt} was taken as the prompt", hint)
-    is_file = [path != STDIN and not SqliteTable.parse(path) for path in arguments]
-    paths = [
-        str(find_equivalent_path(Path(path))) if is_path else path
-        for path, is_path in zip(arguments, is_file, strict=True)
-    ]
+    paths = [find_equivalent_input(path) for path in arguments]
     check_inputs(paths)
     return decode_argument(prompt), paths
 

@@ -18,7 +18,7 @@ from ask.records import NamedTuple
 
 BATCH_ROWS = 1000
 """How many rows become values of Python at a time."""
-BUFFER_BYTES = 1 << 20
+BUFFER_BYTES = 1 << 18
 FILE_MAGIC, FEATHER_1_MAGIC = b"ARROW1\0\0", b"FEA1"
 NOT_UTF8 = "not UTF-8"
 STDIN = "-"

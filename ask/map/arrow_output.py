@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from ask.atomic_files import convert_write_errors
-from ask.errors import FileError
+from ask.errors import FileError, UsageError
 from ask.map.arrow_types import (
     Array,
     ArrowType,
@@ -27,7 +27,7 @@ from ask.map.output import ColumnNames, OutputFile
 
 BATCH_ROWS, BATCH_CHARACTERS = 1000, 4_000_000
 """How many rows, or characters of their texts, become a record batch."""
-GROUP_ROWS, GROUP_BYTES = 65_536, 16 << 20
+GROUP_ROWS, GROUP_BYTES = 65_536, 8 << 20
 """How many rows, or bytes, become a row group of Parquet."""
 PARQUET = ".parquet"
 
@@ -43,6 +43,10 @@ class ArrowWriter:
         names: the columns.
         job: the identity of the job.
         input_types: the types of the columns in the input's file, by name.
+
+    Raises:
+        FileError: the file cannot be written.
+        UsageError: the name of a column is not valid Unicode.
     """
 
     def __init__(self, path: Path, names: ColumnNames, job: str, input_types: Mapping[str, ArrowType]) -> None:
@@ -57,6 +61,10 @@ class ArrowWriter:
         """The record batches of the next row group."""
         self._is_complete = self._has_failed = False
         self._writer: Any = None
+        try:
+            pa.schema([(name, pa.string()) for name in names.all])
+        except UnicodeEncodeError as error:
+            raise UsageError(f"the name of a column is not valid ({error})", "select some with --columns") from None
         with self._convert_errors():
             self._stream = self._create_stream()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import date, datetime, time, timedelta
@@ -14,6 +15,7 @@ from openpyxl import load_workbook
 from ask.errors import FileError, UsageError
 from ask.text import format_suggestion
 
+warnings.filterwarnings("ignore", module="openpyxl")  # about styles and validation
 MAX_UNPACKED_BYTES = 2 << 30
 """The largest size of the XML of a workbook; openpyxl has the texts of all sheets in memory."""
 ERROR_VALUES = frozenset(
@@ -28,7 +30,7 @@ def read_excel(path: str, sheet: str | None) -> Iterator[tuple[int, dict[str, An
 
     Args:
         path: the workbook.
-        sheet: the name of the sheet; None for the first one.
+        sheet: the name of the sheet; None for the first one that is not hidden.
 
     Raises:
         FileError: it cannot be read.
@@ -53,8 +55,9 @@ def _check_size(path: str) -> None:
 
 def _select_sheet(path: str, workbook: Any, name: str | None) -> Any:
     sheets = {sheet.title: sheet for sheet in workbook.worksheets}
-    if name is None and sheets:
-        return next(iter(sheets.values()))
+    visible = [sheet for sheet in sheets.values() if sheet.sheet_state == "visible"]
+    if name is None and visible:
+        return visible[0]
     if name not in sheets:
         hint = format_suggestion(name or "", list(sheets), f"the sheets are {', '.join(sheets)}")
         raise UsageError(f"{path} has no sheet {name!r}", hint)

@@ -40,6 +40,7 @@ from ask.map.sqlite_table import SqliteTable
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
 from ask.text import DecodedText
+from ask.tools.file_names import find_equivalent_path
 
 TypedFormat = Literal["parquet", "arrow", "xlsx", "sqlite"]
 InputFormat = Literal["jsonl", "json", "csv", "tsv", "lines", "nul", "files", TypedFormat]
@@ -131,7 +132,7 @@ def select_inputs(
         input_format: the format that the user chose; None to choose by the name of each file.
         encoding: the encoding that the user chose; "" for none.
         delimiter: the delimiter that the user chose; "" for none.
-        rows_are_files: whether a file that is no table is a row itself, and not a file of lines.
+        rows_are_files: whether a file that is no table, or is a workbook, is a row itself, and not a file of rows.
         uses_path: whether rows need a path, so that a JSON file is rather a document than an array of rows.
         sheet: the sheet of the workbooks; None for the first one.
 
@@ -143,6 +144,8 @@ def select_inputs(
         chosen = input_format or _get_format(path)
         if uses_path and chosen == "json" and not input_format:
             chosen = "files"
+        if rows_are_files and chosen == "xlsx" and not input_format and sheet is None:
+            chosen = None  # more often a document
         chosen = chosen or ("files" if rows_are_files and path != STDIN else "lines")
         inputs.append(Input(path, chosen, encoding, delimiter, sheet))
     formats = {each.format for each in inputs}
@@ -171,6 +174,15 @@ def find_input_file(path: str) -> Path | None:
     """Return the file of an input, which may be an SQLite database; None for standard input."""
     table = SqliteTable.parse(path)
     return table.file if table else None if path == STDIN else Path(path)
+
+
+def find_equivalent_input(path: str) -> str:
+    """Return an input with the name of an existing file that looks the same, if there is none of its own name."""
+    if path == STDIN:
+        return path
+    if table := SqliteTable.parse(path):
+        return str(table._replace(file=find_equivalent_path(table.file)))
+    return str(find_equivalent_path(Path(path)))
 
 
 def check_inputs(paths: Sequence[str]) -> None:

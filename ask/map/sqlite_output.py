@@ -16,6 +16,7 @@ MAX_BUFFERED_ROWS = 500
 COMMIT_SECONDS = 0.5
 """Rows that arrive faster are committed together."""
 TYPES = {"integer": "INTEGER", "boolean": "INTEGER", "number": "REAL"}
+PENDING = "temp.pending"
 INT64_RANGE = range(-(1 << 63), 1 << 63)
 
 
@@ -39,7 +40,7 @@ class SqliteWriter:
         self.names = names
         self._table = table
         self._name = f"main.{quote_identifier(table.name)}"
-        self._target = "temp.pending"
+        self._target = PENDING
         self._rows: list[list[Any]] = []
         self._last_commit = 0.0
         self._columns = [(name, _choose_type(name, names, first_row)) for name in names.all]
@@ -48,8 +49,8 @@ class SqliteWriter:
         with self._convert_errors():
             self._connection = sqlite3.connect(table.file, timeout=LOCK_SECONDS, isolation_level=None)
             try:
-                self._connection.execute(f"CREATE TEMP TABLE pending {self._definition}")
-            except sqlite3.OperationalError as error:
+                self._connection.execute(f"CREATE TABLE {PENDING} {self._definition}")
+            except (sqlite3.OperationalError, sqlite3.ProgrammingError, ValueError) as error:
                 raise UsageError(f"{table} cannot have these columns ({error})", "select some with --columns") from None
 
     def write(self, records: Sequence[Mapping[str, Any]]) -> None:
@@ -62,15 +63,15 @@ class SqliteWriter:
         if self._target == self._name:
             return
         self._commit()
-        with self._transaction():
+        with self._transaction("BEGIN IMMEDIATE"):
             if self._has_same_columns():  # keeps the user's indexes
                 self._connection.execute(f"DELETE FROM {self._name}")  # noqa: S608
             else:
                 self._connection.execute(f"DROP TABLE IF EXISTS {self._name}")
                 self._connection.execute(f"CREATE TABLE {self._name} {self._definition}")
-            self._connection.execute(f"INSERT INTO {self._name} SELECT * FROM temp.pending")  # noqa: S608
+            self._connection.execute(f"INSERT INTO {self._name} SELECT * FROM {PENDING}")  # noqa: S608
         with self._convert_errors():
-            self._connection.execute("DROP TABLE temp.pending")
+            self._connection.execute(f"DROP TABLE {PENDING}")
         self._target = self._name
 
     def close(self) -> None:
@@ -80,11 +81,12 @@ class SqliteWriter:
         self._connection.close()
 
     def _commit(self) -> None:
-        if self._rows:
+        rows, self._rows = self._rows, []  # first, so that a signal does not have them written twice
+        if rows:
             placeholders = ", ".join("?" * len(self._columns))
-            with self._transaction():
-                self._connection.executemany(f"INSERT INTO {self._target} VALUES ({placeholders})", self._rows)  # noqa: S608
-            self._rows = []
+            # IMMEDIATE would also lock the database while the rows go to the temporary table.
+            with self._transaction("BEGIN" if self._target == PENDING else "BEGIN IMMEDIATE"):
+                self._connection.executemany(f"INSERT INTO {self._target} VALUES ({placeholders})", rows)  # noqa: S608
         self._last_commit = time.monotonic()
 
     def _has_same_columns(self) -> bool:
@@ -92,10 +94,9 @@ class SqliteWriter:
         return self._connection.execute(query, (self._table.name,)).fetchall() == self._columns
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """Write to the table in one transaction; to the temporary table, without a lock on the database."""
+    def _transaction(self, begin: str) -> Iterator[None]:
         with self._convert_errors():
-            self._connection.execute("BEGIN")
+            self._connection.execute(begin)
             with self._connection:  # commits, or rolls back after an exception
                 yield
 

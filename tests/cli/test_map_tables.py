@@ -150,6 +150,13 @@ def test_a_table_of_an_input_database_can_be_the_output(ask: Ask, server: ModelS
         assert (result.code, "is an input" in result.stderr) == (2, True)
 
 
+def test_a_database_is_found_by_a_name_that_looks_the_same(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    source = write_database(home, make_rows(1))
+    (home.work / "in.db").rename(home.work / "e\u0301t\u00e9.db")
+    assert ask(*COMMAND, source.replace("in.db", "\u00e9t\u00e9.db")).code == 0
+
+
 def test_only_tables_of_jobs_are_replaced(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo)
     with closing(sqlite3.connect(home.work / "out.db")) as connection:

@@ -243,6 +243,12 @@ def test_a_damaged_file_is_an_error(tmp_path: Path, suffix: str) -> None:
             read(path)
 
 
+def test_the_name_of_a_column_must_be_unicode(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        write(tmp_path / "out.parquet", [{"\ud800": 1}])
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_two_columns_of_one_name_are_an_error(tmp_path: Path) -> None:
     path = write_table(tmp_path / "in.arrow", pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"]))
     with pytest.raises(UsageError, match="'a'"):

@@ -76,6 +76,13 @@ def test_sheets_are_named(path: Path) -> None:
     with pytest.raises(UsageError, match="'q2'") as caught:
         read(path, "q2")
     assert "Q2 x" in caught.value.hint
+    workbook = load_workbook(path)
+    workbook.worksheets[0].sheet_state = "hidden"
+    workbook.save(path)
+    assert read_columns(path) == [{"b": 2}]
+    for sheet, expected in ((None, "files"), ("Q2 x", "xlsx")):
+        (source,) = select_inputs([str(path)], None, rows_are_files=True, sheet=sheet)
+        assert source.format == expected
     with pytest.raises(UsageError, match="--sheet"):
         select_inputs(["a.csv"], None, rows_are_files=False, sheet="a")
 

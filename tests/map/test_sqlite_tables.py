@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -199,6 +200,25 @@ def test_what_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         table.check_output()
 
 
-def test_columns_that_sqlite_does_not_distinguish_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="duplicate column name"):
-        open_writer(tmp_path / "out.db", ["a", "A"])
+@pytest.mark.parametrize("columns", [["a", "A"], ["\ud800"], ["\0"]])
+def test_columns_that_sqlite_cannot_have_are_an_error(tmp_path: Path, columns: list[str]) -> None:
+    with pytest.raises(UsageError, match="these columns"):
+        open_writer(tmp_path / "out.db", columns)
+
+
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+def test_a_writer_waits_for_another_one(tmp_path: Path, mode: str) -> None:
+    file = tmp_path / "out.db"
+    with closing(sqlite3.connect(file, isolation_level=None, check_same_thread=False)) as other:
+        other.execute(f"PRAGMA journal_mode = {mode}")
+        other.execute("CREATE TABLE other(x)")
+        writer = open_writer(file)
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("INSERT INTO other VALUES (1)")
+        writer.write([{"a b": 1}])  # to the temporary table
+        timer = Timer(0.2, other.execute, ["COMMIT"])
+        timer.start()
+        writer.publish()
+        timer.join()
+        writer.close()
+    assert (select(file, 'SELECT "a b" FROM t'), select(file, "SELECT x FROM other")) == ([(1,)], [(1,)])
