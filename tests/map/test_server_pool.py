@@ -36,6 +36,8 @@ def stack() -> Iterator[ExitStack]:
 
 def make_script(seconds: float) -> Callable[[Request], Reply]:
     def script(request: Request) -> Reply:
+        if len(request.body) < int(request.headers["Content-Length"]):
+            return Reply((DROP,))  # the server was stopped while it read the request
         time.sleep(seconds)
         return wire.whole_reply(wire.answer(str(request.json["messages"][-1]["content"]).upper()))
 
