@@ -145,7 +145,8 @@ def test_rows_with_tools_share_the_servers(ask: Ask, home: Home, stack: ExitStac
     options = ("--tools", "-j", "2", *name_servers(*servers))
     result = ask.process(*COMMAND, write_rows(home, 6), *options)
     assert result.code == 0, result.stderr
-    assert [len(server.requests) for server in servers] == [3, 3]
+    counts = [len(server.requests) for server in servers]
+    assert (sum(counts), min(counts) > 0) == (6, True)
 
 
 def test_each_server_is_checked_first(ask: Ask, home: Home, server: ModelServer) -> None:
