@@ -54,9 +54,10 @@ def locate_ledger(flags: Mapping[str, Any], app: AppContext, job: Job | None = N
         return path
     if not (job and shard):
         return app.app_dirs.ledger_file
+    path = app.app_dirs.ledger_file.with_name(f"map-{job.id}.db")
     if isinstance(job.output, Path):
-        return resolve_output(_name_shard_ledger(job.output), app.app_dirs)
-    return app.app_dirs.ledger_file.with_name(f"map-{job.id}.db")
+        path = resolve_output(_name_shard_ledger(job.output), app.app_dirs)
+    return app.app_dirs.ledger_file if flags["dry_run"] and not path.exists() else path
 
 
 def _name_shard_ledger(output: Path) -> Path:

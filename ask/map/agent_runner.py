@@ -90,7 +90,7 @@ class AgentRunner:
     def run(self, task: RowTask) -> TaskResult:
         """Answer a row."""
         pool = self._pools[task.model_number]
-        base_url = pool.acquire(time.monotonic())
+        base_url = pool.acquire(time.monotonic(), is_retry=task.is_retry)
         result: TaskResult | None = None
         try:
             result = self._run(task, self._requests[task.model_number].endpoint.prefer_server(base_url))

@@ -86,6 +86,11 @@ class RowTask(NamedTuple):
     def can_be_sent(self) -> bool:
         return self.key != NO_KEY
 
+    @property
+    def is_retry(self) -> bool:
+        """Whether it has failed because of the service."""
+        return self.attempts > 1 or self.is_last_try
+
 
 class TaskResult(NamedTuple):
     """The result of a row, the error that it failed with, what it used, and the last response's headers.

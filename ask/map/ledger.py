@@ -201,12 +201,16 @@ class Ledger:
             self.lock_file.lock(LEDGER_LOCK, error)
             location, options = f"{self.file.absolute().as_uri()}?vfs=unix-none", {"uri": True}
         connection = sqlite3.connect(location, timeout=30, isolation_level=None, **options)
-        if options:  # a file that has a write-ahead log needs no shared memory in this mode
-            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         # A write-ahead log needs memory that all processes share, which those of several machines do not.
-        mode = "TRUNCATE" if options or is_on_network(self.file) else "WAL"
+        has_shared_memory = not options and not is_on_network(self.file) and self.lock_file.has_shared_memory()
         with suppress(sqlite3.OperationalError):  # for this, SQLite does not wait for another process
-            connection.execute(f"PRAGMA journal_mode = {mode}")
+            if has_shared_memory:
+                connection.execute("PRAGMA journal_mode = WAL")
+            else:  # the file may have a write-ahead log, which a process can use alone
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+                connection.execute("PRAGMA journal_mode = TRUNCATE")
+        if not options:
+            connection.execute("PRAGMA locking_mode = NORMAL")
         return connection
 
     def list_files(self) -> tuple[Path, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
 import re
 import socket
@@ -64,6 +65,15 @@ class LockFile:
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, int(identity, 16))
         except OSError:
             raise error from None
+
+    def has_shared_memory(self) -> bool:
+        """Check whether processes can share memory that is mapped to a file here."""
+        try:
+            os.ftruncate(self._descriptor, 1)
+            mmap.mmap(self._descriptor, 1).close()
+        except OSError:
+            return False
+        return True
 
     def _check_system_locks(self) -> bool:
         try:

@@ -47,7 +47,7 @@ class RowRunner:
         pool = self._pools[task.model_number]
         tried: list[str] = []
         while True:
-            base_url = pool.acquire(time.monotonic(), tried)
+            base_url = pool.acquire(time.monotonic(), tried, is_retry=task.is_retry)
             result: TaskResult | None = None
             try:
                 result = self._send(task, base_url)

@@ -21,6 +21,9 @@ from ask.map.failures import (
     classify_failure,
 )
 
+MIN_ANNOUNCED_FAILURES = 2
+"""How often a server that can be reached must have failed before the user is told."""
+
 
 @dataclass
 class Server:
@@ -45,6 +48,12 @@ class Server:
         """The host and port, without credentials."""
         parts = split_base_url(self.base_url)
         return parts.address if parts else self.base_url
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the user is told that it fails."""
+        is_unreachable = self.failure == "unreachable"
+        return self.closed_until > 0 and self.failures >= (1 if is_unreachable else MIN_ANNOUNCED_FAILURES)
 
     def is_available(self, now: float) -> bool:
         """Check whether it may get a row: only one at a time after it was closed, until it answers."""
@@ -72,15 +81,18 @@ class ServerPool:
     def __len__(self) -> int:
         return len(self._servers)
 
-    def acquire(self, now: float, excluded: Collection[str] = ()) -> str:
-        """Return the base URL for a request that is about to be sent; not one of those that are excluded."""
+    def acquire(self, now: float, excluded: Collection[str] = (), *, is_retry: bool = False) -> str:
+        """Return the base URL for a request that is about to be sent; not one of those that are excluded.
+
+        A row that has failed before goes to a server that has not, so that it does not fail as often as it may.
+        """
         with self._lock:
             servers = [*self._servers.values()]
             first = next(self._rotation) % len(servers)  # of those with equally few requests
             choices = [each for each in servers[first:] + servers[:first] if each.base_url not in excluded]
-            available = [
-                each for each in choices if each.closed_until <= now and not (each.failures and each.in_flight)
-            ]
+            available = [each for each in choices if each.is_available(now)]
+            if is_retry and (reliable := [each for each in available if not each.closed_until]):
+                available = reliable
             if available:
                 server = min(available, key=lambda each: each.in_flight)
             else:
@@ -120,7 +132,9 @@ class ServerPool:
             server.is_announced = False
             self._notify(f"{server.address} answers again")
         for each in self._servers.values():
-            is_down = each.failures >= MIN_FAILED_ROWS or (each.failures and each.failure == "unreachable")
+            is_down = each.closed_until and each.failures >= (
+                1 if each.failure == "unreachable" else MIN_ANNOUNCED_FAILURES
+            )
             if is_down and each.error and not each.is_announced:
                 each.is_announced = True
                 reason = find_connect_reason(each.error) or each.error.summary

@@ -125,8 +125,8 @@ def test_limit_sample_and_dry_run_count_all_rows(ask: Ask, server: ModelServer, 
     sample = parse(ask(*command[:-2], "--sample", "7"))
     part = parse(ask(*command, "--sample", "7"))
     assert [row["id"] for row in part] == [row["id"] for row in sample][1::3]
-    result = ask(*command[:-1], "3/3", "--dry-run")
-    assert (result.code, "13 rows" in result.stderr) == (0, True)
+    result = ask(*command[:-1], "3/3", "--dry-run", "-O", "out.csv")
+    assert (result.code, "13 rows" in result.stderr, list_names(home.work)) == (0, True, ["in.jsonl"])
 
 
 def test_batches_have_the_rows_of_a_shard(ask: Ask, server: ModelServer, home: Home) -> None:

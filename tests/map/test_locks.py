@@ -18,16 +18,16 @@ import pytest
 
 from ask.map.locks import is_on_network
 from tests.cli.test_map import COMMAND, SlowServer, echo, get_prompt, make_rows, quick_retries, read_output, write_rows
-from tests.lockless import FCNTL_NUMBERS
+from tests.lockless import SYSTEM_CALLS
 from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import PROGRAMS, Ask, Home, Running, run
 
 __all__ = ["quick_retries"]
 LAUNCHER = Path(__file__).parents[1] / "lockless.py"
-LOCKLESS = (sys.executable, str(LAUNCHER), str(PROGRAMS / "ask"))
+LOCKLESS = (sys.executable, str(LAUNCHER), "locks", str(PROGRAMS / "ask"))
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or platform.machine() not in FCNTL_NUMBERS, reason="the filter is for Linux"
+    sys.platform != "linux" or platform.machine() not in SYSTEM_CALLS, reason="the filter is for Linux"
 )
 
 
@@ -38,7 +38,7 @@ def command(home: Home) -> Iterator[list[str]]:
 
 def test_sqlite_has_no_locks_here(home: Home) -> None:
     script = "import sqlite3; sqlite3.connect('a.db', timeout=0).execute('CREATE TABLE t (a)')"
-    result = run([sys.executable, str(LAUNCHER), sys.executable, "-c", script], env=home.env, cwd=home.work)
+    result = run([sys.executable, str(LAUNCHER), "locks", sys.executable, "-c", script], env=home.env, cwd=home.work)
     assert (result.code, "database is locked" in result.stderr) == (1, True)
 
 
@@ -65,6 +65,22 @@ def test_answers_in_a_write_ahead_log_are_kept(ask: Ask, server: ModelServer, ho
     server.reply(echo)
     assert run(command, env=ask.env, cwd=ask.cwd).code == 0
     assert Counter(map(get_prompt, server.requests)).total() == 13
+
+
+def test_a_ledger_needs_no_shared_memory(ask: Ask, server: ModelServer, home: Home, command: list[str]) -> None:
+    command[2] = "memory"
+    server.reply(echo)
+    ask(*COMMAND, "in.jsonl", "-O", "out.jsonl", "-j", "1", "--max-cost", "1")
+    assert len(server.requests) == 4, "a ledger with a write-ahead log is continued"
+    for _ in range(2):
+        result = run(command, env=ask.env, cwd=ask.cwd)
+        assert (result.code, len(server.requests)) == (0, 12), result.stderr
+    server.reply(Reply((HOLD,)))
+    with Running([*command, "--fresh"], env=ask.env, cwd=ask.cwd):
+        server.wait_for_requests(13)
+        assert run(command, env=ask.env, cwd=ask.cwd).code == 2
+        assert run([*command[:4], "map", "--list"], env=ask.env, cwd=ask.cwd).code == 0
+        assert run([*command[:-2], "-p", "demo", "-m", "demo"], env=ask.env, cwd=ask.cwd).code == 0
 
 
 def test_a_ledger_without_locks_has_one_user(ask: Ask, server: ModelServer, home: Home, command: list[str]) -> None:

@@ -36,6 +36,8 @@ def stack() -> Iterator[ExitStack]:
 
 def make_script(seconds: float) -> Callable[[Request], Reply]:
     def script(request: Request) -> Reply:
+        if len(request.body) < int(request.headers["Content-Length"]):
+            return Reply((DROP,))  # the server was stopped while it read the request
         time.sleep(seconds)
         return wire.whole_reply(wire.answer(str(request.json["messages"][-1]["content"]).upper()))
 
@@ -143,7 +145,8 @@ def test_rows_with_tools_share_the_servers(ask: Ask, home: Home, stack: ExitStac
     options = ("--tools", "-j", "2", *name_servers(*servers))
     result = ask.process(*COMMAND, write_rows(home, 6), *options)
     assert result.code == 0, result.stderr
-    assert [len(server.requests) for server in servers] == [3, 3]
+    counts = [len(server.requests) for server in servers]
+    assert (sum(counts), min(counts) > 0) == (6, True)
 
 
 def test_each_server_is_checked_first(ask: Ask, home: Home, server: ModelServer) -> None:
@@ -192,6 +195,14 @@ def test_requests_that_were_sent_before_a_failure_count_once() -> None:
     assert find_opening(pool, 100) == 101
 
 
+def test_a_row_that_failed_does_not_show_whether_a_server_answers() -> None:
+    pool = ServerPool([A, B], 0.5, lambda _: None)
+    pool.acquire(100, [B])
+    pool.release(100, A, REFUSED)
+    assert {pool.acquire(200, is_retry=True) for _ in range(4)} == {B}
+    assert pool.acquire(200) == A
+
+
 def test_without_another_server_a_closed_one_is_used() -> None:
     pool = ServerPool([A, B], 0.5, lambda _: None)
     for url in {pool.acquire(100), pool.acquire(100)}:
@@ -200,12 +211,13 @@ def test_without_another_server_a_closed_one_is_used() -> None:
 
 
 def test_a_row_that_makes_servers_fail_closes_none() -> None:
-    pool, error, urls = ServerPool([A, B], 10, lambda _: None), ProviderError("it failed", status=500), Counter[str]()
+    pool, error, counts = ServerPool([A, B], 10, lambda _: None), ProviderError("it failed", status=500), Counter[str]()
+    in_flight = [pool.acquire(100) for _ in range(8)]
     for number in range(200):
-        url = pool.acquire(100)
-        urls[url] += 1
-        pool.release(100, url, error if number % 5 == 0 else None, "service" if number % 5 == 0 else None)
-    assert urls == {A: 100, B: 100}
+        pool.release(100, in_flight.pop(0), error if number % 5 == 0 else None, "service" if number % 5 == 0 else None)
+        in_flight.append(pool.acquire(100))
+        counts[in_flight[-1]] += 1
+    assert min(counts.values()) >= 99
 
 
 def test_a_refused_row_lets_other_servers_have_the_next_rows() -> None:
