@@ -20,6 +20,9 @@ from ask.map.ledger import RowResult
 from ask.messages import EMPTY_MAPPING, FinishReason
 from ask.plugin_api.loaded_provider import discard_notice
 
+MAX_CONCURRENT_ROWS = 1000
+"""The most requests at a time if their number is adapted. Each takes a thread, which takes about 0.1 MB."""
+
 
 class RowRunner:
     """Answers rows without tools. One instance serves all threads, each over its own connection to each model.
@@ -33,7 +36,10 @@ class RowRunner:
     def __init__(self, requests: Sequence[RunRequest], system_prompts: Sequence[str], app: AppContext) -> None:
         # The engine sends a row again, and adds up the costs of the job.
         self._requests = [
-            request._replace(settings=request.settings._replace(tries=1, max_cost=None)) for request in requests
+            request._replace(
+                settings=request.settings._replace(tries=1, max_cost=None), endpoint=_share_provider(request)
+            )
+            for request in requests
         ]
         self._system_prompts = system_prompts
         self._app = app
@@ -104,3 +110,10 @@ class RowRunner:
 
     def _keep_headers(self, headers: Mapping[str, str]) -> None:
         self._local.headers = {name.lower(): value for name, value in headers.items()}
+
+
+def _share_provider(request: RunRequest) -> ModelEndpoint:
+    """Return the endpoint of a request with a provider that the clients of all threads share."""
+    endpoint = request.endpoint
+    timeout = request.settings.timeout or endpoint.provider.info.stall_timeout
+    return endpoint._replace(provider=endpoint.provider.with_limits(timeout, discard_notice))
