@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 
 from ask.agent.request import RunRequest
-from ask.agent.tool_loop import ToolLoop, format_model_correction, get_last_answer
+from ask.agent.tool_loop import ToolLoop, discard_event, format_model_correction, get_last_answer
 from ask.app import AppContext
 from ask.citations import citations_to_json, remove_positions
 from ask.client.adjustments import RequestAdjustments
@@ -59,11 +59,10 @@ class RowRunner:
             ]
         request = self._requests[number]._replace(user_message=task.message)
         local.headers = EMPTY_MAPPING
-        # Events are for displaying a run.
         loop = ToolLoop(
             request,
             self._app,
-            lambda _: None,
+            discard_event,
             client=local.clients[number],
             system_prompt=self._system_prompts[number],
         )
