@@ -344,9 +344,9 @@ class MapJobRunner:
             cluster = open_cluster(self.flags["engine"], job, agent_options, self.flags["base_url"])
             return cluster.run, min(cluster.thread_count, MAX_CONCURRENCY)
         if agent_options is None:
-            from ask.map.row_runner import RowRunner
+            from ask.map.row_runner import MAX_CONCURRENT_ROWS, RowRunner
 
-            return RowRunner(job.requests, job.system_prompts, app).run, MAX_CONCURRENCY
+            return RowRunner(job.requests, job.system_prompts, app).run, MAX_CONCURRENT_ROWS
         from ask.map.agent_runner import AgentRunner
 
         runner = AgentRunner(job.requests, agent_options)

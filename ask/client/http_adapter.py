@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 import re
 import socket
+import threading
 import time
+from functools import cache
 from http.client import HTTPException, HTTPMessage, HTTPResponse, LineTooLong
 from io import BufferedReader, RawIOBase
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     import requests
     from requests.adapters import HTTPAdapter
 
@@ -138,14 +142,23 @@ class ConnectionCounter:
         self.preconnection = preconnection
         self.socket_path = socket_path
         self.count = 0
+        self.header_lines: dict[tuple[str, tuple[str, ...]], bytes] = {}
+        """The headers of earlier requests, encoded."""
 
 
 def create_adapter(counter: ConnectionCounter) -> HTTPAdapter:
     """Return an adapter whose connections, including those through proxies, use limits."""
     from requests.adapters import HTTPAdapter
 
-    adapter: HTTPAdapter = type("LimitedAdapter", (_LimitedAdapter, HTTPAdapter), {"counter": counter})()
+    adapter = cast("HTTPAdapter", _add_base(_LimitedAdapter, HTTPAdapter)())
+    cast("_LimitedAdapter", adapter).counter = counter
     return adapter
+
+
+@cache
+def _add_base(mixin: type, base: type) -> type:
+    """Return a class of both."""
+    return type(mixin.__name__.lstrip("_"), (mixin, base), {})
 
 
 class _LimitedAdapter:
@@ -167,8 +180,8 @@ class _LimitedAdapter:
         if pool is None:
             pool = super().get_connection_with_tls_context(request, verify, *args, **kwargs)  # type: ignore[misc]
             if not issubclass(pool.ConnectionCls, _LimitedConnection):
-                bases = (_LimitedConnection, pool.ConnectionCls)
-                pool.ConnectionCls = type("LimitedConnection", bases, {"counter": self.counter, "header_lines": {}})
+                pool.ConnectionCls = _add_base(_LimitedConnection, pool.ConnectionCls)
+                pool.conn_kw["counter"] = self.counter
             self._pools[request.url, verify] = pool
         return pool
 
@@ -192,11 +205,12 @@ class _LimitedConnection:
     """Is mixed into the connection classes of urllib3, so that they read with limits."""
 
     response_class = LimitedResponse
-    counter: ConnectionCounter
-    header_lines: dict[tuple[str, tuple[str, ...]], bytes]
-    """The encoded headers of earlier requests."""
     _unsent: list[bytes] | None = None
     """The parts of a request that is sent in one piece."""
+
+    def __init__(self, *args: Any, counter: ConnectionCounter, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.counter = counter
 
     def request(self, *args: Any, **options: Any) -> None:
         """Send a request in one piece, which takes half as long as headers and body in two."""
@@ -221,13 +235,14 @@ class _LimitedConnection:
 
     def putheader(self, header: str, *values: str) -> None:
         """Add a header. It is checked and encoded only once."""
-        line = self.header_lines.get((header, values))
+        lines = self.counter.header_lines
+        line = lines.get((header, values))
         if line is not None:
             self._output(line)  # type: ignore[attr-defined]
             return
         super().putheader(header, *values)  # type: ignore[misc]
         if header != "Content-Length":
-            self.header_lines[header, values] = self._buffer[-1]  # type: ignore[attr-defined]
+            lines[header, values] = self._buffer[-1]  # type: ignore[attr-defined]
 
     def _new_conn(self) -> socket.socket:
         counter = self.counter
@@ -237,9 +252,37 @@ class _LimitedConnection:
         preconnection = counter.preconnection
         preconnected = _take_preconnection(preconnection, self) if preconnection else None
         if preconnection and preconnection.ssl_context:
+            context: SSLContext | None = preconnection.ssl_context
+        else:
+            context = _load_certificates(getattr(self, "ca_certs", None), getattr(self, "ca_cert_dir", None))
+        if context:
             # The paths of certificates would be loaded again.
-            self.ssl_context, self.ca_certs, self.ca_cert_dir = preconnection.ssl_context, None, None
+            self.ssl_context, self.ca_certs, self.ca_cert_dir = context, None, None
         return preconnected or super()._new_conn()  # type: ignore[misc]
+
+
+def _load_certificates(file: str | None, folder: str | None) -> SSLContext | None:
+    """Return the context with certificates that all connections share. Loading them takes 20 ms and 1 MB.
+
+    Return None without TLS, and for certificates that cannot be used: `urllib3` will raise the error.
+    """
+    if not (file or folder):
+        return None
+    with _certificates_lock:
+        if (file, folder) not in _ssl_contexts:
+            from urllib3.util.ssl_ import create_urllib3_context
+
+            context = create_urllib3_context()
+            try:
+                context.load_verify_locations(file, folder)
+            except (OSError, ValueError):
+                return None
+            _ssl_contexts[file, folder] = context
+        return _ssl_contexts[file, folder]
+
+
+_certificates_lock = threading.Lock()
+_ssl_contexts: dict[tuple[str | None, str | None], SSLContext] = {}
 
 
 def _connect_unix_socket(path: str, connection: Any) -> socket.socket:

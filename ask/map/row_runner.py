@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from ask.agent.request import RunRequest
-from ask.agent.tool_loop import ToolLoop, format_model_correction, get_last_answer
+from ask.agent.tool_loop import ToolLoop, discard_event, format_model_correction, get_last_answer
 from ask.app import AppContext
 from ask.citations import citations_to_json, remove_positions
 from ask.client.adjustments import RequestAdjustments
@@ -19,6 +19,9 @@ from ask.map.ledger import RowResult
 from ask.map.server_pool import create_pools, is_sent_elsewhere
 from ask.messages import EMPTY_MAPPING, FinishReason
 from ask.plugin_api.loaded_provider import discard_notice
+
+MAX_CONCURRENT_ROWS = 1000
+"""The most requests at a time if their number is adapted. Each takes a thread, which takes about 0.1 MB."""
 
 
 class RowRunner:
@@ -33,7 +36,10 @@ class RowRunner:
     def __init__(self, requests: Sequence[RunRequest], system_prompts: Sequence[str], app: AppContext) -> None:
         # The engine sends a row again, and adds up the costs of the job.
         self._requests = [
-            request._replace(settings=request.settings._replace(tries=1, max_cost=None)) for request in requests
+            request._replace(
+                settings=request.settings._replace(tries=1, max_cost=None), endpoint=_share_provider(request)
+            )
+            for request in requests
         ]
         self._system_prompts = system_prompts
         self._app = app
@@ -66,11 +72,10 @@ class RowRunner:
             clients[number, base_url] = self._create_client(endpoint, self._requests[number], self._adjustments[number])
         request = self._requests[number]._replace(user_message=task.message)
         local.headers = EMPTY_MAPPING
-        # Events are for displaying a run.
         loop = ToolLoop(
             request,
             self._app,
-            lambda _: None,
+            discard_event,
             client=clients[number, base_url],
             system_prompt=self._system_prompts[number],
         )
@@ -117,3 +122,10 @@ class RowRunner:
 
     def _keep_headers(self, headers: Mapping[str, str]) -> None:
         self._local.headers = {name.lower(): value for name, value in headers.items()}
+
+
+def _share_provider(request: RunRequest) -> ModelEndpoint:
+    """Return the endpoint of a request with a provider that the clients of all threads share."""
+    endpoint = request.endpoint
+    timeout = request.settings.timeout or endpoint.provider.info.stall_timeout
+    return endpoint._replace(provider=endpoint.provider.with_limits(timeout, discard_notice))
