@@ -64,7 +64,7 @@ def mended(value: Any) -> Any:
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, str):
         return repair_surrogates(str(value))
-    if isinstance(value, int) and not isinstance(value, bool) and value > MAX_SQLITE_INTEGER:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_SQLITE_INTEGER:
         return None
     return value
 
