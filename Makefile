@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE  # without compiled files, each run of the tests compiles all of them again
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-real lint generated smoke bench bench-peers dist docs clean
+.PHONY: help demo test test-slow fuzz test-real lint generated smoke bench bench-peers dist docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
@@ -20,6 +20,9 @@ test: $(VENV)/installed-dev  ## run the tests (6 minutes on two quiet cores); TE
 
 test-slow: $(VENV)/installed-dev  ## run the slow tests: kills, parallel runs, recipes, the browser; all property tests (11 minutes, estimated)
 	$(BIN)/pytest -m 'slow or hypothesis' --hypothesis-profile thorough -n 4  # they wait more than the others
+
+fuzz: $(VENV)/installed-dev  ## run the property tests on 1,000 new examples each (an hour); TESTS takes files and names
+	$(BIN)/pytest -m hypothesis --hypothesis-profile fuzz $(TESTS)
 
 test-real: $(VENV)/installed-dev  ## run against other people's software, installed once into .real (10 minutes); not part of CI
 	$(BIN)/python -m tests.real.software

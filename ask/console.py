@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ask.errors import BrokenOutputError, FileError
-from ask.text import escape_control_characters, repair_surrogates, wrap_text
+from ask.text import escape_control_characters, wrap_text
 
 BOLD, DIM, ITALIC, UNDERLINE, STRIKETHROUGH = "1", "2", "3", "4", "9"
 RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN = "31", "32", "33", "34", "35", "36"
@@ -26,7 +26,6 @@ COLOR_PARAMETER = r"[349][0-7]|10[0-7]"
 HYPERLINK_PATTERN = r"\x1b\]8;[^\x1b]*\x1b\\"
 NO_HYPERLINK_TERMINALS = r"|dumb|unknown|linux|vt\d+.*"
 NO_HYPERLINK_COLORTERMS = ("gnome-terminal", "xfce4-terminal")
-PROC = Path("/proc")
 FIRST_FREE_DESCRIPTOR = 3
 """The lowest file descriptor after the standard streams, whose numbers must not be reused if one is closed."""
 _private_streams: dict[int, BinaryIO] = {}
@@ -417,53 +416,3 @@ class StderrConsole:
                 data = data[os.write(get_descriptor(STDERR), data) :]
         except (OSError, ValueError):
             self.is_quiet = True
-
-
-def identify_terminal(environment: Mapping[str, str]) -> str:
-    """Return an id for the terminal, the same for all its processes and never reused; "" without a terminal.
-
-    It is `$ASK_SESSION` if set. Otherwise it consists of the device, the shell that leads the session, and the boot
-    and start time of that shell, because device numbers and process ids are reused.
-    """
-    session = environment.get("ASK_SESSION")
-    if session:
-        return f"session:{repair_surrogates(session)}"
-    process_stat = read_process_stat("self")
-    if not process_stat:
-        return _identify_without_proc()
-    leader, device = process_stat[3], process_stat[4]  # the fields 6 and 7 of proc(5)
-    if device == "0":
-        return ""
-    start_time = read_process_stat(leader)[19:20]  # field 22; nothing if the shell has ended
-    return ":".join(("terminal", device, leader, _read_boot_id(), *start_time))
-
-
-def _read_boot_id() -> str:
-    try:
-        return (PROC / "sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
-
-
-def read_process_stat(pid: str) -> list[str]:
-    """Read the fields of /proc/PID/stat from the process state on; [] if it cannot be read."""
-    try:
-        # The command name, in parentheses, may itself contain spaces and parentheses.
-        return (PROC / pid / "stat").read_bytes().rpartition(b")")[2].decode().split()
-    except OSError:
-        return []
-
-
-def _identify_without_proc() -> str:
-    from subprocess import DEVNULL, PIPE, run
-
-    try:
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
-    except OSError:
-        return ""
-    leader = str(os.getsid(0))
-    try:
-        start_time = run(["ps", "-o", "lstart=", "-p", leader], stdout=PIPE, stderr=DEVNULL, check=False).stdout
-    except OSError:
-        start_time = b""
-    return ":".join(("terminal", leader, " ".join(start_time.decode(errors="replace").split())))

@@ -13,7 +13,7 @@
     ├── FileError               9   a file (or stdin) cannot be read or written
     ├── IncompleteResponseError 10  token limit, content filter, empty response
     ├── LimitReachedError       11  the tool round or cost limit
-    ├── RowsFailedError         12  rows of `ask map` failed
+    ├── RowsFailedError         12  rows of `ask map` failed or are missing
     ├── UnrecordedRequestError  13  the recording in ASK_REPLAY has no answer to a request
     ├── BrokenOutputError       0   the reader of stdout has gone away
     └── RunInterruptedError     130 Ctrl-C
@@ -288,7 +288,7 @@ class LimitReachedError(AskError):
 
 
 class RowsFailedError(AskError):
-    """Some rows of `ask map` failed; the others were answered."""
+    """Some rows of `ask map` failed while others were answered, or are missing in the outputs of shards."""
 
     exit_code = 12
 

@@ -112,7 +112,7 @@ def read_str(value: Any) -> str:
 
 def read_number(value: Any) -> float | None:
     """Return a finite number, parsed if it is a string; None for any other value."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+    if value is None or isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
         number = float(value)
@@ -123,7 +123,7 @@ def read_number(value: Any) -> float | None:
 
 def read_int(value: Any) -> int | None:
     """Return a number, parsed if it is a string, as a truncated integer, or None."""
-    number = read_number(value)
+    number = value if type(value) is int and abs(value) < 1 << 53 else read_number(value)  # exact as a float, too
     return None if number is None else int(number)
 
 
@@ -409,7 +409,7 @@ def read_service_tier(*values: Any) -> str | None:
     The first of `values` that names one counts. Several words mean the standard tier; Vertex AI reports a traffic type
     such as ON_DEMAND_FLEX. "auto" leaves the choice to the service.
     """
-    for value in values:
+    for value in filter(None, values):
         tier = read_str(value).lower().removeprefix("on_demand_")
         if TIER_PATTERN.fullmatch(tier) and tier not in UNKNOWN_TIER_WORDS:
             return STANDARD_TIER if tier in STANDARD_TIER_WORDS else tier

@@ -36,11 +36,11 @@ else:
         __signature__ = _RecordSignature()
 
         def __new__(cls, *values: Any, **named_values: Any) -> Self:
-            missing = len(cls._fields) - len(values)
-            if not named_values and 0 <= missing <= len(cls._defaults):
-                return tuple.__new__(cls, values + cls._defaults[-missing:] if missing else values)
+            rest = cls._rests.get(len(values))
+            if rest is not None and not named_values:
+                return tuple.__new__(cls, values + rest)
             remaining = cls._fields[len(values) :]
-            wrong = named_values.keys() - remaining
+            wrong = [name for name in named_values if name not in remaining]
             if wrong or len(values) > len(cls._fields):
                 rejected = ", ".join(sorted(wrong)) or f"{len(values)} values"
                 raise TypeError(f"{cls.__name__} has the fields {', '.join(cls._fields)}; it cannot take {rejected}")
@@ -58,7 +58,10 @@ else:
 
         @classmethod
         def _make(cls, values: Iterable[Any]) -> Self:
-            return cls(*values)
+            record = tuple.__new__(cls, values)
+            if len(record) != len(cls._fields):
+                raise TypeError(f"{cls.__name__} has {len(cls._fields)} fields, not {len(record)}")
+            return record
 
         def _asdict(self) -> dict[str, Any]:
             return dict(zip(self._fields, self, strict=True))
@@ -79,12 +82,14 @@ else:
                 return super().__new__(cls, name, bases, namespace)
             annotations = namespace.get("__annotations__", {})
             fields = tuple(annotations)
+            defaults = tuple([namespace[field] for field in fields if field in namespace])
+            positions = range(len(fields) - len(defaults), len(fields) + 1)
             namespace |= {
                 "__slots__": (),
                 "__match_args__": fields,
                 "_fields": fields,
                 "_field_defaults": {field: namespace[field] for field in fields if field in namespace},
-                "_defaults": tuple([namespace[field] for field in fields if field in namespace]),
+                "_rests": {position: defaults[position - positions.start :] for position in positions},
                 **{
                     field: property(itemgetter(position), doc=annotations[field])
                     for position, field in enumerate(fields)

@@ -382,7 +382,6 @@ _ask_arguments() {  # COMMAND
       _arguments -s -S -A '-*' \
         '(-p --provider)-p+[Provider to use (see ask providers)]:NAME:_ask_provider' \
         '(-p --provider)--provider=[Provider to use (see ask providers)]:NAME:_ask_provider' \
-        '(--base-url)--base-url=[Base URL of the provider]:URL:' \
         '(--key)--key=[API key]:KEY:' \
         '(-s --system)-s+[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
         '(-s --system)--system=[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
@@ -400,12 +399,15 @@ _ask_arguments() {  # COMMAND
         '(-O --output)--output=[Write a file or sqlite\:FILE?table=T instead of JSONL to stdout]:FILE:_files' \
         '*-m+[Ask this model; repeat to ask several]:NAME:_ask_model' \
         '*--model=[Ask this model; repeat to ask several]:NAME:_ask_model' \
+        '*--base-url=[Base URL of the provider; repeat to share the rows among several]:URL:' \
         '*-f+[Attach a file to each row, such as {{path}}]:PATH:_ask_attachment' \
         '*--file=[Attach a file to each row, such as {{path}}]:PATH:_ask_attachment' \
         '(-t --template)-t+[Use this template as the prompt; all arguments are inputs]:NAME:_ask_prompt' \
         '(-t --template)--template=[Use this template as the prompt; all arguments are inputs]:NAME:_ask_prompt' \
         '(--schema)--schema=[Answer with JSON matching a schema; one column per field]:S:_files' \
-        '(--input-format)--input-format=[Format of the input (default\: by file name)]:CHOICE:(jsonl csv tsv lines nul files parquet arrow xlsx sqlite)' \
+        '(--input-format)--input-format=[Format of the input (default\: by file name)]:CHOICE:(jsonl json csv tsv lines nul files parquet arrow xlsx sqlite)' \
+        '(--delimiter)--delimiter=[Character between the columns of CSV\: '"'"';'"'"' or tab]:C:' \
+        '(--encoding)--encoding=[Encoding of the input, such as cp1252]:NAME:(utf-8 utf-16 cp1252 cp1250 cp1251 cp932 gb18030)' \
         '(-0 --null)-0[Rows of text are separated by NUL, not newlines]' \
         '(-0 --null)--null[Rows of text are separated by NUL, not newlines]' \
         '(--sheet)--sheet=[Read this sheet of an Excel workbook (default\: the first)]:NAME:' \
@@ -416,9 +418,12 @@ _ask_arguments() {  # COMMAND
         '(--tpm)--tpm=[Use at most N tokens a minute]:N:' \
         '(--csv-safe)--csv-safe[Write cells such as =1+1 to CSV and TSV as text, not as formulas]' \
         '(--columns)--columns=[Write these columns (a,b), or all, with latency and tries]:NAMES:' \
+        '(--report)--report=[Write an HTML report on the rows, failures and answers to FILE]:FILE:_files' \
         '(--unordered)--unordered[Write rows as they finish, not in the order of the input]' \
         '(--limit)--limit=[Read only the first N rows]:N:' \
         '(--sample)--sample=[Use a random but reproducible sample of N rows]:N:' \
+        '(--shard)--shard=[Use every Nth row, from row I (auto\: as Slurm or Kubernetes says)]:I/N:(auto)' \
+        '(--merge)--merge=[Join the outputs of all shards (the arguments) in a file]:FILE:_files' \
         '(--dry-run)--dry-run[Estimate rows, tokens and the price; send nothing]' \
         '(--retry-failed)--retry-failed[Send the failed rows of earlier runs again]' \
         '(--fresh)--fresh[Start over\: forget earlier answers and replace the output file]' \
@@ -438,6 +443,7 @@ _ask_arguments() {  # COMMAND
         '(--engine)--engine=[Run the rows on a Dask cluster]:dask[=ADDRESS]:(dask)' \
         '(--timeout)--timeout=[Give up on an answer after S seconds (300)]:S:' \
         '(--no-save)--no-save[Delete the saved answers once the job is complete]' \
+        '(--ledger)--ledger=[Save the answers in this database, not in the data folder]:FILE:_files' \
         '(--list)--list[List jobs]' \
         '(--json)--json[With --list\: print a JSON array]' \
         '(--forget)--forget=[Delete a job and its answers; output files stay]:ID:_ask_job' \

@@ -41,6 +41,8 @@ OPTION_VALUES = {
     "--schema": "file",
     **dict.fromkeys(("--judge", "--combine"), "model"),
     "--engine": "choice:dask",
+    "--shard": "choice:auto",
+    "--encoding": "choice:utf-8,utf-16,cp1252,cp1250,cp1251,cp932,gb18030",
     "map --forget": "job",
 }
 """Completions of option values whose metavar does not determine them, by option, or by command and option."""
@@ -64,7 +66,7 @@ METAVARS = {
     "PROVIDER": "provider",
     "COMMAND": f"choice:{','.join(COMMANDS)}",
     "SERVER": "server",
-    **dict.fromkeys(("TOOL", "URL", "KEY", "KEYS", "N", "NAME", "S", "USD", "AGE", "HOST"), "nothing"),
+    **dict.fromkeys(("TOOL", "URL", "KEY", "KEYS", "N", "C", "NAME", "S", "USD", "AGE", "HOST"), "nothing"),
     **dict.fromkeys(("VALUE", "WORDS", "K=V", "TIME", "NAMES"), "nothing"),
 }
 PARAMETERS = (

@@ -38,8 +38,11 @@ new_limit = 8_192 if hard_limit == resource.RLIM_INFINITY else max(soft_limit, m
 resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard_limit))
 gc.disable()  # collecting garbage takes a third of the time in which the tests are collected
 
-settings.register_profile("quick", deadline=None, database=None, max_examples=15)
-settings.register_profile("thorough", deadline=None, database=None, max_examples=50)  # `make test-slow`
+# Each run has the same examples: a new one must not fail a change that has nothing to do with it.
+common = settings(deadline=None, database=None)
+settings.register_profile("quick", common, derandomize=True, max_examples=15)
+settings.register_profile("thorough", common, derandomize=True, max_examples=50)  # `make test-slow`
+settings.register_profile("fuzz", common, max_examples=1_000, print_blob=True)  # `make fuzz`
 settings.load_profile("quick")
 
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,13 +13,12 @@ from ask.render.progress_bar import format_progress
 from tests import wire
 from tests.doc_pages import matches_documented_output, parse_console_steps
 from tests.model_server import ModelServer, Reply, Request
-from tests.program import Ask, Home, Running
+from tests.program import Ask, Home
 from tests.recipes import Recipe, read_recipes
 
 PAGE = Path(__file__).parents[1] / "docs" / "map.md"
 RECIPES = [*read_recipes(PAGE)]
-AGENT, CLUSTER = "Rows that use tools, each in a copy of the folder", "Rows on many machines"
-SLOW = {AGENT, CLUSTER}
+AGENT = "Rows that use tools, each in a copy of the folder"
 FOLDERS = {"PDFs and images": ["contracts/lease.pdf", "contracts/loan.pdf"]}
 ANSWERS = {
     "Language of.*crashes": "English",
@@ -61,22 +56,13 @@ def answer(request: Request) -> Reply:
     return wire.whole_reply(wire.answer(text) | {"usage": usage})
 
 
-def start_cluster(script: str, ask: Ask, stack: ExitStack) -> str:
-    """Start the documented scheduler and worker on this machine; return the scheduler's address."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
-    script = script.replace("head:8786", address).replace("--port 8786", f"--port {address.partition(':')[2]}")
-    for line, expected in zip(script.splitlines(), ("Scheduler at", "Registered to"), strict=True):
-        program, *arguments = line.split()
-        command = [str(Path(sys.executable).with_name(program)), *arguments, "--host", "127.0.0.1", "--no-dashboard"]
-        stack.enter_context(Running(command, env=ask.env, cwd=ask.cwd)).wait_for(expected, 60)
-    return address
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
+def run_steps(ask: Ask, recipe: Recipe, scheduler: str = "") -> None:
+    """Run the commands of a section, which print what it shows."""
+    for line, output in (step for block in recipe.console for step in parse_console_steps(block)):
+        result = ask.shell(line.replace("head:8786", scheduler), env={"ASK_MODEL": "vendor/model"})
+        printed = result.text + result.stderr
+        expected = re.sub(r"\d+\.\d(?= s\b)|(?<=about )\d+", "...", output)
+        assert matches_documented_output(printed, expected), f"{line}\n{printed}"
 
 
 @pytest.mark.parametrize(
@@ -85,28 +71,21 @@ def stack() -> Iterator[ExitStack]:
         pytest.param(
             recipe,
             id=recipe.title,
-            marks=[pytest.mark.slow] * (recipe.title in SLOW)
+            marks=[pytest.mark.slow] * (recipe.title == AGENT)
             + [pytest.mark.needs("jq", *["bwrap", "patch"] * (recipe.title == AGENT))],
         )
         for recipe in RECIPES
         if recipe.console
     ],
 )
-def test_commands_print_the_documented_output(
-    ask: Ask, home: Home, server: ModelServer, recipe: Recipe, stack: ExitStack
-) -> None:
+def test_commands_print_the_documented_output(ask: Ask, home: Home, server: ModelServer, recipe: Recipe) -> None:
     server.reply(answer)
     for file, text in {name: text for each in (RECIPES[0], recipe) for name, text in each.files.items()}.items():
         (home.work / file).write_text(text)
     for file in FOLDERS.get(recipe.title, ()):
         (home.work / file).parent.mkdir(exist_ok=True)
         (home.work / file).write_bytes(b"%PDF-1.4\n%%EOF\n")
-    scheduler = start_cluster(recipe.script, ask, stack) if recipe.title == CLUSTER else ""
-    for line, output in (step for block in recipe.console for step in parse_console_steps(block)):
-        result = ask.shell(line.replace("head:8786", scheduler), env={"ASK_MODEL": "vendor/model"})
-        printed = result.text + result.stderr
-        expected = re.sub(r"\d+\.\d(?= s\b)|(?<=about )\d+", "...", output)
-        assert matches_documented_output(printed, expected), f"{line}\n{printed}"
+    run_steps(ask, recipe)
 
 
 def test_the_progress_bar_is_shown_as_it_is() -> None:

@@ -48,6 +48,8 @@ def estimate_message_tokens(message: Message) -> int:
 
 def estimate_tool_tokens(tools: Sequence[ToolSpec]) -> int:
     """Estimate the tokens of the tool definitions in a request."""
+    if not tools:
+        return 0
     return estimate_text_tokens(json.dumps(list(map(ToolSpec.to_function, tools)), ensure_ascii=False))
 
 

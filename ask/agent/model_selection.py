@@ -26,7 +26,7 @@ from ask.client.endpoint import (
     resolve_key,
     select_provider_entries,
 )
-from ask.config.base_url import add_default_path, is_local_url, is_same_service, split_base_url
+from ask.config.base_url import add_default_path, is_local_url, is_same_service, repair_base_url, split_base_url
 from ask.config.secrets import KEY_COMMAND, format_variable_prefix
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
@@ -46,7 +46,7 @@ class ModelSelection(NamedTuple):
         conversation_model: provider and model of the conversation that is continued.
         template_model: provider and model of the template, the model in any form that -m accepts.
         key_origin: where `key` is set, as messages name it; "" if it is the provider's own, which was found before.
-        other_base_urls: further base URLs of the same service, if `base_url` is one of several in config.toml.
+        other_base_urls: further base URLs of the same service, if `base_url` is one of several.
     """
 
     provider: str | None = None
@@ -74,7 +74,9 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
     has_default_url = base_url.rstrip("/") == provider.info.base_url
     if "${" in base_url:
         base_url = expand_base_url(app, provider.info, base_url)
-    other_base_urls = selection.other_base_urls or list_other_base_urls(app, provider.info, base_url_origin)
+    other_base_urls = tuple(
+        add_default_path(repair_base_url(url), provider.info.base_url) for url in selection.other_base_urls
+    ) or list_other_base_urls(app, provider.info, base_url_origin)
     for url in () if app.replay_file else (*filter(None, [base_url]), *other_base_urls):
         if split_base_url(url) is None:
             from ask.client.network_errors import make_invalid_base_url_error

@@ -17,7 +17,6 @@ from ask.config.options import RunOptions
 from ask.config.resolution import resolve_settings
 from ask.config.secrets import Secrets
 from ask.config.settings import FILES_LEVEL, Settings
-from ask.console import identify_terminal
 from ask.errors import ParameterError, UsageError
 from ask.history.entries import generate_conversation_id
 from ask.inputs.readers import STDIN_NAMES, decode_text, is_stdin_piped, read_stdin, read_text_file
@@ -29,6 +28,7 @@ from ask.messages import (
     ResumedConversation,
     UnansweredQuestion,
 )
+from ask.process.terminal_identity import identify_terminal
 from ask.records import NamedTuple
 from ask.text import decode_argument, format_age, format_blocks, format_one_line, is_blank, split_prompt
 from ask.tools.base import Tool
@@ -330,7 +330,8 @@ def add_models(
     """
     requests = [request]
     for model in models:
-        endpoint = resolve_endpoint(app, ModelSelection(options.provider, model, options.base_url, options.key))
+        selection = ModelSelection(options.provider, model, options.base_url, options.key)
+        endpoint = resolve_endpoint(app, selection._replace(other_base_urls=options.other_base_urls))
         if not endpoint.model:
             raise ParameterError(f"-m {model} does not name a model", "write provider:model")
         _check_server_tools(request.settings, endpoint, app.console.print_notice)

@@ -123,8 +123,8 @@ def _add_save_error(result: RunResult, savers: Sequence[GeneratedFileSaver]) -> 
 def _create_recorder(
     request: RunRequest, app: AppContext, on_event: Callable[[Event], None], first_kept_run: int | None, title: str
 ) -> Recorder:
-    from ask.console import identify_terminal
     from ask.history.recorder import Recorder, RunMetadata
+    from ask.process.terminal_identity import identify_terminal
 
     metadata = RunMetadata(
         conversation=request.conversation_id,

@@ -15,6 +15,7 @@ from ask.agent.model_requests import ModelRequests
 from ask.agent.request import RunRequest, check_attachments_supported
 from ask.agent.system_prompt import build_system_prompt, read_prompt
 from ask.app import AppContext
+from ask.client.answers import discard_delta
 from ask.client.endpoint import ModelEndpoint, create_client, fetch_first_model
 from ask.client.provider_client import ProviderClient, RequestResult
 from ask.client.reasoning_tags import has_tag
@@ -261,7 +262,8 @@ class ToolLoop:
             chat_request = self._model.build_request(tool_choice="none" if is_final else "auto")
             self._on_event(RequestStarted())
             result.finish_reason, self._held_deltas = FinishReason.STREAM_INCOMPLETE, []
-            response = self._model.client.send(chat_request, self._show_delta, self._model.tools)
+            on_delta = discard_delta if self._on_event is discard_event else self._show_delta
+            response = self._model.client.send(chat_request, on_delta, self._model.tools)
             if isinstance(response.error, ProviderError) and self._model.adapt_request(response.error, response):
                 continue
             usages = response.usages or (response.answer.usage,)
@@ -514,6 +516,10 @@ class ToolLoop:
     def _add_message(self, event: MessageAdded) -> None:
         self._result.messages.append(event.message)
         self._on_event(event)
+
+
+def discard_event(_: Event) -> None:
+    """Ignore an event: events are for displaying and recording a run."""
 
 
 def format_rounds(count: int) -> str:

@@ -256,14 +256,14 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
         else:
             conversations = [find_newest_conversation(store)]
         unreadable: list[FileError] = []
-        _write_output(output, _format_export(format_name, store, conversations, unreadable))
+        write_output(output, _format_export(format_name, store, conversations, unreadable))
         for error in unreadable:
             print_notice(error.message)
     if unreadable:
         raise FileError(f"{format_count(len(unreadable), 'conversation')} could not be exported")
 
 
-def _write_output(output: str, chunks: Iterable[str]) -> None:
+def write_output(output: str, chunks: Iterable[str]) -> None:
     """Write text to a file, which is replaced only after everything is written, or to standard output for "-".
 
     A symbolic link is followed, unless a tool call may have left it. A path that is not a regular file, such as
@@ -506,7 +506,7 @@ def stats_command(*, days: int, as_json: bool, html_file: str | None) -> None:
     elif html_file is not None:
         from ask.export.usage_html import render_usage_html
 
-        _write_output(html_file, render_usage_html(statistics, first_day, date.today()))
+        write_output(html_file, render_usage_html(statistics, first_day, date.today()))
     elif statistics.total.runs:
         write_charts(statistics, first_day.isoformat())
     elif StandardOutput().is_terminal:

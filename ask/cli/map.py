@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import json
-import os
-import random
-import resource
-import signal
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
-from hashlib import blake2b
-from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from ask.agent.context_window import estimate_text_tokens
-from ask.agent.run import enable_garbage_collection
-from ask.app import AppContext
-from ask.atomic_files import open_private_file
 from ask.cli.ask import (
     RARE_OPTIONS,
     AskOption,
-    create_run_options,
     parse_dollars,
     parse_max_rounds,
     parse_seconds,
@@ -35,78 +16,49 @@ from ask.cli.ask import (
 )
 from ask.cli.commands import ALL_HELP, SectionedCommand
 from ask.cli.groups import Subcommand, parse_whole_number
-from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
-from ask.cli.map_options import parse_columns, parse_engine, parse_failure_limit, parse_jobs, parse_rate, parse_wait
-from ask.cli.run import notify_end, open_session
-from ask.client.answers import find_requested_tier
-from ask.client.cost import Cost
-from ask.client.endpoint import report_plugin_output, report_retirement
-from ask.client.prices import open_price_finder
-from ask.client.run_costs import to_priced_model
-from ask.config.options import RunOptions
-from ask.config.settings import UNSET_OPTION
-from ask.console import StderrConsole
-from ask.errors import RowsFailedError, RunInterruptedError, UsageError
-from ask.map.engine import Engine, Progress
-from ask.map.job import Job, JobOptions, RowPrompt, RowTask, TaskResult, get_safe_option, identify_rows, prepare_job
+from ask.cli.map_job import MapJobRunner, raise_open_files_limit
+from ask.cli.map_options import (
+    parse_columns,
+    parse_delimiter,
+    parse_encoding,
+    parse_engine,
+    parse_failure_limit,
+    parse_jobs,
+    parse_rate,
+    parse_wait,
+)
+from ask.cli.map_shards import locate_ledger, run_merge
+from ask.cli.run import open_session
+from ask.errors import UsageError
 from ask.map.ledger import Ledger
-from ask.map.output import (
-    OUTPUT_SUFFIXES,
-    ColumnNames,
-    RowWriter,
-    StdoutWriter,
-    has_rows,
-    list_output_files,
-)
-from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
-from ask.map.rows import (
-    INPUT_FORMATS,
-    STDIN,
-    InputFormat,
-    Row,
-    check_inputs,
-    estimate_row_count,
-    find_equivalent_input,
-    read_in_background,
-    read_rows,
-    select_inputs,
-)
-from ask.map.sqlite_table import SqliteTable
-from ask.map.writers import is_input, is_table, is_text_table, open_writer
-from ask.messages import Usage
-from ask.parsing import BATCH_TIER
-from ask.render.amounts import format_cache_use, format_count, format_dollars, format_duration, format_since
-from ask.render.progress_bar import ProgressBar
+from ask.map.rows import INPUT_FORMATS
+from ask.render.amounts import format_since
 from ask.render.table import write_table
-from ask.text import decode_argument, format_age, format_one_line
-
-if TYPE_CHECKING:
-    from ask.map.agent_runner import AgentOptions
-
-MAX_OPEN_FILES = 10_240
-"""The highest limit that macOS accepts (OPEN_MAX)."""
-SAMPLE_SEED = 0
-"""A fixed seed, so that the same sample is drawn each time."""
-TOOL_OPTIONS = {
-    name: f"--{name.replace('_', '-')}" for name in ("safe", "safe_files", "context", "workdir_template", "max_rounds")
-}
-"""The options that have an effect only with `--tools`, by parameter name."""
-CONTINUE_HINT = "run the same command again to continue"
-
 
 OPTIONS = select_options(
-    *("provider", "base_url", "key", "system", "options", "effort", "variables", "server_tools"),
+    *("provider", "key", "system", "options", "effort", "variables", "server_tools"),
     *("plain", "quiet", "record"),
 )
 
 OPTION_GROUPS = {
-    "Rows": ("files", "input_format", "is_null_separated", "sheet", "rows_are_files", "limit", "sample"),
+    "Rows": (
+        "files",
+        "input_format",
+        "delimiter",
+        "encoding",
+        "is_null_separated",
+        "sheet",
+        "rows_are_files",
+        "limit",
+        "sample",
+        "shard",
+    ),
     "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema"),
-    "Output": ("output", "columns", "unordered", "csv_safe", "plain", "quiet"),
+    "Output": ("output", "columns", "unordered", "csv_safe", "merge", "report", "plain", "quiet"),
     "Speed and cost": ("jobs", "rpm", "tpm", "max_cost", "max_failures", "timeout", "wait", "dry_run", "engine"),
     "Batch": ("batch", "detach", "cancel", "poll_interval"),
     "Tools": ("server_tools", "with_tools", "max_rounds", "workdir_template", "safe", "safe_files", "context"),
-    "Jobs": ("retry_failed", "fresh", "no_save", "list_jobs", "forget"),
+    "Jobs": ("retry_failed", "fresh", "no_save", "ledger", "list_jobs", "forget"),
 }
 """The sections of options in the help, by their parameter names."""
 
@@ -128,6 +80,9 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("-O", "--output", metavar="FILE", help="Write a file or sqlite:FILE?table=T instead of JSONL to stdout.")
 @click.option("-m", "--model", "models", metavar="NAME", multiple=True, help="Ask this model; repeat to ask several.")
 @click.option(
+    "--base-url", metavar="URL", multiple=True, help="Base URL of the provider; repeat to share the rows among several."
+)
+@click.option(
     "-f",
     "--file",
     "files",
@@ -139,6 +94,10 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("-t", "--template", metavar="NAME", help="Use this template as the prompt; all arguments are inputs.")
 @click.option("--schema", metavar="S", help="Answer with JSON matching a schema; one column per field.")
 @click.option("--input-format", type=click.Choice(INPUT_FORMATS), help="Format of the input (default: by file name).")
+@click.option(
+    "--delimiter", metavar="C", type=parse_delimiter, help="Character between the columns of CSV: ';' or tab."
+)
+@click.option("--encoding", metavar="NAME", type=parse_encoding, help="Encoding of the input, such as cp1252.")
 @click.option(
     "-0", "--null", "is_null_separated", is_flag=True, help="Rows of text are separated by NUL, not newlines."
 )
@@ -153,11 +112,14 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option(
     "--columns", metavar="NAMES", type=parse_columns, help="Write these columns (a,b), or all, with latency and tries."
 )
+@click.option("--report", metavar="FILE", help="Write an HTML report on the rows, failures and answers to FILE.")
 @click.option("--unordered", is_flag=True, help="Write rows as they finish, not in the order of the input.")
 @click.option("--limit", metavar="N", type=parse_whole_number(1), help="Read only the first N rows.")
 @click.option(
     "--sample", metavar="N", type=parse_whole_number(1), help="Use a random but reproducible sample of N rows."
 )
+@click.option("--shard", metavar="I/N", help="Use every Nth row, from row I (auto: as Slurm or Kubernetes says).")
+@click.option("--merge", metavar="FILE", help="Join the outputs of all shards (the arguments) in a file.")
 @click.option("--dry-run", is_flag=True, help="Estimate rows, tokens and the price; send nothing.")
 @click.option("--retry-failed", is_flag=True, help="Send the failed rows of earlier runs again.")
 @click.option("--fresh", is_flag=True, help="Start over: forget earlier answers and replace the output file.")
@@ -183,11 +145,12 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("--engine", metavar="dask[=ADDRESS]", type=parse_engine, help="Run the rows on a Dask cluster.")
 @click.option("--timeout", metavar="S", type=parse_seconds, help="Give up on an answer after S seconds (300).")
 @click.option("--no-save", is_flag=True, help="Delete the saved answers once the job is complete.")
+@click.option("--ledger", metavar="FILE", help="Save the answers in this database, not in the data folder.")
 @click.option("--list", "list_jobs", is_flag=True, help="List jobs.")
 @click.option("--json", "as_json", is_flag=True, help="With --list: print a JSON array.")
 @click.option("--forget", metavar="ID", help="Delete a job and its answers; output files stay.")
 def command(**flags: Any) -> None:
-    """Ask one prompt about many rows: a JSONL, CSV, Parquet, Excel or text file, an SQLite table, or many files.
+    """Ask one prompt about many rows: a JSON, CSV, Parquet, Excel or text file, an SQLite table, or many files.
 
     In the prompt, {{column}} is replaced with the value of that column, {{line}} with a line of text, and {{path}} with
     the name of a file. If a job is interrupted, the same command continues it.
@@ -202,14 +165,17 @@ def command(**flags: Any) -> None:
         if flags["as_json"] and not flags["list_jobs"]:
             raise UsageError("--json is only for --list", "the rows are JSON Lines without it")
         app.needs_keys = app.needs_keys and not flags["dry_run"]
-        ledger = app.cleanup.enter_context(Ledger(app.app_dirs.ledger_file))
-        if flags["list_jobs"]:
-            list_jobs(ledger, as_json=flags["as_json"])
-        elif flags["forget"]:
-            if not ledger.forget_job(flags["forget"]):
+        if flags["merge"]:
+            raise_open_files_limit()
+            run_merge(flags, app)
+        elif flags["list_jobs"] or flags["forget"]:
+            ledger = app.cleanup.enter_context(Ledger(locate_ledger(flags, app)))
+            if flags["list_jobs"]:
+                list_jobs(ledger, as_json=flags["as_json"])
+            elif not ledger.forget_job(flags["forget"]):
                 raise UsageError(f"there is no job {flags['forget']!r}", "ask map --list shows all jobs")
         else:
-            MapJobRunner(flags, app, ledger).run()
+            MapJobRunner(flags, app).run()
 
 
 def list_jobs(ledger: Ledger, *, as_json: bool) -> None:
@@ -224,451 +190,3 @@ def list_jobs(ledger: Ledger, *, as_json: bool) -> None:
         empty='no jobs; ask map "PROMPT" INPUT starts one',
         optional=("models", "output", "pending", "cost", "updated", "failed"),
     )
-
-
-class MapJobRunner:
-    """Prepares and runs the job that a command line describes.
-
-    `flags` are the options by parameter name.
-
-    Raises:
-        AskError: an option, the configuration or an input is invalid.
-    """
-
-    def __init__(self, flags: Mapping[str, Any], app: AppContext, ledger: Ledger) -> None:
-        self.flags = flags
-        self.app = app
-        self.ledger = ledger
-        has_template = flags["template"] is not None
-        if not has_template and not flags["arguments"]:
-            raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
-        for option in flags["options"]:
-            if option.endswith(OUTPUT_SUFFIXES) and "=" not in option:
-                raise UsageError("-o sets a model parameter", f"to write the output to a file, use -O {option}")
-        arguments = flags["arguments"][0 if has_template else 1 :]
-        if not has_template and Path(name := flags["arguments"][0]).is_file():
-            hint = f'put the prompt before it, such as: ask map "Language of this text: {{{{text}}}}" {name}'
-            raise UsageError(f"{name} was taken as the prompt", hint)
-        paths = [find_equivalent_input(path) for path in arguments]
-        check_inputs(paths)
-        if flags["engine"] is not None and flags["key"]:
-            raise UsageError("--key does not work with --engine", "set the key in the environment of the workers")
-        without_tools = [name for name in TOOL_OPTIONS if flags[name] and not flags["with_tools"]]
-        if without_tools:
-            raise UsageError(f"{TOOL_OPTIONS[without_tools[0]]} needs --tools", "add --tools")
-        run_options = create_run_options(flags, no_tools=True)  # rows with tools run in processes of their own
-        options = JobOptions(
-            run=run_options,
-            prompt="" if has_template else decode_argument(flags["arguments"][0]),
-            models=flags["models"],
-            output=flags["output"],
-            with_tools=flags["with_tools"],
-            context=flags["context"],
-            directory_template=flags["workdir_template"],
-        )
-        self.job = prepare_job(options, app)
-        output = self.job.output
-        if flags["csv_safe"] and not is_text_table(output):
-            raise UsageError("--csv-safe is for CSV and TSV", "write to a file with -O NAME.csv or -O NAME.tsv")
-        if output and is_input(output, paths):
-            raise UsageError(f"{output} is an input", "write the output to another file")
-        input_format: InputFormat | None = (
-            "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
-        )
-        rows_are_files = self.job.prompt.uses_path or has_template
-        self.inputs = select_inputs(paths, input_format, rows_are_files=rows_are_files, sheet=flags["sheet"])
-        self._notices: set[str] = set()
-        self._models = [to_priced_model(app, request.endpoint) for request in self.job.requests]
-        self._cost = Cost()
-        self.reads_pipe = any(source.path == STDIN or Path(source.path).is_fifo() for source in self.inputs)
-
-    def run(self) -> None:
-        """Run the job.
-
-        Raises:
-            AskError: what stopped it, or that rows failed.
-        """
-        enable_garbage_collection()
-        _raise_open_files_limit()
-        flags, job, ledger = self.flags, self.job, self.ledger
-        reread_rows: Callable[[], Iterator[Row]] = self._read_rows
-        if flags["batch"] and self.reads_pipe:
-            reread_rows = partial(iter, list(self._read_rows()))  # a pipe can be read only once
-        first_row, rows = _peek_row(reread_rows(), job.prompt)
-        if not first_row.error:
-            job.prompt.check(first_row)
-        if flags["dry_run"]:
-            self._print_estimate(rows)
-            return
-        check_batch_flags(flags, job, ledger)
-        for request in job.requests:
-            report_retirement(request.endpoint, self.app, self.app.notify)
-        self.app.cleanup.enter_context(_lock_job(self.app, job))
-        self._check_output_owner()
-        if flags["fresh"]:
-            ledger.forget_answers(job.id)
-        prompt = job.requests[0].secrets.redact(job.prompt.text)
-        ledger.begin_job(job.id, prompt, ", ".join(job.models), str(job.output or ""))
-        start, finished_earlier = time.monotonic(), None
-        if flags["batch"]:
-            finished_earlier = run_batches(
-                flags, job, ledger, reread_rows, lambda usage: self._calculate_cost(0, [usage])
-            )
-            if finished_earlier is None:
-                return
-            ledger.restart_rows()
-            rows = reread_rows()
-        is_announced = finished_earlier is None and self.app.console.is_terminal
-        if is_announced:
-            self._announce_earlier_answers()
-        engine = self._run_engine(rows, first_row)
-        if finished_earlier is not None:
-            engine.progress.resumed = finished_earlier
-        self.app.console.show_status("")
-        seconds = time.monotonic() - start
-        output = flags["output"] if engine.is_published else None
-        cost = self._describe_cost(engine.progress)
-        summary = _format_summary(engine.progress, cost, seconds, output, is_announced=is_announced)
-        self.app.console.print_notice(summary)
-        notify_end(self.app, job.requests[0].settings, engine.stop_error)
-        self._finish(engine)
-
-    def _finish(self, engine: Engine) -> None:
-        """Raise the error of a job that has ended, if there is one."""
-        if (stop_error := engine.stop_error) is not None:
-            stop_error.hint = "; ".join(filter(None, (stop_error.hint, CONTINUE_HINT)))
-            raise stop_error
-        if not self.job.requests[0].settings.save:
-            self.ledger.forget_answers(self.job.id)
-        if engine.progress.failed:
-            failed, unavailable = engine.progress.failed, engine.progress.unavailable
-            hints = ["the same command sends them again"] if failed == unavailable else []
-            if not hints:
-                hints = [f"the same command sends {unavailable} of them again"] if unavailable else []
-                hints.append("--retry-failed sends failed rows again")
-            count = f"{format_count(failed, 'row')} failed ({'; '.join(hints)})"
-            raise RowsFailedError(f"{count}; first error: {engine.first_row_error}")
-
-    def _notify_once(self, text: str) -> None:
-        """Print a notice about an input, which may be read several times."""
-        if text not in self._notices:
-            self._notices.add(text)
-            self.app.console.print_notice(text)
-
-    def _read_rows(self) -> Iterator[Row]:
-        """Read the rows to use, from the first one."""
-        rows = itertools.islice(read_rows(self.inputs, self._notify_once), self.flags["limit"])
-        return iter(_draw_sample(rows, self.flags["sample"])) if self.flags["sample"] else rows
-
-    def _run_engine(self, rows: Iterator[Row], first_row: Row) -> Engine:
-        """Send the rows; return the engine."""
-        job, schema = self.job, self.job.requests[0].response_schema
-        agent_options = self._make_agent_options() if self.flags["with_tools"] else None
-        has_patch = agent_options is not None and agent_options.directory_template is not None
-        names = ColumnNames(
-            tuple(first_row.columns),
-            schema.value if schema else None,
-            has_patch=has_patch,
-            has_citations=bool(self.flags["server_tools"]),
-            is_table=is_table(job.output),
-            ignores_case=isinstance(job.output, SqliteTable),
-            chosen=self.flags["columns"],
-        )
-        if job.output:
-            writer: RowWriter = open_writer(
-                job.output, names, job.id, first_row, escape_formulas=self.flags["csv_safe"]
-            )
-        else:
-            writer = StdoutWriter(names, partial(self.app.console.show_status, ""))
-        self.app.cleanup.callback(writer.close)
-        endpoints = [request.endpoint for request in job.requests]
-        # Also of the processes that the runner starts.
-        self.app.cleanup.enter_context(report_plugin_output(endpoints, self.app.notify))
-        answer_task, max_concurrency = self._choose_runner(agent_options)
-        flags = self.flags
-        engine = Engine(
-            job,
-            self.ledger,
-            RateLimiter(flags["jobs"], flags["rpm"], flags["tpm"], max_concurrency),
-            writer,
-            answer_task=answer_task,
-            calculate_cost=self._calculate_cost,
-            ordered=not flags["unordered"],
-            retry_failed=flags["retry_failed"] and not flags["batch"],
-            max_failures=flags["max_failures"],
-            max_wait=flags["wait"],
-            on_pause=self._announce_pause,
-        )
-        available_rows = read_in_background(rows) if self.reads_pipe else rows
-        with _stop_on_interrupt(engine, self.app.console):
-            tasks = identify_rows(job, self.ledger, available_rows)
-            engine.run(tasks, self._open_progress_bar())
-            writer.close()  # an error is reported before the summary
-        if names.left_out:
-            columns = ", ".join(map(format_one_line, sorted(names.left_out)))
-            self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")
-        return engine
-
-    def _announce_pause(self, reason: str) -> None:
-        """Print that the job waits for the service."""
-        limit = format_duration(self.flags["wait"])
-        self.app.console.print_notice(f"{reason}; trying again for up to {limit} (--wait)")
-
-    def _calculate_cost(self, model_number: int, usages: Sequence[Usage]) -> float | None:
-        """Return the cost of requests to one of the models, as far as it is known, and add it to that of this run."""
-        cost = self.app.share(open_price_finder).calculate_cost(self._models[model_number], usages)
-        self._cost += cost
-        return cost.dollars
-
-    def _describe_cost(self, progress: Progress) -> str:
-        """Format the cost of the job; "" if it is unknown or 0.
-
-        Estimates are not known as such if they come from the ledger or from rows with tools.
-        """
-        reports_cost = all(request.endpoint.provider.info.reports_cost for request in self.job.requests)
-        is_marked = not progress.resumed and not self.flags["with_tools"]
-        is_estimated = self._cost.is_estimated or not (is_marked or reports_cost)
-        at_least = "" if self._cost.is_complete else "at least "
-        return f"{at_least}{'~' if is_estimated else ''}{format_dollars(progress.cost)}" if progress.cost else ""
-
-    def _choose_runner(self, agent_options: AgentOptions | None) -> tuple[Callable[[RowTask], TaskResult], int]:
-        """Return the function that answers rows, in several threads, and the limit for concurrent rows.
-
-        `agent_options` are those of rows with tools.
-        """
-        job, app = self.job, self.app
-        if self.flags["batch"]:
-            return refuse_row, MAX_CONCURRENCY
-        if self.flags["engine"] is not None:
-            from ask.map.cluster import open_cluster
-
-            cluster = open_cluster(self.flags["engine"], job, agent_options, self.flags["base_url"])
-            return cluster.run, min(cluster.thread_count, MAX_CONCURRENCY)
-        if agent_options is None:
-            from ask.map.row_runner import RowRunner
-
-            return RowRunner(job.requests, job.system_prompts, app).run, MAX_CONCURRENCY
-        from ask.map.agent_runner import AgentRunner
-
-        runner = AgentRunner(job.requests, agent_options)
-        self.app.cleanup.callback(runner.stop)
-        return runner.run, MAX_CONCURRENCY
-
-    def _open_progress_bar(self) -> Callable[[Progress], None]:
-        """Return a function that shows the progress of the job, if standard error is a terminal."""
-        if not self.app.console.is_terminal:
-            return lambda _: None
-        count = estimate_row_count(self.inputs)
-        limits = [limit for limit in (count, self.flags["limit"], self.flags["sample"]) if limit is not None]
-        return ProgressBar(self.app.console, None if count is None else min(limits) * len(self.job.requests)).show
-
-    def _print_estimate(self, rows: Iterator[Row]) -> None:
-        """Print how many rows would be sent and what they would cost."""
-        requests = self.job.requests
-        overheads = [estimate_text_tokens(prompt) for prompt in self.job.system_prompts]
-        tier = BATCH_TIER if self.flags["batch"] else find_requested_tier(requests[0].settings.options)
-        calculate_cost = self.app.share(open_price_finder).calculate_cost
-        cost = calculate_cost(self._models[0], [Usage(0, 0, service_tier=tier)])
-        count = invalid = finished = tokens = 0
-        for task in filter(None, identify_rows(self.job, self.ledger, rows)):
-            if not task.can_be_sent:
-                invalid += 1
-            elif task.stored_result and task.stored_result.is_final(retry_failed=self.flags["retry_failed"]):
-                finished += 1
-            else:
-                count += 1
-                row_tokens = overheads[task.model_number] + estimate_text_tokens(task.message.content)
-                tokens += row_tokens
-                cost += calculate_cost(self._models[task.model_number], [Usage(row_tokens, 0, service_tier=tier)])
-        minimum = "" if cost.is_complete else "at least "
-        price = (
-            "price unknown" if cost.dollars is None else f"{minimum}{format_dollars(cost.dollars)} for the input alone"
-        )
-        parts = [format_count(count, "row"), f"about {tokens:,} input tokens", price]
-        if finished:
-            parts.append(f"{format_count(finished, 'row')} finished before")
-        if invalid:
-            parts.append(f"{format_count(invalid, 'row')} cannot be sent")
-        self.app.console.print_notice(f"{', '.join(parts)}; nothing was sent")
-
-    def _check_output_owner(self) -> None:
-        """Refuse to replace an output that this job did not write. With --fresh, only tables are protected.
-
-        Raises:
-            UsageError: the output is another job's, or not one of `ask map`.
-        """
-        output = self.job.output
-        if output is None or not has_rows(output):
-            return
-        owner = self.ledger.find_job_with_output(str(output))
-        if owner is None and isinstance(output, SqliteTable):
-            raise UsageError(f"{output} is not from ask map", "use another table, or drop this one first")
-        if owner != self.job.id and not self.flags["fresh"]:
-            whose = "of a job with another prompt, model or option" if owner else "not from this job"
-            hint = "use another -O, or --fresh to replace the file and start over"
-            raise UsageError(f"{output} has rows that are {whose}", hint)
-
-    def _make_agent_options(self) -> AgentOptions:
-        """Return how rows with tools run.
-
-        Raises:
-            UsageError: there is no folder to copy.
-        """
-        from ask.map.agent_runner import AgentOptions
-
-        flags, request = self.flags, self.job.requests[0]
-        safe_option = get_safe_option(request.settings)
-        schema = request.response_schema
-        parameters, configured = request.settings.options, self.app.config.options
-        record = request.settings.record
-        # The others are read from config.toml, too, so that a model that refuses one goes on without it.
-        parameter_options = [
-            f"{name}={json.dumps(value)}"
-            for name, value in parameters.items()
-            if name in request.settings.given_options or configured.get(name) != value
-        ]
-        parameter_options += [f"{name}={UNSET_OPTION}" for name in configured.keys() - parameters.keys()]
-        options = RunOptions(
-            system=request.extra_system_prompt or None,
-            options=tuple(parameter_options),
-            schema=schema.text if schema else None,
-            max_rounds=flags["max_rounds"],
-            timeout=flags["timeout"],
-            server_tools=flags["server_tools"],
-            context=flags["context"],
-            no_context=not flags["context"],
-            safe=safe_option == "--safe",
-            safe_files=safe_option == "--safe-files",
-            fallback=("",),  # the columns of a row name one model
-            as_json=True,
-            no_save=True,
-            no_stdin=True,
-            record=str(Path(record).absolute()) if record else None,  # rows run in other folders
-            is_row=True,
-        )
-        # Safe rows always run in a copy, because rows that run at the same time must not share files.
-        template = flags["workdir_template"] or ("." if safe_option else None)
-        folder = Path(template).absolute() if template else None
-        if folder and not folder.is_dir():
-            raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
-        output = self.job.output
-        return AgentOptions(folder, options, list_output_files(output, self.job.id) if output else ())
-
-    def _announce_earlier_answers(self) -> None:
-        """Print how many rows were answered in earlier runs."""
-        count, newest = self.ledger.count_answers(self.job.id)
-        if count:
-            age = format_age(newest, time.time())
-            when = "just now" if age == "now" else f"{age} ago"
-            self.app.console.print_notice(f"{format_count(count, 'row')} answered earlier ({when}); --fresh asks again")
-
-
-def _raise_open_files_limit() -> None:
-    """Allow a connection for each concurrent request, where the default is low: 256 on macOS."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
-    if soft != resource.RLIM_INFINITY and soft < limit:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-
-
-def _draw_sample(rows: Iterator[Row], size: int) -> list[Row]:
-    """Draw a random sample of the rows, in their order, without keeping all of them in memory."""
-    generator = random.Random(SAMPLE_SEED)  # noqa: S311 - not used for cryptography
-    # Those with the smallest of the random numbers that each row gets.
-    sample = heapq.nsmallest(size, enumerate(rows), key=lambda _: generator.random())
-    return [row for _, row in sorted(sample)]
-
-
-MAX_OTHER_ROWS = 10
-"""How many rows without a column of the prompt may come before the first that has it."""
-
-
-def _peek_row(rows: Iterator[Row], prompt: RowPrompt) -> tuple[Row, Iterator[Row]]:
-    """Return the first row that has the columns of the prompt, and all rows.
-
-    Without such a row among the first ones, return the first that is valid, or the last of many that are not.
-
-    Raises:
-        UsageError: there are no rows.
-    """
-    read: list[Row] = []
-    valid: list[Row] = []
-    for row in itertools.islice(rows, 1000):  # a file of another format has only invalid rows, in any number
-        read.append(row)
-        if row.error:
-            continue
-        if prompt.has_columns(row):
-            return row, itertools.chain(read, rows)
-        valid.append(row)
-        if len(valid) == MAX_OTHER_ROWS:
-            break
-    if not read:
-        raise UsageError("the input has no rows")
-    return next(iter(valid), read[-1]), itertools.chain(read, rows)
-
-
-@contextmanager
-def _lock_job(app: AppContext, job: Job) -> Iterator[None]:
-    """Prevent other processes from running the same job, or another one with the same output.
-
-    Raises:
-        UsageError: one is doing that.
-    """
-    import fcntl
-
-    errors = {job.id: UsageError("this job is running already", "wait for it, or stop it")}
-    if job.output:
-        output_id = blake2b(str(job.output).encode("utf-8", "replace"), digest_size=6).hexdigest()
-        errors[output_id] = UsageError(f"another job is writing {job.output}", "wait for it, or use another -O")
-    # All jobs share one file, in which each locks a byte of its own: a lock file that is deleted can be locked twice.
-    descriptor = open_private_file(app.app_dirs.data / "map.lock", os.O_RDWR)
-    try:
-        for identity, error in errors.items():
-            try:
-                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, int(identity, 16))
-            except OSError:
-                raise error from None
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]:
-    """Handle Ctrl-C: the first one lets the requests in flight finish, the second one ends the process."""
-    count = 0
-
-    def handle(signal_number: int, frame: FrameType | None) -> None:
-        nonlocal count
-        count += 1
-        if count > 1:
-            signal.default_int_handler(signal_number, frame)
-        in_flight = engine.progress.in_flight
-        pending = f"waiting for {format_count(in_flight, 'answer')}" if in_flight else "stopping after this row"
-        console.print_notice(f"{pending}; Ctrl-C again stops now")
-        engine.stop(RunInterruptedError("interrupted"))
-
-    previous = signal.signal(signal.SIGINT, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
-
-
-def _format_summary(progress: Progress, cost: str, seconds: float, output: str | None, *, is_announced: bool) -> str:
-    """Describe the result of a run on one line; `is_announced` if --fresh was mentioned before."""
-    hint = "" if is_announced else "; --fresh asks again"
-    parts = [f"{format_count(progress.answered, 'row')} answered"]
-    if progress.failed:
-        parts.append(f"{progress.failed:,} failed")
-    if progress.resumed:
-        total = f" of {progress.answered + progress.failed:,}" if progress.failed else ""
-        parts[-1] += f" ({progress.resumed:,}{total} earlier{hint})"
-    if cached := format_cache_use(progress.usage):
-        parts.append(f"{progress.usage.input_tokens or 0:,} tokens in{cached}")
-    if cost:
-        parts.append(cost)
-    parts.append(format_duration(seconds))
-    if output:
-        parts.append(f"written to {output}")
-    return ", ".join(parts)

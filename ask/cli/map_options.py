@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import re
+from encodings.aliases import aliases
 
 import click
 
 from ask.cli.ask import make_amount_parser
 from ask.parsing import parse_duration
+from ask.text import format_suggestion
 
 MAX_PER_MINUTE = 1e12
 WAIT_PATTERN = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+")
@@ -41,6 +44,26 @@ def parse_columns(text: str) -> tuple[str, ...]:
     if not names or len(set(names)) < len(names):
         raise click.BadParameter(f"must be different columns, such as id,answer, not {text!r}")
     return tuple(names)
+
+
+def parse_delimiter(text: str) -> str:
+    """Parse the character between the columns of a table; "\\t" and "tab" are a tab."""
+    delimiter = "\t" if text in ("\\t", "tab") else text
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise click.BadParameter(f"must be one character, such as ';' or tab, not {text!r}")
+    return delimiter
+
+
+def parse_encoding(text: str) -> str:
+    """Parse the name of an encoding to the one that Python uses."""
+    try:
+        "".encode(text)
+        codecs.getincrementaldecoder(text)("ignore").decode(b"a")
+        return codecs.lookup(text).name.removesuffix("-sig")  # a byte order mark is never part of the text
+    except (LookupError, ValueError):  # unknown, no encoding of text, or without a decoder for a part of it
+        names = {name.replace("_", "-") for each in aliases.items() for name in each}
+        hint = format_suggestion(text.lower().replace("_", "-"), names, "use a name such as cp1252 or utf-16")
+        raise click.BadParameter(f"unknown encoding {text!r}; {hint}") from None
 
 
 def parse_engine(text: str) -> str:

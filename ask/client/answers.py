@@ -57,19 +57,21 @@ class DeltaRedactor:
         self._redact = redactor.redact
         self._redactor = redactor
         self._on_delta = on_delta
+        self._redactors: dict[type[ReasoningDelta | TextDelta], StreamRedactor] = {}
+        self._last_type: type[Delta] | None = None
+        if on_delta is discard_delta:
+            return
         create_decoder = getincrementaldecoder("utf-16-le")  # joins surrogate pairs, and replaces lone surrogates
         self._decoders = {ReasoningDelta: create_decoder("replace"), TextDelta: create_decoder("replace")}
-        self._redactors: dict[type[ReasoningDelta | TextDelta], StreamRedactor] = {
-            ReasoningDelta: redactor.open_stream(),
-            TextDelta: redactor.open_stream(),
-        }
-        self._last_type: type[Delta] | None = None
+        self._redactors = {ReasoningDelta: redactor.open_stream(), TextDelta: redactor.open_stream()}
 
     def feed(self, delta: Delta) -> None:
         """Forward as much of the text as cannot be part of a secret.
 
         What is held back of the reasoning comes before the text that follows it, if that is safe.
         """
+        if not self._redactors:
+            return
         if type(delta) is not self._last_type:
             if self._last_type in self._redactors and (released := self._redactors[self._last_type].release()):
                 self._on_delta(self._last_type(released))

@@ -95,11 +95,10 @@ class ModelEndpoint(NamedTuple):
     def base_urls(self) -> tuple[str, ...]:
         return (self.base_url, *self.other_base_urls)
 
-    def rotate(self, count: int) -> ModelEndpoint:
-        """Return the endpoint with another of its base URLs first, so that several clients share them."""
-        position = count % len(self.base_urls)
-        first, *others = (*self.base_urls[position:], *self.base_urls[:position])
-        return self._replace(base_url=first, other_base_urls=tuple(others))
+    def prefer_server(self, base_url: str) -> ModelEndpoint:
+        """Return the endpoint with one of its base URLs first."""
+        others = tuple(url for url in self.base_urls if url != base_url)
+        return self._replace(base_url=base_url, other_base_urls=others)
 
     @property
     def provider_name(self) -> str:

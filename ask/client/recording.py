@@ -26,7 +26,6 @@ from ask.client.provider_client import ProviderClient, RequestResult
 from ask.config.directories import AppDirs, get_working_directory
 from ask.config.secrets import Redactor
 from ask.config.symbolic_links import open_for_appending
-from ask.console import read_process_stat
 from ask.errors import (
     AskError,
     BrokenOutputError,
@@ -54,6 +53,7 @@ from ask.messages import (
 )
 from ask.parsing import generate_call_id
 from ask.plugin_api.types import ChatRequest, HttpRequest
+from ask.process.terminal_identity import read_process_stat
 from ask.records import NamedTuple
 
 VERSION = 1

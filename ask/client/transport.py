@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from http.client import HTTPException, IncompleteRead
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 from urllib.parse import urljoin
 
 from ask import __version__
@@ -37,6 +37,7 @@ from ask.plugin_api.types import HttpRequest
 
 if TYPE_CHECKING:
     import requests
+    from requests.structures import CaseInsensitiveDict
 
 _import_lock = threading.Lock()
 
@@ -103,11 +104,10 @@ class Transport:
         self._header_names = {name.lower() for name in headers}
         self._parts = parts
         self._connection_counter = ConnectionCounter(preconnection, parts.socket_path)
-        self._urls: dict[tuple[str, str], str | None] = {}
-        """The complete URLs by the paths of the base URL and the request, normalized by `requests`."""
-        # Not a `Session`: it would read the body of a redirect, of any length, even if it does not follow it; merging
-        # its settings into each request and parsing each URL would take a quarter of the processor time of `ask map`;
-        # and credentials in .netrc would replace the key.
+        self._last_request: tuple[str, Mapping[str, str], str | None, Mapping[str, str | bytes]] = ("", {}, None, {})
+        """The URL and headers of the last request, and both as `requests` normalizes them."""
+        # Not a `Session`: it would read the body of a redirect, of any length, even if it does not follow it, and
+        # credentials in .netrc would replace the key.
         self._adapter = create_adapter(self._connection_counter)
         self._cookies = RequestsCookieJar()
         self._proxies: Mapping[str, str] = {}
@@ -193,16 +193,12 @@ class Transport:
         """Send a request, and resend it if the server had closed a reused connection."""
         import requests
 
-        prepared = requests.PreparedRequest()
-        prepared.prepare_method(request.method)
-        url_key = (parts.path, request.path)
-        if url_key not in self._urls:
-            prepared.prepare_url(parts.join(request.path), None)
-            self._urls[url_key] = prepared.url
-        prepared.url = self._urls[url_key]
-        prepared.prepare_headers(headers)
-        prepared.prepare_cookies(self._cookies)
-        prepared.prepare_body(data, None)
+        prepared = self._prepare(request.method, parts.join(request.path), headers)
+        prepared.body = data
+        if data is not None or request.method not in ("GET", "HEAD"):
+            prepared.headers["Content-Length"] = str(len(data or b""))
+        if self._cookies:
+            prepared.prepare_cookies(self._cookies)
         send = partial(
             self._adapter.send,
             prepared,
@@ -219,8 +215,24 @@ class Transport:
             if is_new_connection or not _is_closed_connection(error):
                 raise
             response = send()
-        requests.cookies.extract_cookies_to_jar(self._cookies, prepared, response.raw)  # type: ignore[no-untyped-call]
+        if "Set-Cookie" in response.headers:
+            requests.cookies.extract_cookies_to_jar(self._cookies, prepared, response.raw)  # type: ignore[no-untyped-call]
         return response
+
+    def _prepare(self, method: str, url: str, headers: Mapping[str, str]) -> requests.PreparedRequest:
+        """Return a request without a body. Its URL and headers are parsed and checked if they differ from the last."""
+        import requests
+
+        prepared = requests.PreparedRequest()
+        prepared.prepare_method(method)
+        if self._last_request[:2] != (url, headers):
+            prepared.prepare_url(url, None)
+            prepared.prepare_headers(headers)
+            prepared.headers.pop("Content-Length", None)
+            self._last_request = url, headers, prepared.url, dict(prepared.headers)
+        prepared.url, sent_headers = self._last_request[2:]
+        prepared.headers = cast("CaseInsensitiveDict[str]", {**sent_headers})
+        return prepared
 
     def _check_response(self, response: requests.Response) -> None:
         """Raise an error for a response that cannot be decoded, or is from a proxy or a server that expects HTTPS."""

@@ -148,7 +148,7 @@ def _render_day_chart(metric: Metric, days: Sequence[str], rows: Mapping[str, Us
     scale = round_up_scale(max((max(bar.front, bar.back) for bar in bars.values()), default=0), metric.min_scale)
     ticks = (metric.format_tick(scale), metric.format_tick(scale / 2), "0")
     yield _render_chart_head(metric)
-    yield f'<div class="plot"><div class="ticks" aria-hidden="true">{_wrap_each("span", ticks)}</div>'
+    yield f'<div class="plot"><div class="ticks" aria-hidden="true">{wrap_each("span", ticks)}</div>'
     yield f'<svg viewBox="0 0 {len(days)} {PLOT_HEIGHT}" preserveAspectRatio="none" role="img" '
     yield f'aria-label="{metric.title} by day, as in the table">'
     for y in (0, PLOT_HEIGHT // 2, PLOT_HEIGHT):
@@ -157,12 +157,12 @@ def _render_day_chart(metric: Metric, days: Sequence[str], rows: Mapping[str, Us
         yield f"<g><title>{days[position]}: {bar.label}</title>"
         yield f'<rect class="area" x="{position}" width="1" height="{PLOT_HEIGHT}"/>'
         for layer, amount in (("back", bar.back), ("front", bar.front)):
-            if height := _measure_bar(amount, scale):
+            if height := measure_bar(amount, scale):
                 # Narrower than a day, which leaves a gap between two bars.
                 yield f'<rect class="{layer}" x="{position + 0.1:.1f}" width="0.8" '
                 yield f'y="{PLOT_HEIGHT - height:.2f}" height="{height:.2f}"/>'
         yield "</g>"
-    yield f'</svg><div class="dates">{_wrap_each("span", (days[0], days[-1]))}</div></div>\n</figure>\n'
+    yield f'</svg><div class="dates">{wrap_each("span", (days[0], days[-1]))}</div></div>\n</figure>\n'
 
 
 def _render_models(models: Sequence[UsageRow]) -> Iterator[str]:
@@ -186,7 +186,7 @@ def _render_tables(statistics: UsageStatistics) -> Iterator[str]:
     if statistics.tools:
         tools = statistics.tools
         rows = ((tool.name, f"{tool.calls:,}", f"{tool.failures:,}", format_duration(tool.seconds)) for tool in tools)
-        yield from _render_table(("Tool", "Calls", "Failed", "Run time"), rows)
+        yield from render_table(("Tool", "Calls", "Failed", "Run time"), rows)
     yield "</section>\n"
 
 
@@ -196,10 +196,10 @@ def _render_bar_chart(metric: Metric, bars: Sequence[tuple[str, Bar]]) -> Iterat
     scale = max((max(bar.front, bar.back) for _, bar in shown), default=0)
     yield f"{_render_chart_head(metric)}<ol>\n"
     for name, bar in shown:
-        yield f"<li><span><bdi>{_escape_name(name)}</bdi></span><span>{bar.label}</span>"
+        yield f"<li><span><bdi>{escape_name(name)}</bdi></span><span>{bar.label}</span>"
         yield '<svg aria-hidden="true">'
         for layer, amount in (("back", bar.back), ("front", bar.front)):
-            yield f'<rect class="{layer}" width="{_measure_bar(amount, scale):.2f}%" height="100%"/>'
+            yield f'<rect class="{layer}" width="{measure_bar(amount, scale):.2f}%" height="100%"/>'
         yield "</svg></li>\n"
     yield "</ol>\n"
     if len(bars) > len(shown):
@@ -215,7 +215,7 @@ def _render_chart_head(metric: Metric) -> str:
 def _render_usage_table(heading: str, rows: Sequence[UsageRow], total: UsageRow | None = None) -> Iterator[str]:
     tokens = ("Tokens in", "From cache", "To cache", "Tokens out")
     headings = (heading, "Runs", *tokens, "Cost", "Median", "95% within", "Tool calls", "Failed")
-    yield from _render_table(headings, map(_list_cells, rows), _list_cells(total) if total else ())
+    yield from render_table(headings, map(_list_cells, rows), _list_cells(total) if total else ())
 
 
 def _list_cells(row: UsageRow) -> Sequence[str]:
@@ -227,24 +227,24 @@ def _list_cells(row: UsageRow) -> Sequence[str]:
     return (row.name, f"{row.runs:,}", *tokens, cost, *times, f"{row.calls:,}", f"{row.failures:,}")
 
 
-def _render_table(headings: Sequence[str], rows: Iterable[Sequence[str]], total: Sequence[str] = ()) -> Iterator[str]:
+def render_table(headings: Sequence[str], rows: Iterable[Sequence[str]], total: Sequence[str] = ()) -> Iterator[str]:
     """Render rows that start with a name, which is the only text from outside."""
     columns = "".join(f'<th scope="col">{heading}</th>' for heading in headings)
     yield f'<div class="table" role="region" tabindex="0" aria-label="By {headings[0].lower()}"><table>\n'
     yield f"<thead><tr>{columns}</tr></thead>\n<tbody>\n"
     for name, *cells in rows:
-        yield f'<tr><th scope="row"><bdi>{_escape_name(name)}</bdi></th>{_wrap_each("td", cells)}</tr>\n'
+        yield f'<tr><th scope="row"><bdi>{escape_name(name)}</bdi></th>{wrap_each("td", cells)}</tr>\n'
     yield "</tbody>\n"
     if total:
-        yield f'<tfoot><tr><th scope="row">Total</th>{_wrap_each("td", total[1:])}</tr></tfoot>\n'
+        yield f'<tfoot><tr><th scope="row">Total</th>{wrap_each("td", total[1:])}</tr></tfoot>\n'
     yield "</table></div>\n"
 
 
-def _wrap_each(tag: str, texts: Iterable[str]) -> str:
+def wrap_each(tag: str, texts: Iterable[str]) -> str:
     return "".join(f"<{tag}>{text}</{tag}>" for text in texts)
 
 
-def _escape_name(name: str) -> str:
+def escape_name(name: str) -> str:
     return escape_html(format_one_line(name))
 
 
@@ -257,6 +257,6 @@ def round_up_scale(amount: float, min_scale: float) -> float:
     return next((step * magnitude for step in AXIS_MULTIPLES if amount <= step * magnitude), 10 * magnitude)
 
 
-def _measure_bar(amount: float, scale: float) -> float:
+def measure_bar(amount: float, scale: float) -> float:
     """Return the length of a bar in percent; an amount above 0 is always visible."""
     return max(MIN_BAR_PERCENT, 100 * amount / scale) if amount > 0 else 0.0

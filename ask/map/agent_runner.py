@@ -16,6 +16,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,12 +24,15 @@ from pathlib import Path
 from typing import Any
 
 from ask.agent.request import RunRequest
+from ask.client.endpoint import ModelEndpoint
 from ask.config.installation import find_launcher
 from ask.config.options import ROW_ARGUMENT, RunOptions
 from ask.errors import AskError, FileError, LimitReachedError
 from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult
+from ask.map.server_pool import create_pools
 from ask.messages import Attachment, Usage
+from ask.plugin_api.loaded_provider import discard_notice
 from ask.records import NamedTuple
 from ask.text import format_one_line
 
@@ -52,7 +56,7 @@ class AgentOptions(NamedTuple):
     Attributes:
         directory_template: the folder that each row gets a copy of; None to run in the current folder.
         run: the options of every row, without its provider, model and prompt.
-        left_out: files of that folder that the copies do not have.
+        left_out: files of that folder that the copies do not have; their names are patterns.
     """
 
     directory_template: Path | None
@@ -74,6 +78,7 @@ class AgentRunner:
     ) -> None:
         self._is_canceled = is_canceled
         self._requests = requests
+        self._pools = create_pools(requests, discard_notice)  # the process of a row changes servers unnoticed
         self._options = options
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._original_lock = threading.Lock()
@@ -84,7 +89,17 @@ class AgentRunner:
 
     def run(self, task: RowTask) -> TaskResult:
         """Answer a row."""
-        endpoint = self._requests[task.model_number].endpoint.rotate(task.position + task.attempts)
+        pool = self._pools[task.model_number]
+        base_url = pool.acquire(time.monotonic(), is_retry=task.is_retry)
+        result: TaskResult | None = None
+        try:
+            result = self._run(task, self._requests[task.model_number].endpoint.prefer_server(base_url))
+        finally:
+            pool.release(time.monotonic(), base_url, *((result.error, result.failure) if result else (None, None)))
+        return result
+
+    def _run(self, task: RowTask, endpoint: ModelEndpoint) -> TaskResult:
+        """Answer a row with a model, whose other servers are used if the first cannot be reached."""
         if endpoint.sign_in:  # not in the row's process, which Ctrl-C kills
             try:
                 endpoint.sign_in.get_token()
@@ -262,12 +277,13 @@ def _copy_folder(source: Path, target: Path) -> None:
 
 
 def _remove_copied_files(source: Path, copy: Path, files: Sequence[Path]) -> None:
-    """Delete the copies of files in a copied folder."""
+    """Delete the copies of files, whose names are patterns, in a copied folder."""
     root = os.path.realpath(source)
     for file in files:
-        path = Path(os.path.realpath(file.parent), file.name)
-        if path.is_relative_to(root):
-            (copy / path.relative_to(root)).unlink(missing_ok=True)
+        parent = Path(os.path.realpath(file.parent))
+        if parent.is_relative_to(root):
+            for match in (copy / parent.relative_to(root)).glob(file.name):
+                match.unlink()
 
 
 def _run_quietly(*command: str) -> subprocess.CompletedProcess[bytes]:

@@ -58,7 +58,7 @@ class ClusterJob(NamedTuple):
         id: a random text.
         versions: the versions of the client, from `_find_versions`.
         models: the models as `provider:model`.
-        base_url: the base URL of requests; None for the one that is configured on each worker.
+        base_urls: the base URLs of requests; () for those that are configured on each worker.
         system_prompts: the system prompt for each model.
         settings: the settings of each request.
         json_schema: the schema of answers; None for text.
@@ -68,7 +68,7 @@ class ClusterJob(NamedTuple):
     id: str
     versions: Mapping[str, str]
     models: tuple[str, ...]
-    base_url: str | None
+    base_urls: tuple[str, ...]
     system_prompts: tuple[str, ...]
     settings: Settings
     json_schema: Mapping[str, Any] | None
@@ -96,7 +96,9 @@ class JobRunner:
 
     def _create_request(self, model: str) -> RunRequest:
         job = self._job
-        endpoint = resolve_endpoint(self._app, ModelSelection(model=model, base_url=job.base_url))
+        first, *others = job.base_urls or (None,)
+        selection = ModelSelection(model=model, base_url=first, other_base_urls=tuple(filter(None, others)))
+        endpoint = resolve_endpoint(self._app, selection)
         return RunRequest(
             conversation_id="",
             message_history=(),
@@ -237,14 +239,14 @@ class Cluster:
             self._client.run(end_job, self._job.id)
 
 
-def open_cluster(address: str, job: Job, agent_options: AgentOptions | None, base_url: str | None) -> Cluster:
+def open_cluster(address: str, job: Job, agent_options: AgentOptions | None, base_urls: tuple[str, ...]) -> Cluster:
     """Connect to a scheduler, or start a cluster of processes on this machine.
 
     Args:
         address: the scheduler's address; "" to start a cluster.
         job: the job, whose `app.cleanup` closes the cluster.
         agent_options: how rows with tools run; None for rows without.
-        base_url: the base URL of requests; None for the one that is configured on each worker.
+        base_urls: the base URLs of requests; () for those that are configured on each worker.
 
     Raises:
         MissingDependencyError: the extra `dask` is not installed.
@@ -264,7 +266,7 @@ def open_cluster(address: str, job: Job, agent_options: AgentOptions | None, bas
         client = Client(address or _start_local_cluster(cleanup), timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise NetworkError(f"cannot connect to the Dask scheduler {address} ({error})") from error
-    cluster = Cluster(client, _describe_job(job, agent_options, base_url), job.requests[0].secrets)
+    cluster = Cluster(client, _describe_job(job, agent_options, base_urls), job.requests[0].secrets)
     cleanup.callback(cluster.end)
     try:
         client.wait_for_workers(1, WORKER_SECONDS)
@@ -291,7 +293,7 @@ def _start_local_cluster(cleanup: ExitStack) -> Any:
     return cluster
 
 
-def _describe_job(job: Job, agent_options: AgentOptions | None, base_url: str | None) -> ClusterJob:
+def _describe_job(job: Job, agent_options: AgentOptions | None, base_urls: tuple[str, ...]) -> ClusterJob:
     """Return what workers need of a job, without keys."""
     first = job.requests[0]
     redact, redact_value = first.secrets.redact, first.secrets.redact_value
@@ -307,7 +309,7 @@ def _describe_job(job: Job, agent_options: AgentOptions | None, base_url: str | 
         id=token_hex(8),
         versions=_find_versions(),
         models=tuple(request.endpoint.full_name for request in job.requests),
-        base_url=base_url,
+        base_urls=base_urls,
         system_prompts=tuple(map(redact, job.system_prompts)),
         settings=first.settings._replace(system="", options=redact_value({**first.settings.options})),
         json_schema=redact_value(first.response_schema.value) if first.response_schema else None,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import heapq
+import math
+import pickle
 import threading
 import time
 from collections import deque
@@ -17,11 +19,13 @@ from ask.map.failures import OutageMonitor, classify_failure
 from ask.map.job import BATCH_ROWS, Job, RowTask, TaskResult, save_row_files
 from ask.map.ledger import Ledger, RowResult
 from ask.map.output import RowWriter
-from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
+from ask.map.rate_limit import RateLimiter
 from ask.messages import Usage
 
-MAX_ROWS_AHEAD = 4 * MAX_CONCURRENCY
-"""How many rows may be read ahead of the oldest unfinished one, whose output is written first."""
+MAX_HELD_BYTES = 64_000_000
+"""No more rows are read while those that wait for an earlier one, whose output comes first, take so much memory."""
+HELD_ROW_BYTES = 200
+"""What a waiting row takes besides its output."""
 PROGRESS_SECONDS = 0.25
 """Seconds between progress reports."""
 INPUT_POLL_SECONDS = 0.02
@@ -65,6 +69,7 @@ class Engine:
         max_failures: the limit for failed rows, and whether it is a percentage of the finished rows.
         max_wait: how many seconds to wait for a service that has failed.
         on_pause: is called with the reason when the job pauses.
+        on_result: is called with each finished row, also of earlier runs.
     """
 
     def __init__(
@@ -81,6 +86,7 @@ class Engine:
         max_failures: tuple[float, bool] | None,
         max_wait: float,
         on_pause: Callable[[str], None],
+        on_result: Callable[[RowTask, RowResult], None] | None = None,
     ) -> None:
         self._job = job
         self._models = job.models
@@ -95,6 +101,7 @@ class Engine:
         self._max_failures = max_failures
         self._max_wait = max_wait
         self._on_pause = on_pause
+        self._on_result = on_result
         self._outage = OutageMonitor(self._settings.backoff, max_wait)
         self._tasks: SimpleQueue[RowTask | None] = SimpleQueue()
         self._results: SimpleQueue[tuple[RowTask, TaskResult, float]] = SimpleQueue()
@@ -103,23 +110,31 @@ class Engine:
         self._last_tries: list[RowTask] = []
         self._last_service_error: AskError | None = None
         self._thread_count = 0
-        self._finished: dict[int, dict[str, Any]] = {}
-        self._next_position = self._position_count = 0
+        self._finished: dict[int, bytes] = {}
+        """The output of rows that wait for an earlier one, by position, encoded because that takes less memory."""
+        self._held_bytes = self._next_position = 0
         self._buffer: list[dict[str, Any]] = []
         self._written_count = 0
-        self._earlier_count = ledger.count_answers(job.id)[0] if job.output and job.output.exists() else 0
+        self._earlier_count = ledger.count_answers(job.id)[0] if job.output and job.output.exists() else 0.0
         """How many rows of the present output file are answered; a shorter output does not replace it."""
+        if job.shard:
+            self._earlier_count = math.inf  # the file of a shard shows that it is complete
         self.is_published = False
         usage = ledger.compute_usage(job.id)
         self.progress = Progress(cost=usage.cost or 0.0, usage=usage._replace(cost=None))
         self._last_progress = 0.0
         self._has_started = self._is_exhausted = self._is_input_idle = False
         self.stop_error: AskError | None = None
+        self._input_error: AskError | None = None
         self.first_row_error = ""
 
     def stop(self, error: AskError) -> None:
         """Send no further request; the run ends once those in flight have finished."""
         self.stop_error = self.stop_error or error
+
+    def stop_after_input(self, error: AskError) -> None:
+        """End the run with an error of the input once the rows before it are answered."""
+        self._input_error = error
 
     def run(self, tasks: Iterator[RowTask | None], on_progress: Callable[[Progress], None]) -> None:
         """Run all rows. What ended the run early is in `stop_error`.
@@ -139,6 +154,7 @@ class Engine:
                 self._collect(wait=self._is_input_idle or not self._has_room())
                 self._report_progress(on_progress)
             self._flush()
+            self.stop_error = self.stop_error or self._input_error
             if self._is_exhausted and (self.stop_error is None or self._written_count >= self._earlier_count):
                 self._publish()
         finally:
@@ -149,7 +165,7 @@ class Engine:
         """Whether there may be another row, and it may be read."""
         if self._is_exhausted or self.stop_error or len(self._ready) >= 2 * self._limiter.concurrency:
             return False
-        return not self._ordered or self._position_count - self._next_position < MAX_ROWS_AHEAD
+        return self._held_bytes < MAX_HELD_BYTES
 
     def _admit_tasks(self, tasks: Iterator[RowTask | None]) -> None:
         """Take the next tasks, and finish those that need no request."""
@@ -157,7 +173,6 @@ class Engine:
             self._is_input_idle = task is None
             if task is None:
                 return
-            self._position_count += 1
             stored = task.stored_result
             if stored is None or (task.can_be_sent and not stored.is_final(retry_failed=self._retry_failed)):
                 self._ready.append(task)
@@ -345,14 +360,21 @@ class Engine:
             if self._has_reached_failure_limit():
                 message = f"reached the failure limit ({self.progress.failed} failed)"
                 self.stop(LimitReachedError(message, "raise it with --max-failures"))
+        if self._on_result:
+            self._on_result(task, result)
         record = self._writer.names.build_record(task.columns, self._models[task.model_number], result)
-        if not self._ordered:
-            self._buffer.append(record)
+        if self._ordered and task.position != self._next_position:
+            encoded = self._finished[task.position] = pickle.dumps(record)
+            self._held_bytes += len(encoded) + HELD_ROW_BYTES
             return
-        self._finished[task.position] = record
-        while self._next_position in self._finished:
-            self._buffer.append(self._finished.pop(self._next_position))
+        self._buffer.append(record)
+        self._next_position += 1
+        while encoded := self._finished.pop(self._next_position, b""):
+            self._held_bytes -= len(encoded) + HELD_ROW_BYTES
+            self._buffer.append(pickle.loads(encoded))  # noqa: S301 - encoded above
             self._next_position += 1
+            if len(self._buffer) >= BATCH_ROWS:
+                self._flush()
 
     def _has_reached_failure_limit(self) -> bool:
         if self._max_failures is None:

@@ -33,6 +33,7 @@ from ask.map.failures import Failure
 from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.output import check_output
 from ask.map.rows import INDEX, PATH, Row
+from ask.map.shards import Shard
 from ask.map.sqlite_table import SqliteTable
 from ask.messages import EMPTY_MAPPING, Attachment, Message, Usage
 from ask.records import NamedTuple
@@ -66,6 +67,7 @@ class RowTask(NamedTuple):
         refusals: how often it was refused by a rate limit.
         is_last_try: whether it has failed as often as it may, and is sent once more at the end.
         tries: how often it was sent in this run.
+        location: where its input row was read, as in "tickets.jsonl:7".
     """
 
     position: int
@@ -78,10 +80,16 @@ class RowTask(NamedTuple):
     refusals: int = 0
     is_last_try: bool = False
     tries: int = 0
+    location: str = ""
 
     @property
     def can_be_sent(self) -> bool:
         return self.key != NO_KEY
+
+    @property
+    def is_retry(self) -> bool:
+        """Whether it has failed because of the service."""
+        return self.attempts > 1 or self.is_last_try
 
 
 class TaskResult(NamedTuple):
@@ -160,7 +168,8 @@ class RowPrompt:
                 files.append(_check_file(str(row.columns[PATH])))
             else:
                 row_text = row.text or json.dumps(row.columns, ensure_ascii=False)
-        text = fill_placeholders(self.text, {INPUT_NAME: row_text, **values}, COLUMN_PATTERN)
+        values.setdefault(INPUT_NAME, row_text)
+        text = fill_placeholders(self.text, values, COLUMN_PATTERN)
         if not self._column_names:
             text = "\n\n".join(filter(None, (text, row_text)))
         return text, files
@@ -203,6 +212,7 @@ class Job(NamedTuple):
         output: the output file or table; None for standard output.
         id: the identity of the job in the ledger.
         app: the user's installation.
+        shard: which of the rows are part of the job; None for all.
     """
 
     prompt: RowPrompt
@@ -212,6 +222,7 @@ class Job(NamedTuple):
     output: Path | SqliteTable | None
     id: str
     app: AppContext
+    shard: Shard | None = None
 
     @property
     def models(self) -> list[str]:
@@ -226,11 +237,12 @@ class Job(NamedTuple):
             message = self._create_message(row, number, model_number)
         except AskError as error:
             failure = RowResult("failed", error=f"{row.location}: {error}")
-            return RowTask(position, row.columns, model_number, stored_result=failure)
+            return RowTask(position, row.columns, model_number, stored_result=failure, location=row.location)
         digest = blake2b(f"{model_number}\0{message.content}".encode("utf-8", "replace"), digest_size=DIGEST_BYTES)
         for attachment in message.attachments:
             digest.update(blake2b(attachment.data).digest())
-        return RowTask(position, row.columns, model_number, message, RowKey(digest.digest(), 0))
+        key = RowKey(digest.digest(), 0)
+        return RowTask(position, row.columns, model_number, message, key, location=row.location)
 
     def _create_message(self, row: Row, number: int, model_number: int) -> Message:
         """Return the message for a row.
@@ -267,6 +279,7 @@ class JobOptions(NamedTuple):
         with_tools: whether the model may call tools.
         context: whether rows with tools get the project's instructions and skills.
         directory_template: the folder that each row gets a copy of; None to run in the current folder.
+        shard: which of the rows are part of the job; None for all.
     """
 
     run: RunOptions
@@ -276,6 +289,7 @@ class JobOptions(NamedTuple):
     with_tools: bool
     context: bool
     directory_template: str | None
+    shard: Shard | None = None
 
 
 def prepare_job(options: JobOptions, app: AppContext) -> Job:
@@ -289,7 +303,8 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
         AskError: an option or the configuration is invalid.
     """
     app.keeps_loader_processes = True  # a process for each row would take most of the time
-    output = check_output(options.output, app.app_dirs) if options.output else None
+    path, shard = options.output, options.shard
+    output = check_output(str(shard.name_file(Path(path))) if shard else path, app.app_dirs) if path else None
     first_model, *other_models = options.models or (None,)
     prepared = prepare_without_message(options.run._replace(model=first_model), app, has_columns=True)
     first, template = prepared.request, prepared.template
@@ -322,8 +337,10 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
     ]
     if server_tools := get_server_tools(first.settings):
         identity.append(server_tools)
+    if shard:
+        identity.append({"shard": shard})
     digest = blake2b(json.dumps(identity, sort_keys=True, default=str).encode("utf-8", "replace"), digest_size=6)
-    return Job(prompt, requests, system_prompts, prepared.toolset, output, digest.hexdigest(), app)
+    return Job(prompt, requests, system_prompts, prepared.toolset, output, digest.hexdigest(), app, shard)
 
 
 def save_row_files(job: Job, result: RowResult, files: Sequence[Attachment], number: int) -> RowResult:
@@ -362,11 +379,12 @@ def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Itera
     None also follows rows that took long to make, because a loader or a server has their files.
     """
     tasks: list[RowTask] = []
-    position = number = 0
+    position = row_count = 0
     deadline = time.monotonic() + BATCH_SECONDS
     for row in rows:
         if row is not None:
-            number += 1
+            number = job.shard.get_row_number(row_count) if job.shard else row_count + 1
+            row_count += 1
             for model_number in range(len(job.requests)):
                 tasks.append(job.make_task(row, number, position, model_number))
                 position += 1
@@ -380,13 +398,23 @@ def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Itera
     yield from _add_stored_results(job, ledger, tasks)
 
 
+def add_row_numbers(job: Job, tasks: Iterable[RowTask | None], column: str) -> Iterator[RowTask | None]:
+    """Yield the tasks of a shard with the number of their row in the input as the first column of their output."""
+    for task in tasks:
+        if task is None or job.shard is None:
+            yield task
+        else:
+            number = {column: job.shard.get_row_number(task.position // len(job.requests))}
+            yield task._replace(columns={**number, **task.columns, **number})
+
+
 def _add_stored_results(job: Job, ledger: Ledger, tasks: Sequence[RowTask]) -> Iterator[RowTask]:
     """Yield tasks with their keys and results in the ledger."""
     digests = [task.key.digest for task in tasks if task.can_be_sent]
     found = iter(ledger.find_results(job.id, digests) if digests else ())
     for task in tasks:
         if task.can_be_sent:
-            key, stored = next(found)
-            yield task._replace(key=key, stored_result=stored)
+            found_key, stored = next(found)
+            yield task._replace(key=found_key, stored_result=stored)
         else:
             yield task

@@ -6,12 +6,13 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from ask.atomic_files import create_private_folder, open_private_file
-from ask.errors import FileError
+from ask.errors import FileError, UsageError
+from ask.map.locks import LockFile, is_on_network
 from ask.messages import Usage
 from ask.records import NamedTuple
 
@@ -59,6 +60,9 @@ CREATE TABLE IF NOT EXISTS batch_rows (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS batch_rows_by_key ON batch_rows (key, occurrence);
 """
+LOCK_SUFFIX = ".lock"
+LEDGER_LOCK = "1"
+"""The identity that is locked in place of the ledger file where the file system has no locks."""
 CACHE_KIBIBYTES = 4096
 """The limit for SQLite's page cache, of the file and of the temporary table each."""
 
@@ -156,18 +160,26 @@ class JobSummary(NamedTuple):
 class Ledger:
     """An open ledger file. Only its owner can read it.
 
+    Where the file system has no locks, only one process can use a ledger at a time.
+
+    Attributes:
+        file: the file.
+        lock_file: locks the jobs of this ledger.
+
     Raises:
         FileError: the file cannot be opened.
+        UsageError: another process uses the file, and the file system has no locks.
     """
 
     def __init__(self, file: Path) -> None:
-        self._file = file
-        with self._convert_errors():
+        self.file = file
+        with self._convert_errors(), ExitStack() as stack:
             create_private_folder(file.parent)
             os.close(open_private_file(file, os.O_RDONLY))  # never replaces what another process just created
-            self._connection = sqlite3.connect(file, timeout=30, isolation_level=None)
-            with suppress(sqlite3.OperationalError):  # for this, SQLite does not wait for another process
-                self._connection.execute("PRAGMA journal_mode = WAL")
+            self.lock_file = LockFile(file.with_suffix(LOCK_SUFFIX))
+            stack.callback(self.lock_file.close)
+            self._connection = self._connect()
+            stack.callback(self._connection.close)
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute("PRAGMA foreign_keys = ON")
             self._connection.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
@@ -179,6 +191,32 @@ class Ledger:
                 self._counts.execute(f"PRAGMA {name} = {value}")
             self._counts.execute("CREATE TABLE counts (digest INTEGER PRIMARY KEY, count INTEGER NOT NULL)")
             self._counts.execute("BEGIN")
+            stack.pop_all()
+
+    def _connect(self) -> sqlite3.Connection:
+        """Open the file with a journal that works on its file system."""
+        location, options = str(self.file), {}
+        if not self.lock_file.has_system_locks:
+            error = UsageError(f"another process uses the ledger {self.file}", "wait for it")
+            self.lock_file.lock(LEDGER_LOCK, error)
+            location, options = f"{self.file.absolute().as_uri()}?vfs=unix-none", {"uri": True}
+        connection = sqlite3.connect(location, timeout=30, isolation_level=None, **options)
+        # A write-ahead log needs memory that all processes share, which those of several machines do not.
+        has_shared_memory = not options and not is_on_network(self.file) and self.lock_file.has_shared_memory()
+        with suppress(sqlite3.OperationalError):  # for this, SQLite does not wait for another process
+            if has_shared_memory:
+                connection.execute("PRAGMA journal_mode = WAL")
+            else:  # the file may have a write-ahead log, which a process can use alone
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+                connection.execute("PRAGMA journal_mode = TRUNCATE")
+        if not options:
+            connection.execute("PRAGMA locking_mode = NORMAL")
+        return connection
+
+    def list_files(self) -> tuple[Path, ...]:
+        """Return the ledger and the files next to it."""
+        companions = (self.file.with_name(self.file.name + suffix) for suffix in ("-wal", "-shm", "-journal"))
+        return self.file, *companions, self.lock_file.path
 
     def __enter__(self) -> Self:
         return self
@@ -186,6 +224,7 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self._counts.close()
         self._connection.close()
+        self.lock_file.close()
 
     def _add_new_columns(self) -> None:
         """Add the columns that a ledger of an earlier version lacks."""
@@ -229,7 +268,7 @@ class Ledger:
         for digest, number in zip(digests, numbers, strict=True):
             occurrence = counts.get(number, 0)
             counts[number] = occurrence + 1
-            keys.append(RowKey(digest, occurrence))
+            keys.append(RowKey._make((digest, occurrence)))
         self._counts.executemany("REPLACE INTO counts VALUES (?, ?)", counts.items())
         return keys
 
@@ -328,4 +367,4 @@ class Ledger:
             yield
         except (sqlite3.Error, OSError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise FileError(f"cannot use the ledger {self._file} ({reason})") from error
+            raise FileError(f"cannot use the ledger {self.file} ({reason})") from error

@@ -363,16 +363,24 @@ def check_output(name: str, app_dirs: AppDirs) -> Path | SqliteTable:
         raise UsageError(f"{name} has an unknown format", hint)
     if table is None and output.suffix.lower() in ARROW_SUFFIXES:
         require_package("pyarrow", TABLES_EXTRA, name)
-    resolve_output(output, app_dirs)
-    if output.is_dir():
-        raise FileError(f"cannot write {output} (Is a directory)")
-    if not os.access(output if output.exists() else output.parent, os.W_OK):
-        reason = "Permission denied" if output.parent.exists() else "no such folder"
-        raise FileError(f"cannot write {output} ({reason})")
+    check_writable(output, app_dirs)
     if table:
         table.check_output()
         return table._replace(file=output.absolute())
     return output.absolute()
+
+
+def check_writable(path: Path, app_dirs: AppDirs) -> None:
+    """Check that a file can be written.
+
+    Raises:
+        FileError: it cannot, or a tool call may have left a link on the way to it.
+    """
+    resolve_output(path, app_dirs)
+    if path.is_dir():
+        raise FileError(f"cannot write {path} (Is a directory)")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise FileError(f"cannot write {path} ({'Permission denied' if path.parent.exists() else 'no such folder'})")
 
 
 def has_rows(output: Path | SqliteTable) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
+import time
 from collections.abc import Mapping, Sequence
-from itertools import count
 
 from ask.agent.request import RunRequest
-from ask.agent.tool_loop import ToolLoop, format_model_correction, get_last_answer
+from ask.agent.tool_loop import ToolLoop, discard_event, format_model_correction, get_last_answer
 from ask.app import AppContext
 from ask.citations import citations_to_json, remove_positions
 from ask.client.adjustments import RequestAdjustments
@@ -17,8 +16,12 @@ from ask.client.provider_client import ProviderClient
 from ask.map.failures import Failure
 from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult
+from ask.map.server_pool import create_pools, is_sent_elsewhere
 from ask.messages import EMPTY_MAPPING, FinishReason
 from ask.plugin_api.loaded_provider import discard_notice
+
+MAX_CONCURRENT_ROWS = 1000
+"""The most requests at a time if their number is adapted. Each takes a thread, which takes about 0.1 MB."""
 
 
 class RowRunner:
@@ -33,32 +36,47 @@ class RowRunner:
     def __init__(self, requests: Sequence[RunRequest], system_prompts: Sequence[str], app: AppContext) -> None:
         # The engine sends a row again, and adds up the costs of the job.
         self._requests = [
-            request._replace(settings=request.settings._replace(tries=1, max_cost=None)) for request in requests
+            request._replace(
+                settings=request.settings._replace(tries=1, max_cost=None), endpoint=_share_provider(request)
+            )
+            for request in requests
         ]
         self._system_prompts = system_prompts
         self._app = app
         self._adjustments = [RequestAdjustments(app.console.print_notice) for _ in requests]
-        self._rotations = count(os.getpid())  # several processes of a cluster begin with different servers
+        self._pools = create_pools(self._requests, app.console.print_notice)
         self._local = threading.local()
         """The clients of a thread, and the headers of the last response that one of them received."""
 
     def run(self, task: RowTask) -> TaskResult:
-        """Answer a row."""
+        """Answer a row. A server that cannot be reached is replaced by another one, if there are several."""
+        pool = self._pools[task.model_number]
+        tried: list[str] = []
+        while True:
+            base_url = pool.acquire(time.monotonic(), tried, is_retry=task.is_retry)
+            result: TaskResult | None = None
+            try:
+                result = self._send(task, base_url)
+            finally:
+                pool.release(time.monotonic(), base_url, *((result.error, result.failure) if result else (None, None)))
+            tried.append(base_url)
+            if not is_sent_elsewhere(result.error) or len(tried) == len(pool):
+                return result
+
+    def _send(self, task: RowTask, base_url: str) -> TaskResult:
+        """Answer a row with the model on one of its servers."""
         local, number = self._local, task.model_number
-        if not hasattr(local, "clients"):
-            rotation = next(self._rotations)
-            local.clients = [
-                self._create_client(request.endpoint.rotate(rotation), request, adjustments)
-                for request, adjustments in zip(self._requests, self._adjustments, strict=True)
-            ]
+        clients: dict[tuple[int, str], ProviderClient] = local.__dict__.setdefault("clients", {})
+        if (number, base_url) not in clients:
+            endpoint = self._requests[number].endpoint.prefer_server(base_url)._replace(other_base_urls=())
+            clients[number, base_url] = self._create_client(endpoint, self._requests[number], self._adjustments[number])
         request = self._requests[number]._replace(user_message=task.message)
         local.headers = EMPTY_MAPPING
-        # Events are for displaying a run.
         loop = ToolLoop(
             request,
             self._app,
-            lambda _: None,
-            client=local.clients[number],
+            discard_event,
+            client=clients[number, base_url],
             system_prompt=self._system_prompts[number],
         )
         result = loop.run()
@@ -85,7 +103,7 @@ class RowRunner:
         """Send the next rows to the model that answered, if the name of the model was corrected."""
         request = self._requests[number]
         if endpoint.model != request.endpoint.model:
-            self._requests[number] = request._replace(endpoint=endpoint)
+            self._requests[number] = request._replace(endpoint=request.endpoint._replace(model=endpoint.model))
             self._adjustments[number].notify(format_model_correction(request.endpoint, endpoint.model))
 
     def _create_client(
@@ -104,3 +122,10 @@ class RowRunner:
 
     def _keep_headers(self, headers: Mapping[str, str]) -> None:
         self._local.headers = {name.lower(): value for name, value in headers.items()}
+
+
+def _share_provider(request: RunRequest) -> ModelEndpoint:
+    """Return the endpoint of a request with a provider that the clients of all threads share."""
+    endpoint = request.endpoint
+    timeout = request.settings.timeout or endpoint.provider.info.stall_timeout
+    return endpoint._replace(provider=endpoint.provider.with_limits(timeout, discard_notice))

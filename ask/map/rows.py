@@ -1,4 +1,4 @@
-"""The rows of a job: read as a stream from JSONL, CSV, TSV, lines of text, or one row for each file.
+"""The rows of a job: read as a stream from JSON, CSV, TSV, lines of text, or one row for each file.
 
 Parquet, Arrow, Excel and SQLite are read by modules of their own.
 """
@@ -6,21 +6,36 @@ Parquet, Arrow, Excel and SQLite are read by modules of their own.
 from __future__ import annotations
 
 import csv
-import json
-import math
+import re
+import shlex
 import sys
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, getincrementaldecoder
+from codecs import BOM_UTF8
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from io import BufferedReader, TextIOWrapper
+from contextlib import ExitStack
+from functools import partial
+from io import BufferedReader
+from itertools import chain, islice
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import Any, BinaryIO, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 from ask.config.installation import require_package
-from ask.errors import FileError, UsageError
+from ask.errors import AskError, FileError, UsageError
+from ask.map.delimiters import DELIMITER_NAMES, SEP_LINE_PATTERN, detect_delimiter
+from ask.map.input_streams import (
+    COMPRESSION_SUFFIXES,
+    READ_BYTES,
+    SCANNED_BYTES,
+    UTF8,
+    ChunkStream,
+    decompress,
+    detect_encoding,
+    is_compressed,
+    transcode,
+)
+from ask.map.json_values import HAS_NUL, NOT_JSON, NOT_UTF8, decode_json, encode_json, read_json_values
 from ask.map.sqlite_table import SqliteTable
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
@@ -28,12 +43,13 @@ from ask.text import DecodedText
 from ask.tools.file_names import find_equivalent_path
 
 TypedFormat = Literal["parquet", "arrow", "xlsx", "sqlite"]
-InputFormat = Literal["jsonl", "csv", "tsv", "lines", "nul", "files", TypedFormat]
+InputFormat = Literal["jsonl", "json", "csv", "tsv", "lines", "nul", "files", TypedFormat]
 TYPED_FORMATS: tuple[str, ...] = get_args(TypedFormat)
 INPUT_FORMATS: tuple[str, ...] = get_args(InputFormat)
 FORMATS_BY_SUFFIX: Mapping[str, InputFormat] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "json",
     ".csv": "csv",
     ".tsv": "tsv",
     ".parquet": "parquet",
@@ -42,30 +58,20 @@ FORMATS_BY_SUFFIX: Mapping[str, InputFormat] = {
     ".xlsx": "xlsx",
     ".xlsm": "xlsx",
 }
+RAW_FORMATS = ("nul", "files")
+"""The formats whose encoding is not detected, because they may be file names, which are bytes."""
 STDIN = "-"
 LINE, PATH, INDEX = "line", "path", "index"
 """The placeholders besides columns: a line of text, the path of a file, and the number of the row from 1."""
 NUL = "\0"
-NOT_UTF8, HAS_NUL = "not UTF-8", "contains a NUL character"
-READ_BYTES = 1 << 16
-BYTE_ORDER_MARKS = (BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE)
-COUNTED_BYTES = 1 << 24
-"""How much of a file is read to estimate its number of lines."""
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+"""The formats of tables, each with the delimiter that it has if no other is detected."""
+ARRAY_PATTERN = re.compile(rb"\s*\[\s*(?:\{|\Z)")
+"""The beginning of an array of objects."""
 MAX_WAITING_ROWS = 1000
 """How many rows of a pipe are read ahead."""
 MAX_FIELD_CHARACTERS = 1 << 30
 """The limit for one field of a CSV file."""
-
-
-def _parse_finite(text: str) -> float | None:
-    """Parse a number; return None if it is too large for one."""
-    number = float(text)
-    return number if math.isfinite(number) else None
-
-
-encode_json = json.JSONEncoder(ensure_ascii=False).encode
-# Python writes NaN and Infinity, which are not JSON. As in JavaScript, they become null.
-decode_json = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_parse_finite).decode
 
 
 class Row(NamedTuple):
@@ -87,37 +93,81 @@ class Row(NamedTuple):
 
 
 class Input(NamedTuple):
-    """One source of rows; `path` is `STDIN` for standard input. `sheet` is that of a workbook; None for the first."""
+    """One source of rows.
+
+    Attributes:
+        path: the file; `STDIN` for standard input.
+        format: how its rows are written.
+        encoding: the encoding of its text; "" to detect it.
+        delimiter: the character between the columns of a table; "" to detect it.
+        sheet: the sheet of a workbook; None for the first one.
+    """
 
     path: str
     format: InputFormat
+    encoding: str = ""
+    delimiter: str = ""
     sheet: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name for messages."""
+        return "stdin" if self.path == STDIN else self.path
 
 
 def select_inputs(
-    paths: Sequence[str], input_format: InputFormat | None, *, rows_are_files: bool, sheet: str | None = None
+    paths: Sequence[str],
+    input_format: InputFormat | None,
+    encoding: str = "",
+    delimiter: str = "",
+    *,
+    rows_are_files: bool,
+    uses_path: bool = False,
+    sheet: str | None = None,
 ) -> tuple[Input, ...]:
     """Return the inputs of a job with their formats.
 
     Args:
         paths: the paths from the command line; none means standard input.
         input_format: the format that the user chose; None to choose by the name of each file.
+        encoding: the encoding that the user chose; "" for none.
+        delimiter: the delimiter that the user chose; "" for none.
         rows_are_files: whether a file that is no table, or is a workbook, is a row itself, and not a file of rows.
+        uses_path: whether rows need a path, so that a JSON file is rather a document than an array of rows.
         sheet: the sheet of the workbooks; None for the first one.
 
     Raises:
-        UsageError: there is no workbook for the sheet.
+        UsageError: there is a delimiter, but no table; an encoding, but no text; or a sheet, but no workbook.
     """
     inputs = []
     for path in paths or (STDIN,):
-        suffix_format = "sqlite" if SqliteTable.parse(path) else FORMATS_BY_SUFFIX.get(Path(path).suffix.lower())
-        if rows_are_files and suffix_format == "xlsx" and sheet is None:
-            suffix_format = None  # more often a document
-        chosen = input_format or suffix_format or ("files" if rows_are_files and path != STDIN else "lines")
-        inputs.append(Input(path, chosen, sheet))
-    if sheet is not None and not any(each.format == "xlsx" for each in inputs):
+        chosen = input_format or _get_format(path)
+        if uses_path and chosen == "json" and not input_format:
+            chosen = "files"
+        if rows_are_files and chosen == "xlsx" and not input_format and sheet is None:
+            chosen = None  # more often a document
+        chosen = chosen or ("files" if rows_are_files and path != STDIN else "lines")
+        inputs.append(Input(path, chosen, encoding, delimiter, sheet))
+    formats = {each.format for each in inputs}
+    if delimiter and not formats.intersection(DELIMITERS):
+        raise UsageError("--delimiter is for CSV and TSV", "add --input-format csv if the input is a table")
+    if encoding and all(each.format == "files" and each.path != STDIN for each in inputs):
+        raise UsageError("--encoding is not for attached files", "convert them, for example with iconv")
+    if encoding and formats.issubset(TYPED_FORMATS):
+        raise UsageError("--encoding is for text", "Parquet, Arrow, Excel and SQLite say what theirs is")
+    if sheet is not None and "xlsx" not in formats:
         raise UsageError("--sheet is for Excel workbooks", "name one that ends in .xlsx")
     return tuple(inputs)
+
+
+def _get_format(path: str) -> InputFormat | None:
+    """Return the format that the name of a file has, without the suffix of compressed data; None for no table."""
+    if SqliteTable.parse(path):
+        return "sqlite"
+    name = path.lower()
+    for suffix in COMPRESSION_SUFFIXES:
+        name = name.removesuffix(suffix)
+    return FORMATS_BY_SUFFIX.get(Path(name).suffix)
 
 
 def find_input_file(path: str) -> Path | None:
@@ -154,16 +204,63 @@ def check_inputs(paths: Sequence[str]) -> None:
             raise FileError(f"cannot read {path} ({error.strerror})", hint) from None
 
 
+def detect_encodings(inputs: Iterable[Input], notify: Callable[[str], None] = lambda _: None) -> tuple[Input, ...]:
+    """Return the inputs with the encodings of files. Those of pipes are detected when they are read.
+
+    `notify` is called with a line for the user for a file in UTF-16 or UTF-32.
+
+    Raises:
+        FileError: a file cannot be read, or is binary.
+        MissingDependencyError: the package that decompresses a file is not installed.
+        UsageError: a file is in another encoding, which the user must name.
+    """
+    detected = []
+    for each in inputs:
+        encoding = each.encoding
+        is_text = each.format in READERS or each.format in DELIMITERS
+        if not encoding and is_text and each.path != STDIN and Path(each.path).is_file():
+            with ExitStack() as stack:
+                encoding = _detect_encoding(each, _open_input(each, stack), stack, notify)
+        detected.append(each._replace(encoding=encoding))
+    return tuple(detected)
+
+
+def _detect_encoding(source: Input, stream: BufferedReader, stack: ExitStack, notify: Callable[[str], None]) -> str:
+    if source.format in RAW_FORMATS:
+        return UTF8
+    can_reopen = source.path != STDIN and Path(source.path).is_file()
+    encoding = detect_encoding(source.name, stream, partial(_open_input, source, stack) if can_reopen else None)
+    if encoding != UTF8:
+        notify(f"{source.name} is not UTF-8 and was read as {DecodedText('', encoding).title}")
+    return encoding
+
+
+def _open_input(source: Input, stack: ExitStack) -> BufferedReader:
+    """Open an input until the stack is closed.
+
+    Raises:
+        FileError: it cannot be read, or is damaged.
+        MissingDependencyError: the package that decompresses it is not installed.
+    """
+    try:
+        if source.path == STDIN:
+            return decompress(source.name, sys.stdin.buffer)  # type: ignore[arg-type]
+        return decompress(source.name, stack.enter_context(open(source.path, "rb")))
+    except OSError as error:
+        raise FileError(f"cannot read {source.name} ({error.strerror})") from None
+
+
 def read_rows(inputs: Iterable[Input], notify: Callable[[str], None] = lambda _: None) -> Iterator[Row]:
     """Yield the rows of all inputs.
 
-    `notify` is called with a line for the user for an input that is not UTF-8, but in an encoding that is recognized.
+    `notify` is called with a line for the user for an input whose encoding or delimiter was detected.
 
     A row that cannot be parsed has an `error`; the rows after it are still read.
 
     Raises:
-        FileError: a file cannot be read, or is binary.
-        UsageError: the header of a table is invalid or ambiguous.
+        FileError: a file cannot be read, is damaged, or is binary.
+        MissingDependencyError: the package that decompresses a file is not installed.
+        UsageError: the header of a table is invalid or ambiguous, or the user must name the encoding.
     """
     for each in inputs:
         if each.format == "files" and each.path != STDIN:
@@ -173,20 +270,20 @@ def read_rows(inputs: Iterable[Input], notify: Callable[[str], None] = lambda _:
             yield from _read_typed(each)
             continue
         with ExitStack() as stack:
-            name = "stdin" if each.path == STDIN else each.path
             try:
-                stream: Any = sys.stdin.buffer if each.path == STDIN else stack.enter_context(open(each.path, "rb"))
-                start = stream.peek()
-                if each.format not in ("nul", "files"):  # file names are bytes
-                    encoding = _detect_encoding(name, start, None if each.path == STDIN else Path(each.path))
-                    if encoding != "utf-8":
-                        notify(f"{name} is not UTF-8 and was read as {DecodedText('', encoding).title}")
-                        stream = _transcode_lines(stream, encoding)
-                if start.startswith(BOM_UTF8):
-                    stream.read(len(BOM_UTF8))
-                yield from READERS[each.format](name, stream)
+                stream = _open_input(each, stack)
+                encoding = each.encoding or _detect_encoding(each, stream, stack, notify)
+                stream = transcode(stream, encoding)
+                is_table = each.format in DELIMITERS
+                rows = _read_table(each, stream, notify) if is_table else READERS[each.format](each.name, stream)
+                yield from rows if encoding == UTF8 else _name_encoding(rows, DecodedText("", encoding).title)
             except OSError as error:
-                raise FileError(f"cannot read {name} ({error.strerror})") from None
+                raise FileError(f"cannot read {each.name} ({error.strerror})") from None
+
+
+def _name_encoding(rows: Iterable[Row], title: str) -> Iterator[Row]:
+    """Yield rows whose errors name the encoding that they were read with."""
+    return (row._replace(error=f"not {title}") if row.error == NOT_UTF8 else row for row in rows)
 
 
 def _read_typed(each: Input) -> Iterator[Row]:
@@ -196,7 +293,7 @@ def _read_typed(each: Input) -> Iterator[Row]:
         AskError: the input cannot be read.
         MissingDependencyError: the package for the format is not installed.
     """
-    name = "stdin" if each.path == STDIN else each.path
+    name = each.name
     if each.path == STDIN and each.format != "arrow":
         raise UsageError(f"{each.format} cannot be read from stdin", "name a file")
     if each.format == "sqlite":
@@ -216,59 +313,8 @@ def _read_typed(each: Input) -> Iterator[Row]:
             yield Row(f"{name}:{row.number}", row.columns, error=row.error, column_types=row.column_types)
 
 
-def _detect_encoding(name: str, start: bytes, path: Path | None) -> str:
-    """Detect the encoding of lines from the first bytes, or from the lines of a file that are not UTF-8.
-
-    Raises:
-        FileError: it is binary.
-    """
-    if not start.startswith(BYTE_ORDER_MARKS) and _may_be_text(start):
-        if path is not None and path.is_file():
-            start = _find_invalid_utf8(path)
-        start = start.replace(b"\0", b"")
-        with suppress(UnicodeDecodeError):
-            start[: start.rfind(b"\n") + 1 or None].decode()
-            return "utf-8"
-    from ask.tools.text_encoding import decode_bytes
-
-    decoded = decode_bytes(start)
-    if decoded is None:
-        hint = "convert it to JSONL, CSV or UTF-8 text, or read text separated by NUL with -0"
-        raise FileError(f"{name} is binary, not text", hint)
-    return decoded.encoding
-
-
-def _may_be_text(start: bytes) -> bool:
-    """Check that NUL is not in the first line, and in at most half of all: only some rows may be damaged."""
-    lines = start.split(b"\n")
-    return b"\0" not in lines[0] and 2 * sum(b"\0" in line for line in lines) <= len(lines)
-
-
-def _find_invalid_utf8(path: Path) -> bytes:
-    """Return a part of a file that is not UTF-8, and begins with the start of a line; b"" if there is none."""
-    decoder = getincrementaldecoder("utf-8")()
-    with path.open("rb") as stream:
-        for start in range(0, COUNTED_BYTES, READ_BYTES):
-            chunk = stream.read(READ_BYTES)
-            try:
-                decoder.decode(chunk)
-            except UnicodeDecodeError:
-                stream.seek(start)
-                return stream.read(2 * READ_BYTES)
-            if not chunk:
-                break
-    return b""
-
-
-def _transcode_lines(stream: BinaryIO, encoding: str) -> Iterator[bytes]:
-    """Yield the lines of a stream in UTF-8, without a byte order mark. Invalid bytes stay as they are."""
-    errors = "replace" if encoding.startswith("utf-") else "surrogateescape"
-    for number, line in enumerate(TextIOWrapper(stream, encoding, errors, newline="\n")):
-        yield (line if number else line.removeprefix("\ufeff")).encode("utf-8", "surrogateescape")
-
-
 def estimate_row_count(inputs: Iterable[Input]) -> int | None:
-    """Count the lines of all inputs; estimate those of large files. Return None if an input is a pipe, or has no lines.
+    """Count the lines of all inputs; estimate those of large files. Return None if one has none, or is no plain file.
 
     Fields with several lines, and blank lines, make it larger than the number of rows.
     """
@@ -281,16 +327,18 @@ def estimate_row_count(inputs: Iterable[Input]) -> int | None:
                 return None
             total += count
             continue
-        if each.path == STDIN or each.format == "nul" or not path.is_file():
+        if each.path == STDIN or each.format in ("nul", "json") or not path.is_file():
             return None
         if each.format == "files":
             total += 1
             continue
         with path.open("rb") as stream:
-            sample = stream.read(COUNTED_BYTES)
+            if is_compressed(stream):
+                return None
+            sample = stream.read(SCANNED_BYTES)
         lines = sample.count(b"\n") + (not sample.endswith(b"\n"))
         total += round(lines * path.stat().st_size / len(sample)) if sample else 0
-        total -= each.format in ("csv", "tsv")
+        total -= each.format in DELIMITERS
     return max(total, 0)
 
 
@@ -334,6 +382,9 @@ def _split_at_nul(stream: BufferedReader) -> Iterator[bytes]:
 
 
 def _read_jsonl(name: str, stream: BufferedReader) -> Iterator[Row]:
+    if ARRAY_PATTERN.match(stream.peek()):
+        yield from _read_json(name, stream)
+        return
     for number, line in enumerate(stream, start=1):
         # The files that were joined to this one may each begin with a byte order mark.
         location, data = f"{name}:{number}", line.strip().removeprefix(BOM_UTF8)
@@ -346,26 +397,56 @@ def _read_jsonl(name: str, stream: BufferedReader) -> Iterator[Row]:
         try:
             value = decode_json(text)
         except (ValueError, RecursionError):
-            value, error = {}, error or (HAS_NUL if b"\0" in data else "not JSON")
-        if not isinstance(value, dict):
-            value, error = {}, error or "not a JSON object"
-        if error:
-            value = {column: each for column, each in value.items() if _is_encodable(column + encode_json(each))}
-        yield Row(location, value, text, error)
+            value, error = {}, error or (HAS_NUL if b"\0" in data else NOT_JSON)
+        yield _create_json_row(location, value, text, error)
+
+
+def _create_json_row(location: str, value: Any, text: str, error: str) -> Row:
+    """Return the row of a JSON value; if it has an error, with the columns that can be read."""
+    if not isinstance(value, dict):
+        value, error = {}, error or "not a JSON object"
+    if error:
+        value = {column: each for column, each in value.items() if _is_encodable(column + encode_json(each))}
+    return Row(location, value, text, error)
+
+
+def _read_json(name: str, stream: BufferedReader) -> Iterator[Row]:
+    """Yield a row for each element of arrays, or for each of several values.
+
+    Raises:
+        UsageError: the input is one object that contains the array.
+    """
+    values = read_json_values(name, stream)
+    first = list(islice(values, 1))
+    if first and not first[0].is_element and _is_envelope(first[0].value):
+        first += islice(values, 1)
+        if len(first) == 1:
+            hint = f"to read them: jq '.[]' {shlex.quote(name)} | ask map --input-format json ..."
+            raise UsageError(f"{name} is one object, with the rows in {next(iter(first[0].value))!r}", hint)
+    for each in chain(first, values):
+        yield _create_json_row(f"{name}:{each.location}", each.value, "", each.error)
+
+
+def _is_envelope(value: Any) -> bool:
+    """Check whether a value is an object that has nothing but an array of objects."""
+    if not isinstance(value, dict) or len(value) != 1:
+        return False
+    [rows] = value.values()
+    return isinstance(rows, list) and bool(rows) and all(isinstance(row, dict) for row in rows)
 
 
 class TableLines:
     """The lines of a table, which `csv.reader` reads, and which are read again after an unclosed quotation mark.
 
     Attributes:
-        number: the number of lines that were read.
+        number: the number of lines that were read, also before these.
         record: the lines of the current record.
     """
 
-    def __init__(self, stream: Iterable[bytes]) -> None:
+    def __init__(self, stream: Iterable[bytes], number: int = 0) -> None:
         self._stream = iter(stream)
         self._repeated: deque[str] = deque()
-        self.number = 0
+        self.number = number
         self.record: list[str] = []
 
     def __iter__(self) -> Self:
@@ -383,9 +464,29 @@ class TableLines:
         self.number -= len(self.record) - 1
 
 
-def _read_csv(name: str, stream: BufferedReader, delimiter: str = ",") -> Iterator[Row]:
+def _read_table(source: Input, stream: BufferedReader, notify: Callable[[str], None]) -> Iterator[Row]:
+    """Read a table whose delimiter the user has chosen, or a line before the header names, or is detected."""
     csv.field_size_limit(MAX_FIELD_CHARACTERS)
-    lines = TableLines(stream)
+    name, delimiter, start = source.name, source.delimiter, stream.peek()
+    if b"\n" not in start and re.search(rb"\r[^\r]", start):  # "CSV (Macintosh)" in Excel
+        chunks = iter(partial(stream.read1, READ_BYTES), b"")
+        stream = BufferedReader(ChunkStream(chunk.replace(b"\r", b"\n") for chunk in chunks))
+    first_lines: list[bytes] = []
+    while not (first_lines and first_lines[-1].strip()) and (line := stream.readline()):
+        first_lines.append(line)
+    header = first_lines[-1].decode("utf-8", "surrogateescape") if first_lines else ""
+    if match := SEP_LINE_PATTERN.fullmatch(header):
+        lines = TableLines(stream, len(first_lines))
+        return _read_records(name, lines, delimiter or match[1])
+    if not delimiter:
+        usual = DELIMITERS[source.format]
+        delimiter = detect_delimiter(header + stream.peek().decode("utf-8", "replace"), usual)
+        if delimiter != usual:
+            notify(f"{name} was read with {DELIMITER_NAMES[delimiter]} between columns; --delimiter overrides this")
+    return _read_records(name, TableLines(chain(first_lines, stream)), delimiter)
+
+
+def _read_records(name: str, lines: TableLines, delimiter: str) -> Iterator[Row]:
     records = csv.reader(lines, delimiter=delimiter, strict=True)
     header = _read_header(name, records)
     while True:
@@ -403,7 +504,8 @@ def _read_csv(name: str, stream: BufferedReader, delimiter: str = ",") -> Iterat
         if not record and not problem:
             continue
         if len(record) != len(header) and not problem:
-            problem = f"{len(record)} fields, but the header has {len(header)}"
+            fields = "1 field" if len(record) == 1 else f"{len(record)} fields"
+            problem = f"{fields}, but the header has {len(header)}"
         columns = dict(zip(header, record, strict=False))
         if not all(map(_is_readable, record)):
             problem = problem or (HAS_NUL if any(NUL in value for value in record) else NOT_UTF8)
@@ -422,7 +524,7 @@ def _read_header(name: str, records: Iterator[list[str]]) -> list[str]:
     except csv.Error as error:
         raise UsageError(f"{name}: the header is not CSV ({error})", "correct the first line") from None
     if not all(map(_is_encodable, header)):
-        raise UsageError(f"{name}: the header is not UTF-8", "convert the file to UTF-8")
+        raise UsageError(f"{name}: the header is not UTF-8", "name the encoding of the file with --encoding")
     repeated = next((column for column in header if header.count(column) > 1), None)
     if repeated is not None:
         raise UsageError(f"{name}: two columns are named {repeated!r}", "give each column its own name")
@@ -469,10 +571,17 @@ def read_in_background(rows: Iterator[Row]) -> Iterator[Row | None]:
         yield item
 
 
+def read_until_error(rows: Iterator[Row | None], report_error: Callable[[AskError], None]) -> Iterator[Row | None]:
+    """Yield rows up to an error of the input, so that those before it are answered, and call `report_error` with it."""
+    try:
+        yield from rows
+    except AskError as error:
+        report_error(error)
+
+
 READERS: Mapping[str, Callable[[str, Any], Iterator[Row]]] = {
     "jsonl": _read_jsonl,
-    "csv": _read_csv,
-    "tsv": lambda name, stream: _read_csv(name, stream, "\t"),
+    "json": _read_json,
     "lines": lambda name, stream: _read_texts(name, _split_lines(stream), LINE),
     "nul": lambda name, stream: _read_texts(name, _split_at_nul(stream), LINE),
     "files": lambda name, stream: _read_texts(name, _split_lines(stream), PATH),

@@ -571,6 +571,8 @@ def add_cache_writes(usage: Usage, details: Mapping[str, Any]) -> Usage:
     OpenAI keeps them for 30 minutes or, on request, 12 hours. Alibaba and LiteLLM have names like Anthropic's:
     https://www.alibabacloud.com/help/en/model-studio/context-cache
     """
+    if not details:
+        return usage
     counts = [read_int(details.get(name)) for name in CACHE_WRITE_FIELDS]
     anthropic_lifetimes = read_dict(details.get("cache_creation") or details.get("cache_creation_token_details"))
     openai_lifetimes = read_dict(details.get("cache_write_tokens_details"))

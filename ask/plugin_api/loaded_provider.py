@@ -79,6 +79,8 @@ class LoadedProvider:
 
     def with_limits(self, time_limit: float, notify: Callable[[str], None]) -> LoadedProvider:
         """Return the provider with a time limit in seconds for each call, and a receiver of notices."""
+        if (time_limit, notify) == (self._time_limit, self._notify):
+            return self
         limited = copy(self)
         limited._time_limit, limited._notify = time_limit, notify
         limited._bind_calls()

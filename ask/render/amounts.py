@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ask.console import StandardOutput
-from ask.text import format_age
+from ask.parsing import STANDARD_TIER
+from ask.text import format_age, format_one_line
 
 if TYPE_CHECKING:
+    from ask.agent.tool_loop import RunResult
     from ask.client.cost import Cost
     from ask.messages import Usage
 
@@ -43,6 +45,24 @@ def format_cache_use(usage: Usage, format_number: Callable[[int], str] = "{:,}".
     if written:
         parts.append(f"{format_number(written)} written to {'it' if read else 'the cache'}")
     return f" ({', '.join(parts)})" if parts else ""
+
+
+def format_usage(run_result: RunResult) -> str:
+    """Format the usage of a run on one line."""
+    usage = run_result.usage
+    rounds = "1 round" if run_result.rounds == 1 else f"{run_result.rounds} rounds"
+    parts = [f"{rounds} of tool calls" if run_result.rounds else "no tool calls"]
+    if usage.input_tokens is not None:
+        cached = format_cache_use(usage, str)
+        reasoning = f" ({usage.reasoning_tokens} for reasoning)" if usage.reasoning_tokens else ""
+        parts.append(f"{usage.input_tokens} tokens in{cached}, {usage.output_tokens or 0} out{reasoning}")
+    tier = usage.service_tier or STANDARD_TIER
+    shown_tier = "" if tier == STANDARD_TIER else f" ({format_one_line(tier)})"
+    if (cost := run_result.cost).dollars is None:
+        return ", ".join(parts if cost.is_complete else [*parts, f"cost unknown{shown_tier}"])
+    dollars = f"${cost.dollars:.6f}".rstrip("0").rstrip(".")
+    parts.append(f"{'' if cost.is_complete else 'at least '}{'~' if cost.is_estimated else ''}{dollars}{shown_tier}")
+    return ", ".join(parts)
 
 
 def format_duration(seconds: float) -> str:

@@ -18,8 +18,6 @@ from ask.events import (
     describe_server_call,
 )
 from ask.messages import Citation, FinishReason, ReasoningDelta, ServerToolDelta, TextDelta
-from ask.parsing import STANDARD_TIER
-from ask.text import format_one_line
 
 if TYPE_CHECKING:
     from ask.render.text_layout import StreamWrapper
@@ -92,6 +90,8 @@ class PlainRenderer:
         self._output.end_line()
         self._print_notes()
         if self._shows_usage:
+            from ask.render.amounts import format_usage
+
             self._console.print_dim(wrap_for_terminal(f"· {format_usage(run_result)}", STDERR) + "\n")
         if conversation_id and run_result.has_answer and self._show_footer:
             self._console.print_dim(f"· conversation {conversation_id}\n")
@@ -153,23 +153,3 @@ class PlainRenderer:
         if self._is_mid_dim_line:
             self._console.print_dim("\n")
             self._is_mid_dim_line = False
-
-
-def format_usage(run_result: RunResult) -> str:
-    """Format the usage of a run on one line."""
-    usage = run_result.usage
-    rounds = "1 round" if run_result.rounds == 1 else f"{run_result.rounds} rounds"
-    parts = [f"{rounds} of tool calls" if run_result.rounds else "no tool calls"]
-    if usage.input_tokens is not None:
-        from ask.render.amounts import format_cache_use
-
-        cached = format_cache_use(usage, str)
-        reasoning = f" ({usage.reasoning_tokens} for reasoning)" if usage.reasoning_tokens else ""
-        parts.append(f"{usage.input_tokens} tokens in{cached}, {usage.output_tokens or 0} out{reasoning}")
-    tier = usage.service_tier or STANDARD_TIER
-    shown_tier = "" if tier == STANDARD_TIER else f" ({format_one_line(tier)})"
-    if (cost := run_result.cost).dollars is None:
-        return ", ".join(parts if cost.is_complete else [*parts, f"cost unknown{shown_tier}"])
-    dollars = f"${cost.dollars:.6f}".rstrip("0").rstrip(".")
-    parts.append(f"{'' if cost.is_complete else 'at least '}{'~' if cost.is_estimated else ''}{dollars}{shown_tier}")
-    return ", ".join(parts)

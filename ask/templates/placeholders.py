@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from ask.records import NamedTuple
@@ -45,16 +46,29 @@ def fill_placeholders(text: str, values: Mapping[str, Any], pattern: re.Pattern[
     Raises:
         KeyError: a placeholder has neither a value nor a default.
     """
+    return "".join([part if isinstance(part, str) else _format_value(part, values) for part in _parse(text, pattern)])
 
-    def replace_match(match: re.Match[str]) -> str:
+
+@lru_cache(maxsize=16)
+def _parse(text: str, pattern: re.Pattern[str]) -> Sequence[str | Placeholder]:
+    """Split a text at its placeholders."""
+    parts: list[str | Placeholder] = []
+    end = 0
+    for match in pattern.finditer(text):
         escaped, name, default = match.groups()
-        if escaped:
-            return match[0][1:]
-        if default is not None and name not in values:
-            return default.strip()
-        value = values[name]
-        if isinstance(value, str):
-            return value
-        return "" if value is None else encode_json(value)
+        parts.append(text[end : match.start()])
+        parts.append(match[0][1:] if escaped else Placeholder(name, default))
+        end = match.end()
+    return [*parts, text[end:]]
 
-    return pattern.sub(replace_match, text)
+
+def _format_value(placeholder: Placeholder, values: Mapping[str, Any]) -> str:
+    name, default = placeholder
+    if default is not None and name not in values:
+        return default.strip()
+    value = values[name]
+    if isinstance(value, str):
+        return value
+    if type(value) is int:
+        return str(value)
+    return "" if value is None else encode_json(value)

@@ -12,11 +12,10 @@ from ask.config.settings import MAX_COMMAND_SECONDS
 from ask.messages import EMPTY_MAPPING, Attachment, ToolSpec
 from ask.records import NamedTuple
 from ask.text_diff import TextDiff
+from ask.tools.output_limits import MAX_RESULT_CHARACTERS
 
 BUILTIN_ORIGIN = "ask"
 """The origin of the built-in tools, which safe mode confines."""
-MAX_RESULT_CHARACTERS = 30_000
-"""Maximum length of a result for the model."""
 
 
 class ToolError(Exception):

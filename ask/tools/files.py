@@ -12,7 +12,7 @@ from typing import Any
 
 from ask.text import DecodedText, find_similar
 from ask.text_diff import TextDiff, compare_texts
-from ask.tools.base import MAX_RESULT_CHARACTERS, RunToolContext, ToolError, ToolResult
+from ask.tools.base import RunToolContext, ToolError, ToolResult
 from ask.tools.file_access import (
     escape_for_display,
     open_listing,
@@ -20,6 +20,7 @@ from ask.tools.file_access import (
     use_path,
     write_regular_file,
 )
+from ask.tools.output_limits import MAX_RESULT_CHARACTERS
 
 _MAX_ENTRIES = 1_000
 _MAX_NOTE_CHARACTERS = 200

@@ -6,10 +6,15 @@ import os
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ask.atomic_files import create_private_folder
-from ask.tools.base import MAX_RESULT_CHARACTERS, RunToolContext
 
+if TYPE_CHECKING:
+    from ask.tools.base import RunToolContext
+
+MAX_RESULT_CHARACTERS = 30_000
+"""Maximum length of a tool's result; a longer one is truncated."""
 MAX_OVERFLOW_BYTES = 100_000_000
 """Maximum size of an overflow file."""
 

@@ -61,7 +61,7 @@ class RunBackups:
 
     @cached_property
     def _backups(self) -> BackupWriter:
-        from ask.console import identify_terminal
+        from ask.process.terminal_identity import identify_terminal
         from ask.undo.backups import BackupWriter
         from ask.undo.journal import JournalHeader
 

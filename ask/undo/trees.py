@@ -19,19 +19,12 @@ from typing import Any, BinaryIO
 from ask.atomic_files import Ownership, open_private_file
 from ask.records import NamedTuple
 from ask.tools.file_access import open_existing_folder, open_folders
+from ask.undo.backup_limits import MAX_BACKUP_BYTES, MAX_DEPTH
 
 ABSENT, FOLDER_MARKER, LINK_PREFIX, SPECIAL_FILE = "", "folder", "link to ", "special"
 """Used in place of a digest: nothing, a folder, a link (followed by its target), or a pipe, socket or device."""
-MAX_BACKUP_BYTES = 100_000_000
-"""The size in bytes up to which a single file is backed up, and compared by content instead of size and time."""
-MAX_FILES = 20_000
-"""The limit for the single files in a backup set, and for the files and for the folders in copied folders."""
-MAX_TOTAL_BYTES = 256_000_000
-"""The limit for the size of the single files in a backup set, and of copied folders."""
 OWNER_RWX = 0o700
 """The permissions that the owner of a folder needs to change its entries."""
-MAX_DEPTH = 100
-"""The limit for nested folders; each of them is kept open during a walk."""
 TOO_DEEP = "it is nested too deeply"
 MOUNTED, MOUNTED_READ_ONLY = MOUNT_REASONS = (
     "another file system is mounted there",

@@ -288,7 +288,7 @@ def test_damaged_rows_can_be_joined(ask: Ask, server: ModelServer, home: Home) -
     assert [(row["id"], row["answer"]) for row in rows] == [
         ("1", "SAY A"), ("2", ""), ("3", ""), ("4", ""), ("5", ""), ("6", "SAY E"),
     ]  # fmt: skip
-    words = ("", "1 fields", "UTF-8", "not CSV", "NUL", "")
+    words = ("", "1 field,", "UTF-8", "not CSV", "NUL", "")
     assert all(word in row["error"] for word, row in zip(words, rows, strict=True))
 
 

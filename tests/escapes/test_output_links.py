@@ -18,6 +18,7 @@ pytestmark = pytest.mark.needs("bwrap")
 COMMANDS = {
     "record": ("--record", "{}", "hi"),
     "map": ("map", "Say {{line}}", "-O", "{}", "--fresh", "in.txt"),
+    "report": ("map", "Say {{line}}", "--report", "{}", "in.txt"),
     "export": ("history", "export", "--all", "-o", "{}"),
 }
 LINKS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import time
 from pathlib import Path
@@ -127,13 +126,13 @@ def test_a_header_that_is_not_text_is_refused(tmp_path: Path) -> None:
         read(tmp_path, b"\xff\xfd\tb\n1\t2\n", "tsv")
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-16-le", "utf-32", "utf-32-be"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "utf-32-be"])
 @pytest.mark.parametrize(
     ("content", "input_format"),
-    [("Größe,b\nMaß,2\n", "csv"), ('{"Größe": "Maß", "b": "2"}\n', "jsonl")],
-    ids=["csv", "jsonl"],
+    [("Größe,b\nMaß,2\n", "csv"), ('{"Größe": "Maß", "b": "2"}\n', "jsonl"), ('[{"Größe": "Maß", "b": "2"}]', "json")],
+    ids=["csv", "jsonl", "json"],
 )
-def test_rows_in_another_encoding_are_read(
+def test_rows_in_wide_encodings_are_read(
     tmp_path: Path, content: str, input_format: InputFormat, encoding: str
 ) -> None:
     file, notices = tmp_path / "input", list[str]()
@@ -143,15 +142,8 @@ def test_rows_in_another_encoding_are_read(
     assert len(notices) == 1
 
 
-def test_rows_far_into_a_file_decide_its_encoding(tmp_path: Path) -> None:
-    rows = read(tmp_path, b"name\n" + b"plain\n" * 50_000 + "Müller\n".encode("cp1252"), "csv")
-    assert columns(rows)[-1] == {"name": "Müller"}
-
-
 @pytest.mark.parametrize(
-    "content",
-    [gzip.compress(b'{"a": 1}\n'), b"PK\x03\x04\x14\0\x06\0[Content]\ntext\n"],
-    ids=["gzip", "zip"],
+    "content", [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"PK\x03\x04\x14\0\x06\0[Content]\ntext\n"], ids=["png", "zip"]
 )
 @pytest.mark.parametrize("input_format", ["jsonl", "csv", "lines"])
 def test_a_binary_file_is_refused(tmp_path: Path, content: bytes, input_format: InputFormat) -> None:

@@ -17,9 +17,9 @@ from ask.safety.folder_scan import MAX_SCANNED_ENTRIES
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import Limits, SandboxConfig
 from ask.text_diff import TextDiff
-from ask.tools.base import MAX_RESULT_CHARACTERS, RunToolContext, Tool, ToolError, ToolResult
+from ask.tools.base import RunToolContext, Tool, ToolError, ToolResult
 from ask.tools.builtin import BASH, BUILTIN_TOOLS
-from ask.tools.output_limits import truncate_result
+from ask.tools.output_limits import MAX_RESULT_CHARACTERS, truncate_result
 from ask.tools.shell import UNATTENDED_VARIABLES
 from tests.program import Running, is_running
 from tests.safety.conftest import Bash

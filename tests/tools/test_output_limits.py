@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.tools.base import MAX_RESULT_CHARACTERS, RunToolContext
-from ask.tools.output_limits import MAX_OVERFLOW_BYTES, OutputCapture, truncate_result
+from ask.tools.base import RunToolContext
+from ask.tools.output_limits import MAX_OVERFLOW_BYTES, MAX_RESULT_CHARACTERS, OutputCapture, truncate_result
 
 
 def find_overflow_file(text: str) -> Path:

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ask.tools.base import MAX_RESULT_CHARACTERS, RunToolContext, ToolError, ToolResult
+from ask.tools.base import RunToolContext, ToolError, ToolResult
 from ask.tools.builtin import BASH
+from ask.tools.output_limits import MAX_RESULT_CHARACTERS
 from tests.tools.conftest import ROOT
 
 

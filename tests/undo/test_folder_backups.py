@@ -18,6 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ask.errors import FileError
+from ask.undo.backup_limits import MAX_BACKUP_BYTES, MAX_DEPTH, MAX_FILES, MAX_TOTAL_BYTES
 from ask.undo.backups import BackupWriter, FoldersTooLargeError, check_folder_sizes
 from ask.undo.journal import (
     BACKUPS_FOLDER,
@@ -29,7 +30,6 @@ from ask.undo.journal import (
 )
 from ask.undo.pruning import MAX_SNAPSHOT_STORAGE_BYTES, STAMP_NAME
 from ask.undo.restore import RestoreStatus
-from ask.undo.trees import MAX_BACKUP_BYTES, MAX_DEPTH, MAX_FILES, MAX_TOTAL_BYTES
 from tests.undo.safe_runs import ACTS, NAMES, PATHS, FolderRuns, check
 
 ROOT = Path(__file__).parents[2]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from ask.errors import FileError
 from ask.tools.base import ToolError
+from ask.undo.backup_limits import MAX_BACKUP_BYTES
 from ask.undo.journal import (
     JOURNAL_NAME,
     find_undone_names,
@@ -26,7 +27,6 @@ from ask.undo.journal import (
 )
 from ask.undo.pruning import STAMP_NAME
 from ask.undo.restore import RestoreStatus, plan_restore
-from ask.undo.trees import MAX_BACKUP_BYTES
 from tests.undo.runs import Runs
 
 ROOT = Path(__file__).parents[2]

@@ -293,7 +293,7 @@ def save(session: ChatSession, path: str) -> None:
 
 @_slash_command("", "Show the tokens and cost of this chat.")
 def cost(session: ChatSession, _: str) -> None:
-    from ask.render.plain import format_usage
+    from ask.render.amounts import format_usage
 
     session.print_line(f"{format_count(session.message_count, 'message')}, {format_usage(session.totals)}")
 

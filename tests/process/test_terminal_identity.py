@@ -9,7 +9,7 @@ import pytest
 
 from tests.program import Home, Running, run
 
-NAME = "import os; from ask.console import identify_terminal; print('<' + identify_terminal(os.environ) + '>')"
+NAME = "import os; from ask.process import terminal_identity as t; print('<' + t.identify_terminal(os.environ) + '>')"
 PYTHON = f'{sys.executable} -c "{NAME}"'
 WITHOUT_PROC = ["bwrap", "--dev-bind", "/", "/", "--tmpfs", "/proc", "--"]
 

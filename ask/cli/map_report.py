@@ -1,0 +1,87 @@
+"""`ask map --report`: an HTML report on the rows of a job."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ask.cli.history import STDOUT_NAME, write_output
+from ask.errors import AskError, UsageError
+from ask.export.map_report import PROMPT, JobOverview, render_map_report
+from ask.map.engine import Progress
+from ask.map.job import Job
+from ask.map.output import check_writable
+from ask.map.report import JobReport
+from ask.map.rows import STDIN, find_input_file
+from ask.text import join_names
+
+MAX_INPUT_NAMES = 5
+
+
+class ReportFile:
+    """The file of a report, which is written when the job ends.
+
+    Args:
+        path: the file, or "-" for standard output.
+        job: the job.
+        inputs: the paths of its inputs.
+
+    Raises:
+        UsageError: the file is an input or the output.
+        FileError: it cannot be written.
+    """
+
+    def __init__(self, path: str, job: Job, inputs: Sequence[str]) -> None:
+        output = job.output
+        if path == STDOUT_NAME:
+            if output is None:
+                raise UsageError("rows and report cannot both go to standard output", "add -O, or name a file")
+        else:
+            others = dict.fromkeys(inputs, "an input") | ({str(output): "the output"} if output else {})
+            kinds = {os.path.realpath(find_input_file(name) or name): kind for name, kind in others.items()}
+            if kind := kinds.get(os.path.realpath(path)):
+                raise UsageError(f"{path} is {kind}", "write the report to another file")
+            check_writable(Path(path), job.app.app_dirs)
+        self._path = path
+        self._job = job
+        self._inputs = [os.path.basename(name) if name != STDIN else "stdin" for name in inputs] or ["stdin"]
+        request = job.requests[0]
+        schema = request.response_schema.value if request.response_schema else None
+        self._report = JobReport(job.models, schema, job.prompt.text, request.secrets.redact)
+        self.add = self._report.add
+        """Adds a finished row."""
+
+    def write(self, progress: Progress, cost: str, seconds: float, stop_error: AskError | None) -> None:
+        """Write the report.
+
+        Args:
+            progress: the final state of the job.
+            cost: its cost as text; "" if it is unknown.
+            seconds: how long this run took.
+            stop_error: what ended it before all rows were finished.
+
+        Raises:
+            FileError: it cannot be written.
+        """
+        request = self._job.requests[0]
+        redact = request.secrets.redact
+        schema = request.response_schema
+        texts = {
+            PROMPT: self._job.prompt.text,
+            "Extra system prompt": request.extra_system_prompt,
+            "Schema": json.dumps(schema.value, indent=2, ensure_ascii=False) if schema else "",
+        }
+        output = self._job.output
+        summary = JobOverview(
+            title=output.name if output else self._inputs[0],
+            inputs=join_names(self._inputs, MAX_INPUT_NAMES),
+            output=output.name if output else "standard output",
+            texts={name: redact(text) for name, text in texts.items() if text},
+            progress=progress,
+            cost=cost,
+            seconds=seconds,
+            stop_reason=redact(stop_error.message) if stop_error else "",
+        )
+        write_output(self._path, render_map_report(summary, self._report))

@@ -1,0 +1,197 @@
+"""JSON values, read one by one from a stream: the elements of arrays, or values that follow one another."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+import re
+from collections.abc import Iterator
+from io import BufferedReader
+from typing import Any
+
+from ask.errors import FileError
+from ask.records import NamedTuple
+
+READ_BYTES = 1 << 16
+MAX_VALUE_CHARACTERS = 1 << 26
+"""The limit for one value, which is in memory."""
+MAX_INDENTATION = 200
+"""How many characters before a value are kept to find others of the same indentation."""
+NOT_UTF8, HAS_NUL, NOT_JSON = "not UTF-8", "contains a NUL character", "not JSON"
+NO_END = "the array has no end"
+_SEPARATORS = re.compile(r"[ \t\r\n\ufeff]*")
+_ELEMENT_SEPARATORS = re.compile(r"[ \t\r\n,]*")
+_INVALID_BYTES = re.compile("[\udc80-\udcff]")
+_TOKENS = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"?|[\[\]{}]')
+"""A string, which ends with its line at the latest, or a bracket."""
+_OTHER_VALUE = re.compile(r"[^\n]+")
+_OTHER_ELEMENT = re.compile(r"[^\n,\]]+|.")
+_LONGEST_WORD = "-Infinity"
+
+
+def _parse_finite(text: str) -> float | None:
+    """Parse a number; return None if it is too large for one."""
+    number = float(text)
+    return number if math.isfinite(number) else None
+
+
+encode_json = json.JSONEncoder(ensure_ascii=False).encode
+# Python writes NaN and Infinity, which are not JSON. As in JavaScript, they become null.
+_decoder = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_parse_finite)
+decode_json = _decoder.decode
+
+
+class JsonValue(NamedTuple):
+    """A value.
+
+    Attributes:
+        location: its line, and the column if it does not begin the line, as in "7" or "1:25".
+        value: the value; None if it has an error and cannot be read.
+        error: what is wrong with it; "" for nothing.
+        is_element: whether it is an element of an array.
+    """
+
+    location: str
+    value: Any
+    error: str
+    is_element: bool
+
+
+def read_json_values(name: str, stream: BufferedReader) -> Iterator[JsonValue]:
+    """Yield the elements of arrays, and the values that are not in an array. One that is invalid costs only itself.
+
+    `name` is that of the input for errors.
+
+    Raises:
+        FileError: a value is too long.
+    """
+    source = _JsonSource(name, stream)
+    in_array = False
+    while char := source.skip(_ELEMENT_SEPARATORS if in_array else _SEPARATORS):
+        if char == ("]" if in_array else "["):
+            in_array = not in_array
+            source.position += 1
+        else:
+            yield source.read_value(in_array=in_array)
+    if in_array:
+        yield JsonValue(source.locate(), None, NO_END, is_element=True)
+
+
+class _JsonSource:
+    """JSON text, of which only the part that is being read is in memory.
+
+    Attributes:
+        position: where in that part the next value is.
+    """
+
+    def __init__(self, name: str, stream: BufferedReader) -> None:
+        self._name = name
+        self._stream = stream
+        self._decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
+        self._text = ""
+        self._is_complete = False
+        self._has_invalid_bytes = False
+        self.position = self._counted_position = 0
+        self._line, self._line_start, self._value_line = 1, 0, 0
+
+    def skip(self, pattern: re.Pattern[str]) -> str:
+        """Skip what matches a pattern, and return the next character; "" at the end."""
+        while True:
+            match = pattern.match(self._text, self.position)
+            self.position = match.end() if match else self.position
+            if self.position < len(self._text) or self._is_complete:
+                return self._text[self.position : self.position + 1]
+            self._fill()
+
+    def locate(self) -> str:
+        """Return the line of the position; with the column if it is not that of the first value in this line."""
+        self._count_lines()
+        is_first, self._value_line = self._line > self._value_line, self._line
+        return str(self._line) if is_first else f"{self._line}:{self.position - self._line_start + 1}"
+
+    def read_value(self, *, in_array: bool) -> JsonValue:
+        """Read the value at the position.
+
+        Raises:
+            FileError: it is too long.
+        """
+        while True:
+            value, end, error = self._parse(in_array=in_array)
+            if end is not None or self._is_complete:
+                break
+            if len(self._text) - self.position > MAX_VALUE_CHARACTERS:
+                message = f"{self._name}:{self.locate()}: a value is longer than {MAX_VALUE_CHARACTERS:,} characters"
+                raise FileError(message, "split it, for example with jq --stream")
+            self._fill()
+        location, start, self.position = self.locate(), self.position, len(self._text) if end is None else end
+        if self._has_invalid_bytes and _INVALID_BYTES.search(self._text, start, self.position):
+            error = NOT_UTF8
+        elif error and "\0" in self._text[start : self.position]:
+            error = HAS_NUL
+        return JsonValue(location, value, error, in_array)
+
+    def _parse(self, *, in_array: bool) -> tuple[Any, int | None, str]:
+        """Return the value, where it ends, and its error; None for the end if more text is needed."""
+        text, start = self._text, self.position
+        try:
+            value, end = _decoder.raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            is_open = error.msg.startswith("Unterminated string") or error.pos > len(text) - len(_LONGEST_WORD)
+            if is_open and not self._is_complete:
+                return None, None, NOT_JSON
+        except (ValueError, RecursionError):  # a number with too many digits, or brackets that are nested too deeply
+            pass
+        else:
+            is_end = self._is_complete or end < len(text) or text[end - 1] in '}]"'  # a number may continue
+            return value, end if is_end else None, ""
+        return None, self._find_end(in_array=in_array), NOT_JSON
+
+    def _find_end(self, *, in_array: bool) -> int | None:
+        """Return where the invalid value at the position ends; None if more text is needed."""
+        text, start = self._text, self.position
+        if text[start] not in "[{":
+            match = (_OTHER_ELEMENT if in_array else _OTHER_VALUE).match(text, start)
+            end = match.end() if match else start + 1
+            return end if end < len(text) else None
+        closing = self._find_closing_bracket(start)
+        indentation = text[text.rfind("\n", 0, start) + 1 : start]
+        if indentation.strip(" \t"):
+            return closing
+        # Elements that begin lines have the same indentation.
+        next_value = re.compile(rf"\n{indentation}(?=\{{)|\n[ \t]*(?=\]\s*\Z)")
+        match = next_value.search(text, start, len(text) if closing is None else closing)
+        return match.end() if match else closing
+
+    def _find_closing_bracket(self, start: int) -> int | None:
+        depth = 0
+        for token in _TOKENS.finditer(self._text, start):
+            depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+            if depth == 0:
+                return token.end()
+        return None
+
+    def _count_lines(self) -> None:
+        """Count the line breaks up to the position."""
+        count = self._text.count("\n", self._counted_position, self.position)
+        if count:
+            self._line += count
+            self._line_start = self._text.rindex("\n", self._counted_position, self.position) + 1
+        self._counted_position = self.position
+
+    def _fill(self) -> None:
+        """Read more text: what has arrived, or as much as a long value has already."""
+        self._count_lines()
+        is_near = self._line_start >= 0 and self.position - self._line_start <= MAX_INDENTATION
+        kept = self._line_start if is_near else self.position
+        parts = [self._text[kept:]]
+        self.position, self._line_start = self.position - kept, self._line_start - kept
+        self._counted_position = self.position
+        missing = len(parts[0]) if len(parts[0]) > READ_BYTES else 1
+        while missing > 0 and not self._is_complete:
+            chunk = self._stream.read1(READ_BYTES)
+            parts.append(self._decode(chunk, not chunk))
+            self._is_complete = not chunk
+            missing -= len(chunk)
+        self._text = "".join(parts)
+        self._has_invalid_bytes = not self._text.isascii() and bool(_INVALID_BYTES.search(self._text))

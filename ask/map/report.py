@@ -1,0 +1,198 @@
+"""The data of a report on a job, collected from its rows as they finish, in bounded memory."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ask.map.distributions import (
+    ColumnDistribution,
+    NumberDistribution,
+    PrioritySample,
+    RowExcerpt,
+    SampledRow,
+    to_text,
+)
+from ask.map.job import RowTask
+from ask.map.json_values import decode_json
+from ask.map.ledger import RowResult
+from ask.map.output import ANSWER
+from ask.messages import Usage
+from ask.templates.placeholders import COLUMN_PATTERN, find_placeholders
+from ask.text import format_one_line
+
+USAGE_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "cost")
+MAX_REASONS = 100
+"""How many different reasons of failures are counted one by one."""
+OTHER_REASONS = "other reasons"
+MAX_EXCERPT_COLUMNS = 6
+MAX_CELL_CHARACTERS = 300
+MAX_ANSWER_CHARACTERS = 600
+SAMPLED_ROWS = 10
+VARIABLE_PARTS = re.compile(r"""(, [1-5]\d\d\))|'[^']*'|"[^"]*"|(?<!\w)[\w.:/-]*\d[\w.:/-]*""")
+"""An HTTP status, and what differs between errors with the same reason: quoted values, numbers and identifiers."""
+
+
+class FailureReason:
+    """Rows that failed for the same reason.
+
+    Attributes:
+        label: the error, without what differs between the rows.
+        count: how many rows there are.
+        unavailable_count: how many of them the next run sends again.
+        rows: the first of them.
+    """
+
+    def __init__(self, error: str) -> None:
+        self.label = error
+        self.count = self.unavailable_count = 0
+        self.rows = PrioritySample(1)
+
+
+class ModelReport:
+    """The results of the rows that were sent to one model.
+
+    Attributes:
+        name: the name of the model.
+        status_counts: how many rows were answered, failed or unavailable.
+        latencies: the seconds that the last requests of the rows took.
+        tries: how often each number of requests was needed.
+        finish_reasons: how often each occurs.
+        columns: the columns of the answers.
+    """
+
+    def __init__(self, name: str, columns: Sequence[ColumnDistribution]) -> None:
+        self.name = name
+        self.columns = columns
+        self.status_counts: Counter[str] = Counter()
+        self._sums: dict[str, Any] = {}
+        self.latencies = NumberDistribution()
+        self.tries: Counter[int] = Counter()
+        self.finish_reasons: Counter[str] = Counter()
+
+    def add(self, row: SampledRow, result: RowResult) -> None:
+        """Count a row."""
+        self.status_counts[result.status] += 1
+        for name in USAGE_FIELDS:
+            if (amount := getattr(result, name)) is not None:
+                self._sums[name] = self._sums.get(name, 0) + amount
+        if result.latency is not None:
+            self.latencies.add(row, result.latency)
+        if result.tries:
+            self.tries[result.tries] += 1
+        if result.finish_reason:
+            self.finish_reasons[result.finish_reason] += 1
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens and the cost of the rows, as far as they are known."""
+        return Usage()._replace(**self._sums)
+
+
+class JobReport:
+    """What a report on a job contains about its rows.
+
+    Args:
+        models: the names of the models.
+        schema: the schema of the answers; None for text.
+        prompt: the prompt; the columns that it names come first in excerpts of rows.
+        redact: removes secrets from a text.
+
+    Attributes:
+        models: the results for each model.
+        failures: the reasons of the failed rows.
+        rows: a sample of all rows.
+        first_time: when the first row was finished, in seconds since 1970; None if unknown.
+        last_time: when the last one was.
+    """
+
+    def __init__(
+        self, models: Sequence[str], schema: Mapping[str, Any] | None, prompt: str, redact: Callable[[str], str]
+    ) -> None:
+        self._redact = redact
+        self._has_schema = schema is not None
+        properties = schema.get("properties") if schema and schema.get("type") == "object" else None
+        self._fields = tuple(properties or ())
+        columns: Mapping[str, Any] = properties or {ANSWER: schema}
+        self.models = [
+            ModelReport(name, [ColumnDistribution(*column, self._redact) for column in columns.items()])
+            for name in models
+        ]
+        self._prompt_columns = [name for name, _ in find_placeholders(prompt, COLUMN_PATTERN)]
+        self._reasons: dict[str, FailureReason] = {}
+        self.rows = PrioritySample(SAMPLED_ROWS * len(self.models))
+        self.first_time: float | None = None
+        self.last_time: float | None = None
+
+    def add(self, task: RowTask, result: RowResult) -> None:
+        """Add a finished row."""
+        number = task.position // len(self.models) + 1
+        row = SampledRow(task.position, number, partial(self._make_excerpt, task, result))
+        model = self.models[task.model_number]
+        model.add(row, result)
+        if result.time:
+            self.first_time = min(self.first_time or result.time, result.time)
+            self.last_time = max(self.last_time or result.time, result.time)
+        if row.priority < self.rows.limit:
+            self.rows.add(row.priority, row.position, row.excerpt)
+        if result.status != "answered":
+            self._add_failure(row, task, result)
+            return
+        answer = _parse_answer(result.answer) if self._has_schema else result.answer
+        if self._fields:
+            fields = answer if isinstance(answer, dict) else {}
+            values = [fields.get(name) for name in self._fields]
+        else:
+            values = [answer]
+        for column, value in zip(model.columns, values, strict=True):
+            column.add(row, value)
+
+    def _add_failure(self, row: SampledRow, task: RowTask, result: RowResult) -> None:
+        error = self._redact(result.error.removeprefix(f"{task.location}: "))
+        pattern = format_one_line(VARIABLE_PARTS.sub(_mask_part, error), MAX_CELL_CHARACTERS)
+        error = format_one_line(error, MAX_CELL_CHARACTERS)
+        if pattern not in self._reasons and len(self._reasons) >= MAX_REASONS:
+            pattern = OTHER_REASONS
+        reason = self._reasons.setdefault(pattern, FailureReason(error))
+        if error != reason.label:
+            reason.label = pattern
+        reason.count += 1
+        reason.unavailable_count += result.status == "unavailable"
+        if row.position < reason.rows.limit:
+            reason.rows.add(row.position, row.position, row.excerpt)
+
+    @property
+    def failures(self) -> list[FailureReason]:
+        """The reasons of the failed rows, the most frequent first."""
+        return sorted(self._reasons.values(), key=lambda reason: (-reason.count, reason.label))
+
+    def _make_excerpt(self, task: RowTask, result: RowResult) -> RowExcerpt:
+        names = [name for name in self._prompt_columns if name in task.columns]
+        names = list(dict.fromkeys([*names, *task.columns]))[:MAX_EXCERPT_COLUMNS]
+        return RowExcerpt(
+            self._shorten(task.location),
+            self.models[task.model_number].name if len(self.models) > 1 else "",
+            [(self._shorten(name), self._shorten(to_text(task.columns[name]))) for name in names],
+            self._shorten(result.answer, MAX_ANSWER_CHARACTERS),
+            self._shorten(result.error.removeprefix(f"{task.location}: "), MAX_ANSWER_CHARACTERS),
+        )
+
+    def _shorten(self, text: str, limit: int = MAX_CELL_CHARACTERS) -> str:
+        """Return the beginning of a text on one line, without secrets."""
+        return format_one_line(self._redact(text), limit)
+
+
+def _mask_part(match: re.Match[str]) -> str:
+    """Return an HTTP status as it is, and an ellipsis for anything else."""
+    return match[1] or "…"
+
+
+def _parse_answer(text: str) -> Any:
+    """Parse an answer that matches a schema; an empty one, or one that is not JSON, has no values."""
+    try:
+        return decode_json(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,155 @@
+"""Several servers of one service: each row goes to the one with the fewest requests."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from ask.agent.request import RunRequest
+from ask.client.network_errors import find_connect_reason
+from ask.config.base_url import split_base_url
+from ask.errors import AskError, NetworkError, ProviderError
+from ask.map.failures import (
+    MAX_PROBE_SECONDS,
+    MIN_FAILED_ROWS,
+    MIN_PROBE_SECONDS,
+    ROW_STATUS,
+    Failure,
+    classify_failure,
+)
+
+MIN_ANNOUNCED_FAILURES = 2
+"""How often a server that can be reached must have failed before the user is told."""
+
+
+@dataclass
+class Server:
+    """A server, with its requests in flight, and how often it failed since its last answer.
+
+    Attributes:
+        closed_until: when it may get a row again; 0 if it was not closed since its last answer.
+        error: its last failure, and what it concerned.
+        is_announced: whether the user knows that it fails.
+    """
+
+    base_url: str
+    in_flight: int = 0
+    failures: int = 0
+    closed_until: float = 0.0
+    error: AskError | None = None
+    failure: Failure | None = None
+    is_announced: bool = False
+
+    @property
+    def address(self) -> str:
+        """The host and port, without credentials."""
+        parts = split_base_url(self.base_url)
+        return parts.address if parts else self.base_url
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the user is told that it fails."""
+        is_unreachable = self.failure == "unreachable"
+        return self.closed_until > 0 and self.failures >= (1 if is_unreachable else MIN_ANNOUNCED_FAILURES)
+
+    def is_available(self, now: float) -> bool:
+        """Check whether it may get a row: only one at a time after it was closed, until it answers."""
+        return self.closed_until <= now and not (self.closed_until and self.in_flight)
+
+
+class ServerPool:
+    """Selects the server for each row. Threads share one instance. Times are of a monotonic clock.
+
+    A server that fails gets no rows for a time that doubles with each further failure, then a single one.
+
+    Args:
+        base_urls: the servers.
+        backoff: the seconds before the first retry of a row, on which the other times depend.
+        notify: called with a line for the user when a server fails while others answer, and when it answers again.
+    """
+
+    def __init__(self, base_urls: Sequence[str], backoff: float, notify: Callable[[str], None]) -> None:
+        self._servers = {url: Server(url) for url in base_urls}
+        self._first_interval = max(2 * backoff, MIN_PROBE_SECONDS)
+        self._notify = notify
+        self._lock = threading.Lock()
+        self._rotation = itertools.count(os.getpid())  # the processes of a cluster begin with different servers
+
+    def __len__(self) -> int:
+        return len(self._servers)
+
+    def acquire(self, now: float, excluded: Collection[str] = (), *, is_retry: bool = False) -> str:
+        """Return the base URL for a request that is about to be sent; not one of those that are excluded.
+
+        A row that has failed before goes to a server that has not, so that it does not fail as often as it may.
+        """
+        with self._lock:
+            servers = [*self._servers.values()]
+            first = next(self._rotation) % len(servers)  # of those with equally few requests
+            choices = [each for each in servers[first:] + servers[:first] if each.base_url not in excluded]
+            available = [each for each in choices if each.is_available(now)]
+            if is_retry and (reliable := [each for each in available if not each.closed_until]):
+                available = reliable
+            if available:
+                server = min(available, key=lambda each: each.in_flight)
+            else:
+                server = min(choices, key=lambda each: each.closed_until)
+            server.in_flight += 1
+            return server.base_url
+
+    def release(self, now: float, base_url: str, error: AskError | None, failure: Failure | None = None) -> None:
+        """Note the result of a request; `failure` says what the error concerns, if this is known better."""
+        failure = failure or (classify_failure(error) if error else None)
+        with self._lock:
+            server = self._servers[base_url]
+            server.in_flight -= 1
+            if len(self._servers) == 1:
+                return
+            if failure == "refusal":
+                server.closed_until = max(server.closed_until, now + self._first_interval)
+            elif error and failure in ("service", "unreachable"):
+                server.error, server.failure = error, failure
+                self._note_failure(server, error, now)
+            else:
+                self._note_answer(server)
+
+    def _note_failure(self, server: Server, error: AskError, now: float) -> None:
+        if now < server.closed_until:
+            return  # a request that was sent before
+        server.failures += 1
+        if isinstance(error, ProviderError) and error.status == ROW_STATUS and server.failures < MIN_FAILED_ROWS:
+            return
+        # Limits the exponent, too, because floats overflow.
+        interval = min(self._first_interval * 2.0 ** min(server.failures - 1, 30), MAX_PROBE_SECONDS)
+        server.closed_until = now + interval
+
+    def _note_answer(self, server: Server) -> None:
+        server.failures, server.closed_until = 0, 0.0
+        if server.is_announced:
+            server.is_announced = False
+            self._notify(f"{server.address} answers again")
+        for each in self._servers.values():
+            is_down = each.closed_until and each.failures >= (
+                1 if each.failure == "unreachable" else MIN_ANNOUNCED_FAILURES
+            )
+            if is_down and each.error and not each.is_announced:
+                each.is_announced = True
+                reason = find_connect_reason(each.error) or each.error.summary
+                self._notify(f"{each.address} does not answer ({reason}); the other base URLs get its rows")
+
+
+def create_pools(requests: Sequence[RunRequest], notify: Callable[[str], None]) -> list[ServerPool]:
+    """Create a pool for each model. Models with the same servers share one."""
+    pools: dict[tuple[str, ...], ServerPool] = {}
+    for request in requests:
+        base_urls = request.endpoint.base_urls
+        pools.setdefault(base_urls, ServerPool(base_urls, request.settings.backoff, notify))
+    return [pools[request.endpoint.base_urls] for request in requests]
+
+
+def is_sent_elsewhere(error: AskError | None) -> bool:
+    """Check whether a request can be sent to another server at once, because this one did not get or answer it."""
+    return isinstance(error, NetworkError) and error.offline

@@ -1,0 +1,37 @@
+"""The order of rows, and how many of them are in flight."""
+
+from __future__ import annotations
+
+import json
+
+from tests import wire
+from tests.model_server import ModelServer, Reply, Request
+from tests.program import Ask, Home
+
+COMMAND = ("map", "-p", "openrouter", "-m", "vendor/model", "Say {{line}}", "-O", "out.jsonl")
+
+
+def write_rows(home: Home, count: int) -> str:
+    (home.work / "in.txt").write_text("".join(f"{number}\n" for number in range(count)))
+    return "in.txt"
+
+
+def read_answers(home: Home) -> list[str]:
+    return [json.loads(line)["answer"] for line in (home.work / "out.jsonl").read_text().splitlines()]
+
+
+def echo(request: Request) -> Reply:
+    return wire.whole_reply(wire.answer(request.json["messages"][-1]["content"]))
+
+
+def test_a_slow_row_holds_up_only_the_output(ask: Ask, server: ModelServer, home: Home) -> None:
+    count = 1100
+
+    def reply(request: Request) -> Reply:
+        if request.json["messages"][-1]["content"] == "Say 0":
+            server.wait_for_requests(count, 60)
+        return echo(request)
+
+    server.reply(reply)
+    assert ask(*COMMAND, write_rows(home, count), "-j", "8").code == 0
+    assert read_answers(home) == [f"Say {number}" for number in range(count)]
