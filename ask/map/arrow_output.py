@@ -27,7 +27,7 @@ from ask.map.output import ColumnNames, OutputFile
 
 BATCH_ROWS, BATCH_CHARACTERS = 1000, 4_000_000
 """How many rows, or characters of their texts, become a record batch."""
-GROUP_ROWS, GROUP_BYTES = 65_536, 8 << 20
+GROUP_ROWS, GROUP_BYTES = 64_000, 8 << 20
 """How many rows, or bytes, become a row group of Parquet."""
 PARQUET = ".parquet"
 
@@ -123,7 +123,11 @@ class ArrowWriter:
             _build_column(values[name], self._types[name]) if column is None else column.cast(self._get_file_type(name))
             for name, column in columns.items()
         ]
-        self._batches.append(pa.RecordBatch.from_arrays(arrays, names=list(columns)))
+        self._append(arrays)
+
+    def _append(self, columns: Sequence[Array]) -> None:
+        """Add a record batch to the next row group, and write that if it is large enough."""
+        self._batches.append(pa.RecordBatch.from_arrays(columns, names=self.names.all))
         row_count = sum(batch.num_rows for batch in self._batches)
         if row_count >= GROUP_ROWS or sum(batch.nbytes for batch in self._batches) >= GROUP_BYTES:
             self._write_group()
@@ -148,29 +152,32 @@ class ArrowWriter:
         with self._stream as written:
             for name, data_type in changed.items():
                 if data_type == pa.float64():
-                    parts = (table[name] for table in self._read_groups(written, [name]))
+                    parts = (batch.column(0) for batch in self._read_batches(written, [name]))
                     if any(build_array(to_json_values(part), data_type) is None for part in parts):
                         changed[name] = pa.string()
             self._types |= changed
             self._stream, self._writer = self._create_stream(), None
-            for table in self._read_groups(written):
-                columns = [
-                    _build_column(to_json_values(column), changed[name]) if name in changed else column
-                    for name, column in zip(table.column_names, table.columns, strict=True)
-                ]
-                self._batches = pa.table(columns, names=table.column_names).to_batches()
-                self._write_group()
+            for batch in self._read_batches(written):
+                columns = zip(self.names.all, batch.columns, strict=True)
+                self._append(
+                    [
+                        # The cast is for types that Parquet does not have, such as timestamps in seconds.
+                        _build_column(to_json_values(column), changed[name])
+                        if name in changed
+                        else column.cast(self._get_file_type(name))
+                        for name, column in columns
+                    ]
+                )
 
-    def _read_groups(self, stream: Any, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        """Yield the row groups or record batches of a complete file."""
+    def _read_batches(self, stream: Any, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """Yield the record batches of a complete file."""
         stream.seek(0)
         if self._is_parquet:
-            file = parquet.ParquetFile(stream)
-            yield from (file.read_row_group(index, columns) for index in range(file.num_row_groups))
+            yield from parquet.ParquetFile(stream).iter_batches(BATCH_ROWS, columns=columns, use_threads=False)
         else:
             reader = pa.ipc.open_file(stream)
-            tables = (pa.Table.from_batches([reader.get_batch(index)]) for index in range(reader.num_record_batches))
-            yield from (table.select(columns) for table in tables) if columns else tables
+            batches = (reader.get_batch(index) for index in range(reader.num_record_batches))
+            yield from (batch.select(columns) if columns else batch for batch in batches)
 
     def _create_stream(self) -> Any:
         return os.fdopen(self._file.create(os.O_RDWR), "w+b")

@@ -6,6 +6,7 @@ import json
 import random
 import signal
 import sqlite3
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -235,3 +236,8 @@ def test_a_dry_run_writes_nothing(ask: Ask, home: Home) -> None:
     assert (result.code, "3 rows" in result.stderr) == (0, True)
     assert sorted(file.name for file in home.work.iterdir()) == ["in.db"]
     assert json.loads(ask("map", "--list", "--json").text) == []
+
+
+def test_other_formats_load_no_packages_for_tables(home: Home) -> None:
+    script = "import sys, ask.cli.map, ask.map.writers; assert not {'pyarrow', 'openpyxl'} & {*sys.modules}"
+    assert run([sys.executable, "-c", script], cwd=home.work).code == 0

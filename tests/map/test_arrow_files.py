@@ -78,10 +78,10 @@ def test_a_table_is_the_same_after_reading_and_writing(
 VALUES = st.none() | st.booleans() | st.integers() | FLOATS | st.text() | st.lists(st.integers(), max_size=2)
 COLUMN = st.lists(
     st.sampled_from([st.none(), st.booleans(), INT64, st.integers(), FLOATS, st.text(), VALUES]).flatmap(
-        lambda values: st.lists(values, min_size=1, max_size=3)
+        lambda values: st.lists(values, min_size=1, max_size=2)
     ),
     min_size=1,
-    max_size=5,
+    max_size=3,
 )
 
 
@@ -117,6 +117,24 @@ def assert_same_value(found: Any, original: Any) -> None:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
+@given(columns())
+def test_columns_keep_their_types_while_others_change(
+    tmp_path_factory: pytest.TempPathFactory, suffix: str, array: Any
+) -> None:
+    folder = tmp_path_factory.mktemp("tables")
+    path = write_table(folder / f"in{suffix}", pa.table({"a": array, "b": pa.array([1] * len(array), pa.int64())}))
+    if rows := read(path):
+        records = [dict(row.columns) for row in rows] * BATCH_ROWS
+        last = {**records[-1], "b": "text"}
+        written = write(folder / f"out{suffix}", [*records, last], rows[0].column_types)
+        source = read_table(path)["a"]
+        found = written["a"].cast(source.type)
+        assert found.slice(0, len(array)).equals(source)
+        assert found[-1].equals(source[-1])
+        assert set(written["b"].to_pylist()) == {"1", "text"}
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize(
     ("first", "later", "expected"),
     [
@@ -127,13 +145,14 @@ def assert_same_value(found: Any, original: Any) -> None:
         (True, 1, pa.string()),
         (None, None, pa.string()),
         ("a", [1], pa.string()),
+        ([1], "a", pa.string()),
     ],
 )
 def test_a_column_gets_a_type_for_all_its_values(
     tmp_path: Path, suffix: str, first: Any, later: Any, expected: Any
 ) -> None:
-    records = [{"a": first, "b": "x"}] * (GROUP_ROWS + 1) + [{"a": later, "b": "y"}]
-    table = write(tmp_path / f"out{suffix}", records, parts=100)
+    records = [{"a": first, "b": "x"}] * (2 * BATCH_ROWS) + [{"a": later, "b": "y"}]
+    table = write(tmp_path / f"out{suffix}", records)
     assert (table.schema.field("a").type, table.schema.field("b").type) == (expected, pa.string())
     assert table["b"].to_pylist() == [record["b"] for record in records]
     found = [table["a"][0].as_py(), table["a"][-1].as_py()]
@@ -141,6 +160,15 @@ def test_a_column_gets_a_type_for_all_its_values(
     assert found == [
         json.dumps(value) if is_text and not isinstance(value, str | None) else value for value in (first, later)
     ]
+
+
+def test_rows_are_written_in_groups(tmp_path: Path) -> None:
+    records = [{"a": number, "b": None} for number in range(GROUP_ROWS + 1)] + [{"a": "x", "b": 1}]
+    table = write(tmp_path / "out.parquet", records, parts=100)
+    assert table["a"].to_pylist() == [str(record["a"]) for record in records]
+    assert table["b"].type == pa.int64()
+    metadata = parquet.read_metadata(tmp_path / "out.parquet")
+    assert (metadata.num_row_groups, metadata.row_group(0).num_rows) == (2, GROUP_ROWS)
 
 
 def test_the_types_of_the_input_are_widened_if_another_input_needs_it(tmp_path: Path) -> None:
