@@ -44,7 +44,7 @@ bench: $(VENV)/installed  ## measure beside a bare script, and beside installed 
 	$(BIN)/python -m compileall -q ask providers  # as pip does where it installs a wheel
 	$(BIN)/python -m benchmarks $(BENCH)
 
-bench-peers: .venv-peers/llm/bin/llm .venv-peers/sgpt/bin/sgpt bench  ## the same, with llm and sgpt installed for it
+bench-peers: .venv-peers/llm/bin/llm .venv-peers/sgpt/bin/sgpt .venv-peers/aiohttp/bin/python bench  ## the same, with llm, sgpt and aiohttp installed for it
 
 dist: $(VENV)/installed-dev  ## build dist/, check it, and try it installed with pip, pipx and uv
 	rm -rf dist
@@ -73,6 +73,7 @@ $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
 
 .venv-peers/llm/bin/llm: PACKAGE = llm
 .venv-peers/sgpt/bin/sgpt: PACKAGE = shell-gpt click  # which it imports, and does not ask for
+.venv-peers/aiohttp/bin/python: PACKAGE = aiohttp
 .venv-peers/%:
 	$(PYTHON) -m venv $(@D)/..
 	$(@D)/python -m pip install --quiet --disable-pip-version-check $(PACKAGE)

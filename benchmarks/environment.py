@@ -79,10 +79,12 @@ class BenchmarkEnvironment:
             subprocess.run(generator, cwd=ROOT, check=True)
         return command
 
-    def bare_map(self, rows: int) -> Command:
-        """Return a command that runs the baseline script of `ask map`."""
-        words = (sys.executable, str(ROOT / "benchmarks/bare_map.py"), str(self.create_rows(rows)))
-        return Command(words, self.create_environment("map", service="slow"), before=(sys.executable, "--version"))
+    def bare_map(
+        self, rows: int, *, service: str = "slow", script: str = "bare_map", python: str = sys.executable
+    ) -> Command:
+        """Return a command that runs a baseline script of `ask map`, with another Python if it needs its packages."""
+        words = (python, str(ROOT / f"benchmarks/{script}.py"), str(self.create_rows(rows)))
+        return Command(words, self.create_environment("map", service=service), before=(python, "--version"))
 
     def create_rows(self, count: int) -> Path:
         """Create a file of rows as long as support tickets."""

@@ -35,6 +35,14 @@ def list_map_peer_commands(env: BenchmarkEnvironment, rows: int) -> dict[str, Co
     return {"llm": one._replace(words=("/bin/sh", "-c", script, str(rows), *one.words), before=one.words)}
 
 
+def list_map_script_commands(env: BenchmarkEnvironment, rows: int) -> dict[str, Command]:
+    """Return the command of the script with aiohttp, if that is installed, whose rows are answered at once."""
+    python = PEERS_FOLDER / "aiohttp" / "bin" / "python"
+    if not python.exists():
+        return {}
+    return {"aiohttp": env.bare_map(rows, service="fast", script="bare_map_aiohttp", python=str(python))}
+
+
 def find_program(name: str) -> Path:
     return PEERS_FOLDER / name / "bin" / name
 

@@ -3,7 +3,7 @@
 It speaks Chat Completions. The last user message selects the answer: "events N" streams N events, "paced N" one event
 every 10 ms, "rounds N" calls a tool N times, "markdown N" returns N KB, "large N" N MB, "row N" a hello that is not
 streamed, and anything else a streamed one. Under the path `/limited`, a row is refused if too many came in the last
-second; under `/slow`, it takes a while.
+second; under `/slow`, it takes a while, under `/uneven`, one in a hundred takes longer, and under `/reasoning`, all do.
 Times are of the monotonic clock, which all processes share.
 """
 
@@ -28,6 +28,10 @@ PACE_SECONDS = 0.01
 """Seconds between two events of a paced stream."""
 ROW_SECONDS = 0.2
 """Seconds that the answer to a row takes."""
+UNEVEN_SECONDS = 2.0
+"""Seconds that each hundredth row takes under `/uneven`."""
+REASONING_SECONDS = 5.0
+"""Seconds that a row takes under `/reasoning`."""
 ALLOWED_RATE = 50
 """Rows a second that `/limited` answers."""
 WORD = "word "
@@ -122,7 +126,7 @@ class RequestHandler(BaseHTTPRequestHandler):
         kind, _, number = asked.strip().partition(" ")
         count = int(number) if number.isdigit() else 0
         if kind == "row":
-            self._answer_row(note)
+            self._answer_row(note, count)
         elif kind == "paced":
             self._pace(note, count)
         elif kind == "large":
@@ -134,7 +138,7 @@ class RequestHandler(BaseHTTPRequestHandler):
             note[2] = time.monotonic()
             self._send(body)
 
-    def _answer_row(self, note: list[Any]) -> None:
+    def _answer_row(self, note: list[Any], number: int) -> None:
         allowed = RequestHandler.allowed
         is_limited = self.path.startswith("/limited")
         if is_limited and len(allowed) == ALLOWED_RATE and allowed[0] > note[0] - 1:
@@ -143,10 +147,17 @@ class RequestHandler(BaseHTTPRequestHandler):
             self._send(REFUSAL)
         else:
             allowed.append(note[0])
-            time.sleep(ROW_SECONDS if self.path.startswith(("/slow", "/limited")) else 0)
+            time.sleep(self._get_duration(number))
             self._begin("application/json", len(ROW_ANSWER))
             self._send(ROW_ANSWER)
         note[2] = time.monotonic()
+
+    def _get_duration(self, number: int) -> float:
+        """Return how many seconds the answer to a row takes."""
+        service = self.path.split("/")[1]
+        if service == "uneven" and number % 100 == 0:
+            return UNEVEN_SECONDS
+        return {"slow": ROW_SECONDS, "limited": ROW_SECONDS, "reasoning": REASONING_SECONDS}.get(service, 0.0)
 
     def _pace(self, note: list[Any], count: int) -> None:
         self._begin("text/event-stream")
@@ -234,7 +245,7 @@ def create_round(count: int, results: list[Any]) -> bytes:
 
 def main() -> None:
     """Print the port, then serve until standard input is closed, which also happens if the parent dies."""
-    ThreadingHTTPServer.request_queue_size = 256
+    ThreadingHTTPServer.request_queue_size = 1024
     server = ThreadingHTTPServer(("127.0.0.1", 0), RequestHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_port, flush=True)

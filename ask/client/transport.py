@@ -225,12 +225,13 @@ class Transport:
 
         prepared = requests.PreparedRequest()
         prepared.prepare_method(method)
-        if self._last_request[:2] != (url, headers):
+        last_request = self._last_request
+        if last_request[:2] != (url, headers):
             prepared.prepare_url(url, None)
             prepared.prepare_headers(headers)
             prepared.headers.pop("Content-Length", None)
-            self._last_request = url, headers, prepared.url, dict(prepared.headers)
-        prepared.url, sent_headers = self._last_request[2:]
+            last_request = self._last_request = url, headers, prepared.url, dict(prepared.headers)
+        prepared.url, sent_headers = last_request[2:]
         prepared.headers = cast("CaseInsensitiveDict[str]", {**sent_headers})
         return prepared
 
