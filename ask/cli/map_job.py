@@ -344,14 +344,14 @@ class MapJobRunner:
             cluster = open_cluster(self.flags["engine"], job, agent_options, self.flags["base_url"])
             return cluster.run, min(cluster.thread_count, MAX_CONCURRENCY)
         if agent_options is None:
-            from ask.map.row_runner import MAX_CONCURRENT_ROWS, RowRunner
+            from ask.map.row_runner import RowRunner
 
-            return RowRunner(job.requests, job.system_prompts, app).run, MAX_CONCURRENT_ROWS
-        from ask.map.agent_runner import AgentRunner
+            return RowRunner(job.requests, job.system_prompts, app).run, MAX_CONCURRENCY
+        from ask.map.agent_runner import MAX_CONCURRENT_PROCESSES, AgentRunner
 
         runner = AgentRunner(job.requests, agent_options)
         self.app.cleanup.callback(runner.stop)
-        return runner.run, MAX_CONCURRENCY
+        return runner.run, MAX_CONCURRENT_PROCESSES
 
     def _open_progress_bar(self) -> Callable[[Progress], None]:
         """Return a function that shows the progress of the job, if standard error is a terminal."""

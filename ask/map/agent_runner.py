@@ -39,6 +39,8 @@ from ask.text import format_one_line
 PR_SET_PDEATHSIG = 1
 """See prctl(2)."""
 prctl = getattr(ctypes.CDLL(None), "prctl", None)
+MAX_CONCURRENT_PROCESSES = 256
+"""The most rows at a time if their number is adapted: each is a process."""
 CANCEL_CHECK_SECONDS = 1.0
 MAX_PATCH_BYTES = 10_000_000
 MAX_PATCH_MEMORY_BYTES = 1 << 30

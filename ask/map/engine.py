@@ -284,7 +284,9 @@ class Engine:
         tokens = sum(filter(None, (usage.input_tokens, usage.output_tokens))) or None
         wait = error.retry_action.delay if isinstance(error, ProviderError) else None
         is_refused = failure == "refusal"
-        self._limiter.finish(now, is_refused=is_refused, wait=wait, headers=outcome.headers, tokens=tokens)
+        self._limiter.finish(
+            now, latency=latency, is_refused=is_refused, wait=wait, headers=outcome.headers, tokens=tokens
+        )
         cost = self._add_cost(task, usage, outcome.usages)
         if error is None or failure == "row":
             self._outage.note_answer(now)

@@ -1,12 +1,11 @@
 """How many requests a job sends at the same time, and how fast: fixed by the user, or adapted to the service.
 
-The number of concurrent requests grows while all are needed, up to a maximum. The rate at which requests are sent
-starts low and doubles every 0.4 seconds until the service refuses more than a few. The requests that it accepted in the
-last second then show what it allows; in the first second of a job there are too few to show it. The rate stays a little
-below that, and is raised in small steps, because the service may allow more later.
+Both limits double until the service refuses requests, and again when it has refused none for long. A refusal lowers
+them to what the service accepts; from there they return to that level quickly, stay near it, and then exceed it faster
+and faster (as CUBIC does, the congestion control of TCP).
 
-Overloaded services refuse some requests at any rate. If a much lower rate does not help, that share of refusals is
-tolerated from then on, and the rate grows again as at the start.
+Overloaded services refuse some requests at any rate. This share is measured in rounds of requests, of which some are
+sent at a lower rate, and only further refusals lower the limits.
 """
 
 from __future__ import annotations
@@ -14,40 +13,54 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from ask.parsing import parse_duration, read_number
 
-START_CONCURRENCY = 32
-MAX_CONCURRENCY = 256
-GROWTH, SHRINKAGE = 1.25, 0.8
-"""Factors for the number of concurrent requests, after the first refusal."""
-START_RATE_PER_SECOND = 10.0
-"""Requests per second, until the service has shown how many it answers."""
-RATE_GROWTH, RATE_GROWTH_SECONDS = 2.0, 0.4
-"""Factor for both limits before the first refusal, and the interval at which the rate grows."""
-REFUSALS_PER_START = 0.25
-"""Until the rate is known, refusals count only if more than this part of the requests are refused."""
-MIN_REFUSALS, MIN_REFUSAL_SECONDS = 1.5, 0.02
-"""How many refusals beyond that part show a limit: so many, and those of so many seconds."""
-COOLDOWN_SECONDS = 0.4
-"""Seconds after a refusal in which further ones have no effect: their requests were sent before."""
-RATE_WINDOW_SECONDS = 1.0
-"""Seconds over which the accepted requests are counted."""
-RATE_MARGIN = 0.95
-"""The rate after a refusal, as a part of what the service allowed."""
-PROBE_FACTORS = ((30.0, 1.2), (10.0, 1.05), (0.0, 1.01))
-"""The factor by which the rate grows each second, by the seconds since the last refusal."""
-TEST_RATE = 0.6
-"""Below this part of its highest value, the rate is tested: are fewer requests refused?"""
-TEST_STARTS, TEST_REFUSALS = 20, 5
-"""A test ends once so many requests have been sent and so many refused."""
-SIMILAR_SHARE = 0.5
-"""The lower rate helps if the share of refused requests falls below this part of the previous share."""
-MAX_RANDOM_SHARE = 0.8
-"""A service that refuses more than this is not overloaded but unavailable."""
-RECENT_STARTS = 100
-"""How many requests are counted before the older ones lose weight."""
+START_CONCURRENCY, MAX_CONCURRENCY = 32, 1000
+"""How many requests run at the same time. Each takes a thread, and about 0.1 MB."""
+START_RATE, MIN_RATE = 10.0, 0.1
+"""Requests per second."""
+RATE_DOUBLING, CONCURRENCY_DOUBLING = 0.4, 0.8
+"""The seconds in which an unknown limit doubles."""
+STEP_SECONDS = 0.1
+"""The interval at which the limits grow."""
+MARGIN = 0.05
+"""How far a limit falls below what the service accepts."""
+PERIOD_SECONDS, PERIOD_REQUESTS, PERIOD_REFUSALS = 1.75, 60, 20
+"""The time until a limit is at that level again: so many seconds and requests, and the time of so many refusals."""
+RANDOM_PERIODS = 4
+"""How many times longer it is if some requests are refused at any rate."""
+PROBE_SECONDS = 0.7
+"""The same time for the number of concurrent requests. It doubles if the service still does not accept more."""
+QUIET_PERIODS = 2.5
+"""After so many of these times without a refusal, a limit is unknown."""
+MAX_RANDOM_SHARE = 0.34
+"""If more requests are refused, the rate is too high. Until it is known, fewer refusals have no effect."""
+START_REFUSALS, START_REFUSAL_SECONDS, MAX_START_REFUSALS = 2, 0.02, 20
+"""How many refusals beyond that part end the search for the rate: so many, and those of so many seconds."""
+EXCESS_SHARE, EXCESS_FACTOR, EXCESS_REFUSALS, EXCESS_REFUSAL_FACTOR = 0.015, 1.25, 3.5, 55
+"""The same when a share of random refusals is known: the tolerated part and number are linear in this share."""
+START_PRIOR, PRIOR, RANDOM_PRIOR = 1, 8, 20
+"""How many accepted requests are added to those that refusals are compared with: before the rate is known, then, and
+if some are refused at any rate."""
+FLOOR, START_FLOOR, KEPT_LEVEL = 0.9, 0.57, 0.8
+"""The least to which the rate falls, as a part of what was accepted in the last second; the same before it is known;
+and the part of the level that is kept if the rate falls again before it has recovered."""
+ROUND_REQUESTS, ROUND_SECONDS, ROUNDS, SLOW_ROUND = 50, 0.3, 4, 0.85
+"""A round has at least so many requests and seconds. Of so many rounds, one is sent at this part of the rate."""
+MIN_RANDOM_SHARE, STEADY_SHARE = 0.04, 0.6
+"""Refusals are random if their share in some rounds is at least that, and does not fall below this part of its mean."""
+BLOCKED_SECONDS = 2.0
+"""If the service has accepted nothing for so long, the rate is unknown, and `Retry-After` stops the job."""
+MAX_ROW_SECONDS = 100.0
+"""No more requests are sent at the same time than are answered in so many seconds: others would wait in a queue."""
+MAX_REFUSAL_SECONDS = 1.0
+"""Refusals take no longer, unless earlier requests of the same row took the time."""
+CLOCK_TOLERANCE = 0.002
+"""The difference in seconds between the times at which the caller and its thread start a request."""
 LOW_QUOTA = 0.2
 """Below this part of its quota, what the service reports as remaining is spread over the time until it is renewed."""
 MAX_QUOTA_SECONDS = 120.0
@@ -55,8 +68,8 @@ MAX_QUOTA_SECONDS = 120.0
 QUOTA_PERIODS = (1.0, 60.0)
 """The seconds in which quotas that are renewed continuously are complete again, as those of OpenAI and Anthropic."""
 PERIOD_TOLERANCE = 0.1
-MIN_RATE_PER_SECOND = 0.1
-"""Requests per second."""
+QUOTA_USES = 6
+"""How many times in its period what is left of such a quota could be used up: it is used sooner than it is renewed."""
 MAX_PAUSE_SECONDS = 60.0
 """The longest time that `Retry-After` stops a job."""
 DEFAULT_TOKENS = 1000
@@ -77,6 +90,80 @@ https://platform.openai.com/docs/guides/rate-limits, https://docs.anthropic.com/
 """
 
 
+class Start(NamedTuple):
+    """When a request was sent, its number, and how many were in flight then."""
+
+    time: float
+    number: int
+    in_flight: int
+
+
+@dataclass
+class Epoch:
+    """The requests sent since the limits were last lowered.
+
+    Attributes:
+        begin: when they were lowered.
+        first: the number of requests sent before.
+        origin: the number of requests sent before those whose refusals are counted.
+        refused: how many of these were refused.
+        earlier: how many were refused before these.
+        excess: how many more were refused than are tolerated.
+        start: the first of these.
+        rate: the rate at the end.
+        is_known: whether it was known then what rate the service accepts.
+    """
+
+    begin: float
+    first: int
+    origin: int
+    refused: int = 0
+    earlier: int = 0
+    excess: float = 0.0
+    start: Start | None = None
+    rate: float = 0.0
+    is_known: bool = False
+
+
+class Limit:
+    """A limit that follows what a service accepts.
+
+    Attributes:
+        accepted: what the service accepts; inf if unknown.
+        age: for how many seconds the limit has held back requests since it was lowered.
+        is_reached: whether it has held back a request since it last grew.
+    """
+
+    def __init__(self, value: float, maximum: float, doubling_seconds: float) -> None:
+        self.value = self._lowest = value
+        self.accepted, self.age, self.is_reached = math.inf, 0.0, False
+        self._maximum, self._doubling_seconds = maximum, doubling_seconds
+
+    @property
+    def is_known(self) -> bool:
+        return self.accepted < math.inf
+
+    def lower(self, accepted: float, value: float) -> None:
+        self.accepted, self.age = accepted, 0.0
+        self.value = self._lowest = value
+
+    def grow(self, seconds: float, period: float) -> None:
+        """Grow for some seconds, if requests were held back; after a period, the limit is what the service accepts."""
+        if not self.is_reached:
+            return
+        self.is_reached = False
+        self.age += seconds
+        if self.age > QUIET_PERIODS * period:
+            self.accepted = math.inf
+        if self.is_known:
+            distance = self.age / period - 1
+            range_ = self.accepted * MARGIN if distance > 0 else self.accepted - self._lowest
+            value = self.accepted + range_ * distance**3
+        else:
+            value = self.value * 2.0 ** (seconds / self._doubling_seconds)
+        self.value = min(max(value, self.value), self._maximum)
+
+
 class RateLimiter:
     """Decides when the next request may be sent. Times are in seconds, of a monotonic clock.
 
@@ -95,41 +182,67 @@ class RateLimiter:
         max_concurrency: int = MAX_CONCURRENCY,
     ) -> None:
         self._is_adaptive = concurrency is None
-        self._max_concurrency = max_concurrency
-        self._concurrency = float(concurrency or min(START_CONCURRENCY, max_concurrency))
+        start_concurrency = float(concurrency or min(START_CONCURRENCY, max_concurrency))
+        self._concurrency = Limit(start_concurrency, max_concurrency, CONCURRENCY_DOUBLING)
+        self._rate = Limit(START_RATE if self._is_adaptive else math.inf, math.inf, RATE_DOUBLING)
         self._requests_per_minute = requests_per_minute or math.inf
         self._tokens_per_minute = tokens_per_minute or math.inf
-        self._rate = START_RATE_PER_SECOND if self._is_adaptive else math.inf
         self._quota_rate, self._quota_end = math.inf, -math.inf
-        self._next_start = self._paused_until = self._last_refusal = -math.inf
-        self._first_start, self._is_rate_known = math.inf, False
-        self._last_growth: float | None = None
-        self._start_times: deque[float] = deque()
-        self._refusal_times: deque[float] = deque()
-        self._answers_since_growth = 0
-        self._is_saturated = self._is_paced = False
-        self._random_refusals = RandomRefusals()
-        self._excess_refusals = 0.0
-        self._last_acceptance = math.inf
+        self._next_start = self._paused_until = self._last_acceptance = -math.inf
+        self._first_start = self._last_step = math.inf
+        self._rate_known_since = self._concurrency_lowered = -math.inf
+        self._starts: deque[Start] = deque()
+        self._refusals: deque[float] = deque()
+        self._in_flight = self._started = self._answered = 0
+        self._epoch = self._earlier_epoch = Epoch(-math.inf, 0, 0)
+        self._round_begin, self._round_first, self._round_refused, self._round_count = 0.0, 0, 0, 0
+        self._shares: deque[float] = deque(maxlen=ROUNDS)
+        self._random_share = self._refusal_seconds = 0.0
+        self._probe_seconds = PROBE_SECONDS
         self._total_tokens = self._token_count = 0
 
     @property
     def concurrency(self) -> int:
         """The current limit of concurrent requests."""
-        return int(self._concurrency)
+        return int(self._concurrency.value)
 
     @property
     def _mean_tokens(self) -> float:
         """The mean of the tokens that a request uses."""
         return max(self._total_tokens / self._token_count, 1) if self._token_count else DEFAULT_TOKENS
 
+    @property
+    def _period(self) -> float:
+        requests = PERIOD_REQUESTS * (RANDOM_PERIODS if self._random_share else 1)
+        rate = self._rate.accepted if self._rate.is_known else self._rate.value
+        return max(PERIOD_SECONDS, PERIOD_REFUSALS * self._refusal_seconds, requests / rate)
+
+    @property
+    def _is_slow_round(self) -> bool:
+        return self._random_share > 0 and self._rate.is_known and self._round_count % ROUNDS == 0
+
+    @property
+    def _tolerance(self) -> tuple[float, float]:
+        """The part of the requests whose refusal is tolerated, and how many further refusals lower the limits."""
+        share, rate = self._random_share, self._rate
+        if not rate.is_known:
+            tolerated = max(MAX_RANDOM_SHARE, EXCESS_FACTOR * share)
+            return tolerated, START_REFUSALS + min(START_REFUSAL_SECONDS * rate.value, MAX_START_REFUSALS)
+        if not share:
+            return 0.0, 1
+        return EXCESS_SHARE + EXCESS_FACTOR * share, EXCESS_REFUSALS + EXCESS_REFUSAL_FACTOR * share
+
     def get_delay(self, now: float, in_flight: int) -> float | None:
         """Return the seconds until the next request may be sent; None if one must finish before."""
+        if self._is_adaptive and now - self._last_step >= STEP_SECONDS:
+            self._grow(now)
         if in_flight >= self.concurrency:
-            self._is_saturated = True
+            self._concurrency.is_reached = True
             return None
-        delay = max(0.0, self._next_start - now, self._paused_until - now)
-        self._is_paced = self._is_paced or delay > 0
+        if self._paused_until > now:
+            return self._paused_until - now
+        delay = max(0.0, self._next_start - now)
+        self._rate.is_reached = self._rate.is_reached or delay > 0
         return delay
 
     def start(self, now: float) -> None:
@@ -137,91 +250,178 @@ class RateLimiter:
         rate = self._get_rate(now)
         # Time without requests does not accumulate, apart from the imprecision of the caller's waiting.
         self._next_start = max(self._next_start, now - 0.05) + (1 / rate if rate < math.inf else 0.0)
-        self._first_start = min(self._first_start, now)
-        if self._last_acceptance == math.inf:
-            self._last_acceptance = now
-        self._start_times.append(now)
-        _discard_old(self._start_times, now)
-        self._random_refusals.note_start(now)
-        self._excess_refusals = max(0.0, self._excess_refusals - REFUSALS_PER_START)
-        if self._is_adaptive and not self._is_rate_known:
-            self._raise_rate(now)
+        if not self._started:
+            self._first_start = self._last_step = now
+        self._started += 1
+        self._starts.append(Start(now, self._started, self._in_flight))
+        while self._starts[0].time < now - MAX_REFUSAL_SECONDS:
+            self._starts.popleft()
+        self._in_flight += 1
+        self._epoch.excess = max(0.0, self._epoch.excess - self._tolerance[0])
+        if self._started - self._round_first >= ROUND_REQUESTS and now - self._round_begin >= ROUND_SECONDS:
+            self._end_round(now)
 
     def finish(
-        self, now: float, *, is_refused: bool, headers: Mapping[str, str], tokens: int | None, wait: float | None = None
+        self,
+        now: float,
+        *,
+        latency: float,
+        is_refused: bool,
+        headers: Mapping[str, str],
+        tokens: int | None,
+        wait: float | None = None,
     ) -> None:
-        """Note a response, and the tokens it used.
+        """Note the response to a request, its time in seconds, and the tokens it used.
 
         `is_refused` if the service refused the request for sending too many; it may ask to `wait` so many seconds.
         """
+        self._in_flight -= 1
         if tokens is not None:
             self._total_tokens += tokens
             self._token_count += 1
         self._read_quotas(now, headers)
         if is_refused:
-            self._handle_refusal(now, wait)
+            self._handle_refusal(now, min(latency, MAX_REFUSAL_SECONDS), wait)
             return
+        self._answered += 1
         self._last_acceptance = now
-        if self._is_adaptive:
-            self._grow(now)
+        if not self._rate.is_known and self._rate.value < START_RATE:
+            self._rate.value = START_RATE
+            self._next_start = min(self._next_start, now)
 
     def _get_rate(self, now: float) -> float:
         """Return the requests per second that all limits allow."""
+        rate = self._rate.value * (SLOW_ROUND if self._is_slow_round else 1)
         quota_rate = self._quota_rate if now < self._quota_end else math.inf
         token_rate = self._tokens_per_minute / 60 / self._mean_tokens
-        return min(self._rate, quota_rate, self._requests_per_minute / 60, token_rate)
-
-    def _handle_refusal(self, now: float, wait: float | None) -> None:
-        self._refusal_times.append(now)
-        _discard_old(self._refusal_times, now)
-        # Only this request has to wait for so long, unless none has been accepted for long.
-        pause = min(wait or 0.0, MAX_PAUSE_SECONDS, now - min(self._last_acceptance, now))
-        self._paused_until = max(self._paused_until, now + pause)
-        self._excess_refusals += 1
-        random_refusals = self._random_refusals
-        if random_refusals.note_refusal(now):
-            self._is_rate_known, self._last_growth = False, now
-        if not self._is_adaptive or now - self._last_refusal < COOLDOWN_SECONDS or random_refusals.are_expected():
-            return
-        if not self._is_rate_known and self._excess_refusals < MIN_REFUSALS + MIN_REFUSAL_SECONDS * self._rate:
-            return
-        self._last_refusal = self._last_growth = now
-        self._answers_since_growth = 0
-        _discard_old(self._start_times, now)
-        started, refused = len(self._start_times), len(self._refusal_times)
-        # The first requests may be refused for what another program has just sent, and all if the service has a break.
-        self._is_rate_known = now - self._first_start >= RATE_WINDOW_SECONDS and started > refused
-        # In a shorter time, a few requests would look like a high rate.
-        seconds = max(now - self._start_times[0], RATE_WINDOW_SECONDS / 4) if self._start_times else RATE_WINDOW_SECONDS
-        previous_rate = min(self._rate, started / seconds)
-        self._concurrency = max(1.0, self._concurrency * SHRINKAGE)
-        allowed_rate = max(started - refused, 1) / seconds
-        self._rate = max(min(self._rate, allowed_rate) * RATE_MARGIN, MIN_RATE_PER_SECOND)
-        self._next_start = max(self._next_start, now + 1 / self._rate)
-        if self._is_rate_known:
-            random_refusals.note_reduction(now, previous_rate, self._rate, Tally(started, refused))
+        return min(rate, quota_rate, self._requests_per_minute / 60, token_rate)
 
     def _grow(self, now: float) -> None:
-        """Raise the limits if they held requests back, and nothing was refused for a while."""
-        self._answers_since_growth += 1
-        if self._is_saturated and self._answers_since_growth >= self._concurrency:
-            growth = GROWTH if self._is_rate_known else RATE_GROWTH
-            self._concurrency = min(self._concurrency * growth, float(self._max_concurrency))
-            self._answers_since_growth, self._is_saturated = 0, False
-        self._raise_rate(now)
+        """Raise the limits that held requests back."""
+        seconds, self._last_step = min(now - self._last_step, 5 * STEP_SECONDS), now
+        if self._started > self._epoch.first:
+            self._rate.grow(seconds, self._period)
+        queue_limit = MAX_ROW_SECONDS * self._answered / (now - self._first_start)
+        if not self._answered or self._concurrency.value < queue_limit:
+            self._concurrency.grow(seconds, self._probe_seconds)
 
-    def _raise_rate(self, now: float) -> None:
-        """Raise the rate if it held requests back."""
-        if self._last_growth is None:
-            self._last_growth = now
-        seconds = now - self._last_growth
-        if seconds < (1.0 if self._is_rate_known else RATE_GROWTH_SECONDS):
+    def _end_round(self, now: float) -> None:
+        """Measure the share of refusals, and find out whether they are random."""
+        share = self._round_refused / (self._started - self._round_first)
+        self._shares.append(share)
+        mean = sum(self._shares) / ROUNDS
+        if self._is_slow_round:
+            self._random_share += min(share - self._random_share, 0.01) / 2
+            if self._random_share < MIN_RANDOM_SHARE / 4:
+                self._random_share = 0.0
+                self._shares.clear()
+        elif self._random_share or not self._rate.is_known or len(self._shares) < ROUNDS or not min(self._shares):
+            pass
+        elif MIN_RANDOM_SHARE <= mean <= MAX_RANDOM_SHARE and share >= STEADY_SHARE * mean:
+            self._random_share = mean
+            self._rate.lower(math.inf, self._rate.value)
+        self._round_begin, self._round_first, self._round_refused = now, self._started, 0
+        self._round_count += 1
+
+    def _handle_refusal(self, now: float, latency: float, wait: float | None) -> None:
+        sent, epoch, limit = now - latency, self._epoch, self._concurrency
+        # Only this request has to wait for so long, unless none has been accepted for long.
+        quiet_seconds = now - max(self._last_acceptance, self._first_start)
+        if quiet_seconds > BLOCKED_SECONDS:
+            self._paused_until = max(self._paused_until, now + min(wait or 0.0, MAX_PAUSE_SECONDS, quiet_seconds))
+        self._refusal_seconds += (latency - self._refusal_seconds) / 8
+        self._round_refused += 1
+        self._refusals.append(now)
+        while self._refusals[0] < now - MAX_REFUSAL_SECONDS:
+            self._refusals.popleft()
+        if not self._is_adaptive:
             return
-        if self._is_paced:
-            quiet_time = now - self._last_refusal
-            factor = next(factor for least, factor in PROBE_FACTORS if quiet_time >= least)
-            self._rate *= factor if self._is_rate_known else RATE_GROWTH
-        self._last_growth, self._is_paced = now, False
+        start = self._find_start(sent)
+        if sent <= epoch.begin:
+            if sent > self._earlier_epoch.begin:
+                self._correct(now, self._find_start(sent + CLOCK_TOLERANCE).number)
+        elif limit.is_known and start.in_flight >= limit.accepted:
+            if sent > self._concurrency_lowered:
+                self._lower_concurrency(now, start.in_flight)
+        else:
+            self._count_refusal(now, start)
+
+    def _count_refusal(self, now: float, start: Start) -> None:
+        """Count the refusal of a request, and lower the limits if there are too many."""
+        epoch = self._epoch
+        if not epoch.excess:
+            epoch.start = start
+            if not self._rate.is_known:
+                epoch.origin = self._find_start(start.time - CLOCK_TOLERANCE).number
+                epoch.earlier, epoch.refused = epoch.earlier + epoch.refused, 0
+        epoch.refused += 1
+        epoch.excess += 1
+        if epoch.excess >= self._tolerance[1]:
+            self._lower(now, self._find_start(start.time + CLOCK_TOLERANCE).number)
+
+    def _find_start(self, sent: float) -> Start:
+        """Return the last request sent until then."""
+        earlier = (start for start in reversed(self._starts) if start.time <= sent)
+        return next(earlier, Start(sent, self._started - len(self._starts), self._in_flight))
+
+    def _estimate(self, epoch: Epoch, number: int) -> float:
+        """Return the rate that the service accepts, to judge by the requests of an epoch up to that number."""
+        started, share = max(number - epoch.origin, epoch.refused), self._random_share
+        prior = START_PRIOR if not epoch.is_known else RANDOM_PRIOR if share else PRIOR
+        excess = (epoch.refused - share * started) / (started + prior) / (1 - share)
+        return epoch.rate * (1 - max(0.0, excess))
+
+    def _correct(self, now: float, number: int) -> None:
+        """Lower the rate further after a late refusal of the request with that number."""
+        self._earlier_epoch.refused += 1
+        accepted = self._estimate(self._earlier_epoch, min(number, self._epoch.first))
+        value = max(accepted * (1 - MARGIN), MIN_RATE)
+        if self._rate.is_known and value < self._rate.value:
+            age = self._rate.age
+            self._rate.lower(self._rate.accepted, value)
+            self._rate.age = age
+            self._next_start = max(self._next_start, now + 1 / value)
+
+    def _lower(self, now: float, number: int) -> None:
+        """Lower the limits after the refusal of the request with that number."""
+        epoch, rate, limit = self._epoch, self._rate, self._concurrency
+        epoch.rate, epoch.is_known = rate.value, rate.is_known
+        if number - epoch.origin > epoch.refused:
+            self._last_acceptance = now
+        before = epoch.origin - epoch.first
+        if not (rate.is_known or self._random_share) and epoch.earlier >= MIN_RANDOM_SHARE / 2 * max(before, 40):
+            self._random_share = min(epoch.earlier / before, MAX_RANDOM_SHARE)
+        level, value = self._choose_levels(now, self._estimate(epoch, number))
+        if not epoch.is_known:
+            self._rate_known_since = now
+        is_blocked = now - self._last_acceptance > BLOCKED_SECONDS
+        rate.lower(math.inf if is_blocked else level, max(value * (1 - MARGIN), MIN_RATE))
+        self._next_start = max(self._next_start, now + 1 / rate.value)
+        self._earlier_epoch, self._epoch, self._last_step = epoch, Epoch(now, self._started, self._started), now
+        if epoch.start and not limit.is_known:
+            self._lower_concurrency(now, epoch.start.in_flight)
+
+    def _choose_levels(self, now: float, accepted: float) -> tuple[float, float]:
+        """Return the rate to return to, and the one to continue with, from an estimate."""
+        rate = self._rate
+        begin = max(now - 1, self._rate_known_since if rate.is_known else -math.inf)
+        recent = sum(start.time > begin for start in self._starts) - sum(time > begin for time in self._refusals)
+        if not rate.is_known:
+            level = max(accepted, min(recent, rate.value))
+            return level, max(accepted, START_FLOOR * level)
+        value = max(accepted, min(FLOOR * (recent - 1), rate.value))
+        return max(value, KEPT_LEVEL * rate.accepted if rate.age < self._period else 0.0), value
+
+    def _lower_concurrency(self, now: float, in_flight: int) -> None:
+        """Lower the number of concurrent requests after a refusal while so many were in flight."""
+        limit = self._concurrency
+        if limit.is_known and in_flight <= 1 + 1.1 * limit.accepted:
+            self._probe_seconds = min(2 * self._probe_seconds, 2 * self._period)
+        else:
+            self._probe_seconds = max(PROBE_SECONDS, PERIOD_REFUSALS * self._refusal_seconds)
+        accepted = max(1.0, min(in_flight, limit.accepted))
+        limit.lower(accepted, accepted)
+        self._concurrency_lowered = now
 
     def _read_quotas(self, now: float, headers: Mapping[str, str]) -> None:
         """Slow down before a quota is used up."""
@@ -238,91 +438,12 @@ class RateLimiter:
             period = reset / (1 - remaining / limit)
             # A quota that is renewed continuously is complete again at that time. Otherwise, what is left has to last.
             is_continuous = any(abs(period / usual - 1) < PERIOD_TOLERANCE for usual in QUOTA_PERIODS)
-            amount, seconds = (limit, period) if is_continuous else (remaining, reset)
+            amount, seconds = (limit + QUOTA_USES * remaining, period) if is_continuous else (remaining, reset)
             requests = amount / self._mean_tokens if "token" in remaining_header else amount
             # Even if nothing is left, a request now and then shows when the quota is renewed.
             quotas.append((max(requests, 0.5) / max(seconds, 0.1), now + reset))
         if is_known:
             self._quota_rate, self._quota_end = min(quotas) if quotas else (math.inf, -math.inf)
-
-
-class Tally:
-    """Counts of the requests sent, and of those refused."""
-
-    def __init__(self, started: float = 0.0, refused: float = 0.0) -> None:
-        self.started, self.refused = started, refused
-
-    @property
-    def share(self) -> float:
-        return self.refused / max(self.started, self.refused, 1.0)
-
-
-class RandomRefusals:
-    """Distinguishes refusals that a lower rate avoids from those at any rate.
-
-    Attributes:
-        share: the part of the requests that is refused at any rate, as far as is known.
-    """
-
-    def __init__(self) -> None:
-        self.share = 0.0
-        self._recent = Tally()
-        """The requests since the rate was last reduced."""
-        self._phase = Tally()
-        """Those since the rate was highest or, during a test, since it began."""
-        self._highest_rate = self._previous_share = 0.0
-        self._test_begin: float | None = None
-        self._recent_end = -math.inf
-
-    def are_expected(self) -> bool:
-        """Check whether no more requests are refused than at any rate."""
-        expected = self.share * self._recent.started
-        return self.share > 0 and self._recent.refused <= expected + 3 * math.sqrt(expected) + 1
-
-    def note_start(self, now: float) -> None:
-        """Note that a request is sent."""
-        self._phase.started += self._is_counted(now)
-        self._recent.started += 1
-        if self._recent.started >= RECENT_STARTS and now >= self._recent_end:
-            expected = self.share * self._recent.started
-            if self._recent.refused < expected - 3 * math.sqrt(expected):
-                self.share = self._recent.share
-            self._recent = Tally(self._recent.started / 2, self._recent.refused / 2)
-            self._recent_end = now + RATE_WINDOW_SECONDS
-
-    def note_refusal(self, now: float) -> bool:
-        """Note a refusal. Return whether it completes a test with the result that a lower rate does not help."""
-        self._phase.refused += self._is_counted(now)
-        self._recent.refused += 1
-        test = self._phase
-        if self._test_begin is None or now < self._test_begin + RATE_WINDOW_SECONDS:
-            return False
-        if test.refused < TEST_REFUSALS or test.started < TEST_STARTS:
-            return False
-        self._highest_rate, self._test_begin, self._phase = 0.0, None, Tally()
-        is_lower = test.refused + 2 * math.sqrt(test.refused) < self._previous_share * SIMILAR_SHARE * test.started
-        if is_lower or test.share > MAX_RANDOM_SHARE:
-            return False
-        self.share, self._recent = test.share, Tally()
-        return True
-
-    def note_reduction(self, now: float, previous_rate: float, rate: float, window: Tally) -> None:
-        """Note that the rate was reduced because of the requests in a window. A test begins if it is much lower now."""
-        self._recent = Tally()
-        if previous_rate >= self._highest_rate:
-            self._highest_rate, self._test_begin, self._phase = previous_rate, None, window
-        if self._test_begin is None and rate < self._highest_rate * TEST_RATE:
-            self._previous_share = self._phase.share
-            self._test_begin, self._phase = now + COOLDOWN_SECONDS, Tally()
-
-    def _is_counted(self, now: float) -> bool:
-        return self._test_begin is None or now >= self._test_begin
-
-
-def _discard_old(times: deque[float], now: float) -> None:
-    """Discard the times that are no longer in the window."""
-    while times and times[0] < now - RATE_WINDOW_SECONDS:
-        times.popleft()
 
 
 def parse_reset(text: str) -> float | None:

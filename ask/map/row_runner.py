@@ -20,9 +20,6 @@ from ask.map.server_pool import create_pools, is_sent_elsewhere
 from ask.messages import EMPTY_MAPPING, FinishReason
 from ask.plugin_api.loaded_provider import discard_notice
 
-MAX_CONCURRENT_ROWS = 1000
-"""The most requests at a time if their number is adapted. Each takes a thread, which takes about 0.1 MB."""
-
 
 class RowRunner:
     """Answers rows without tools. One instance serves all threads, each over its own connection to each model.
