@@ -16,6 +16,8 @@ from ask.process.process_tree import read_stat_fields
 
 PROBE_OFFSET = 1 << 60
 """The byte that is locked to find out whether locks work. Identities are smaller numbers."""
+OWNER_FILE_TRIES = 3
+"""How often to create the file of an owner, if those of processes that have ended are in its place."""
 START_TIME_FIELD = 19
 """The position of a process's start time after its state in /proc/PID/stat."""
 MOUNTS_FILE = Path("/proc/self/mountinfo")
@@ -84,7 +86,7 @@ class LockFile:
 
     def _create_owner_file(self, identity: str, error: AskError) -> None:
         file = self.path.with_name(f"{self.path.name}.{identity}")
-        for _ in range(2):
+        for _ in range(OWNER_FILE_TRIES):
             with suppress(FileExistsError):
                 # O_EXCL also works over NFS.
                 descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -92,7 +94,10 @@ class LockFile:
                 os.close(descriptor)
                 self._owner_files.append(file)
                 return
-            owner = file.read_text(errors="replace") if file.exists() else ""
+            try:
+                owner = file.read_text(errors="replace")
+            except FileNotFoundError:  # its owner has just ended
+                continue
             if _is_running(owner):
                 process = f"it is process {owner.split()[0]} on {owner.split()[1]}; " if owner else ""
                 error.hint = f"{process}if that has ended, delete {file}"
