@@ -306,8 +306,9 @@ def test_columns_are_chosen(ask: Ask, server: ModelServer, home: Home) -> None:
     counts: Counter[str] = Counter()
 
     def refuse_first(request: Request) -> Reply:
-        counts[get_prompt(request)] += 1
-        return wire.fails(429) if counts["Say word 1"] == 1 else echo(request)
+        prompt = get_prompt(request)
+        counts[prompt] += 1
+        return wire.fails(429) if prompt == "Say word 1" and counts[prompt] == 1 else echo(request)
 
     server.reply(refuse_first)
     file = write_rows(home.work, *make_rows(2))
