@@ -51,7 +51,7 @@ class Server:
 
     @property
     def is_failing(self) -> bool:
-        """Whether the user is told that it fails."""
+        """Whether it fails so often, or so plainly, that the user should know."""
         is_unreachable = self.failure == "unreachable"
         return self.closed_until > 0 and self.failures >= (1 if is_unreachable else MIN_ANNOUNCED_FAILURES)
 
@@ -132,10 +132,7 @@ class ServerPool:
             server.is_announced = False
             self._notify(f"{server.address} answers again")
         for each in self._servers.values():
-            is_down = each.closed_until and each.failures >= (
-                1 if each.failure == "unreachable" else MIN_ANNOUNCED_FAILURES
-            )
-            if is_down and each.error and not each.is_announced:
+            if each.is_failing and each.error and not each.is_announced:
                 each.is_announced = True
                 reason = find_connect_reason(each.error) or each.error.summary
                 self._notify(f"{each.address} does not answer ({reason}); the other base URLs get its rows")
