@@ -296,11 +296,9 @@ class MapJobRunner:
         )
         available_rows = read_in_background(rows) if self.reads_pipe else rows
         with _stop_on_interrupt(engine, self.app.console):
-            tasks = add_row_numbers(
-                job,
-                identify_rows(job, self.ledger, read_until_error(available_rows, engine.stop_after_input)),
-                number_column,
-            )
+            tasks = identify_rows(job, self.ledger, read_until_error(available_rows, engine.stop_after_input))
+            if job.shard:
+                tasks = add_row_numbers(job.shard, tasks, number_column, len(job.requests))
             engine.run(tasks, self._open_progress_bar())
             writer.close()  # an error is reported before the summary
         if names.left_out:

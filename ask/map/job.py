@@ -60,6 +60,7 @@ class RowTask(NamedTuple):
         position: the position of its output.
         columns: the columns of the input row.
         model_number: which of the job's models to ask.
+        location: where its input row was read, as in "tickets.jsonl:7".
         message: what to send.
         key: its identity in the ledger; `NO_KEY` for a row that cannot be sent.
         stored_result: its result from an earlier run, or the error of a row that cannot be sent; None if it has none.
@@ -67,12 +68,12 @@ class RowTask(NamedTuple):
         refusals: how often it was refused by a rate limit.
         is_last_try: whether it has failed as often as it may, and is sent once more at the end.
         tries: how often it was sent in this run.
-        location: where its input row was read, as in "tickets.jsonl:7".
     """
 
     position: int
     columns: Mapping[str, Any]
     model_number: int
+    location: str = ""
     message: Message = Message("user")
     key: RowKey = NO_KEY
     stored_result: RowResult | None = None
@@ -80,7 +81,6 @@ class RowTask(NamedTuple):
     refusals: int = 0
     is_last_try: bool = False
     tries: int = 0
-    location: str = ""
 
     @property
     def can_be_sent(self) -> bool:
@@ -237,12 +237,12 @@ class Job(NamedTuple):
             message = self._create_message(row, number, model_number)
         except AskError as error:
             failure = RowResult("failed", error=f"{row.location}: {error}")
-            return RowTask(position, row.columns, model_number, stored_result=failure, location=row.location)
+            return RowTask(position, row.columns, model_number, row.location, stored_result=failure)
         digest = blake2b(f"{model_number}\0{message.content}".encode("utf-8", "replace"), digest_size=DIGEST_BYTES)
         for attachment in message.attachments:
             digest.update(blake2b(attachment.data).digest())
         key = RowKey(digest.digest(), 0)
-        return RowTask(position, row.columns, model_number, message, key, location=row.location)
+        return RowTask(position, row.columns, model_number, row.location, message, key)
 
     def _create_message(self, row: Row, number: int, model_number: int) -> Message:
         """Return the message for a row.
@@ -398,13 +398,15 @@ def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Itera
     yield from _add_stored_results(job, ledger, tasks)
 
 
-def add_row_numbers(job: Job, tasks: Iterable[RowTask | None], column: str) -> Iterator[RowTask | None]:
+def add_row_numbers(
+    shard: Shard, tasks: Iterable[RowTask | None], column: str, model_count: int
+) -> Iterator[RowTask | None]:
     """Yield the tasks of a shard with the number of their row in the input as the first column of their output."""
     for task in tasks:
-        if task is None or job.shard is None:
-            yield task
+        if task is None:
+            yield None
         else:
-            number = {column: job.shard.get_row_number(task.position // len(job.requests))}
+            number = {column: shard.get_row_number(task.position // model_count)}
             yield task._replace(columns={**number, **task.columns, **number})
 
 
@@ -414,7 +416,7 @@ def _add_stored_results(job: Job, ledger: Ledger, tasks: Sequence[RowTask]) -> I
     found = iter(ledger.find_results(job.id, digests) if digests else ())
     for task in tasks:
         if task.can_be_sent:
-            found_key, stored = next(found)
-            yield task._replace(key=found_key, stored_result=stored)
+            position, columns, model_number, location, message, *_ = task
+            yield RowTask(position, columns, model_number, location, message, *next(found))
         else:
             yield task
