@@ -73,8 +73,8 @@ def format_duration(seconds: float) -> str:
 
 
 def format_count(count: int, noun: str, plural: str = "") -> str:
-    """Format a count with its noun: "1 run", "2 runs"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
+    """Format a count with its noun: "1 run", "2,000 runs"."""
+    return f"{count} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
 
 
 def format_since(unix_time: float, *, as_json: bool) -> str:
