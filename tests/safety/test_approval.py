@@ -162,8 +162,12 @@ def test_a_question_that_appears_while_somebody_types_waits_for_the_end() -> Non
         running.wait_for("The model wants")
         for _ in range(8):
             running.type_in("y")
+            start = time.monotonic()
             time.sleep(0.1)
-            assert PROMPT.encode() not in running.stdout
+            is_shown = PROMPT.encode() in running.stdout
+            if time.monotonic() - start > 0.2:  # the machine is busy: nobody typed for long
+                break
+            assert not is_shown
         running.wait_for(PROMPT)
         running.type_in("n")
         assert '["no", ""]' in running.finish().text
