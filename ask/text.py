@@ -165,9 +165,13 @@ def find_forced_breaks(text: str, width: int) -> Iterator[int]:
             used_width = measure_character(character)
 
 
+HIDDEN_PARAMETER_PATTERN = r"(?i)([?&][^=&#]*(?:key|token|secret|password|sig|code)[^=&#]*=)[^&#]+"
+
+
 def mask_password(url: str) -> str:
-    """Replace the credentials in a URL, which may be malformed, with asterisks."""
-    return re.sub(r"^([\w+.-]*://)?.*@", r"\1***@", url, flags=re.DOTALL)
+    """Replace the credentials in a URL, which may be malformed, with asterisks, also those in its query."""
+    url = re.sub(r"^([\w+.-]*://)?.*@", r"\1***@", url, flags=re.DOTALL)
+    return re.sub(HIDDEN_PARAMETER_PATTERN, r"\1***", url)
 
 
 class DecodedText(NamedTuple):

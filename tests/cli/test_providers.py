@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home
 
@@ -66,9 +68,19 @@ def test_no_part_of_a_key_is_printed(ask: Ask) -> None:
         assert TEST_KEY not in shown.text + shown.stderr
 
 
-def test_a_password_in_a_base_url_is_hidden(ask: Ask) -> None:
-    listed = rows(ask, OLLAMA_BASE_URL="https://me:hunter2@models.test/v1")
-    assert listed["ollama"]["base_url"] == "https://***@models.test/v1"
+@pytest.mark.parametrize(
+    ("base_url", "shown"),
+    [
+        ("https://me:hunter2@models.test/v1", "https://***@models.test/v1"),
+        (
+            "https://models.test/v1?api-version=3&subscription-key=hunter2",
+            "https://models.test/v1?api-version=3&subscription-key=***",
+        ),
+    ],
+)
+def test_a_secret_in_a_base_url_is_hidden(ask: Ask, base_url: str, shown: str) -> None:
+    listed = rows(ask, OLLAMA_BASE_URL=base_url)
+    assert listed["ollama"]["base_url"] == shown
 
 
 def test_the_list_has_a_heading_on_a_terminal_only(ask: Ask) -> None:

@@ -120,7 +120,9 @@ def test_rows_survive_the_restart_of_a_server(ask: Ask, home: Home) -> None:
         with ModelServer() as first:
             service = Service(first, lambda: wire.fails(503))
             env = {"OPENROUTER_BASE_URL": first.base_url}
-            running = stack.enter_context(ask.start(*COMMAND, write_rows(home, 1000), "-j", "8", "--rpm", "12000", env=env))
+            running = stack.enter_context(
+                ask.start(*COMMAND, write_rows(home, 1000), "-j", "8", "--rpm", "12000", env=env)
+            )
             first.wait_for_requests(50)
         time.sleep(3 * QUIET_SECONDS)
         second = stack.enter_context(ModelServer(urlsplit(first.base_url).port or 0))
