@@ -68,7 +68,7 @@ from ask.map.rows import (
     read_until_error,
     select_inputs,
 )
-from ask.map.shards import parse_shard
+from ask.map.shards import InputTracker, parse_shard
 from ask.map.sqlite_table import SqliteTable
 from ask.map.writers import is_input, is_table, is_text_table, open_writer
 from ask.messages import Usage
@@ -211,6 +211,9 @@ class MapJobRunner:
     def _summarize(self, engine: Engine, seconds: float, *, is_announced: bool) -> None:
         """Print the result of the run, and write the report; `is_announced` if --fresh was mentioned before."""
         output = self._output_name if engine.is_published else None
+        if output and self.job.shard:
+            shard_input = self._tracker.describe(self.job.shared_id, engine.progress.failed)
+            self.ledger.save_shard_input(self.job.id, shard_input)
         cost = self._describe_cost(engine.progress)
         if self._report:
             try:
@@ -249,7 +252,10 @@ class MapJobRunner:
         return iter(_draw_sample(rows, self.flags["sample"])) if self.flags["sample"] else rows
 
     def _select_shard(self, rows: Iterator[Row]) -> Iterator[Row]:
-        return self.job.shard.select(rows) if self.job.shard else rows
+        if not self.job.shard:
+            return rows
+        self._tracker = InputTracker()
+        return self.job.shard.select(self._tracker.track(rows))
 
     def _run_engine(self, rows: Iterator[Row], first_row: Row) -> Engine:
         """Send the rows; return the engine."""

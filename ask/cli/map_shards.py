@@ -13,7 +13,7 @@ from typing import Any
 from ask.app import AppContext
 from ask.atomic_files import convert_write_errors, create_private_folder
 from ask.config.symbolic_links import resolve_output
-from ask.errors import UsageError
+from ask.errors import RowsFailedError, UsageError
 from ask.map.job import Job
 from ask.map.ledger import LOCK_SUFFIX, Ledger
 from ask.map.locks import LockFile
@@ -22,7 +22,14 @@ from ask.map.shards import ROW_NUMBER, parse_shard
 from ask.map.sqlite_table import SqliteTable
 from ask.render.amounts import format_count
 
-MERGE_CONFLICTS = {"output": "-O", "shard": "--shard", "ledger": "--ledger", "dry_run": "--dry-run"}
+MERGE_CONFLICTS = {
+    name: f"--{name.replace('_', '-')}"
+    for name in (
+        *("shard", "ledger", "dry_run", "report", "columns", "schema", "limit", "sample", "template", "retry_failed"),
+        *("batch", "engine", "with_tools"),
+    )
+} | {"output": "-O", "with_tools": "--tools"}
+"""The options that do not go with `--merge`."""
 
 
 def check_shard_flags(flags: Mapping[str, Any]) -> None:
@@ -131,6 +138,10 @@ def run_merge(flags: Mapping[str, Any], app: AppContext) -> None:
         raise UsageError("shards cannot be merged in a database", "write to a file, such as --merge out.jsonl")
     if output.exists() and output.stat().st_size and not flags["fresh"]:
         raise UsageError(f"{flags['merge']} exists", "use another name, or --fresh to replace it")
-    rows = merge_shards(Path(flags["merge"]), paths)
+    ledgers = {path: _name_shard_ledger(path) for path in paths}
+    rows, failed = merge_shards(Path(flags["merge"]), ledgers, app.console.print_notice)
     files = format_count(len(paths), "shard")
     app.console.print_notice(f"{format_count(rows, 'row')} of {files} written to {flags['merge']}")
+    if failed:
+        hint = "run the shards with --retry-failed, and merge them again"
+        raise RowsFailedError(f"{format_count(failed, 'row')} failed", hint)

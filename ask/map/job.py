@@ -213,6 +213,7 @@ class Job(NamedTuple):
         id: the identity of the job in the ledger.
         app: the user's installation.
         shard: which of the rows are part of the job; None for all.
+        shared_id: the identity that it shares with the other shards, and with the same job with another output.
     """
 
     prompt: RowPrompt
@@ -223,6 +224,7 @@ class Job(NamedTuple):
     id: str
     app: AppContext
     shard: Shard | None = None
+    shared_id: str = ""
 
     @property
     def models(self) -> list[str]:
@@ -333,14 +335,16 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
         sorted(first.settings.options.items(), key=lambda item: item[0]),
         first.response_schema.value if first.response_schema else None,
         [options.with_tools, safe_option, options.context, options.directory_template or ""],
-        str(output or ""),
     ]
-    if server_tools := get_server_tools(first.settings):
-        identity.append(server_tools)
-    if shard:
-        identity.append({"shard": shard})
-    digest = blake2b(json.dumps(identity, sort_keys=True, default=str).encode("utf-8", "replace"), digest_size=6)
-    return Job(prompt, requests, system_prompts, prepared.toolset, output, digest.hexdigest(), app, shard)
+    server_tools = get_server_tools(first.settings)
+    own_parts = [str(output or ""), *([server_tools] if server_tools else []), *([{"shard": shard}] if shard else [])]
+    job_id, shared_id = _digest([*identity, *own_parts]), _digest([*identity, server_tools])
+    return Job(prompt, requests, system_prompts, prepared.toolset, output, job_id, app, shard, shared_id)
+
+
+def _digest(identity: object) -> str:
+    data = json.dumps(identity, sort_keys=True, default=str).encode("utf-8", "replace")
+    return blake2b(data, digest_size=6).hexdigest()
 
 
 def save_row_files(job: Job, result: RowResult, files: Sequence[Attachment], number: int) -> RowResult:

@@ -6,13 +6,14 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from ask.atomic_files import create_private_folder, open_private_file
 from ask.errors import FileError, UsageError
 from ask.map.locks import LockFile, is_on_network
+from ask.map.shards import ShardInput
 from ask.messages import Usage
 from ask.records import NamedTuple
 
@@ -58,6 +59,13 @@ CREATE TABLE IF NOT EXISTS batch_rows (
     occurrence INTEGER NOT NULL,
     PRIMARY KEY (tag, number)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS shard_inputs (
+    shard TEXT PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+    job TEXT NOT NULL,
+    row_count INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    failed_count INTEGER NOT NULL
+);
 CREATE INDEX IF NOT EXISTS batch_rows_by_key ON batch_rows (key, occurrence);
 """
 LOCK_SUFFIX = ".lock"
@@ -331,6 +339,10 @@ class Ledger:
         [(count, newest)] = self._execute(query, (job,))
         return int(count), float(newest)
 
+    def save_shard_input(self, shard: str, shard_input: ShardInput) -> None:
+        """Save what the output of a shard was made from; `shard` is the job that the shard is."""
+        self._execute("REPLACE INTO shard_inputs VALUES (?, ?, ?, ?, ?)", (shard, *shard_input))
+
     def forget_answers(self, job: str) -> None:
         """Delete the results of a job."""
         self._execute("DELETE FROM results WHERE job = ?", (job,))
@@ -368,3 +380,15 @@ class Ledger:
         except (sqlite3.Error, OSError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise FileError(f"cannot use the ledger {self.file} ({reason})") from error
+
+
+def read_shard_input(ledger: Path) -> ShardInput | None:
+    """Return what the newest shard in a ledger was made from; None if there is no ledger, or it does not say so."""
+    query = """SELECT job, row_count, digest, failed_count FROM shard_inputs JOIN jobs ON jobs.id = shard
+        ORDER BY updated DESC LIMIT 1"""
+    try:
+        with closing(sqlite3.connect(f"{ledger.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            found = connection.execute(query).fetchone()
+    except sqlite3.Error:
+        return None
+    return ShardInput(*found) if found else None

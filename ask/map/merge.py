@@ -6,7 +6,7 @@ import heapq
 import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from operator import itemgetter
 from pathlib import Path
@@ -14,8 +14,10 @@ from typing import BinaryIO
 
 from ask.atomic_files import convert_write_errors, open_replacement
 from ask.errors import AskError, FileError, RowsFailedError, UsageError
+from ask.map.ledger import read_shard_input
 from ask.map.output import TABLE_DELIMITERS
 from ask.map.shards import ROW_NUMBER, Shard, parse_file_name
+from ask.text import join_names
 
 TEXT_SUFFIXES = (".jsonl", *TABLE_DELIMITERS)
 JSON_LINE_PATTERN = re.compile(rb'\{"%s(?:_\d+)?": (\d+)(?:, |(?=\}))' % ROW_NUMBER.encode())
@@ -72,21 +74,27 @@ class ShardFile:
             yield number, rest if self._is_table else b"{" + rest
 
 
-def merge_shards(output: Path, paths: Sequence[Path]) -> int:
-    """Join the outputs of all shards of a job; return the number of rows.
+def merge_shards(output: Path, ledgers: Mapping[Path, Path], notify: Callable[[str], None]) -> tuple[int, int]:
+    """Join the outputs of all shards of a job; return the number of rows, and of those that failed as far as known.
 
     The output is written only if no row is missing. Its columns are those of the shards without the row number.
+
+    Args:
+        output: the file to write.
+        ledgers: the outputs of the shards, each with the ledger that says what it was made from, if it exists.
+        notify: called with a line for the user if some ledgers do not exist.
 
     Raises:
         UsageError: the files are not the shards of one job.
         RowsFailedError: shards or rows are missing.
         FileError: a file cannot be read or written.
     """
-    shards = _check_files(output, paths)
+    shards = _check_files(output, list(ledgers))
     count = next(iter(shards)).total
     absent = [number for number in range(1, count + 1) if Shard(number, count) not in shards]
     if absent:
         raise RowsFailedError(f"{output} is not written: missing {_format_numbers('shard', absent)} of {count}")
+    failed_count = _compare_inputs(ledgers, notify)
     with ExitStack() as stack:
         files = []
         for shard, path in sorted(shards.items()):
@@ -101,7 +109,31 @@ def merge_shards(output: Path, paths: Sequence[Path]) -> int:
         target = Path(os.path.realpath(output))
         with convert_write_errors(output), open_replacement(target, None) as stream:
             stream.write(files[0].header)
-            return _write_rows(files, stream, output)
+            return _write_rows(files, stream, output), failed_count
+
+
+def _compare_inputs(ledgers: Mapping[Path, Path], notify: Callable[[str], None]) -> int:
+    """Check that the shards are of one job and one input, as far as their ledgers exist; return how many rows failed.
+
+    Raises:
+        UsageError: they are of different jobs.
+        RowsFailedError: they are of different inputs.
+    """
+    inputs = {path: read_shard_input(ledger) for path, ledger in ledgers.items()}
+    known = [(path, each) for path, each in inputs.items() if each]
+    for path, each in known[1:]:
+        first_path, first = known[0]
+        if each.job != first.job:
+            problem = f"{first_path} and {path} were made with different prompts, models or options"
+            raise UsageError(problem, "run all shards with the same command")
+        if each[:3] != first[:3]:
+            counts = f" ({first.row_count:,} and {each.row_count:,} rows)" if each.row_count != first.row_count else ""
+            problem = f"{first_path} and {path} were made from different inputs{counts}"
+            raise RowsFailedError(problem, "run the shards again with the same input: only new rows are sent")
+    unknown = [str(ledger) for path, ledger in ledgers.items() if not inputs[path]]
+    if unknown:
+        notify(f"without {join_names(unknown, 3)}, it is not checked that all shards are of the same input")
+    return sum(each.failed_count for _, each in known)
 
 
 def _check_files(output: Path, paths: Sequence[Path]) -> dict[Shard, Path]:

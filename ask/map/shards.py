@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar
 
 from ask.errors import UsageError
+from ask.map.rows import Row
 from ask.records import NamedTuple
 
 T = TypeVar("T")
@@ -46,6 +48,41 @@ class Shard(NamedTuple):
         """Return the name of this shard's file: "out.jsonl" becomes "out.2-of-8.jsonl"."""
         number = f"{self.number:0{len(str(self.total))}}"
         return path.with_name(f"{path.stem}.{number}-of-{self.total}{path.suffix}")
+
+
+class ShardInput(NamedTuple):
+    """What a shard was made from, and how many of its rows failed.
+
+    Attributes:
+        job: the identity of the job, the same for all of its shards.
+        row_count: the number of rows of the input.
+        digest: a digest of these rows.
+        failed_count: the number of the shard's rows that failed.
+    """
+
+    job: str
+    row_count: int
+    digest: str
+    failed_count: int
+
+
+class InputTracker:
+    """Counts and digests the rows of an input."""
+
+    def __init__(self) -> None:
+        self.row_count = 0
+        self._digest = blake2b(digest_size=16)
+
+    def track(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """Yield the rows, and note them."""
+        for row in rows:
+            self.row_count += 1
+            self._digest.update(repr((row.columns, row.text, row.error)).encode("utf-8", "backslashreplace"))
+            yield row
+
+    def describe(self, job: str, failed_count: int) -> ShardInput:
+        """Return what was read, once all rows were."""
+        return ShardInput(job, self.row_count, self._digest.hexdigest(), failed_count)
 
 
 def parse_file_name(path: Path) -> Shard | None:

@@ -84,7 +84,7 @@ def test_a_shard_is_written_once_it_is_complete(ask: Ask, server: ModelServer, h
     assert ask("map", "--merge", "out.jsonl", "out.1-of-2.jsonl").code == 12
     assert ask(*command[:-4], "--shard", "2/2").code == 0
     result = ask("map", "--merge", "out.jsonl", "out.1-of-2.jsonl", "out.2-of-2.jsonl")
-    assert (result.code, "rows 9, 11, 13, 15, 17, 19: run shard 1 of 2" in result.stderr) == (12, True)
+    assert (result.code, "8 and 20 rows" in result.stderr) == (12, True)
     assert ask(*command).code == 0
     assert ask("map", "--merge", "out.jsonl", "out.1-of-2.jsonl", "out.2-of-2.jsonl").code == 0
     assert [row["id"] for row in read_output(home.work / "out.jsonl")] == list(range(20))
@@ -153,6 +153,7 @@ def test_the_scheduler_assigns_a_shard(ask: Ask, server: ModelServer, home: Home
     [
         ("--shard", "1/2", "--unordered"),
         ("--merge", "out.jsonl", "--shard", "1/2"),
+        ("--merge", "out.jsonl", "--report", "report.html"),
         ("--merge", "in.jsonl"),
         ("--merge", "out.parquet"),
         ("--ledger", "missing/ledger.db"),
@@ -169,6 +170,35 @@ def test_a_joined_output_is_replaced_only_on_request(ask: Ask, home: Home) -> No
     run_shards(ask, 1, "map", "-p", "demo", "Say {{text}}", write_rows(home.work, *make_rows(2)), "-O", "out.jsonl")
     merge = ("map", "--merge", "out.jsonl", "out.1-of-1.jsonl")
     assert [ask(*merge).code, ask(*merge).code, ask(*merge, "--fresh").code] == [0, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "rows", "code"),
+    [
+        ("Repeat {{text}}", make_rows(10), 2),
+        ("Say {{text}}", make_rows(11), 12),
+        ("Say {{text}}", [{"id": 99, "text": "new"}, *make_rows(9)], 12),
+    ],
+)
+def test_shards_of_different_jobs_are_not_joined(
+    ask: Ask, home: Home, prompt: str, rows: list[dict[str, object]], code: int
+) -> None:
+    command = ("map", "-p", "demo", "-O", "out.jsonl")
+    assert ask(*command, "Say {{text}}", write_rows(home.work, *make_rows(10)), "--shard", "1/2").code == 0
+    assert ask(*command, prompt, write_rows(home.work, *rows), "--shard", "2/2").code == 0
+    merge = ("map", "--merge", "out.jsonl", "out.1-of-2.jsonl", "out.2-of-2.jsonl")
+    assert (ask(*merge).code, (home.work / "out.jsonl").exists()) == (code, False)
+    (home.work / "out.1-of-2.ledger").unlink()
+    result = ask(*merge)
+    assert (result.code, "without out.1-of-2.ledger" in result.stderr) == (0, True)
+
+
+def test_rows_that_failed_are_counted_when_shards_are_joined(ask: Ask, home: Home) -> None:
+    file = write_rows(home.work, '{"text": "a"}', "not JSON", '{"text": "b"}')
+    command = ("map", "-p", "demo", "Say {{text}}", file, "-O", "out.jsonl")
+    assert [ask(*command, "--shard", f"{number}/2").code for number in (1, 2)] == [0, 12]
+    result = ask("map", "--merge", "out.jsonl", "out.1-of-2.jsonl", "out.2-of-2.jsonl")
+    assert (result.code, len(read_output(home.work / "out.jsonl"))) == (12, 3)
 
 
 def test_a_ledger_is_where_the_user_says(ask: Ask, server: ModelServer, home: Home) -> None:

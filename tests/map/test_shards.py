@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +22,11 @@ ARRAY |= {"SLURM_ARRAY_TASK_COUNT": "8", "SLURM_ARRAY_TASK_STEP": "1"}
 BATCH_SCRIPT = {"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}
 STEP = {"SLURM_PROCID": "2", "SLURM_NTASKS": "4", "SLURM_STEP_NUM_TASKS": "4"}
 POD = {"JOB_COMPLETION_INDEX": "0"}
+
+
+def merge(output: Path, paths: Sequence[Path]) -> int:
+    rows, _ = merge_shards(output, {path: path.with_suffix(".ledger") for path in paths}, lambda _: None)
+    return rows
 
 
 def every(first: int, last: int, step: int, task: int) -> dict[str, str]:
@@ -118,7 +124,7 @@ def test_the_joined_output_is_that_of_one_job(rows: list[dict[str, Any]], total:
         shards = [Shard(number, total) for number in range(total, 0, -1)]
         files = [write(s.name_file(output), list(s.select(iter(numbered))), models, (ROW_NUMBER,)) for s in shards]
         before = [file.read_bytes() for file in files]
-        assert merge_shards(output, files) == len(rows)
+        assert merge(output, files) == len(rows)
         assert output.read_bytes() == whole
         assert [file.read_bytes() for file in files] == before
 
@@ -136,16 +142,16 @@ def shards(tmp_path: Path) -> list[Path]:
 def test_missing_shards_and_rows_are_listed(shards: list[Path], tmp_path: Path) -> None:
     output = tmp_path / "out.csv"
     with pytest.raises(RowsFailedError, match="missing shards 1, 3 of 3"):
-        merge_shards(output, shards[1:2])
+        merge(output, shards[1:2])
     write(shards[1], [(2, {})], 1, (ROW_NUMBER,))
     with pytest.raises(RowsFailedError, match=r"missing row 5: run shard 2 of 3"):
-        merge_shards(output, shards)
+        merge(output, shards)
     write(shards[2], [], 1, (ROW_NUMBER,))
     with pytest.raises(RowsFailedError, match=r"missing rows 3, 5, 6: run shard 2, 3 of 3"):
-        merge_shards(output, shards)
+        merge(output, shards)
     write(shards[0], [(1 + 3 * 20, {})], 1, (ROW_NUMBER,))
     with pytest.raises(RowsFailedError, match=r"missing rows 1, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 49 more"):
-        merge_shards(output, shards)
+        merge(output, shards)
     assert not output.exists()
 
 
@@ -174,7 +180,7 @@ def swap(text: str) -> str:
 def test_a_damaged_shard_is_named(shards: list[Path], tmp_path: Path, change: Any, error: str) -> None:
     shards[0].write_text(change(shards[0].read_text()))
     with pytest.raises((FileError, UsageError), match=error):
-        merge_shards(tmp_path / "out.csv", shards)
+        merge(tmp_path / "out.csv", shards)
     assert not (tmp_path / "out.csv").exists()
 
 
@@ -196,6 +202,6 @@ def test_files_that_are_not_shards_of_one_job_are_refused(
     (tmp_path / "link.csv").symlink_to(shards[1])
     before = [shard.read_bytes() for shard in shards]
     with pytest.raises(AskError) as raised:
-        merge_shards(tmp_path / output, [tmp_path / name for name in names])
+        merge(tmp_path / output, [tmp_path / name for name in names])
     assert raised.value.exit_code == 2
     assert [shard.read_bytes() for shard in shards] == before
