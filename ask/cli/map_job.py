@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import json
+import os
 import random
 import resource
 import signal
@@ -560,7 +561,7 @@ def _parse_arguments(flags: Mapping[str, Any]) -> tuple[str, list[str]]:
     if not has_template and not flags["arguments"]:
         raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
     prompt, *arguments = ("", *flags["arguments"]) if has_template else flags["arguments"]
-    if not has_template and Path(prompt).is_file():
+    if not has_template and os.path.isfile(prompt):  # Path.is_file() raises an exception for a long prompt
         hint = f'put the prompt before it, such as: ask map "Language of this text: {{{{text}}}}" {prompt}'
         raise UsageError(f"{prompt} was taken as the prompt", hint)
     paths = [find_equivalent_input(path) for path in arguments]
