@@ -243,6 +243,18 @@ def test_a_damaged_file_is_an_error(tmp_path: Path, suffix: str) -> None:
             read(path)
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_file_that_is_written_while_it_is_read_is_an_error(tmp_path: Path, suffix: str) -> None:
+    path = write_table(tmp_path / f"in{suffix}", pa.table({"id": range(100_000)}))
+    rows = read_rows(select_inputs([str(path)], None, rows_are_files=False))
+    assert next(rows).columns == {"id": 0}
+    write_table(path, TABLE)
+    numbers = []
+    with pytest.raises(FileError):
+        numbers += [row.columns["id"] for row in rows]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
 def test_the_name_of_a_column_must_be_unicode(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         write(tmp_path / "out.parquet", [{"\ud800": 1}])
