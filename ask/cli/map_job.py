@@ -303,7 +303,6 @@ class MapJobRunner:
                 number_column,
             )
             engine.run(tasks, self._open_progress_bar())
-            writer.close()  # an error is reported before the summary
         if names.left_out:
             columns = ", ".join(map(format_one_line, sorted(names.left_out)))
             self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")
