@@ -22,7 +22,17 @@ from ask.map.shards import ROW_NUMBER, parse_shard
 from ask.map.sqlite_table import SqliteTable
 from ask.render.amounts import format_count
 
-MERGE_CONFLICTS = {"output": "-O", "shard": "--shard", "ledger": "--ledger", "dry_run": "--dry-run"}
+MERGE_CONFLICTS = {
+    "output": "-O",
+    "shard": "--shard",
+    "ledger": "--ledger",
+    "dry_run": "--dry-run",
+    "report": "--report",
+    "columns": "--columns",
+    "csv_safe": "--csv-safe",
+    "limit": "--limit",
+    "sample": "--sample",
+}
 
 
 def check_shard_flags(flags: Mapping[str, Any]) -> None:
