@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import json
+import os
 import random
 import resource
 import signal
@@ -306,7 +307,6 @@ class MapJobRunner:
             if job.shard:
                 tasks = add_row_numbers(job.shard, tasks, number_column, len(job.requests))
             engine.run(tasks, self._open_progress_bar())
-            writer.close()  # an error is reported before the summary
         if names.left_out:
             columns = ", ".join(map(format_one_line, sorted(names.left_out)))
             self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")
@@ -564,7 +564,7 @@ def _parse_arguments(flags: Mapping[str, Any]) -> tuple[str, list[str]]:
     if not has_template and not flags["arguments"]:
         raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
     prompt, *arguments = ("", *flags["arguments"]) if has_template else flags["arguments"]
-    if not has_template and Path(prompt).is_file():
+    if not has_template and os.path.isfile(prompt):  # Path.is_file() raises an exception for a long prompt
         hint = f'put the prompt before it, such as: ask map "Language of this text: {{{{text}}}}" {prompt}'
         raise UsageError(f"{prompt} was taken as the prompt", hint)
     paths = [find_equivalent_input(path) for path in arguments]

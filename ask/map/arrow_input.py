@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,13 @@ def read_arrow(path: str) -> Iterator[TypedRow]:
         UsageError: two columns have the same name.
     """
     name = "stdin" if path == STDIN else path
-    with _convert_errors(name), _open_buffer(path) as source, pa.ipc.open_stream(source) as reader:
-        yield from _read_batches(name, reader.schema, reader)
+    with (
+        _convert_errors(name),
+        _watch(path) as check,
+        _open_buffer(path) as source,
+        pa.ipc.open_stream(source) as reader,
+    ):
+        yield from _read_batches(name, reader.schema, reader, check)
 
 
 def read_parquet(path: str) -> Iterator[TypedRow]:
@@ -52,8 +58,9 @@ def read_parquet(path: str) -> Iterator[TypedRow]:
         FileError: it cannot be read.
         UsageError: two columns have the same name.
     """
-    with _convert_errors(path), _open_parquet(path) as file:
-        yield from _read_batches(path, file.schema_arrow, file.iter_batches(BATCH_ROWS, use_threads=False))
+    with _convert_errors(path), _watch(path) as check, _open_parquet(path) as file:
+        batches = file.iter_batches(BATCH_ROWS, use_threads=False)
+        yield from _read_batches(path, file.schema_arrow, batches, check)
 
 
 def count_parquet_rows(path: str) -> int:
@@ -73,6 +80,27 @@ def _convert_errors(name: str) -> Iterator[None]:
     except (pa.ArrowException, OSError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         raise FileError(f"cannot read {name} ({reason})") from error
+
+
+@contextmanager
+def _watch(path: str) -> Iterator[Callable[[], None]]:
+    """Yield a function that raises a FileError once the file is written.
+
+    Parquet could then end early or have rows of both versions, and the memory map of a shorter Arrow file ends the
+    process (SIGBUS).
+    """
+    if path == STDIN or not Path(path).is_file():
+        yield lambda: None
+        return
+    with open(path, "rb") as stream:  # not the path, which another file may get
+        original = os.fstat(stream.fileno())
+
+        def check() -> None:
+            status = os.fstat(stream.fileno())
+            if (status.st_size, status.st_mtime_ns) != (original.st_size, original.st_mtime_ns):
+                raise FileError(f"cannot read {path} (it was written while it was read)")
+
+        yield check
 
 
 def _open_parquet(path: str) -> Any:
@@ -102,7 +130,7 @@ def _open_buffer(path: str) -> Iterator[Any]:
             yield stream
 
 
-def _read_batches(name: str, schema: Any, batches: Iterable[Any]) -> Iterator[TypedRow]:
+def _read_batches(name: str, schema: Any, batches: Iterable[Any], check: Callable[[], None]) -> Iterator[TypedRow]:
     repeated = [column for column, count in Counter(schema.names).items() if count > 1]
     if repeated:
         raise UsageError(f"{name}: two columns are named {repeated[0]!r}", "give each column its own name")
@@ -113,6 +141,7 @@ def _read_batches(name: str, schema: Any, batches: Iterable[Any]) -> Iterator[Ty
             part = batch.slice(start, BATCH_ROWS)
             invalid: dict[int, set[str]] = {}
             columns = [_read_column(field.name, column, invalid) for field, column in zip(schema, part, strict=True)]
+            check()
             for index, values in enumerate(zip(*columns, strict=True)):
                 number += 1
                 row = dict(zip(column_types, values, strict=True))
@@ -121,6 +150,8 @@ def _read_batches(name: str, schema: Any, batches: Iterable[Any]) -> Iterator[Ty
                     yield TypedRow(number, readable, NOT_UTF8, column_types)
                 else:
                     yield TypedRow(number, row, "", column_types)
+            check()
+    check()
 
 
 def _read_column(name: str, column: Array, invalid: dict[int, set[str]]) -> list[Any]:

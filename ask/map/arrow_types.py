@@ -194,8 +194,16 @@ def _matches(values: Iterable[Any], data_type: ArrowType) -> bool:
     if types.is_integer(data_type) or types.is_duration(data_type):
         return kinds <= {int} or (kinds <= {int, float} and all(value == int(value) for value in present))
     if types.is_floating(data_type):
-        return kinds <= {int, float}
+        return kinds <= {int, float} and (types.is_float64(data_type) or _is_exact(present, data_type))
     return kinds <= ({bool} if types.is_boolean(data_type) else {str})
+
+
+def _is_exact(numbers: Sequence[float], data_type: ArrowType) -> bool:
+    """Check that numbers are the same as numbers of fewer bits."""
+    try:
+        return to_json_values(pa.array(numbers, pa.float64()).cast(data_type)) == numbers
+    except CONVERSION_ERRORS:
+        return False
 
 
 def _matches_nested(values: Sequence[Any], kinds: set[type], data_type: ArrowType) -> bool:
@@ -305,4 +313,7 @@ def _parse_time(text: str, unit: str) -> int:
     seconds, _, fraction = text.partition(".")
     hours, minutes, rest = map(int, seconds.split(":"))
     factor = TIME_UNITS[unit]
-    return (hours * 3600 + minutes * 60 + rest) * factor + int(fraction or 0) * factor // int("1" + "0" * len(fraction))
+    part, remainder = divmod(int(fraction or 0) * factor, int("1" + "0" * len(fraction)))
+    if remainder:
+        raise ValueError(f"{text} has more digits than the unit {unit}")
+    return (hours * 3600 + minutes * 60 + rest) * factor + part

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -119,7 +120,7 @@ class Engine:
         """How many rows of the present output file are answered; a shorter output does not replace it."""
         if job.shard:
             self._earlier_count = math.inf  # the file of a shard shows that it is complete
-        self.is_published = False
+        self.is_published = self._has_write_failed = False
         usage = ledger.compute_usage(job.id)
         self.progress = Progress(cost=usage.cost or 0.0, usage=usage._replace(cost=None))
         self._last_progress = 0.0
@@ -155,8 +156,10 @@ class Engine:
                 self._report_progress(on_progress)
             self._flush()
             self.stop_error = self.stop_error or self._input_error
-            if self._is_exhausted and (self.stop_error is None or self._written_count >= self._earlier_count):
-                self._publish()
+            with self._stop_at_write_error():
+                if self._is_exhausted and (self.stop_error is None or self._written_count >= self._earlier_count):
+                    self._publish()
+                self._writer.close()
         finally:
             for _ in range(self._thread_count):
                 self._tasks.put(None)
@@ -388,14 +391,26 @@ class Engine:
         return failed >= limit
 
     def _flush(self) -> None:
-        if self._buffer:
-            self._writer.write(self._buffer)
-            self._written_count += len(self._buffer)
+        with self._stop_at_write_error():
+            if self._buffer and not self._has_write_failed:
+                self._writer.write(self._buffer)
+                self._written_count += len(self._buffer)
             self._buffer = []
-        if self._has_started and self._written_count >= self._earlier_count:
-            self._publish()
+            if self._has_started and self._written_count >= self._earlier_count:
+                self._publish()
+
+    @contextmanager
+    def _stop_at_write_error(self) -> Iterator[None]:
+        """Stop if the output cannot be written. The answers in flight are still saved in the ledger."""
+        try:
+            yield
+        except FileError as error:
+            self.stop_error, self._has_write_failed, self.is_published = error, True, False
+            self._buffer = []
 
     def _publish(self) -> None:
+        if self._has_write_failed:
+            return
         self._writer.publish()
         self.is_published = True
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import codecs
+import os
 import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from errno import ESTALE
 from importlib import import_module
-from io import BufferedReader, RawIOBase
+from io import BufferedReader, FileIO, RawIOBase
 from typing import Any
 
 from ask.errors import FileError, MissingDependencyError, UsageError
@@ -56,6 +58,16 @@ class ChunkStream(RawIOBase):
         count = min(len(buffer), len(self._rest))
         buffer[:count] = self._rest[:count]
         self._rest = self._rest[count:]
+        return count
+
+
+class InputFile(FileIO):
+    """A regular file, whose end is an error if it was truncated to less than what is already read."""
+
+    def readinto(self, buffer: Any) -> int | None:
+        count = super().readinto(buffer)
+        if not count and len(buffer) and self.tell() > os.fstat(self.fileno()).st_size:
+            raise OSError(ESTALE, "it was truncated while it was read")
         return count
 
 

@@ -30,6 +30,7 @@ from ask.map.input_streams import (
     SCANNED_BYTES,
     UTF8,
     ChunkStream,
+    InputFile,
     decompress,
     detect_encoding,
     is_compressed,
@@ -245,7 +246,8 @@ def _open_input(source: Input, stack: ExitStack) -> BufferedReader:
     try:
         if source.path == STDIN:
             return decompress(source.name, sys.stdin.buffer)  # type: ignore[arg-type]
-        return decompress(source.name, stack.enter_context(open(source.path, "rb")))
+        raw = InputFile(source.path) if Path(source.path).is_file() else open(source.path, "rb", buffering=0)  # noqa: SIM115
+        return decompress(source.name, stack.enter_context(BufferedReader(raw)))
     except OSError as error:
         raise FileError(f"cannot read {source.name} ({error.strerror})") from None
 

@@ -934,12 +934,15 @@ def test_a_full_disk_leaves_complete_rows(ask: Ask, server: ModelServer, home: H
     server.reply(echo)
     file = write_rows(home.work, *({"text": f"row {i}", "padding": "p" * 100_000} for i in range(20)))
     # A limit for the size of files fails like a full disk, but needs no file system of its own.
-    command = f"ask map -p openrouter -m m -j 2 'Say {{{{text}}}}' {file} -O {output}"
+    command = f"ask map -p openrouter -m m -j 8 'Say {{{{text}}}}' {file} -O {output} --report report.html"
     result = ask.shell(f"ulimit -f 1000; trap '' XFSZ; {command}")
     assert (result.code, f"cannot write {home.work / output}" in result.stderr) == (9, True), result.stderr
+    assert ("answered" in result.stderr, "written to" in result.stderr) == (True, False)
+    assert "Stopped after" in (home.work / "report.html").read_text()
     assert (home.work / output).read_text().endswith("\n")
     assert ask.shell(command).code == 0
     assert (home.work / output).read_text().count("SAY ROW") == 20
+    assert len(server.requests) == 20, "the answers in flight are saved"
 
 
 def test_rows_of_a_slow_pipe_are_answered_as_they_arrive(ask: Ask, server: ModelServer, home: Home) -> None:

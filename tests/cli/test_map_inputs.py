@@ -70,6 +70,10 @@ def test_a_json_file_is_a_table_unless_the_prompt_needs_its_path(ask: Ask, home:
     assert get_answers(ask(*COMMAND, "-t", "twice", name)) == ["Twice 1", "Twice 2"]
 
 
+def test_a_prompt_may_be_longer_than_the_name_of_a_file(ask: Ask, home: Home) -> None:
+    assert get_answers(ask(*COMMAND, f"{'Say it. ' * 999}{{{{a}}}}", write(home.work, "a.csv", "a\n1\n")))
+
+
 def test_a_detected_delimiter_is_one_notice(ask: Ask, home: Home) -> None:
     result = ask(*COMMAND, "Say {{b}}", write(home.work, "a.csv", "a;b\n1;2\n"))
     assert (get_answers(result), result.stderr.count("semicolons")) == (["Say 2"], 1)

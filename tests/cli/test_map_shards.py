@@ -169,6 +169,8 @@ def test_options_that_cannot_work_are_errors(ask: Ask, home: Home, options: tupl
 def test_a_joined_output_is_replaced_only_on_request(ask: Ask, home: Home) -> None:
     run_shards(ask, 1, "map", "-p", "demo", "Say {{text}}", write_rows(home.work, *make_rows(2)), "-O", "out.jsonl")
     merge = ("map", "--merge", "out.jsonl", "out.1-of-1.jsonl")
+    for options in (("--report", "report.html"), ("--columns", "id"), ("--csv-safe",), ("--limit", "1")):
+        assert ask(*merge, *options).code == 2, "a merge would ignore it"
     assert [ask(*merge).code, ask(*merge).code, ask(*merge, "--fresh").code] == [0, 2, 0]
 
 

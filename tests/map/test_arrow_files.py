@@ -179,6 +179,24 @@ def test_the_types_of_the_input_are_widened_if_another_input_needs_it(tmp_path: 
     assert table.select(["a", "b"]).to_pydict() == {"a": [1, 1000], "b": ["0.5", "x"]}
 
 
+@pytest.mark.parametrize(
+    ("data_type", "first", "second", "expected"),
+    [
+        (pa.float32(), 0.1, 3.141592653589793, [0.1, 3.141592653589793]),
+        (pa.float32(), 0.5, 1e300, [0.5, 1e300]),
+        (pa.float32(), 0.5, (1 << 24) + 1, [0.5, (1 << 24) + 1]),
+        (pa.list_(pa.float32()), [0.5], [1e300], ["[0.5]", "[1e+300]"]),
+        (pa.time32("s"), "01:00:00", "00:00:00.5", ["01:00:00", "00:00:00.5"]),
+        (pa.time64("us"), "01:00:00", "00:00:00.000000001", ["01:00:00", "00:00:00.000000001"]),
+    ],
+)
+def test_a_value_that_the_type_of_the_input_would_round_gets_a_wider_type(
+    tmp_path: Path, data_type: Any, first: Any, second: Any, expected: list[Any]
+) -> None:
+    table = write(tmp_path / "a.parquet", [{"x": first}, {"x": second}], {"x": data_type}, parts=2)
+    assert table["x"].to_pylist() == expected
+
+
 def test_results_are_typed(tmp_path: Path) -> None:
     schema = {
         "type": "object",
@@ -269,6 +287,18 @@ def test_a_damaged_file_is_an_error(tmp_path: Path, suffix: str) -> None:
         path.write_bytes(data)
         with pytest.raises(FileError, match=f"in{suffix}"):
             read(path)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_file_that_is_written_while_it_is_read_is_an_error(tmp_path: Path, suffix: str) -> None:
+    path = write_table(tmp_path / f"in{suffix}", pa.table({"id": range(100_000)}))
+    rows = read_rows(select_inputs([str(path)], None, rows_are_files=False))
+    assert next(rows).columns == {"id": 0}
+    write_table(path, TABLE)
+    numbers = []
+    with pytest.raises(FileError):
+        numbers += [row.columns["id"] for row in rows]
+    assert numbers == list(range(1, len(numbers) + 1))
 
 
 def test_the_name_of_a_column_must_be_unicode(tmp_path: Path) -> None:

@@ -184,6 +184,16 @@ def test_the_name_of_a_file_decides_its_format(tmp_path: Path) -> None:
     assert {each.format for each in select_inputs(names, "nul", rows_are_files=False)} == {"nul"}
 
 
+def test_a_file_that_is_truncated_while_it_is_read_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id\n" + "1\n" * 100_000)
+    rows = read_rows(select_inputs([str(path)], None, rows_are_files=False))
+    assert next(rows).columns == {"id": "1"}
+    path.write_text("id\n2\n")
+    with pytest.raises(FileError):
+        list(rows)
+
+
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileError):
         check_inputs([str(tmp_path / "none.jsonl")])
