@@ -8,7 +8,6 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
@@ -24,7 +23,14 @@ from ask.plugin_api.types import HttpRequest
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, Result
-from tests.raw_server import Certificate, RawServer, constant_reply_server, make_certificate, read_request
+from tests.raw_server import (
+    Certificate,
+    RawServer,
+    constant_reply_server,
+    copy_data,
+    make_certificate,
+    read_request,
+)
 
 CHAT = HttpRequest("/chat/completions", {"model": "m"})
 BODY = json.dumps(wire.answer("hello")).encode()
@@ -174,14 +180,6 @@ def serve_socks(target: tuple[str, int] | None, method: int = 0) -> RawServer:
                 thread.join()
 
     return RawServer(handle)
-
-
-def copy_data(source: socket.socket, sink: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(65_536):
-            sink.sendall(data)
-    with suppress(OSError):
-        sink.shutdown(socket.SHUT_WR)
 
 
 @pytest.mark.parametrize("scheme", ["socks5", "socks5h"])
