@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 MAX_HEADER_BYTES = 65_536
 """The limit for everything before a body: status line, headers, `100 Continue`, and a proxy's response to CONNECT."""
-
-
+BUFFER_BYTES = 8_192
+"""The size of a response's buffer. The default of Python 3.14, 128 KB, is more than headers may have."""
 MAX_PIECE_BYTES = 65_536
 """A longer part of a request is sent by itself, instead of copying it."""
 MAX_HEADER_LINES = 100
@@ -58,7 +58,7 @@ class LimitedReader(RawIOBase):
 
     def makefile(self, _: str) -> BufferedReader:
         """Return a file with a buffer, as the method of a socket does."""
-        return BufferedReader(self)
+        return BufferedReader(self, BUFFER_BYTES)
 
     def readable(self) -> bool:
         return True

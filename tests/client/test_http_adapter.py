@@ -14,7 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.client.http_adapter import MAX_PIECE_BYTES, ConnectionCounter, LimitedResponse, create_adapter
+from ask.client.http_adapter import (
+    MAX_HEADER_BYTES,
+    MAX_PIECE_BYTES,
+    ConnectionCounter,
+    LimitedResponse,
+    create_adapter,
+)
 from ask.client.transport import Transport
 from ask.plugin_api.types import HttpRequest
 from tests.raw_server import RawServer
@@ -108,6 +114,11 @@ def test_heads_may_arrive_in_two_pieces() -> None:
         assert read_head(LimitedResponse, "POST", data[:position], data[position:]) == expected
 
 
+def test_a_long_body_may_arrive_with_its_head() -> None:
+    data = b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 2 * MAX_HEADER_BYTES
+    assert read_head(LimitedResponse, "POST", data) == read_head(HTTPResponse, "POST", data)
+
+
 def test_memory_does_not_grow_with_the_requests() -> None:
     def handle(connection: socket.socket) -> None:
         while connection.recv(65_536):
@@ -127,7 +138,7 @@ def test_memory_does_not_grow_with_the_requests() -> None:
     assert sizes[-1] - sizes[200] < 500_000
 
 
-@pytest.mark.parametrize("size", [0, 10, MAX_PIECE_BYTES + 1])
+@pytest.mark.parametrize("size", [0, 10, MAX_PIECE_BYTES - 1, MAX_PIECE_BYTES, MAX_PIECE_BYTES + 1, 20_000_000])
 def test_requests_arrive_complete(size: int) -> None:
     import requests
 
