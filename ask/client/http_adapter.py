@@ -25,7 +25,7 @@ MAX_HEADER_BYTES = 65_536
 BUFFER_BYTES = 8_192
 """The size of a response's buffer. The default of Python 3.14, 128 KB, is more than headers may have."""
 MAX_PIECE_BYTES = 65_536
-"""A longer part of a request is sent by itself, instead of copying it."""
+"""A longer part of a request is sent by itself, in pieces of this size, instead of copying it."""
 MAX_HEADER_LINES = 100
 """The limit for how many encoded headers are kept: those of requests that are signed are always different."""
 
@@ -227,9 +227,10 @@ class _LimitedConnection:
     def send(self, data: Any) -> None:
         if self._unsent is not None and isinstance(data, bytes) and len(data) <= MAX_PIECE_BYTES:
             self._unsent.append(data)
-        else:
-            self._send_pieces()
-            super().send(data)  # type: ignore[misc]
+            return
+        self._send_pieces()
+        for start in range(0, len(data), MAX_PIECE_BYTES):  # a socket's timeout applies to all that it is given at once
+            super().send(memoryview(data)[start : start + MAX_PIECE_BYTES])  # type: ignore[misc]
 
     def _send_pieces(self) -> None:
         if self._unsent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 import tracemalloc
 from contextlib import closing
 from http.client import HTTPException, HTTPResponse
@@ -167,3 +168,20 @@ def test_requests_arrive_complete(size: int) -> None:
     assert b"X-Test: 1\r\n" in head
     assert f"Content-Length: {size}\r\n".encode() in head
     assert len(body) == size
+
+
+@pytest.mark.slow
+def test_an_upload_may_take_longer_than_the_timeout() -> None:
+    import requests
+
+    def read_slowly(connection: socket.socket) -> None:
+        left = len(prepared.body or b"")
+        connection.recv(1_000)
+        while left > 0:
+            time.sleep(0.05)
+            left -= len(connection.recv(100_000))
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    with RawServer(read_slowly) as server:
+        prepared = requests.Request("POST", f"http://{server.address}/", data=b"x" * 8_000_000).prepare()
+        assert create_adapter(ConnectionCounter(None)).send(prepared, timeout=(2, 60)).status_code == 200
