@@ -278,6 +278,20 @@ def test_closed_new_connection_is_an_error() -> None:
         assert raised.value.retryable
 
 
+@pytest.mark.slow
+def test_a_server_that_does_not_read_the_request_is_reported() -> None:
+    done = threading.Event()
+
+    def handle(_: socket.socket) -> None:
+        done.wait(60)
+
+    with RawServer(handle) as server:
+        with pytest.raises(NetworkError, match="reading") as raised:
+            Transport(f"http://{server.address}/v1", 60).send(HttpRequest("/files", content=b"x" * 20_000_000))
+        done.set()
+    assert raised.value.retryable
+
+
 @pytest.mark.parametrize("status", [400, 401, 404, 500])
 @pytest.mark.parametrize("framing", [b"Content-Length: 100", b"Transfer-Encoding: chunked"])
 def test_error_status_is_reported_if_its_body_is_incomplete(ask: Ask, home: Home, status: int, framing: bytes) -> None:
