@@ -96,6 +96,15 @@ def read_request(connection: socket.socket) -> bytes:
     return head + b"\r\n\r\n" + body
 
 
+def copy_data(source: socket.socket, sink: socket.socket) -> None:
+    """Copy what arrives at one socket to another until its end, as a proxy does."""
+    with suppress(OSError):
+        while data := source.recv(65_536):
+            sink.sendall(data)
+    with suppress(OSError):
+        sink.shutdown(socket.SHUT_WR)
+
+
 @contextmanager
 def constant_reply_server(answer: bytes, certificate: Certificate | None = None) -> Iterator[RawServer]:
     """Create a server that answers every request with the same bytes, then closes the connection."""

@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 
 MAX_HEADER_BYTES = 65_536
 """The limit for everything before a body: status line, headers, `100 Continue`, and a proxy's response to CONNECT."""
-
-
+BUFFER_BYTES = 8_192
+"""The size of a response's buffer. The default of Python 3.14, 128 KB, is more than headers may have."""
 MAX_PIECE_BYTES = 65_536
-"""A longer part of a request is sent by itself, instead of copying it."""
+"""A longer part of a request is sent by itself, in pieces of this size, instead of copying it."""
+MAX_HEADER_LINES = 100
+"""The limit for how many encoded headers are kept: those of requests that are signed are always different."""
 
 SIMPLE_HEAD_PATTERN = re.compile(
-    rb"HTTP/1\.1 200 ?([^\r\n]*(?:\r\n(?:(?!Content-Length:)[\w-]+:[^\r\n]*|Content-Length: \d+)){0,90})", re.IGNORECASE
+    rb"HTTP/1\.1 200((?: [^\r\n]*)?"
+    rb"(?:\r\n(?:(?!(?i:Content-Length:))[\w-]+:[^\r\n]*|(?i:Content-Length: )\d{1,18})){0,90})"
 )
 """Matches the status line and headers of a response without folded lines or strange lengths."""
 
@@ -55,7 +58,7 @@ class LimitedReader(RawIOBase):
 
     def makefile(self, _: str) -> BufferedReader:
         """Return a file with a buffer, as the method of a socket does."""
-        return BufferedReader(self)
+        return BufferedReader(self, BUFFER_BYTES)
 
     def readable(self) -> bool:
         return True
@@ -116,7 +119,7 @@ class LimitedResponse(HTTPResponse):
         self.reason = reason.strip()
         for line in lines:
             name, _, value = line.partition(":")
-            headers.set_raw(name, value.strip(" \t"))
+            headers.set_raw(name, value.lstrip(" \t"))
         length, coding = headers.get("Content-Length", ""), headers.get("Transfer-Encoding", "")
         self.chunked, self.chunk_left = coding.lower() == "chunked", None
         self.length = int(length) if length and not self.chunked else None
@@ -164,31 +167,29 @@ def _add_base(mixin: type, base: type) -> type:
 class _LimitedAdapter:
     """Is mixed into the adapter of `requests`, which is imported late.
 
-    What depends only on the URL and the settings of this machine is determined once: for each request, it would take as
-    long as the network does.
+    What depends only on the URL and the settings of this machine is kept for the next request to the same URL: it would
+    take as long as the network does.
     """
 
     counter: ConnectionCounter
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._pools: dict[tuple[str, bool | str], Any] = {}
-        self._request_targets: dict[str, str] = {}
+    _last_pool: tuple[str, bool | str, Any] = ("", True, None)
+    _last_target: tuple[str, str] = ("", "")
 
     def get_connection_with_tls_context(self, request: Any, verify: bool | str, *args: Any, **kwargs: Any) -> Any:
-        pool = self._pools.get((request.url, verify))
-        if pool is None:
+        url, last_verify, pool = self._last_pool
+        if (url, last_verify) != (request.url, verify):
             pool = super().get_connection_with_tls_context(request, verify, *args, **kwargs)  # type: ignore[misc]
             if not issubclass(pool.ConnectionCls, _LimitedConnection):
                 pool.ConnectionCls = _add_base(_LimitedConnection, pool.ConnectionCls)
                 pool.conn_kw["counter"] = self.counter
-            self._pools[request.url, verify] = pool
+            self._last_pool = request.url, verify, pool
         return pool
 
     def request_url(self, request: Any, proxies: Any) -> str:
-        target = self._request_targets.get(request.url)
-        if target is None:
-            target = self._request_targets[request.url] = super().request_url(request, proxies)  # type: ignore[misc]
+        url, target = self._last_target
+        if url != request.url:
+            target = super().request_url(request, proxies)  # type: ignore[misc]
+            self._last_target = request.url, target
         return target
 
     def build_response(self, request: Any, raw: Any) -> requests.Response:
@@ -208,6 +209,8 @@ class _LimitedConnection:
     _unsent: list[bytes] | None = None
     """The parts of a request that is sent in one piece."""
 
+    proxy_config: Any
+
     def __init__(self, *args: Any, counter: ConnectionCounter, **options: Any) -> None:
         super().__init__(*args, **options)
         self.counter = counter
@@ -224,9 +227,10 @@ class _LimitedConnection:
     def send(self, data: Any) -> None:
         if self._unsent is not None and isinstance(data, bytes) and len(data) <= MAX_PIECE_BYTES:
             self._unsent.append(data)
-        else:
-            self._send_pieces()
-            super().send(data)  # type: ignore[misc]
+            return
+        self._send_pieces()
+        for start in range(0, len(data), MAX_PIECE_BYTES):  # a socket's timeout applies to all that it is given at once
+            super().send(memoryview(data)[start : start + MAX_PIECE_BYTES])  # type: ignore[misc]
 
     def _send_pieces(self) -> None:
         if self._unsent:
@@ -242,6 +246,8 @@ class _LimitedConnection:
             return
         super().putheader(header, *values)  # type: ignore[misc]
         if header != "Content-Length":
+            if len(lines) >= MAX_HEADER_LINES:
+                lines.clear()
             lines[header, values] = self._buffer[-1]  # type: ignore[attr-defined]
 
     def _new_conn(self) -> socket.socket:
@@ -258,6 +264,8 @@ class _LimitedConnection:
         if context:
             # The paths of certificates would be loaded again.
             self.ssl_context, self.ca_certs, self.ca_cert_dir = context, None, None
+            if self.proxy_config:
+                self.proxy_config = self.proxy_config._replace(ssl_context=context)
         return preconnected or super()._new_conn()  # type: ignore[misc]
 
 
@@ -270,13 +278,17 @@ def _load_certificates(file: str | None, folder: str | None) -> SSLContext | Non
         return None
     with _certificates_lock:
         if (file, folder) not in _ssl_contexts:
-            from urllib3.util.ssl_ import create_urllib3_context
+            from urllib3.util.ssl_ import ALPN_PROTOCOLS, create_urllib3_context
 
             context = create_urllib3_context()
             try:
                 context.load_verify_locations(file, folder)
             except (OSError, ValueError):
                 return None
+            # urllib3 sets the protocols before each connection. OpenSSL would free them while another thread copies
+            # them: https://docs.openssl.org/master/man7/openssl-threads/
+            context.set_alpn_protocols(ALPN_PROTOCOLS)
+            context.set_alpn_protocols = lambda alpn_protocols: None  # type: ignore[method-assign]
             _ssl_contexts[file, folder] = context
         return _ssl_contexts[file, folder]
 

@@ -148,6 +148,9 @@ def _explain_server_error(error: Exception, base_url: BaseUrl, shown_url: str, *
         return _make_https_required_error(base_url.address)
     if isinstance(error, requests.exceptions.SSLError):
         return NetworkError(f"cannot connect securely to {base_url.address} (TLS failed)", "check the base URL")
+    if any(isinstance(cause, TimeoutError) for cause in walk_causes(error)):
+        message = f"{base_url.address} stopped reading the request"
+        return NetworkError(message, "try again later", retryable=True, offline=True)
     return NetworkError(
         f"{base_url.address} closed the connection without a response", "try again later", retryable=True, offline=True
     )

@@ -198,6 +198,8 @@ class Transport:
         if data is not None or request.method not in ("GET", "HEAD"):
             prepared.headers["Content-Length"] = str(len(data or b""))
         if self._cookies:
+            # The user's headers may contain "cookie".
+            prepared.headers = requests.structures.CaseInsensitiveDict(prepared.headers)
             prepared.prepare_cookies(self._cookies)
         send = partial(
             self._adapter.send,

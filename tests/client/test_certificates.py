@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +17,14 @@ from ask.tools.base import ToolError
 from ask.tools.http_get import Fetcher
 from tests import wire
 from tests.program import Ask
-from tests.raw_server import Certificate, RawServer, constant_reply_server, make_certificate
+from tests.raw_server import (
+    Certificate,
+    RawServer,
+    constant_reply_server,
+    copy_data,
+    make_certificate,
+    read_request,
+)
 
 pytestmark = pytest.mark.needs("openssl")
 
@@ -90,6 +99,29 @@ def test_untrusted_certificate_error_names_reason_and_variable(ask: Ask, https_s
     message = fetch(https_server)
     assert "self-signed certificate" in message
     assert "REQUESTS_CA_BUNDLE" in message
+
+
+@pytest.mark.parametrize("variable", CA_VARIABLES)
+def test_variable_applies_to_https_proxies(
+    ask: Ask, https_server: RawServer, certificate: Certificate, variable: str, tmp_path: Path
+) -> None:
+    host, port = https_server.address.split(":")
+
+    def connect(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        with socket.create_connection((host, int(port))) as server:
+            thread = threading.Thread(target=copy_data, args=(server, connection))
+            thread.start()
+            copy_data(connection, server)
+            thread.join()
+
+    path = make_bundle(variable, certificate, tmp_path)
+    with RawServer(connect, certificate) as proxy:
+        proxy_environment = {"https_proxy": f"https://{proxy.address}", "no_proxy": "", variable: path}
+        result = ask("-p", "openrouter", "hi", env={**make_environment(https_server), **proxy_environment})
+    assert (result.code, result.text, result.stderr) == (0, "hello\n", "")
+    assert proxy.connections == 1
 
 
 @pytest.mark.parametrize("variable", CA_VARIABLES)

@@ -8,7 +8,6 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
@@ -24,7 +23,14 @@ from ask.plugin_api.types import HttpRequest
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, Result
-from tests.raw_server import Certificate, RawServer, constant_reply_server, make_certificate, read_request
+from tests.raw_server import (
+    Certificate,
+    RawServer,
+    constant_reply_server,
+    copy_data,
+    make_certificate,
+    read_request,
+)
 
 CHAT = HttpRequest("/chat/completions", {"model": "m"})
 BODY = json.dumps(wire.answer("hello")).encode()
@@ -176,14 +182,6 @@ def serve_socks(target: tuple[str, int] | None, method: int = 0) -> RawServer:
     return RawServer(handle)
 
 
-def copy_data(source: socket.socket, sink: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(65_536):
-            sink.sendall(data)
-    with suppress(OSError):
-        sink.shutdown(socket.SHUT_WR)
-
-
 @pytest.mark.parametrize("scheme", ["socks5", "socks5h"])
 def test_socks_proxy_is_used(ask: Ask, server: ModelServer, scheme: str) -> None:
     server.reply(wire.says("by proxy"))
@@ -278,6 +276,20 @@ def test_closed_new_connection_is_an_error() -> None:
         with pytest.raises(NetworkError) as raised:
             Transport(f"http://{server.address}/v1", 5).send(CHAT)
         assert raised.value.retryable
+
+
+@pytest.mark.slow
+def test_a_server_that_does_not_read_the_request_is_reported() -> None:
+    done = threading.Event()
+
+    def handle(_: socket.socket) -> None:
+        done.wait(60)
+
+    with RawServer(handle) as server:
+        with pytest.raises(NetworkError, match="reading") as raised:
+            Transport(f"http://{server.address}/v1", 60).send(HttpRequest("/files", content=b"x" * 20_000_000))
+        done.set()
+    assert raised.value.retryable
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 500])

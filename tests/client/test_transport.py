@@ -125,6 +125,16 @@ def test_cookies_are_sent_back(server: ModelServer) -> None:
     assert [request.headers["Cookie"] for request in server.requests] == [None, "route=a"]
 
 
+@pytest.mark.parametrize("name", ["Cookie", "cookie"])
+def test_cookies_do_not_replace_those_of_the_user(server: ModelServer, name: str) -> None:
+    server.reply(Reply(headers={"Set-Cookie": "route=a; Path=/"}))
+    transport = Transport(server.base_url, ENOUGH, headers={name: "own=b"})
+    for _ in range(2):
+        with transport.send(CHAT) as response:
+            response.read_text()
+    assert [request.headers.get_all("Cookie") for request in server.requests] == [["own=b"], ["own=b"]]
+
+
 # Incremental reading
 
 

@@ -161,6 +161,18 @@ def secret_answer(kind: str) -> Reply:
 
 
 @pytest.mark.parametrize("kind", ["text", "reasoning"])
+def test_rows_contain_no_secret(ask: Ask, server: ModelServer, home: Home, kind: str) -> None:
+    error = wire.fails(400, f"Invalid: {TOKEN} {TEST_KEY}")
+    server.reply(secret_answer(kind), wire.says(f"It is {TOKEN}, and {TEST_KEY}."), error)
+    arguments = ["map", "-j", "1", "{{line}}", "-", "--input-format", "lines", "--columns", "all"]
+    result = ask(*arguments, env=ENVIRONMENT, stdin=b"1\n2\n3\n")
+    assert result.code == 12
+    assert REDACTED in result.text
+    stored = [path.read_bytes() for path in home.data.rglob("*") if path.is_file()]
+    check_absent(result.stdout, result.stderr.encode(), *stored)
+
+
+@pytest.mark.parametrize("kind", ["text", "reasoning"])
 @pytest.mark.parametrize("options", [(), ("--json",), ("--events",), ("-v",), ("--no-stream",)])
 def test_a_secret_split_between_chunks_is_redacted(
     ask: Ask, server: ModelServer, home: Home, kind: str, options: Sequence[str]
