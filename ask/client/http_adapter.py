@@ -206,10 +206,9 @@ class _LimitedConnection:
     """Is mixed into the connection classes of urllib3, so that they read with limits."""
 
     response_class = LimitedResponse
+    proxy_config: Any
     _unsent: list[bytes] | None = None
     """The parts of a request that is sent in one piece."""
-
-    proxy_config: Any
 
     def __init__(self, *args: Any, counter: ConnectionCounter, **options: Any) -> None:
         super().__init__(*args, **options)
