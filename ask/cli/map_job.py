@@ -299,6 +299,7 @@ class MapJobRunner:
             max_failures=flags["max_failures"],
             max_wait=flags["wait"],
             on_pause=self._announce_pause,
+            on_resume=self._announce_resumption,
             on_result=self._report.add if self._report else None,
         )
         available_rows = read_in_background(rows) if self.reads_pipe else rows
@@ -316,6 +317,10 @@ class MapJobRunner:
         """Print that the job waits for the service."""
         limit = format_duration(self.flags["wait"])
         self.app.console.print_notice(f"{reason}; trying again for up to {limit} (--wait)")
+
+    def _announce_resumption(self, seconds: float) -> None:
+        """Print that the service answers again."""
+        self.app.console.print_notice(f"rows are answered again after {format_duration(seconds)}")
 
     def _calculate_cost(self, model_number: int, usages: Sequence[Usage]) -> float | None:
         """Return the cost of requests to one of the models, as far as it is known, and add it to that of this run."""

@@ -130,7 +130,7 @@ def _render_value_bars(values: Sequence[ValueCount], count: int, total: int) -> 
     """
     shown = values[:MAX_BARS]
     rest = count - sum(value.count for value in shown)
-    top = max(rest, shown[0].count)
+    top = max(rest, shown[0].count, total)  # several items of a list may be equal
     yield "<ol>\n"
     for value in shown:
         name = f"<bdi>{escape_html(value.label)}</bdi>" if value.label else "<i>empty</i>"

@@ -77,9 +77,11 @@ def render_map_report(job: JobOverview, report: JobReport) -> Iterator[str]:
     yield from _render_answers(report)
     yield from _render_requests(report)
     yield from _render_sample(report)
-    yield f"<footer><p>Written on {format_local_time(time.time())}. Some numbers of more than "
-    yield f"{MAX_SAMPLED_NUMBERS:,} rows are estimates from a random sample of as many: medians, shares of response "
-    yield "times, and the bars of histograms.</p></footer>\n"
+    yield f"<footer><p>Written on {format_local_time(time.time())}."
+    if job.progress.answered + job.progress.failed > MAX_SAMPLED_NUMBERS:
+        yield " Medians, shares of response times and histograms are estimates from "
+        yield f"{MAX_SAMPLED_NUMBERS:,} random rows."
+    yield "</p></footer>\n"
     yield tail
 
 
@@ -146,12 +148,10 @@ def _render_failures(report: JobReport) -> Iterator[str]:
         note = f", {reason.unavailable_count:,} because of the service" if reason.unavailable_count else ""
         label = f"{reason.count:,}{format_share(reason.count, total)}{note}"
         name = f"<bdi>{escape_html(reason.label)}</bdi>"
-        yield from render_bar(name, label, reason.count, reasons[0].count, reason.rows.list_by_position())
+        yield from render_bar(name, label, reason.count, total, reason.rows.list_by_position())
     rest = sum(reason.count for reason in reasons[MAX_REASONS:])
     if rest:
-        yield from render_bar(
-            "<i>others</i>", f"{rest:,}{format_share(rest, total)}", rest, max(rest, reasons[0].count)
-        )
+        yield from render_bar("<i>others</i>", f"{rest:,}{format_share(rest, total)}", rest, total)
     yield "</ol>\n</figure>\n</section>\n"
 
 
@@ -188,10 +188,10 @@ def _render_requests(report: JobReport) -> Iterator[str]:
 def _render_counts(caption: str, counts: Mapping[str, int]) -> Iterator[str]:
     """Render how often each of a few names occurs."""
     if counts:
-        total, top = sum(counts.values()), max(counts.values())
+        total = sum(counts.values())
         yield f"<figure>{caption}<ol>\n"
         for name, count in counts.items():
-            yield from render_bar(escape_name(name), f"{count:,}{format_share(count, total)}", count, top)
+            yield from render_bar(escape_name(name), f"{count:,}{format_share(count, total)}", count, total)
         yield "</ol>\n</figure>\n"
 
 

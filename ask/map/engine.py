@@ -70,6 +70,7 @@ class Engine:
         max_failures: the limit for failed rows, and whether it is a percentage of the finished rows.
         max_wait: how many seconds to wait for a service that has failed.
         on_pause: is called with the reason when the job pauses.
+        on_resume: is called with the seconds since the last answer when it continues.
         on_result: is called with each finished row, also of earlier runs.
     """
 
@@ -87,6 +88,7 @@ class Engine:
         max_failures: tuple[float, bool] | None,
         max_wait: float,
         on_pause: Callable[[str], None],
+        on_resume: Callable[[float], None],
         on_result: Callable[[RowTask, RowResult], None] | None = None,
     ) -> None:
         self._job = job
@@ -102,6 +104,7 @@ class Engine:
         self._max_failures = max_failures
         self._max_wait = max_wait
         self._on_pause = on_pause
+        self._on_resume = on_resume
         self._on_result = on_result
         self._outage = OutageMonitor(self._settings.backoff, max_wait)
         self._tasks: SimpleQueue[RowTask | None] = SimpleQueue()
@@ -292,6 +295,8 @@ class Engine:
         )
         cost = self._add_cost(task, usage, outcome.usages)
         if error is None or failure == "row":
+            if self._outage.is_paused and not self.stop_error:
+                self._on_resume(self._outage.get_silence(now))
             self._outage.note_answer(now)
         elif failure == "job" or (failure == "unreachable" and not self._outage.has_answered):
             self.stop(error)

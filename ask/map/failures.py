@@ -119,7 +119,11 @@ class OutageMonitor:
         """Check whether the job has paused for as long as it may."""
         return self._pause_begin is not None and now - self._pause_begin >= self._max_seconds
 
+    def get_silence(self, now: float) -> float:
+        """Return the seconds since the last answer."""
+        return now - self._last_answer
+
     def describe(self, now: float, error: AskError) -> str:
         """Return since when no row was answered, and why."""
-        since = time.strftime("%H:%M:%S", time.localtime(time.time() - (now - self._last_answer)))
+        since = time.strftime("%H:%M:%S", time.localtime(time.time() - self.get_silence(now)))
         return f"no answers since {since} ({error.summary})"

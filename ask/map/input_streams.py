@@ -22,6 +22,14 @@ SCANNED_BYTES = 1 << 24
 """How much of a file is read to detect its encoding, or to estimate its number of lines."""
 GUESSED_BYTES = 1 << 17
 """How many bytes of the lines that are not UTF-8 are compared with other encodings."""
+BINARY_SIGNATURES = {
+    b"SQLite format 3\0": "a table of a database is read with sqlite:FILE?table=NAME",
+    b"PAR1": "if it is Parquet, add --input-format parquet",
+    b"ARROW1": "if it is Arrow, add --input-format arrow",
+    b"PK\3\4": "if it is an Excel workbook, add --input-format xlsx; unpack another archive first",
+    b"\xd0\xcf\x11\xe0": "if it is an old Excel workbook, save it as .xlsx",
+}
+"""What to do with a file that begins with these bytes."""
 UTF8 = "utf-8"
 _WIDE_MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is its beginning
@@ -164,15 +172,15 @@ def detect_encoding(name: str, stream: BufferedReader, reopen: Callable[[], Buff
     start = stream.peek()
     if start.startswith(tuple(mark for mark, _ in _WIDE_MARKS)) or not _may_be_text(start):
         # The last character may be incomplete.
-        return _require_text(name, decode_bytes(start) or decode_bytes(start[: len(start) & -4])).encoding
+        return _require_text(name, start, decode_bytes(start) or decode_bytes(start[: len(start) & -4])).encoding
     if reopen is None:
         lines = _find_invalid_lines(start[: start.rfind(b"\n") + 1 or None].splitlines(keepends=True))
     else:
         lines = [] if _is_utf8(reopen()) else _find_invalid_lines(_read_lines(reopen()))
     if lines:
-        _require_text(name, decode_bytes(start.replace(b"\0", b"")))
+        _require_text(name, start, decode_bytes(start.replace(b"\0", b"")))
         sample = b"".join(line for _, line in lines).replace(b"\0", b"")
-        decoded = _require_text(name, decode_bytes(sample[:GUESSED_BYTES]))
+        decoded = _require_text(name, start, decode_bytes(sample[:GUESSED_BYTES]))
         if decoded.encoding != UTF8:
             hint = f"if it is {decoded.title}, add --encoding {decoded.encoding}"
             raise UsageError(f"{name} is not UTF-8 (line {lines[0][0]})", hint)
@@ -185,10 +193,11 @@ def _may_be_text(start: bytes) -> bool:
     return b"\0" not in lines[0] and 2 * sum(b"\0" in line for line in lines) <= len(lines)
 
 
-def _require_text(name: str, decoded: DecodedText | None) -> DecodedText:
+def _require_text(name: str, start: bytes, decoded: DecodedText | None) -> DecodedText:
     if decoded is None:
+        hints = (hint for signature, hint in BINARY_SIGNATURES.items() if start.startswith(signature))
         hint = "convert it to JSONL, CSV or UTF-8 text, or read text separated by NUL with -0"
-        raise FileError(f"{name} is binary, not text", hint)
+        raise FileError(f"{name} is binary, not text", next(hints, hint))
     return decoded
 
 

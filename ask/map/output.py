@@ -360,7 +360,7 @@ def check_output(name: str, app_dirs: AppDirs) -> Path | SqliteTable:
     output = table.file if table else Path(name)
     if table is None and output.suffix.lower() not in OUTPUT_SUFFIXES:
         hint = f"use a name that ends in {', '.join(OUTPUT_SUFFIXES)}, or sqlite:FILE?table=NAME"
-        raise UsageError(f"{name} has an unknown format", hint)
+        raise UsageError(f"cannot write {name} in the format that its name has", hint)
     if table is None and output.suffix.lower() in ARROW_SUFFIXES:
         require_package("pyarrow", TABLES_EXTRA, name)
     check_writable(output, app_dirs)

@@ -155,6 +155,15 @@ def test_tsv_is_separated_by_tabs(tmp_path: Path) -> None:
     assert columns(read(tmp_path, "a\tb,c\n1\t2\n", "tsv")) == [{"a": "1", "b,c": "2"}]
 
 
+@pytest.mark.parametrize(
+    ("start", "hint"), [(b"SQLite format 3\0", "sqlite:"), (b"PAR1", "parquet"), (b"PK\3\4", "xlsx")]
+)
+def test_tables_that_are_no_text_are_recognized(tmp_path: Path, start: bytes, hint: str) -> None:
+    with pytest.raises(FileError) as failure:
+        read(tmp_path, start + bytes(range(256)), "lines")
+    assert hint in failure.value.hint
+
+
 def test_a_column_named_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'a'"):
         read(tmp_path, "a,b,a\n1,2,3\n", "csv")
