@@ -485,7 +485,7 @@ def _read_table(source: Input, stream: BufferedReader, notify: Callable[[str], N
         delimiter = detect_delimiter(header + stream.peek().decode("utf-8", "replace"), usual)
         if delimiter != usual:
             notify(f"{name} was read with {DELIMITER_NAMES[delimiter]} between columns; --delimiter overrides this")
-    return _read_records(name, TableLines(chain(first_lines, stream)), delimiter)
+    return _read_records(name, TableLines(chain(first_lines[-1:], stream), max(len(first_lines) - 1, 0)), delimiter)
 
 
 def _read_records(name: str, lines: TableLines, delimiter: str) -> Iterator[Row]:
@@ -505,6 +505,8 @@ def _read_records(name: str, lines: TableLines, delimiter: str) -> Iterator[Row]
             record = next(csv.reader(lines.record[:1], delimiter=delimiter))[:-1]
         if not record and not problem:
             continue
+        if not any(record[len(header) :]):
+            del record[len(header) :]
         if len(record) != len(header) and not problem:
             fields = "1 field" if len(record) == 1 else f"{len(record)} fields"
             problem = f"{fields}, but the header has {len(header)}"
@@ -522,14 +524,18 @@ def _read_header(name: str, records: Iterator[list[str]]) -> list[str]:
         UsageError: it is not CSV or UTF-8, or names a column twice.
     """
     try:
-        header = [column.strip() for column in next(filter(None, records), [])]
+        header = next(filter(any, ([column.strip() for column in record] for record in records)), [])
     except csv.Error as error:
         raise UsageError(f"{name}: the header is not CSV ({error})", "correct the first line") from None
     if not all(map(_is_encodable, header)):
         raise UsageError(f"{name}: the header is not UTF-8", "name the encoding of the file with --encoding")
+    if header.count("") > 1:  # empty cells at the end of each line, as Excel writes them
+        while not header[-1]:
+            header.pop()
     repeated = next((column for column in header if header.count(column) > 1), None)
     if repeated is not None:
-        raise UsageError(f"{name}: two columns are named {repeated!r}", "give each column its own name")
+        which = f"two columns are named {repeated!r}" if repeated else "there are two columns without a name"
+        raise UsageError(f"{name}: {which}", "give each column its own name")
     return header
 
 

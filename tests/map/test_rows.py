@@ -118,7 +118,18 @@ def test_a_quoted_header_after_a_byte_order_mark_is_read(tmp_path: Path) -> None
 
 
 def test_blank_lines_before_the_header_are_skipped(tmp_path: Path) -> None:
-    assert columns(read(tmp_path, "\r\n\na,b\n1,2\n", "csv")) == [{"a": "1", "b": "2"}]
+    assert columns(read(tmp_path, "\r\n \na,b\n1,2\n", "csv")) == [{"a": "1", "b": "2"}]
+    assert [row.location[-2:] for row in read(tmp_path, "\r\n \na,b\n1,2\n", "csv")] == [":4"]
+
+
+def test_empty_cells_at_the_end_of_a_line_are_no_columns(tmp_path: Path) -> None:
+    """Excel writes them for columns that were used once."""
+    rows = read(tmp_path, "a,b,,\n1,2,,\n3,4\n5,,,\n6,7,,8\n", "csv")
+    expected = [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}, {"a": "5", "b": ""}, "4 fields, but the header has 2"]
+    assert columns(rows) == expected
+    assert columns(read(tmp_path, "a,b\n1,2,,\n", "csv")) == [{"a": "1", "b": "2"}]
+    assert columns(read(tmp_path, " ,,\n,a,\n1,2,\n", "csv")) == [{"": "1", "a": "2"}]
+    assert columns(read(tmp_path, "a,b,\n1,2,3\n", "csv")) == [{"a": "1", "b": "2", "": "3"}]
 
 
 def test_a_header_that_is_not_text_is_refused(tmp_path: Path) -> None:
@@ -167,6 +178,8 @@ def test_tables_that_are_no_text_are_recognized(tmp_path: Path, start: bytes, hi
 def test_a_column_named_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'a'"):
         read(tmp_path, "a,b,a\n1,2,3\n", "csv")
+    with pytest.raises(UsageError, match="two columns without a name"):
+        read(tmp_path, "a,,,b\n1,2,3,4\n", "csv")
 
 
 @given(st.lists(st.dictionaries(st.text(), st.text() | st.integers() | st.none()), max_size=5))
