@@ -140,7 +140,7 @@ class MapJobRunner:
         if flags["report"] is not None:
             from ask.cli.map_report import ReportFile
 
-            self._report = ReportFile(flags["report"], self.job, paths)
+            self._report = ReportFile(flags["report"], self.job, paths, self.ledger.file)
         self._notices: set[str] = set()
         uses_path, encoding, delimiter = self.job.prompt.uses_path, flags["encoding"] or "", flags["delimiter"] or ""
         rows_are_files = uses_path or flags["template"] is not None

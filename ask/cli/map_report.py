@@ -27,19 +27,21 @@ class ReportFile:
         path: the file, or "-" for standard output.
         job: the job.
         inputs: the paths of its inputs.
+        ledger: the file of its ledger.
 
     Raises:
-        UsageError: the file is an input or the output.
+        UsageError: the file is an input, the output or the ledger.
         FileError: it cannot be written.
     """
 
-    def __init__(self, path: str, job: Job, inputs: Sequence[str]) -> None:
+    def __init__(self, path: str, job: Job, inputs: Sequence[str], ledger: Path) -> None:
         output = job.output
         if path == STDOUT_NAME:
             if output is None:
                 raise UsageError("rows and report cannot both go to standard output", "add -O, or name a file")
         else:
-            others = dict.fromkeys(inputs, "an input") | ({str(output): "the output"} if output else {})
+            others = dict.fromkeys(inputs, "an input") | {str(ledger): "the ledger"}
+            others |= {str(output): "the output"} if output else {}
             kinds = {os.path.realpath(find_input_file(name) or name): kind for name, kind in others.items()}
             if kind := kinds.get(os.path.realpath(path)):
                 raise UsageError(f"{path} is {kind}", "write the report to another file")

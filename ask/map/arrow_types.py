@@ -25,6 +25,9 @@ pa.set_memory_pool(pa.system_memory_pool())  # the default one keeps 30 MB more 
 encode_json = json.JSONEncoder(ensure_ascii=False).encode
 TYPES_BY_NAME = {"boolean": pa.bool_(), "integer": pa.int64(), "number": pa.float64()}
 TYPES_BY_FORMAT = {"date": pa.date32(), "date-time": pa.timestamp("ms", "UTC")}
+DAY_SECONDS = 86_400
+MAX_DAYS = 11_000_000
+"""About 30,000 years before or after 1970."""
 TIME_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 INT64_RANGE = range(-(1 << 63), 1 << 63)
 CONVERSION_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError)
@@ -244,7 +247,9 @@ def _to_plain_scalars(array: Array) -> Array:
         numbers = array if types.is_float64(data_type) else array.cast(pa.string()).cast(pa.float64())
         return pc.if_else(pc.is_finite(numbers), numbers, None)
     if types.is_timestamp(data_type):
-        return _format_timestamps(array)
+        return _format_timestamps(_drop_infinite(array, DAY_SECONDS * TIME_UNITS[data_type.unit]))
+    if types.is_date(data_type):
+        array = _drop_infinite(array, 1 if types.is_date32(data_type) else DAY_SECONDS * 1000)
     if types.is_duration(data_type):
         return array.cast(pa.int64())
     if types.is_binary_view(data_type) or _is_binary(data_type):
@@ -256,6 +261,16 @@ def _to_plain_scalars(array: Array) -> Array:
     if is_plain or types.is_string(data_type) or types.is_large_string(data_type) or types.is_string_view(data_type):
         return array
     raise pa.ArrowNotImplementedError(f"{data_type} has no type in JSON")
+
+
+def _drop_infinite(times: Array, units_per_day: int) -> Array:
+    """Return dates or timestamps with null for those that Arrow cannot format: years of more than five digits.
+
+    They are the infinity of DuckDB and PostgreSQL.
+    """
+    limit = min(MAX_DAYS * units_per_day, INT64_RANGE[-1])
+    numbers = times.cast(pa.int32() if types.is_date32(times.type) else pa.int64())
+    return pc.if_else(pc.and_(pc.less_equal(numbers, limit), pc.greater_equal(numbers, -limit)), times, None)
 
 
 def _format_timestamps(array: Array) -> Array:

@@ -11,6 +11,7 @@ from typing import Any
 from ask.errors import FileError, UsageError
 from ask.map.output import ColumnNames, encode_json
 from ask.map.sqlite_table import LOCK_SECONDS, SqliteTable, quote_identifier
+from ask.messages import EMPTY_MAPPING
 
 MAX_BUFFERED_ROWS = 500
 COMMIT_SECONDS = 0.5
@@ -30,20 +31,27 @@ class SqliteWriter:
         table: the table. It may already exist.
         names: the columns, which do not differ only in case.
         first_row: a row of the input, by whose values its columns get their types.
+        input_types: the Arrow types of the columns in the input's file, by name.
 
     Raises:
         FileError: the database cannot be written.
         UsageError: the table cannot have these columns.
     """
 
-    def __init__(self, table: SqliteTable, names: ColumnNames, first_row: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        table: SqliteTable,
+        names: ColumnNames,
+        first_row: Mapping[str, Any],
+        input_types: Mapping[str, Any] = EMPTY_MAPPING,
+    ) -> None:
         self.names = names
         self._table = table
         self._name = f"main.{quote_identifier(table.name)}"
         self._target = PENDING
         self._rows: list[list[Any]] = []
         self._last_commit = 0.0
-        self._columns = [(name, _choose_type(name, names, first_row)) for name in names.all]
+        self._columns = [(name, _choose_type(name, names, first_row, input_types)) for name in names.all]
         definition = ", ".join(f"{quote_identifier(name)} {each}" for name, each in self._columns)
         self._definition = f"({definition})"
         with self._convert_errors():
@@ -108,12 +116,14 @@ class SqliteWriter:
             raise FileError(f"cannot write {self._table} ({error})") from error
 
 
-def _choose_type(name: str, names: ColumnNames, first_row: Mapping[str, Any]) -> str:
+def _choose_type(name: str, names: ColumnNames, first_row: Mapping[str, Any], input_types: Mapping[str, Any]) -> str:
     """Return the type of a column; "" if it gets values of any type."""
     if name in names.schemas:
         schema_type = names.schemas[name].get("type")
         return TYPES.get(schema_type, "TEXT") if isinstance(schema_type, str) else ""
     value = first_row.get(name)
+    if str(input_types.get(name)) == "uint64" or (isinstance(value, int) and value not in INT64_RANGE):
+        return ""  # a column of numbers would round integers of more than 63 bits, which are text
     if isinstance(value, int | float):
         return "REAL" if isinstance(value, float) else "INTEGER"
     return "" if value is None else "TEXT"

@@ -174,6 +174,17 @@ def test_only_tables_of_jobs_are_replaced(ask: Ask, server: ModelServer, home: H
     assert read_database(home.work, "SELECT name FROM sqlite_schema") == [{"name": "customers"}, {"name": "answers"}]
 
 
+def test_integers_of_more_than_63_bits_are_exact_in_sqlite(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    numbers = pa.array([1, (1 << 64) - 1], pa.uint64())
+    parquet.write_table(pa.table({"text": ["a", "b"], "hash": numbers}), home.work / "in.parquet")
+    assert ask(*COMMAND, "in.parquet", "-O", TABLE).code == 0
+    assert [row["hash"] for row in read_database(home.work)] == [1, "18446744073709551615"]
+    file = write_rows(home.work, {"text": "a", "n": 10**30}, {"text": "b", "n": 7})
+    assert ask(*COMMAND, file, "-O", "sqlite:out.db?table=more").code == 0
+    assert [row["n"] for row in read_database(home.work, "SELECT n FROM more")] == [str(10**30), 7]
+
+
 def test_result_columns_have_names_that_sqlite_distinguishes(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo)
     file = write_rows(home.work, {"text": "a", "Answer": "b", "MODEL": "c"})

@@ -175,3 +175,12 @@ def test_a_wider_type_has_all_values(first: list[Any], second: list[Any]) -> Non
         ]
     wider = widen_type(infer_type(first), second)
     assert wider in (pa.string(), infer_type(second), pa.float64(), pa.int64())
+
+
+@pytest.mark.parametrize("data_type", [pa.date32(), pa.date64(), pa.timestamp("s"), pa.timestamp("us", "UTC")])
+def test_infinite_times_are_null(data_type: Any) -> None:
+    """DuckDB and PostgreSQL have them, as the largest numbers of the type."""
+    bits = data_type.bit_width - 1
+    numbers = pa.array([0, (1 << bits) - 1, 1 - (1 << bits)], pa.int32() if bits == 31 else pa.int64())
+    first, *others = to_json_values(numbers.view(data_type))
+    assert (first[:10], others) == ("1970-01-01", [None, None])

@@ -281,12 +281,13 @@ def test_models_are_compared(ask: Ask, folder: Path) -> None:
     assert page.text.count("openrouter:vendor/other") > 5
 
 
-def test_an_input_or_the_output_is_not_replaced(ask: Ask, folder: Path, server: ModelServer) -> None:
+def test_an_input_the_output_or_the_ledger_is_not_replaced(ask: Ask, folder: Path, server: ModelServer) -> None:
     (folder / "link.html").symlink_to("in.jsonl")
     before = (folder / "in.jsonl").read_bytes()
     for report in ("in.jsonl", "link.html", "out.csv", "./out.csv", "-"):
         command = COMMAND if report == "-" else (*COMMAND, "-O", "out.csv")
         assert ask(*command, "--report", report).code == 2, report
+    assert ask(*COMMAND, "--ledger", "answers.db", "--report", "answers.db").code == 2
     for report in (".", "missing/report.html"):
         assert ask(*COMMAND, "--report", report).code == 9, report
     assert (folder / "in.jsonl").read_bytes() == before
