@@ -137,10 +137,12 @@ class MapJobRunner:
         )
         self.ledger = app.cleanup.enter_context(Ledger(locate_ledger(flags, app, self.job)))
         self._report: ReportFile | None = None
-        if flags["report"] is not None:
-            from ask.cli.map_report import ReportFile
+        self._report_name: str | None = flags["report"]
+        if self._report_name is not None:
+            from ask.cli.map_report import ReportFile, name_report
 
-            self._report = ReportFile(flags["report"], self.job, paths, self.ledger.file)
+            self._report_name = name_report(self._report_name, self.job.shard)
+            self._report = ReportFile(self._report_name, self.job, paths, self.ledger.file)
         self._notices: set[str] = set()
         uses_path, encoding, delimiter = self.job.prompt.uses_path, flags["encoding"] or "", flags["delimiter"] or ""
         rows_are_files = uses_path or flags["template"] is not None
@@ -461,7 +463,7 @@ class MapJobRunner:
         folder = Path(template).absolute() if template else None
         if folder and not folder.is_dir():
             raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
-        left_out = list_own_files(self.job, self.ledger, flags["report"])
+        left_out = list_own_files(self.job, self.ledger, self._report_name)
         return AgentOptions(folder, options, left_out)
 
     def _announce_earlier_answers(self) -> None:

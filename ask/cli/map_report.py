@@ -15,9 +15,15 @@ from ask.map.job import Job
 from ask.map.output import check_writable
 from ask.map.report import JobReport
 from ask.map.rows import STDIN, find_input_file
+from ask.map.shards import Shard
 from ask.text import join_names
 
 MAX_INPUT_NAMES = 5
+
+
+def name_report(path: str, shard: Shard | None) -> str:
+    """Return the name of the report; that of a shard has its number."""
+    return str(shard.name_file(Path(path))) if shard and path != STDOUT_NAME else path
 
 
 class ReportFile:

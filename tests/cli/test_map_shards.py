@@ -195,6 +195,12 @@ def test_shards_of_different_jobs_are_not_joined(
     assert (result.code, "without out.1-of-2.ledger" in result.stderr) == (0, True)
 
 
+def test_each_shard_has_a_report(ask: Ask, home: Home) -> None:
+    file = write_rows(home.work, *make_rows(4))
+    run_shards(ask, 2, "map", "-p", "demo", "Say {{text}}", file, "-O", "out.jsonl", "--report", "report.html")
+    assert [name for name in list_names(home.work) if "html" in name] == ["report.1-of-2.html", "report.2-of-2.html"]
+
+
 def test_rows_that_failed_are_counted_when_shards_are_joined(ask: Ask, home: Home) -> None:
     file = write_rows(home.work, '{"text": "a"}', "not JSON", '{"text": "b"}')
     command = ("map", "-p", "demo", "Say {{text}}", file, "-O", "out.jsonl")
