@@ -169,7 +169,10 @@ def command(**flags: Any) -> None:
             raise_open_files_limit()
             run_merge(flags, app)
         elif flags["list_jobs"] or flags["forget"]:
-            ledger = app.cleanup.enter_context(Ledger(locate_ledger(flags, app)))
+            path = locate_ledger(flags, app)
+            if flags["ledger"] and not path.exists():
+                raise UsageError(f"there is no ledger {path}", "name the --ledger of a job")
+            ledger = app.cleanup.enter_context(Ledger(path))
             if flags["list_jobs"]:
                 list_jobs(ledger, as_json=flags["as_json"])
             elif not ledger.forget_job(flags["forget"]):
