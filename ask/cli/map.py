@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ask.atomic_files import convert_write_errors
 from ask.cli.ask import (
     RARE_OPTIONS,
     AskOption,
@@ -169,13 +170,25 @@ def command(**flags: Any) -> None:
             raise_open_files_limit()
             run_merge(flags, app)
         elif flags["list_jobs"] or flags["forget"]:
-            ledger = app.cleanup.enter_context(Ledger(locate_ledger(flags, app)))
+            path = locate_ledger(flags, app)
+            if flags["ledger"] and not path.exists():
+                raise UsageError(f"there is no ledger {path}", "name the --ledger of a job")
+            ledger = app.cleanup.enter_context(Ledger(path))
             if flags["list_jobs"]:
                 list_jobs(ledger, as_json=flags["as_json"])
-            elif not ledger.forget_job(flags["forget"]):
-                raise UsageError(f"there is no job {flags['forget']!r}", "ask map --list shows all jobs")
+            else:
+                forget_job(ledger, flags["forget"])
         else:
             MapJobRunner(flags, app).run()
+
+
+def forget_job(ledger: Ledger, job_id: str) -> None:
+    """Delete a job that is not running."""
+    if all(job.id != job_id for job in ledger.list_jobs()):
+        raise UsageError(f"there is no job {job_id!r}", "ask map --list shows all jobs")
+    with convert_write_errors(ledger.lock_file.path):
+        ledger.lock_file.lock(job_id, UsageError(f"job {job_id} is running", "wait for it, or stop it"))
+    ledger.forget_job(job_id)
 
 
 def list_jobs(ledger: Ledger, *, as_json: bool) -> None:

@@ -20,7 +20,7 @@ from ask.map.failures import OutageMonitor, classify_failure
 from ask.map.job import BATCH_ROWS, Job, RowTask, TaskResult, save_row_files
 from ask.map.ledger import Ledger, RowResult
 from ask.map.output import RowWriter
-from ask.map.rate_limit import RateLimiter
+from ask.map.rate_limit import START_CONCURRENCY, RateLimiter
 from ask.messages import Usage
 
 MAX_HELD_BYTES = 64_000_000
@@ -126,6 +126,8 @@ class Engine:
         self.is_published = self._has_write_failed = False
         usage = ledger.compute_usage(job.id)
         self.progress = Progress(cost=usage.cost or 0.0, usage=usage._replace(cost=None))
+        self._earlier_cost = self.progress.cost
+        self._paid_count = 0
         self._last_progress = 0.0
         self._has_started = self._is_exhausted = self._is_input_idle = False
         self.stop_error: AskError | None = None
@@ -217,12 +219,24 @@ class Engine:
 
     def _may_start(self, now: float) -> bool:
         """Check whether a task may be sent now."""
+        if not self._can_afford_request():
+            return False
         if not self._outage.is_paused:
             return self._limiter.get_delay(now, self.progress.in_flight) == 0
         if self._outage.get_probe_delay(now) or self.progress.in_flight >= self._limiter.concurrency:
             return False
         self._outage.note_probe(now)
         return True
+
+    def _can_afford_request(self) -> bool:
+        """Check that one more request would not exceed the cost limit if those in flight cost as much as others."""
+        limit, in_flight = self._settings.max_cost, self.progress.in_flight
+        if limit is None or not in_flight:
+            return True
+        if not self._paid_count:
+            return in_flight < START_CONCURRENCY
+        cost = self.progress.cost
+        return cost + in_flight * (cost - self._earlier_cost) / self._paid_count < limit
 
     def _start_tasks(self) -> None:
         """Give tasks to the threads as far as the limits allow."""
@@ -275,7 +289,7 @@ class Engine:
         """Return the seconds until something may have to be done."""
         waits = [INPUT_POLL_SECONDS if self._is_input_idle else PROGRESS_SECONDS]
         now = time.monotonic()
-        if self._ready and self.stop_error is None:
+        if self._ready and self.stop_error is None and self._can_afford_request():
             paused, delay = self._outage.is_paused, self._limiter.get_delay(now, self.progress.in_flight)
             waits += [self._outage.get_probe_delay(now)] if paused else [] if delay is None else [delay]
         if self._retries:
@@ -293,6 +307,7 @@ class Engine:
         self._limiter.finish(
             now, latency=latency, is_refused=is_refused, wait=wait, headers=outcome.headers, tokens=tokens
         )
+        self._paid_count += error is None or usage != Usage()
         cost = self._add_cost(task, usage, outcome.usages)
         if error is None or failure == "row":
             if self._outage.is_paused and not self.stop_error:

@@ -108,13 +108,20 @@ class ServerPool:
             server.in_flight -= 1
             if len(self._servers) == 1:
                 return
-            if failure == "refusal":
-                server.closed_until = max(server.closed_until, now + self._first_interval)
+            if failure == "refusal" and isinstance(error, ProviderError):
+                self._note_refusal(server, error, now)
             elif error and failure in ("service", "unreachable"):
                 server.error, server.failure = error, failure
                 self._note_failure(server, error, now)
             else:
                 self._note_answer(server)
+
+    def _note_refusal(self, server: Server, error: ProviderError, now: float) -> None:
+        """Close a server for as long as it asks to wait. The row does not wait for it if another one is open."""
+        wait = min(error.retry_action.delay or 0.0, MAX_PROBE_SECONDS)
+        server.closed_until = max(server.closed_until, now + max(wait, self._first_interval))
+        if any(each.closed_until <= now for each in self._servers.values()):
+            error.retry_action = error.retry_action._replace(delay=None)
 
     def _note_failure(self, server: Server, error: AskError, now: float) -> None:
         if now < server.closed_until:

@@ -365,6 +365,13 @@ def test_a_bad_key_stops_the_job(ask: Ask, server: ModelServer, home: Home) -> N
     assert len(read_output(home.work / "out.jsonl")) == 150
 
 
+def test_requests_in_flight_do_not_exceed_the_cost_limit(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    file = write_rows(home.work, *make_rows(100))
+    result = ask(*COMMAND, file, "-O", "out.jsonl", "-j", "64", "--max-cost", "9.9")
+    assert (result.code, len(server.requests)) == (11, 40)
+
+
 def test_limits_end_the_job_early(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo)
     file = write_rows(home.work, *make_rows(100))

@@ -231,6 +231,21 @@ def test_two_ledgers_do_not_share_an_output(ask: Ask, server: ModelServer, home:
         assert ask(*command, "--ledger", "other.db").code == 2
 
 
+def test_a_running_job_is_not_forgotten(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(Reply((HOLD,)))
+    with ask.start(*COMMAND, write_rows(home.work, *make_rows(2))):
+        server.wait_for_requests(1)
+        [job] = json.loads(ask("map", "--list", "--json").text)
+        assert ask("map", "--forget", job["id"]).code == 2
+    assert ask("map", "--forget", job["id"]).code == 0
+
+
+def test_a_ledger_that_does_not_exist_is_not_created(ask: Ask, home: Home) -> None:
+    for options in (("--list",), ("--forget", "0")):
+        assert ask("map", *options, "--ledger", "missing.db").code == 2
+    assert not list_names(home.work)
+
+
 def test_copies_have_no_files_of_shards(ask: Ask, home: Home) -> None:
     command = ("map", "-p", "demo", "--tools", "--safe-files", "{{text}}", "-O", "out[1].jsonl", "--shard")
     file = write_rows(home.work, *({"text": "which files are here?"} for _ in range(2)))

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ask.errors import NetworkError, ProviderError
+from ask.errors import NetworkError, ProviderError, RetryAction
 from ask.map.server_pool import ServerPool
 from tests import wire
 from tests.model_server import DROP, ModelServer, Reply, Request
@@ -225,3 +225,25 @@ def test_a_refused_row_lets_other_servers_have_the_next_rows() -> None:
     find_opening(pool, 100)
     pool.release(100, A, refusal)
     assert find_opening(pool, 100) == 101
+
+
+@pytest.mark.parametrize(("seconds", "closed_seconds"), [(20, 20), (300, 60)])
+def test_a_refused_row_waits_only_if_all_servers_ask_for_it(seconds: float, closed_seconds: float) -> None:
+    pool = ServerPool([A, B], 0.5, lambda _: None)
+    refusals = [ProviderError("too many requests", 429, RetryAction.retry(seconds)) for _ in range(2)]
+    find_opening(pool, 100)
+    pool.release(100, A, refusals[0])
+    assert refusals[0].retry_action == RetryAction.retry()
+    assert {pool.acquire(110) for _ in range(4)} == {B}
+    pool.release(110, B, refusals[1])
+    assert refusals[1].retry_action == RetryAction.retry(seconds)
+    assert pool.acquire(100 + closed_seconds) == A
+
+
+def test_a_server_that_refuses_all_rows_for_long_stops_no_job(ask: Ask, home: Home, stack: ExitStack) -> None:
+    good, bad = start(stack), stack.enter_context(ModelServer())
+    bad.reply(lambda _: wire.fails(429, headers={"Retry-After": "300"}))
+    result = ask(*COMMAND, write_rows(home, 40), "-j", "4", *name_servers(bad, good))
+    assert result.code == 0, result.stderr
+    assert_complete(home, 40)
+    assert 0 < len(bad.requests) <= 4
