@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import threading
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
@@ -35,6 +36,7 @@ SOCKET_REASONS = {"No such file or directory": "no such socket", "Permission den
 """The same for Unix sockets."""
 PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 PROBE_TIMEOUT_SECONDS = 3.0
+_tls_check = threading.Lock()
 
 
 class ProxySetting(NamedTuple):
@@ -234,13 +236,16 @@ def find_connect_reason(error: BaseException) -> str:
 
 
 def _is_tls_server(base_url: str) -> bool:
-    """Check whether the server of an http URL answers a TLS handshake."""
+    """Check whether the server of an http URL answers a TLS handshake; False while another thread checks one."""
     import ssl
 
     parts = urlsplit(base_url)
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # nothing is sent over this connection
+    # The rows of a job that fail together should not all wait, nor send a failing server as many handshakes.
+    if not _tls_check.acquire(blocking=False):
+        return False
     try:
         with (
             socket.create_connection((parts.hostname or "", parts.port or 80), PROBE_TIMEOUT_SECONDS) as sock,
@@ -249,3 +254,5 @@ def _is_tls_server(base_url: str) -> bool:
             return True
     except (OSError, ValueError):
         return False
+    finally:
+        _tls_check.release()

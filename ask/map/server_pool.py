@@ -108,6 +108,8 @@ class ServerPool:
             server.in_flight -= 1
             if len(self._servers) == 1:
                 return
+            if failure == "job" and isinstance(error, ProviderError) and server.address not in error.hint:
+                error.hint = f"{error.hint} (sent to {server.address})".lstrip()
             if failure == "refusal" and isinstance(error, ProviderError):
                 self._note_refusal(server, error, now)
             elif error and failure in ("service", "unreachable"):

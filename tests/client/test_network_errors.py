@@ -8,6 +8,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
@@ -268,6 +269,27 @@ def test_closed_reused_connection_is_replaced_silently() -> None:
             with transport.send(CHAT) as response:
                 assert response.read_text() == BODY.decode()
             assert server.connections == number + 1
+
+
+def test_requests_that_fail_together_cause_one_tls_handshake() -> None:
+    handshakes, has_failed = list[bytes](), threading.Event()
+
+    def handle(connection: socket.socket) -> None:
+        first_byte = connection.recv(1, socket.MSG_PEEK)
+        if first_byte == b"\x16":
+            handshakes.append(first_byte)
+            has_failed.wait(30)
+        else:
+            read_request(connection)
+
+    with RawServer(handle) as server, ThreadPoolExecutor(8) as threads:
+        sent = [threads.submit(Transport(f"http://{server.address}/v1", 5).send, CHAT) for _ in range(8)]
+        failures = as_completed(sent)
+        for _ in range(7):
+            assert isinstance(next(failures).exception(), NetworkError)
+        has_failed.set()
+        assert isinstance(next(failures).exception(), NetworkError)
+    assert len(handshakes) == 1
 
 
 @pytest.mark.slow

@@ -247,3 +247,11 @@ def test_a_server_that_refuses_all_rows_for_long_stops_no_job(ask: Ask, home: Ho
     assert result.code == 0, result.stderr
     assert_complete(home, 40)
     assert 0 < len(bad.requests) <= 4
+
+
+def test_a_server_that_rejects_the_key_is_named(ask: Ask, home: Home, stack: ExitStack) -> None:
+    good, bad = start(stack), stack.enter_context(ModelServer())
+    bad.reply(lambda _: wire.fails(401))
+    result = ask(*COMMAND, write_rows(home, 40), "-j", "4", *name_servers(good, bad))
+    assert result.code == 6
+    assert urlsplit(bad.base_url).netloc in result.stderr
