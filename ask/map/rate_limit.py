@@ -4,15 +4,16 @@ Both limits double until the service refuses requests, and again when it has ref
 them to what the service accepts; from there they return to that level quickly, stay near it, and then exceed it faster
 and faster (as CUBIC does, the congestion control of TCP).
 
-Overloaded services refuse some requests at any rate. This share is measured in rounds of requests, of which some are
-sent at a lower rate, and only further refusals lower the limits.
+Overloaded services refuse some requests at any rate. If the share of refusals does not depend on the rate at which the
+requests were sent, they are tolerated, and only further refusals lower the limits. The shares are compared between
+rounds of requests.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -37,22 +38,37 @@ PROBE_SECONDS = 0.7
 """The same time for the number of concurrent requests. It doubles if the service still does not accept more."""
 QUIET_PERIODS = 2.5
 """After so many of these times without a refusal, a limit is unknown."""
-MAX_RANDOM_SHARE = 0.34
-"""If more requests are refused, the rate is too high. Until it is known, fewer refusals have no effect."""
-START_REFUSALS, START_REFUSAL_SECONDS, MAX_START_REFUSALS = 2, 0.02, 20
-"""How many refusals beyond that part end the search for the rate: so many, and those of so many seconds."""
+START_SHARE = 0.34
+"""Until a limit is known, refusals have no effect if less than this part of the requests that are not refused at any
+rate is refused."""
+START_REFUSALS, START_REFUSAL_SECONDS, MAX_START_REFUSALS, START_REFUSAL_FACTOR = 2, 0.02, 20, 5
+"""How many refusals beyond that part end the search for the rate: so many, and those of so many seconds. If some are
+refused at any rate, their share times the factor is added."""
+KNOWN_SHARE, KNOWN_REFUSAL_SECONDS = 0.01, 0.01
+"""The tolerated part of the requests once the rate is known, and the seconds whose refusals beyond it lower it."""
 EXCESS_SHARE, EXCESS_FACTOR, EXCESS_REFUSALS, EXCESS_REFUSAL_FACTOR = 0.015, 1.25, 3.5, 55
 """The same when a share of random refusals is known: the tolerated part and number are linear in this share."""
 START_PRIOR, PRIOR, RANDOM_PRIOR = 1, 8, 20
 """How many accepted requests are added to those that refusals are compared with: before the rate is known, then, and
 if some are refused at any rate."""
-FLOOR, START_FLOOR, KEPT_LEVEL = 0.9, 0.57, 0.8
-"""The least to which the rate falls, as a part of what was accepted in the last second; the same before it is known;
-and the part of the level that is kept if the rate falls again before it has recovered."""
-ROUND_REQUESTS, ROUND_SECONDS, ROUNDS, SLOW_ROUND = 50, 0.3, 4, 0.85
-"""A round has at least so many requests and seconds. Of so many rounds, one is sent at this part of the rate."""
-MIN_RANDOM_SHARE, STEADY_SHARE = 0.04, 0.6
-"""Refusals are random if their share in some rounds is at least that, and does not fall below this part of its mean."""
+FLOOR, START_FLOOR = 0.9, 0.57
+"""The least to which the rate falls, as a part of what was accepted in the last second; the same before it is known."""
+ROUND_REQUESTS, ROUND_REFUSALS, ROUND_SECONDS, ROUNDS = 50, 10, 0.3, 4
+"""A round has at least so many requests or refusals, and so many seconds. So many rounds are compared."""
+ROUND_FLOOR = 0.75
+"""The least to which the rate falls in a round in which a request was accepted, as a part of the rate at its begin."""
+SLOW_ROUND, FAST_ROUND = 0.85, 4
+"""One of the rounds is sent at the first part of the rate if some requests are refused at any rate. If a low rate falls
+further, a round at a multiple of it shows sooner whether the share of refusals depends on the rate."""
+MIN_RANDOM_SHARE, HIGH_SHARE, MAX_RANDOM_SHARE = 0.04, 0.25, 0.8
+"""The least and the greatest share of random refusals. A high share is not believed before it was compared."""
+EXTRAPOLATION, SHARE_WEIGHT = 0.75, 8
+"""How much of the difference between slow and other rounds is subtracted from the share in slow ones, which the limit
+may raise, too; and how many of them the known share outweighs, half as many if their share is far lower."""
+STEADY_SHARE = 0.6
+"""Few refusals are random if their share does not fall below this part of its mean in the rounds."""
+MISFIT = 5
+"""Many are if a constant share differs from the rounds by less than that (chi-square), and a limit by so much more."""
 BLOCKED_SECONDS = 2.0
 """If the service has accepted nothing for so long, the rate is unknown, and `Retry-After` stops the job."""
 MAX_ROW_SECONDS = 100.0
@@ -96,6 +112,18 @@ class Start(NamedTuple):
     time: float
     number: int
     in_flight: int
+
+
+class Round(NamedTuple):
+    """How many requests were sent and refused in so many seconds."""
+
+    sent: int
+    refused: int
+    seconds: float
+
+    @property
+    def share(self) -> float:
+        return self.refused / self.sent
 
 
 @dataclass
@@ -196,7 +224,9 @@ class RateLimiter:
         self._in_flight = self._started = self._answered = 0
         self._epoch = self._earlier_epoch = Epoch(-math.inf, 0, 0)
         self._round_begin, self._round_first, self._round_refused, self._round_count = 0.0, 0, 0, 0
-        self._shares: deque[float] = deque(maxlen=ROUNDS)
+        self._round_rate = 0.0
+        self._is_fast_round = False
+        self._rounds: deque[Round] = deque(maxlen=ROUNDS)
         self._random_share = self._refusal_seconds = 0.0
         self._probe_seconds = PROBE_SECONDS
         self._total_tokens = self._token_count = 0
@@ -226,17 +256,23 @@ class RateLimiter:
         """The part of the requests whose refusal is tolerated, and how many further refusals lower the limits."""
         share, rate = self._random_share, self._rate
         if not rate.is_known:
-            tolerated = max(MAX_RANDOM_SHARE, EXCESS_FACTOR * share)
-            return tolerated, START_REFUSALS + min(START_REFUSAL_SECONDS * rate.value, MAX_START_REFUSALS)
+            refusals = START_REFUSALS + min(START_REFUSAL_SECONDS * rate.value, MAX_START_REFUSALS)
+            return 1 - (1 - START_SHARE) * (1 - share), refusals + START_REFUSAL_FACTOR * share
         if not share:
-            return 0.0, 1
+            return KNOWN_SHARE, max(1, KNOWN_REFUSAL_SECONDS * rate.value)
         return EXCESS_SHARE + EXCESS_FACTOR * share, EXCESS_REFUSALS + EXCESS_REFUSAL_FACTOR * share
+
+    @property
+    def _floor(self) -> float:
+        """The least rate in this round."""
+        has_accepted = self._started - self._round_first > self._round_refused
+        return min(ROUND_FLOOR * self._round_rate, self._rate.value) if has_accepted else 0.0
 
     def get_delay(self, now: float, in_flight: int) -> float | None:
         """Return the seconds until the next request may be sent; None if one must finish before."""
         if self._is_adaptive and now - self._last_step >= STEP_SECONDS:
             self._grow(now)
-        if in_flight >= self.concurrency:
+        if in_flight >= self.concurrency * (FAST_ROUND if self._is_fast_round else 1):
             self._concurrency.is_reached = True
             return None
         if self._paused_until > now:
@@ -258,7 +294,9 @@ class RateLimiter:
             self._starts.popleft()
         self._in_flight += 1
         self._epoch.excess = max(0.0, self._epoch.excess - self._tolerance[0])
-        if self._started - self._round_first >= ROUND_REQUESTS and now - self._round_begin >= ROUND_SECONDS:
+        sent = self._started - self._round_first
+        is_complete = sent >= ROUND_REQUESTS or sent > self._round_refused >= ROUND_REFUSALS
+        if is_complete and now - self._round_begin >= ROUND_SECONDS:
             self._end_round(now)
 
     def finish(
@@ -291,7 +329,8 @@ class RateLimiter:
 
     def _get_rate(self, now: float) -> float:
         """Return the requests per second that all limits allow."""
-        rate = self._rate.value * (SLOW_ROUND if self._is_slow_round else 1)
+        factor = FAST_ROUND if self._is_fast_round else SLOW_ROUND if self._is_slow_round else 1
+        rate = self._rate.value * factor
         quota_rate = self._quota_rate if now < self._quota_end else math.inf
         token_rate = self._tokens_per_minute / 60 / self._mean_tokens
         return min(rate, quota_rate, self._requests_per_minute / 60, token_rate)
@@ -307,21 +346,53 @@ class RateLimiter:
 
     def _end_round(self, now: float) -> None:
         """Measure the share of refusals, and find out whether they are random."""
-        share = self._round_refused / (self._started - self._round_first)
-        self._shares.append(share)
-        mean = sum(self._shares) / ROUNDS
+        last = Round(self._started - self._round_first, self._round_refused, now - self._round_begin)
         if self._is_slow_round:
-            self._random_share += min(share - self._random_share, 0.01) / 2
+            self._adjust_random_share(last)
             if self._random_share < MIN_RANDOM_SHARE / 4:
                 self._random_share = 0.0
-                self._shares.clear()
-        elif self._random_share or not self._rate.is_known or len(self._shares) < ROUNDS or not min(self._shares):
-            pass
-        elif MIN_RANDOM_SHARE <= mean <= MAX_RANDOM_SHARE and share >= STEADY_SHARE * mean:
-            self._random_share = mean
+                self._rounds.clear()
+        self._rounds.append(last)
+        is_doubtful = self._rate.value < START_RATE / 2 and HIGH_SHARE <= last.share <= MAX_RANDOM_SHARE
+        is_next_fast = is_doubtful and self._rate.is_known and not (self._random_share or self._is_fast_round)
+        if self._rate.is_known and (share := self._find_random_share()):
+            self._random_share, is_next_fast = share, False
             self._rate.lower(math.inf, self._rate.value)
+            self._concurrency.lower(math.inf, self._concurrency.value)
+            self._rounds.clear()
+        self._start_round(now)
+        if is_next_fast:
+            self._is_fast_round, self._next_start = True, now
+
+    def _adjust_random_share(self, slow: Round) -> None:
+        """Adjust the share to a slow round: the more it differs from the others, the fewer refusals are random."""
+        if self._rounds:
+            others = sum(each.refused for each in self._rounds) / sum(each.sent for each in self._rounds)
+            share = slow.share - EXTRAPOLATION * (others - slow.share)
+            weight = SHARE_WEIGHT / 2 if share < self._random_share / 2 else SHARE_WEIGHT
+            self._random_share += (share - self._random_share) / weight
+
+    def _start_round(self, now: float) -> None:
         self._round_begin, self._round_first, self._round_refused = now, self._started, 0
+        self._round_rate, self._is_fast_round = self._rate.value, False
         self._round_count += 1
+
+    def _find_random_share(self) -> float:
+        """Return the share of refusals in the rounds if it does not depend on their rates, otherwise 0."""
+        rounds, known = self._rounds, self._random_share
+        if len(rounds) < 2 or not all(each.refused for each in rounds):
+            return 0.0
+        sent, refused = sum(each.sent for each in rounds), sum(each.refused for each in rounds)
+        share, rate = refused / sent, (sent - refused) / sum(each.seconds for each in rounds)
+        if not (MIN_RANDOM_SHARE <= share <= MAX_RANDOM_SHARE):
+            return 0.0
+        if share <= START_SHARE and not known:
+            return share if len(rounds) == ROUNDS and rounds[-1].share >= STEADY_SHARE * share else 0.0
+        # A limit accepts the same number each second, whatever is sent.
+        limited = [max(known * each.sent, each.sent - rate * each.seconds) for each in rounds]
+        misfit = _calculate_misfit(rounds, [share * each.sent for each in rounds])
+        is_random = misfit < min(MISFIT, _calculate_misfit(rounds, limited) - MISFIT)
+        return share if is_random and (not known or share > 1 - (1 - START_SHARE) * (1 - known)) else 0.0
 
     def _handle_refusal(self, now: float, latency: float, wait: float | None) -> None:
         sent, epoch, limit = now - latency, self._epoch, self._concurrency
@@ -330,17 +401,19 @@ class RateLimiter:
         if quiet_seconds > BLOCKED_SECONDS:
             self._paused_until = max(self._paused_until, now + min(wait or 0.0, MAX_PAUSE_SECONDS, quiet_seconds))
         self._refusal_seconds += (latency - self._refusal_seconds) / 8
-        self._round_refused += 1
+        self._round_refused += sent > self._round_begin
         self._refusals.append(now)
         while self._refusals[0] < now - MAX_REFUSAL_SECONDS:
             self._refusals.popleft()
         if not self._is_adaptive:
             return
         start = self._find_start(sent)
+        if self._is_fast_round and sent >= self._round_begin:
+            return
         if sent <= epoch.begin:
             if sent > self._earlier_epoch.begin:
                 self._correct(now, self._find_start(sent + CLOCK_TOLERANCE).number)
-        elif limit.is_known and start.in_flight >= limit.accepted:
+        elif limit.is_known and not self._random_share and start.in_flight >= limit.accepted:
             if sent > self._concurrency_lowered:
                 self._lower_concurrency(now, start.in_flight)
         else:
@@ -375,7 +448,7 @@ class RateLimiter:
         """Lower the rate further after a late refusal of the request with that number."""
         self._earlier_epoch.refused += 1
         accepted = self._estimate(self._earlier_epoch, min(number, self._epoch.first))
-        value = max(accepted * (1 - MARGIN), MIN_RATE)
+        value = max(accepted * (1 - MARGIN), self._floor, MIN_RATE)
         if self._rate.is_known and value < self._rate.value:
             age = self._rate.age
             self._rate.lower(self._rate.accepted, value)
@@ -389,16 +462,20 @@ class RateLimiter:
         if number - epoch.origin > epoch.refused:
             self._last_acceptance = now
         before = epoch.origin - epoch.first
-        if not (rate.is_known or self._random_share) and epoch.earlier >= MIN_RANDOM_SHARE / 2 * max(before, 40):
-            self._random_share = min(epoch.earlier / before, MAX_RANDOM_SHARE)
+        is_believed = HIGH_SHARE * before >= epoch.earlier >= MIN_RANDOM_SHARE / 2 * max(before, 40)
+        if is_believed and not (rate.is_known or self._random_share):
+            self._random_share = epoch.earlier / before
         level, value = self._choose_levels(now, self._estimate(epoch, number))
         if not epoch.is_known:
             self._rate_known_since = now
+            self._rounds.clear()
+            self._start_round(now)
+            self._round_rate = value
         is_blocked = now - self._last_acceptance > BLOCKED_SECONDS
         rate.lower(math.inf if is_blocked else level, max(value * (1 - MARGIN), MIN_RATE))
         self._next_start = max(self._next_start, now + 1 / rate.value)
         self._earlier_epoch, self._epoch, self._last_step = epoch, Epoch(now, self._started, self._started), now
-        if epoch.start and not limit.is_known:
+        if epoch.start and (not limit.is_known or epoch.start.in_flight >= limit.accepted):
             self._lower_concurrency(now, epoch.start.in_flight)
 
     def _choose_levels(self, now: float, accepted: float) -> tuple[float, float]:
@@ -410,7 +487,8 @@ class RateLimiter:
             level = max(accepted, min(recent, rate.value))
             return level, max(accepted, START_FLOOR * level)
         value = max(accepted, min(FLOOR * (recent - 1), rate.value))
-        return max(value, KEPT_LEVEL * rate.accepted if rate.age < self._period else 0.0), value
+        value = max(value, self._floor)
+        return value, value
 
     def _lower_concurrency(self, now: float, in_flight: int) -> None:
         """Lower the number of concurrent requests after a refusal while so many were in flight."""
@@ -444,6 +522,13 @@ class RateLimiter:
             quotas.append((max(requests, 0.5) / max(seconds, 0.1), now + reset))
         if is_known:
             self._quota_rate, self._quota_end = min(quotas) if quotas else (math.inf, -math.inf)
+
+
+def _calculate_misfit(rounds: Collection[Round], expected: Iterable[float]) -> float:
+    """Compare the refusals in rounds with the expected numbers (chi-square)."""
+    share = sum(each.refused for each in rounds) / sum(each.sent for each in rounds)
+    squares = ((each.refused - number) ** 2 / each.sent for each, number in zip(rounds, expected, strict=True))
+    return sum(squares) / (share * (1 - share))
 
 
 def parse_reset(text: str) -> float | None:

@@ -23,51 +23,54 @@ COMMON_SCENARIOS = [name for name, service in SCENARIOS.items() if service.rate 
 BOUNDS: Mapping[str, tuple[float, float, float]] = {
     # Two minutes have few requests: the search for the limit is 3 % of them.
     "2/s, latency 0.3": (0.9, 0.85, 0.06),
-    "2/s, latency 5": (0.9, 0.85, 0.07),
-    "2/s, latency 60": (0.9, 0.7, 0.07),
-    "2/s, burst 0.1": (0.9, 0.83, 0.09),
-    "2/s, burst 5": (0.9, 0.85, 0.07),
-    "2/s, burst 20": (0.9, 0.85, 0.09),
-    "2/s in a second": (0.9, 0.85, 0.06),
+    "2/s, latency 5": (0.9, 0.85, 0.08),
+    "2/s, latency 60": (0.9, 0.64, 0.08),
+    "2/s, burst 0.1": (0.9, 0.82, 0.19),
+    "2/s, burst 5": (0.9, 0.85, 0.13),
+    "2/s, burst 20": (0.9, 0.85, 0.14),
+    "2/s in a second": (0.9, 0.85, 0.07),
     "2/s, Retry-After 1": (0.9, 0.85, 0.06),
     "2/s, Retry-After 2": (0.9, 0.85, 0.06),
     "2/s, Retry-After 30": (0.9, 0.85, 0.06),
     # Once the requests of a minute are used up, only further ones show when the next minute begins.
-    "120 in a minute": (0.9, 0.85, 0.45),
+    "120 in a minute": (0.9, 0.85, 0.44),
     "480 in a minute": (0.9, 0.85, 0.23),
-    "3000 in a minute": (0.9, 0.85, 0.1),
+    "3000 in a minute": (0.9, 0.85, 0.12),
     # Few requests are answered in two minutes, and most refusals are those before the first answer.
-    "4 at once, latency 10": (0.9, 0.85, 0.87),
-    "64 at once, latency 20": (0.9, 0.85, 0.63),
-    "500 at once, latency 30": (0.67, 0.85, 0.19),
+    "4 at once, latency 10": (0.9, 0.85, 0.77),
+    "64 at once, latency 20": (0.9, 0.85, 0.42),
+    "500 at once, latency 30": (0.79, 0.85, 0.19),
     # It takes many requests to distinguish random refusals from a limit.
-    "2/s, overloaded 1%": (0.9, 0.85, 0.05),
-    "2/s, overloaded 5%": (0.56, 0.83, 0.06),
-    "2/s, overloaded 20%": (0.34, 0.71, 0.07),
-    "8/s, overloaded 1%": (0.84, 0.85, 0.03),
-    "8/s, overloaded 5%": (0.54, 0.62, 0.08),
-    "8/s, overloaded 20%": (0.63, 0.38, 0.07),
-    "50/s, overloaded 20%": (0.84, 0.72, 0.07),
-    "200/s, overloaded 1%": (0.62, 0.83, 0.04),
-    "200/s, overloaded 20%": (0.9, 0.85, 0.06),
+    "2/s, overloaded 1%": (0.9, 0.85, 0.2),
+    "2/s, overloaded 5%": (0.75, 0.85, 0.16),
+    "2/s, overloaded 20%": (0.66, 0.85, 0.13),
+    "8/s, overloaded 1%": (0.78, 0.85, 0.03),
+    "8/s, overloaded 5%": (0.9, 0.71, 0.06),
+    "8/s, overloaded 20%": (0.9, 0.57, 0.12),
+    "50/s, overloaded 20%": (0.9, 0.77, 0.08),
+    "200/s, overloaded 20%": (0.56, 0.85, 0.05),
     # Others' requests use up what is left for the next ones.
-    "50/s, 20/s used by others": (0.9, 0.85, 0.09),
-    "8/s, 4/s used by others": (0.55, 0.71, 0.07),
-    "200/s, 100/s used by others": (0.9, 0.85, 0.06),
+    "50/s, 20/s used by others": (0.9, 0.85, 0.08),
+    "8/s, 4/s used by others": (0.77, 0.81, 0.11),
+    "200/s, 100/s used by others": (0.9, 0.85, 0.08),
     # Possible, but not attained.
+    "8/s, burst 5": (0.9, 0.85, 0.04),
+    "50/s in a second": (0.45, 0.59, 0.05),
+    "200/s in a second": (0.83, 0.85, 0.07),
+    "50/s, overloaded 5%": (0.9, 0.85, 0.05),
     "120 in a minute, Retry-After": (0.9, 0.85, 0.23),
     "480 in a minute, Retry-After": (0.9, 0.85, 0.15),
-    "3000 in a minute, Retry-After": (0.9, 0.85, 0.09),
-    "480 in a sliding minute": (0.9, 0.85, 0.15),
-    "20/s, latency 30": (0.84, 0.79, 0.06),
-    "50/s, latency 15": (0.76, 0.75, 0.05),
-    "8/s, burst 0.1": (0.73, 0.5, 0.07),
+    "3000 in a minute, Retry-After": (0.9, 0.85, 0.11),
+    "480 in a sliding minute": (0.9, 0.85, 0.29),
+    "20/s, latency 30": (0.81, 0.8, 0.07),
+    "50/s, latency 15": (0.75, 0.73, 0.04),
+    "8/s, burst 0.1": (0.76, 0.53, 0.06),
     "8/s, burst 20": (0.9, 0.85, 0.05),
-    "8/s in a second": (0.9, 0.8, 0.04),
-    "8/s in a sliding second": (0.9, 0.8, 0.04),
-    "64 at once, latency varies": (0.85, 0.82, 0.06),
-    "latency varies": (0.9, 0.81, 0.03),
-    "8/s, latency varies": (0.9, 0.85, 0.06),
+    "8/s in a second": (0.6, 0.64, 0.04),
+    "8/s in a sliding second": (0.9, 0.64, 0.03),
+    "64 at once, latency varies": (0.86, 0.85, 0.06),
+    "latency varies": (0.9, 0.82, 0.03),
+    "8/s, latency varies": (0.9, 0.85, 0.05),
     "64 at once, refusals late": (0.9, 0.85, 0.07),
 }
 """Where the share of what can be attained is below 90 % from second 5 on or 85 % in the first 30 seconds, or 3 % are
@@ -96,7 +99,7 @@ def test_a_refusal_of_the_first_requests_says_nothing_about_the_rate(used_until:
 
 
 @pytest.mark.parametrize("seed", mark_others_slow([1, 2, 3], [1]))
-@pytest.mark.parametrize("refused_share", [0.05, 0.2])
+@pytest.mark.parametrize("refused_share", [0.05, 0.2, 0.4, 0.6])
 def test_refusals_at_any_rate_do_not_slow_a_job(refused_share: float, seed: int) -> None:
     """OpenRouter's upstream providers and Anthropic (status 529) refuse some requests while they are overloaded."""
     unlimited = simulate(RateLimiter(max_concurrency=100), Service(latency=0.4, overload=refused_share, seed=seed), 80)
