@@ -51,8 +51,9 @@ EXCESS_SHARE, EXCESS_FACTOR, EXCESS_REFUSALS, EXCESS_REFUSAL_FACTOR = 0.015, 1.2
 START_PRIOR, PRIOR, RANDOM_PRIOR = 1, 8, 20
 """How many accepted requests are added to those that refusals are compared with: before the rate is known, then, and
 if some are refused at any rate."""
-FLOOR, START_FLOOR = 0.9, 0.57
-"""The least to which the rate falls, as a part of what was accepted in the last second; the same before it is known."""
+FLOOR, START_FLOOR, KEPT_LEVEL = 0.9, 0.57, 0.7
+"""The least to which the rate falls, as a part of what was accepted in the last second; the same before it is known;
+and the part of the level that is kept if the rate falls again before it has recovered."""
 ROUND_REQUESTS, ROUND_REFUSALS, ROUND_SECONDS, ROUNDS = 50, 10, 0.3, 4
 """A round has at least so many requests or refusals, and so many seconds. So many rounds are compared."""
 ROUND_FLOOR = 0.75
@@ -488,7 +489,7 @@ class RateLimiter:
             return level, max(accepted, START_FLOOR * level)
         value = max(accepted, min(FLOOR * (recent - 1), rate.value))
         value = max(value, self._floor)
-        return value, value
+        return max(value, KEPT_LEVEL * rate.accepted if rate.age < self._period else 0.0), value
 
     def _lower_concurrency(self, now: float, in_flight: int) -> None:
         """Lower the number of concurrent requests after a refusal while so many were in flight."""
