@@ -117,7 +117,7 @@ class PreparedRun(NamedTuple):
 
 def make_template_title(template: Template, words: str, message: Message) -> str:
     """Return the title of a conversation that begins with a template."""
-    from ask.history.recorder import make_title
+    from ask.history.titles import make_title
 
     return make_title(message.content, template.name, words)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 
 from ask import __version__
@@ -25,11 +23,11 @@ from ask.history.entries import (
 )
 from ask.history.search_index import index_message, unindex_messages
 from ask.history.store import HistoryLockedError, Store
+from ask.history.titles import make_title
 from ask.messages import Message, ReasoningDelta, TextDelta, Usage
 from ask.records import NamedTuple
-from ask.text import PromptPart, format_one_line, join_names, repair_surrogates, split_prompt
+from ask.text import repair_surrogates
 
-MAX_TITLE_CHARACTERS = 80
 LOCK_TIMEOUT_SECONDS = 1.0
 """Seconds to wait for another process's write before continuing the run and saving later."""
 FINAL_LOCK_TIMEOUT_SECONDS = 5.0
@@ -39,10 +37,6 @@ PARTIAL_SAVE_SECONDS = 2.0
 FIRST_SIGNAL_EXIT_CODE = 128
 """Exit codes from this one on mean that a signal ended the run."""
 UPDATE_TOTALS = f"UPDATE runs SET {', '.join(f'{name} = ?' for name in ('rounds', *Usage._fields))} WHERE number = ?"
-
-MAX_DIFF_CHARACTERS = 100_000
-"""Characters of a diff that are searched for the names of its files."""
-DIFF_FILE_PATTERN = r"^(?:diff --git .* b/|\+\+\+ b/)(.+)$"
 
 WriteOperation = Callable[[sqlite3.Connection], object]
 
@@ -293,31 +287,6 @@ class Recorder:
         self.is_saving = False
         unsaved = "the rest of this conversation" if self.run_number else "this conversation"
         self._warn(f"cannot save {unsaved}: {error}")
-
-
-def make_title(question: str, template_name: str = "", words: str = "") -> str:
-    """Make the title of a conversation from its first question.
-
-    It is the user's words, or else the name of the first file or the beginning of the piped text, of a diff the names
-    of its files. The question of a template contains the template's text, so the words are passed separately.
-    """
-    parts = split_prompt(question) if "<file" in question or "<stdin>" in question else [PromptPart("", question)]
-    block = next(filter(attrgetter("title"), parts), None)
-    if not template_name:
-        words = parts[0].text if parts and not parts[0].title else ""
-    if words.strip() or block is None:
-        subject = _describe_text(words)
-    else:
-        subject = _describe_text(block.text) if block.title == "stdin" else block.title
-    return format_one_line(f"{template_name}: {subject}" if template_name else subject, MAX_TITLE_CHARACTERS)
-
-
-def _describe_text(text: str) -> str:
-    """Return the names of the files in a diff, or any other text unchanged."""
-    if not text.lstrip().startswith(("diff --git ", "--- ")) and "\ndiff --git " not in text[:MAX_DIFF_CHARACTERS]:
-        return text
-    names = dict.fromkeys(re.findall(DIFF_FILE_PATTERN, text[:MAX_DIFF_CHARACTERS], re.MULTILINE))
-    return join_names([*names], 1) if names else text
 
 
 def correct_exit_code(path: Path, run_number: int, exit_code: int, error: AskError | None = None) -> None:

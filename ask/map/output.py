@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import os
-import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -21,6 +19,7 @@ from ask.config.installation import require_package
 from ask.config.symbolic_links import resolve_output
 from ask.console import StandardOutput, close_standard_output, protect_standard_output
 from ask.errors import FileError, UsageError
+from ask.map.csv_cells import escape_formula, format_cell
 from ask.map.ledger import RowResult
 from ask.map.sqlite_table import SqliteTable
 from ask.messages import EMPTY_MAPPING
@@ -30,10 +29,6 @@ TABLE_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 ARROW_SUFFIXES = (".parquet", ".arrow", ".feather")
 OUTPUT_SUFFIXES = (".jsonl", *TABLE_DELIMITERS, *ARROW_SUFFIXES)
 TABLES_EXTRA = "tables"
-FORMULA_SIGNS = frozenset("=+-@\u2212")
-"""The characters with which a formula begins, in their compatibility form: a full-width equals sign is "=", too."""
-NUMBER_PATTERN = re.compile(r"[+-](?:[0-9]+(?: [0-9]+)*(?:[.,][0-9]+)*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?%?")
-"""A number or a phone number: nothing to calculate, and other programs read the first as a number."""
 ANSWER = "answer"
 encode_json = json.JSONEncoder(ensure_ascii=False).encode
 PATCH = "patch"
@@ -321,31 +316,6 @@ def list_output_files(output: Path | SqliteTable, job: str) -> tuple[Path, ...]:
     if isinstance(output, SqliteTable):
         return path, resolved, *(resolved.with_name(resolved.name + end) for end in ("-journal", "-wal", "-shm"))
     return path, resolved, _get_temporary_path(resolved, job)
-
-
-def format_cell(value: Any) -> Any:
-    """Return a value for a table: numbers and text as they are, null as nothing, anything else as JSON."""
-    is_plain = value is None or (isinstance(value, str | int | float) and not isinstance(value, bool))
-    return value if is_plain else json.dumps(value, ensure_ascii=False)
-
-
-def escape_formula(value: Any) -> Any:
-    """Return a value for a table, with an apostrophe before text other than numbers that a spreadsheet would calculate.
-
-    https://owasp.org/www-community/attacks/CSV_Injection
-    """
-    cell = format_cell(value)
-    is_formula = isinstance(cell, str) and _could_be_formula(cell) and not NUMBER_PATTERN.fullmatch(cell)
-    return f"'{cell}" if is_formula else cell
-
-
-def _could_be_formula(text: str) -> bool:
-    """Check whether a cell begins with a sign of a formula, or with a tab or line break.
-
-    Spaces, control and other invisible characters before the sign are skipped: some programs remove them on import.
-    """
-    first = next((character for character in text if unicodedata.category(character)[0] not in "CZ"), "")
-    return text.startswith(("\t", "\r", "\n")) or unicodedata.normalize("NFKC", first) in FORMULA_SIGNS
 
 
 def check_output(name: str, app_dirs: AppDirs) -> Path | SqliteTable:

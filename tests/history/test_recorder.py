@@ -14,8 +14,9 @@ from ask import __version__
 from ask.errors import LimitReachedError
 from ask.events import Event, MessageAdded, Notice, ToolCallFinished, ToolCallRequested
 from ask.history.entries import Run, ToolCallRecord
-from ask.history.recorder import MAX_TITLE_CHARACTERS, Recorder
+from ask.history.recorder import Recorder
 from ask.history.store import Store
+from ask.history.titles import MAX_TITLE_CHARACTERS
 from ask.messages import FinishReason, Message, ModelResponse, ProviderState, TextDelta, ToolCall, Usage
 from tests.history.test_store import locked
 from tests.saved_history import create_recorder, list_messages, read_all_runs, read_conversations, save_run

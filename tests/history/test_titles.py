@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ask.history.recorder import MAX_TITLE_CHARACTERS, make_title
+from ask.history.titles import MAX_TITLE_CHARACTERS, make_title
 from ask.text import format_blocks
 from tests import wire
 from tests.model_server import ModelServer

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ask.map.csv_cells import escape_formula, format_cell
 from ask.map.ledger import RowResult
-from ask.map.output import ColumnNames, FileWriter, escape_formula, format_cell
+from ask.map.output import ColumnNames, FileWriter
 
 SCHEMA = {"type": "object", "properties": {"cost": {"type": "number"}, "kind": {"type": "string"}}}
 
