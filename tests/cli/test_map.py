@@ -946,7 +946,8 @@ def test_a_full_disk_leaves_complete_rows(ask: Ask, server: ModelServer, home: H
     assert (result.code, f"cannot write {home.work / output}" in result.stderr) == (9, True), result.stderr
     assert ("answered" in result.stderr, "written to" in result.stderr) == (True, False)
     assert "Stopped after" in (home.work / "report.html").read_text()
-    assert (home.work / output).read_text().endswith("\n")
+    written = (home.work / output).read_text()
+    assert written.endswith("\n") or not written, "rows that are written together may all be missing"
     assert ask.shell(command).code == 0
     assert (home.work / output).read_text().count("SAY ROW") == 20
     assert len(server.requests) == 20, "the answers in flight are saved"
