@@ -28,9 +28,9 @@ COMMANDS = {
     "tools": (CLICK, 55, 19),
     "history list": (CLICK, 26, 8),
     "providers": (WIRED, 58, 4),
-    "hi": (WIRED, 68, 4),
-    "-p demo hi": (LOCAL, 63, 10),
-    "chat -p demo hi": (LOCAL, 79, 11),
+    "hi": (WIRED, 72, 4),
+    "-p demo hi": (LOCAL, 66, 10),
+    "chat -p demo hi": (LOCAL, 82, 11),
 }
 """For each command line: the script to compare with, our additional modules, and additional other packages."""
 ROUNDS = 20

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ask.console import StandardOutput
-from ask.parsing import STANDARD_TIER
 from ask.text import format_age, format_one_line
 
 if TYPE_CHECKING:
@@ -49,6 +48,8 @@ def format_cache_use(usage: Usage, format_number: Callable[[int], str] = "{:,}".
 
 def format_usage(run_result: RunResult) -> str:
     """Format the usage of a run on one line."""
+    from ask.parsing import STANDARD_TIER  # lists need no parser
+
     usage = run_result.usage
     rounds = "1 round" if run_result.rounds == 1 else f"{run_result.rounds} rounds"
     parts = [f"{rounds} of tool calls" if run_result.rounds else "no tool calls"]
