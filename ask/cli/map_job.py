@@ -24,7 +24,7 @@ from ask.cli.ask import (
     create_run_options,
 )
 from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
-from ask.cli.map_shards import check_shard_flags, list_own_files, locate_ledger, lock_job, name_row_number
+from ask.cli.map_shards import check_shard_flags, list_own_files, locate_ledger, lock_job
 from ask.cli.run import notify_end
 from ask.client.answers import find_requested_tier
 from ask.client.cost import Cost
@@ -54,6 +54,7 @@ from ask.map.output import (
     RowWriter,
     StdoutWriter,
     has_rows,
+    make_unique_name,
 )
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.map.rows import (
@@ -69,7 +70,7 @@ from ask.map.rows import (
     read_until_error,
     select_inputs,
 )
-from ask.map.shards import InputTracker, parse_shard
+from ask.map.shards import ROW_NUMBER, InputTracker, parse_shard
 from ask.map.sqlite_table import SqliteTable
 from ask.map.writers import is_input, is_table, is_text_table, open_writer
 from ask.messages import Usage
@@ -265,7 +266,7 @@ class MapJobRunner:
         job, schema = self.job, self.job.requests[0].response_schema
         agent_options = self._make_agent_options() if self.flags["with_tools"] else None
         has_patch = agent_options is not None and agent_options.directory_template is not None
-        number_column = name_row_number(first_row.columns)
+        number_column = make_unique_name(ROW_NUMBER, first_row.columns)
         added = (number_column,) if job.shard else ()
         chosen = self.flags["columns"]
         names = ColumnNames(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -18,7 +18,7 @@ from ask.map.job import Job
 from ask.map.ledger import LOCK_SUFFIX, Ledger
 from ask.map.locks import LockFile
 from ask.map.output import check_output, list_output_files
-from ask.map.shards import ROW_NUMBER, parse_shard
+from ask.map.shards import parse_shard
 from ask.map.sqlite_table import SqliteTable
 from ask.render.amounts import format_count
 
@@ -109,14 +109,6 @@ def list_own_files(job: Job, ledger: Ledger, report: str | None) -> tuple[Path, 
         stem = glob.escape(job.output.stem.rpartition(".")[0])
         patterns += [job.output.with_name(f"{dot}{stem}.*-of-{job.shard.total}.*") for dot in ("", ".")]
     return tuple(patterns)
-
-
-def name_row_number(columns: Collection[str]) -> str:
-    """Return a name for the column with the number of the row that the input does not have."""
-    name, number = ROW_NUMBER, 2
-    while name in columns:
-        name, number = f"{ROW_NUMBER}_{number}", number + 1
-    return name
 
 
 def run_merge(flags: Mapping[str, Any], app: AppContext) -> None:

@@ -126,7 +126,7 @@ def _compare_inputs(ledgers: Mapping[Path, Path], notify: Callable[[str], None])
         if each.job != first.job:
             problem = f"{first_path} and {path} were made with different prompts, models or options"
             raise UsageError(problem, "run all shards with the same command")
-        if each[:3] != first[:3]:
+        if (each.row_count, each.digest) != (first.row_count, first.digest):
             counts = f" ({first.row_count:,} and {each.row_count:,} rows)" if each.row_count != first.row_count else ""
             problem = f"{first_path} and {path} were made from different inputs{counts}"
             raise RowsFailedError(problem, "run the shards again with the same input: only new rows are sent")

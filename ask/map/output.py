@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain
@@ -55,6 +55,14 @@ EXTRA_COLUMNS: Mapping[str, Mapping[str, Any]] = {
 ALL = "all"
 
 
+def make_unique_name(name: str, taken: Collection[str], fold: Callable[[str], str] = str) -> str:
+    """Return a name for a column, with a number if it is in `taken`, the folded names of the other columns."""
+    unique, number = name, 2
+    while fold(unique) in taken:
+        unique, number = f"{name}_{number}", number + 1
+    return unique
+
+
 class ColumnNames:
     """The names of the output columns: a result column that the input already has gets a number, as in "answer_2".
 
@@ -101,9 +109,7 @@ class ColumnNames:
         for name, each in chain.from_iterable(
             mapping.items() for mapping in (answer_schemas, optional, RESULT_COLUMNS, extra_columns)
         ):
-            unique, number = name, 2
-            while fold(unique) in taken:
-                unique, number = f"{name}_{number}", number + 1
+            unique = make_unique_name(name, taken, fold)
             self.all.append(unique)
             taken.add(fold(unique))
             self.schemas[unique] = each
