@@ -117,15 +117,20 @@ def _wrap_for_tmux(sequence: str) -> str:
 
 
 @contextmanager
-def announce_question(text: str, method: str, environment: Mapping[str, str]) -> Iterator[None]:
-    """Send a notification if a question in the block waits for its answer."""
-    timer = threading.Timer(QUESTION_DELAY_SECONDS, notify, (text, method, environment))
+def announce_question(send: Callable[[], None], *, waits: bool = False) -> Iterator[None]:
+    """Call `send`, in a thread, if a question in the block waits for its answer.
+
+    With `waits`, the block ends only after `send` has returned.
+    """
+    timer = threading.Timer(QUESTION_DELAY_SECONDS, send)
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
+        if waits:
+            timer.join()
 
 
 def describe_end(seconds: float, exit_code: int) -> str:

@@ -18,6 +18,7 @@ from ask.cli.ask import command as root
 from ask.cli.commands import COMMANDS
 from ask.config.settings import SETTINGS
 from ask.config.sign_in_services import SIGN_IN_SERVICES
+from ask.hooks.messages import CLAUDE_EVENTS
 from ask.profiles import EFFORTS
 from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
 
@@ -52,6 +53,7 @@ WORDS = {
     "config set": "setting",
     **dict.fromkeys(("templates delete", "templates edit", "templates show"), "template"),
     **dict.fromkeys(("compare", "templates new"), "nothing"),
+    "hooks test": f"choice:{','.join(CLAUDE_EVENTS)}",
     "skills show": "skill",
     "tools forget": "approval",
     **dict.fromkeys(("map", "mcp add"), "file"),

@@ -36,6 +36,7 @@ from ask.tools.base import Tool
 if TYPE_CHECKING:
     from ask.history.entries import Conversation
     from ask.history.store import Store
+    from ask.hooks.run_hooks import PreparedHook, RunHooks
     from ask.inputs.prompt_inputs import PromptInputs
     from ask.project.project_context import ProjectContext
     from ask.safety.safe_mode import SafeModeSession
@@ -72,6 +73,7 @@ class RunRequest(NamedTuple):
         project_context: the project's instructions, and the skills; None if there are none or tools are off.
         opening_messages: the messages of a template, between `message_history` and `user_message`.
         shows_text: whether text without an `output_format` is shown while it arrives, not only once it is complete.
+        hooks: the commands to run at events of the run.
     """
 
     conversation_id: str
@@ -91,6 +93,22 @@ class RunRequest(NamedTuple):
     project_context: ProjectContext | None = None
     opening_messages: Sequence[Message] = ()
     shows_text: bool = True
+    hooks: Sequence[PreparedHook] = ()
+
+    def open_hooks(self, notify: Callable[[str], None]) -> RunHooks | None:
+        """Return the object that runs the hooks; None if there are none."""
+        if not self.hooks:
+            return None
+        from ask.hooks.run_hooks import RunHooks
+
+        description = {
+            "session_id": self.conversation_id,
+            "provider": self.endpoint.provider_name,
+            "model": self.endpoint.model,
+            "safe_mode": self.safe_mode.level if self.safe_mode else "",
+            "permission_mode": "default" if self.settings.confirm else "bypassPermissions",
+        }
+        return RunHooks(self.hooks, self.directory, self.secrets, description, notify)
 
 
 class PreparedRun(NamedTuple):
@@ -303,10 +321,20 @@ def apply_settings(
         app.cleanup.enter_context(safe_mode)
     if safe_mode:
         tools = safe_mode.confine_tools(tools)
+    hooks: Sequence[PreparedHook] = ()
+    if "hooks" in app.config.values:
+        from ask.hooks.run_hooks import prepare_hooks
+
+        hooks = prepare_hooks(app, safe_mode)
     secrets = app.collect_secrets()  # loading the tools may have retrieved the key of a search engine
     app.console.redact = secrets.redact
     return request._replace(
-        settings=settings, tools=tools, safe_mode=safe_mode, project_context=context, secrets=secrets
+        settings=settings,
+        tools=tools,
+        safe_mode=safe_mode,
+        project_context=context,
+        secrets=secrets,
+        hooks=hooks,
     )
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ask.agent.request import RunRequest
-from ask.agent.tool_loop import RunResult, ToolLoop, format_rounds
+from ask.agent.tool_loop import RunResult, ToolLoop, format_rounds, get_last_answer
 from ask.app import AppContext
 from ask.client.endpoint import report_retirement
 from ask.errors import AskError, to_ask_error
@@ -21,6 +21,7 @@ from ask.text import decode_argument
 if TYPE_CHECKING:
     from ask.agent.generated_files import GeneratedFileSaver
     from ask.history.recorder import Recorder
+    from ask.hooks.run_hooks import RunHooks
     from ask.safety.approval import ApprovalResponse
     from ask.safety.policy import PendingToolCall
 
@@ -52,7 +53,8 @@ def run_request(
         from ask.client.models_list import add_cached_model
 
         request = request._replace(endpoint=add_cached_model(request.endpoint, app.app_dirs.cache))
-    report_retirement(request.endpoint, app, lambda text: on_event(Notice(text)))
+    report_retirement(request.endpoint, app, partial(_report_notice, on_event))
+    hooks = request.open_hooks(partial(_report_notice, on_event)) if first_kept_run is None else None
     recorder = _create_recorder(request, app, on_event, first_kept_run, title) if request.settings.save else None
     savers: list[GeneratedFileSaver] = []
 
@@ -72,18 +74,32 @@ def run_request(
         calls_tools=first_kept_run is None,
         save_files=partial(_save_files, savers, request, app, record_and_report),
     )
-    if recorder is None:
-        return _add_save_error(loop.run(), savers)
-    recorder.begin(request.user_message, opening_messages, replaced_runs)
+    if recorder:
+        recorder.begin(request.user_message, opening_messages, replaced_runs)
     try:
+        if hooks:
+            hooks.start_run(request.user_message.content)
         result = _add_save_error(loop.run(), savers)
     except BaseException as error:
-        recorder.end(to_ask_error(error).exit_code)
+        if recorder:
+            recorder.end(to_ask_error(error).exit_code)
         raise
-    exit_code = result.error.exit_code if result.error else 0
-    recorder.end(exit_code, result.error, result.usage, is_refused=result.is_refused)
-    result.saved_run_number = recorder.run_number if recorder.is_saving else None
+    _end_run(result, recorder, hooks)
     return result
+
+
+def _report_notice(on_event: Callable[[Event], None], text: str) -> None:
+    on_event(Notice(text))
+
+
+def _end_run(result: RunResult, recorder: Recorder | None, hooks: RunHooks | None) -> None:
+    """Record the end of a run, and report it to the hooks."""
+    exit_code = result.error.exit_code if result.error else 0
+    if recorder:
+        recorder.end(exit_code, result.error, result.usage, is_refused=result.is_refused)
+        result.saved_run_number = recorder.run_number if recorder.is_saving else None
+    if hooks:
+        hooks.end_run(exit_code, str(result.error or ""), get_last_answer(result.messages))
 
 
 def _merge_opening_messages(request: RunRequest) -> tuple[RunRequest, list[Message]]:
@@ -136,7 +152,7 @@ def _create_recorder(
         first_kept_run=first_kept_run,
         title=request.secrets.redact(title),
     )
-    return Recorder(app.app_dirs.history_file, metadata, lambda text: on_event(Notice(text)))
+    return Recorder(app.app_dirs.history_file, metadata, partial(_report_notice, on_event))
 
 
 def _request_approval(
@@ -155,9 +171,19 @@ def _announce_question(text: str, app: AppContext, request: RunRequest) -> Itera
     """Notify the user if a question waits for its answer."""
     from ask.notifications import announce_question
 
-    with announce_question(text, request.settings.notifications, app.environment):
+    # The sandbox can run only one command at a time.
+    with announce_question(partial(_send_notification, text, app, request), waits=bool(request.hooks)):
         yield
     app.last_input_time = time.monotonic()
+
+
+def _send_notification(text: str, app: AppContext, request: RunRequest) -> None:
+    """Notify the user of a run, by the terminal and by the hooks."""
+    from ask.notifications import notify
+
+    notify(text, request.settings.notifications, app.environment)
+    if hooks := request.open_hooks(app.console.print_notice):
+        hooks.report_notification(text)
 
 
 def _confirm_more_rounds(app: AppContext, request: RunRequest, used: int, more: int) -> bool:

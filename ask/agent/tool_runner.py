@@ -64,14 +64,14 @@ class ApprovedToolCall(NamedTuple):
     Attributes:
         decision: the decision.
         arguments: the arguments.
-        edited_command: the command as edited by the user; "" if it is the model's.
+        change: how the user or a hook has changed the arguments, for the model; "" if they are the model's.
         approved_file: the only file that the call may write, if the user was shown one.
         was_shown: whether the user was asked about it.
     """
 
     decision: Decision
     arguments: Mapping[str, Any] = EMPTY_MAPPING
-    edited_command: str = ""
+    change: str = ""
     approved_file: ApprovedFile | None = None
     was_shown: bool = False
 
@@ -134,6 +134,7 @@ class ToolRunner:
         self._request_approval = request_approval
         self._redactor = secrets
         self._on_event = on_event
+        self._hooks = request.open_hooks(lambda text: on_event(Notice(text)))
         self._log_failure_reported = False
         self._unchecked_reported: set[str] = set()
 
@@ -153,8 +154,8 @@ class ToolRunner:
             tool, arguments = self._parse_call(call, repetitions)
             if call.arguments.strip() and decode_arguments(call.arguments) is None:
                 call = call._replace(arguments=json.dumps(arguments, ensure_ascii=False))  # repaired
-            approved_call = self._authorize(tool, arguments)
-            if approved_call.edited_command:
+            approved_call = self._authorize(call.id, tool, arguments)
+            if approved_call.change:
                 call = call._replace(arguments=json.dumps(approved_call.arguments, ensure_ascii=False))
             self._on_event(ToolCallStarted(self._redactor.redact_call(call), approved_call.was_shown))
             self.backups.before_tool_call(tool)
@@ -175,8 +176,8 @@ class ToolRunner:
             raise  # from an event handler: the run cannot continue
         except Exception as error:  # noqa: BLE001 - a bug in a tool must not end the conversation
             result = make_error_result(f"the tool failed: {type(error).__name__}: {error}")
-        if decided_call.edited_command:
-            result = result._replace(text=_format_edited_result(decided_call.edited_command, result.text))
+        if decided_call.change:
+            result = result._replace(text=_format_changed_result(decided_call.change, result.text))
         return self._finish_call(call, result, decided_call, start_time)
 
     def _normalize_tool_name(self, name: str) -> str:
@@ -224,24 +225,29 @@ class ToolRunner:
             self._unchecked_reported.add(notice)
             self._on_event(Notice(notice))
 
-    def _authorize(self, tool: Tool, arguments: Mapping[str, Any]) -> ApprovedToolCall:
-        """Decide whether a call may run, asking the user if necessary. The policy also applies to an edited command.
+    def _authorize(self, call_id: str, tool: Tool, arguments: Mapping[str, Any], change: str = "") -> ApprovedToolCall:
+        """Decide whether a call may run, asking the user if necessary. Hooks are asked first, and may change it.
+
+        Hooks and the policy also apply to a command that the user has edited, which `change` describes.
 
         Raises:
             ToolCallRejectedError: it may not run.
         """
+        arguments, change, question = self._check_hooks(call_id, tool, arguments, change)
         decision = self._policy.decide(tool, arguments)
         if decision.verdict is Verdict.DENY:
-            raise ToolCallRejectedError(decision.rule, decision.reason)
+            raise ToolCallRejectedError(decision.rule, _format_changed_result(change, decision.reason))
+        if question and decision.verdict is Verdict.ALLOW:
+            decision = Decision(Verdict.ASK, f"hook: {question}", hint="run ask on a terminal")
         if decision.verdict is Verdict.ALLOW:
-            return ApprovedToolCall(decision, arguments)
+            return ApprovedToolCall(decision, arguments, change)
         pending_call = PendingToolCall(
             tool.spec.name, arguments, self._context, decision.host, decision.danger, self._safe_level
         )
-        if not decision.danger:
+        if not decision.danger and not question:
             with self._report_file_error():
                 if approval := self._approvals.find(pending_call, self._policy.allow):
-                    return ApprovedToolCall(Decision(Verdict.ALLOW, f"approved: {approval}"), arguments)
+                    return ApprovedToolCall(Decision(Verdict.ALLOW, f"approved: {approval}"), arguments, change)
         response = self._request_approval(pending_call)
         if response is None:
             self.unattended_denial = decision
@@ -255,17 +261,63 @@ class ToolRunner:
             with self._report_file_error():
                 self._approvals.add(pending_call, response.scope, response.duration)
         rule = f"{decision.rule}: {response.choice}"
-        approved = ApprovedToolCall(
-            Decision(Verdict.ALLOW, rule), arguments, approved_file=response.approved_file, was_shown=True
-        )
         if response.choice is not ApprovalChoice.EDITED:
-            return approved
-        command = response.edited_command
-        arguments = {**arguments, "command": command}
+            return ApprovedToolCall(
+                Decision(Verdict.ALLOW, rule), arguments, change, response.approved_file, was_shown=True
+            )
+        return self._authorize_edited_call(call_id, tool, {**arguments, "command": response.edited_command}, rule)
+
+    def _authorize_edited_call(
+        self, call_id: str, tool: Tool, arguments: Mapping[str, Any], rule: str
+    ) -> ApprovedToolCall:
+        """Decide whether a call may run whose command the user has edited.
+
+        Raises:
+            ToolCallRejectedError: a hook or the policy denies it.
+        """
+        change = f"the user changed the command to: {arguments['command']}"
+        checked_arguments, checked_change, _ = self._check_hooks(call_id, tool, arguments, change)
+        if checked_arguments != arguments:  # which the user has not seen
+            return self._authorize(call_id, tool, checked_arguments, checked_change)
         decision = self._policy.decide(tool, arguments)
         if decision.verdict is Verdict.DENY:
-            raise ToolCallRejectedError(f"{rule}, {decision.rule}", _format_edited_result(command, decision.reason))
-        return approved._replace(arguments=arguments, edited_command=command)
+            reason = _format_changed_result(change, decision.reason)
+            raise ToolCallRejectedError(f"{rule}, {decision.rule}", reason)
+        return ApprovedToolCall(Decision(Verdict.ALLOW, rule), arguments, change, was_shown=True)
+
+    def _check_hooks(
+        self, call_id: str, tool: Tool, arguments: Mapping[str, Any], change: str
+    ) -> tuple[Mapping[str, Any], str, str]:
+        """Return the arguments and the change as the hooks have them, and the hook that wants the user to be asked.
+
+        Raises:
+            ToolCallRejectedError: a hook refuses the call, or has made it invalid.
+        """
+        if not self._hooks:
+            return arguments, change, ""
+        checked = self._hooks.check_call(call_id, tool, arguments)
+        if checked.denial:
+            raise ToolCallRejectedError(f"hook: {checked.denied_by}", _format_changed_result(change, checked.denial))
+        if checked.arguments == arguments:
+            return arguments, change, checked.question
+        changed = json.dumps(checked.arguments, ensure_ascii=False)
+        change = f"a hook of the user changed the arguments to: {changed}"
+        try:
+            return parse_arguments(tool.spec, changed), change, checked.question
+        except ToolError as error:
+            raise ToolCallRejectedError("hook: invalid arguments", _format_changed_result(change, str(error))) from None
+
+    def _report_to_hooks(self, call: ToolCall, decided_call: ApprovedToolCall, text: str, result: ToolResult) -> str:
+        """Report the result of a call to the hooks; return what they tell the model about it."""
+        if not self._hooks or self.interruption:
+            return ""
+        tool = self._tools[call.name]
+        try:
+            comment = self._hooks.report_result(call.id, tool, decided_call.arguments, result._replace(text=text))
+        except (KeyboardInterrupt, SystemExit) as error:
+            self.interruption = RunInterruptedError.from_exception(error)
+            return ""
+        return self._redactor.redact(repair_surrogates(comment))
 
     @contextmanager
     def _report_file_error(self) -> Iterator[None]:
@@ -298,6 +350,8 @@ class ToolRunner:
         if diff:
             diff = diff._replace(lines=tuple(self._redactor.redact(repair_surrogates(line)) for line in diff.lines))
         text = truncate_result(self._redactor.redact(repair_surrogates(result.text)), self._context)
+        if decision.verdict is Verdict.ALLOW and (comment := self._report_to_hooks(call, decided_call, text, result)):
+            text = f"{text}\n[hook: {comment}]"
         finished = ToolCallFinished(
             call=self._redactor.redact_call(call),
             result=text,
@@ -325,6 +379,6 @@ def make_error_result(reason: str) -> ToolResult:
     return ToolResult(f"Error: {reason}", failed=True)
 
 
-def _format_edited_result(command: str, result: str) -> str:
-    """Tell the model that the result is from a command edited by the user."""
-    return f"[the user changed the command to: {command}]\n{result}"
+def _format_changed_result(change: str, result: str) -> str:
+    """Tell the model that the result is from a call that the user or a hook has changed, if it is."""
+    return f"[{change}]\n{result}" if change else result

@@ -186,6 +186,11 @@ def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:
         if section == "options":
             check_options(path, table)
             continue
+        if section == "hooks":
+            from ask.config.hooks import parse_hooks
+
+            parse_hooks(path, table, warnings)
+            continue
         is_section = isinstance(table, dict) and section not in SETTINGS
         parts_and_values = (
             {(section, name): value for name, value in table.items()} if is_section else {(section,): table}

@@ -67,6 +67,7 @@ def _serve_calls(frames: Iterator[tuple[bytes, bytes]], replies: int, start_mess
     from ask.safety.sandbox_config import Limits
     from ask.tools.base import ApprovedFile, RunToolContext
     from ask.tools.builtin import BUILTIN_TOOLS
+    from ask.tools.hook_command import HOOK_COMMAND
 
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # ask blocks some while it starts this process
     # So that no call can send it: the kernel drops signals that process 1 has no handler for.
@@ -76,7 +77,7 @@ def _serve_calls(frames: Iterator[tuple[bytes, bytes]], replies: int, start_mess
     limits = Limits(*settings["limits"])
     set_limits(limits)
     monitor = LimitMonitor(limits)
-    tools = {tool.spec.name: tool for tool in BUILTIN_TOOLS}
+    tools = {tool.spec.name: tool for tool in (*BUILTIN_TOOLS, HOOK_COMMAND)}
     for number, (_, payload) in enumerate(frames):
         call = json.loads(payload)
         approved_file = None

@@ -1,0 +1,71 @@
+"""The command of a hook: run by `sh`, in the sandbox in safe mode, with its input on standard input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from subprocess import Popen, TimeoutExpired
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from ask.messages import ToolSpec
+from ask.process.process_tree import describe_exit, kill_process_tree, mark_environment
+from ask.tools.base import RunToolContext, Tool, ToolError, ToolResult
+from ask.tools.shell import UNATTENDED_VARIABLES
+
+NESTED_VARIABLE = "ASK_IN_HOOK"
+"""Set for commands of hooks, so that an `ask` in one runs no hooks itself, which would never end."""
+MAX_OUTPUT_BYTES = 100_000
+_NOT_STARTED = (126, 127)
+"""The exit statuses of a shell that could not start a program."""
+
+
+def _run_hook_command(arguments: Mapping[str, Any], context: RunToolContext) -> ToolResult:
+    """Run `command` with `input` on stdin; return its stdout and stderr as a JSON object.
+
+    Files rather than pipes take the output: a process that the command leaves in the background cannot block them.
+
+    Raises:
+        ToolError: the command cannot be started, or takes longer than the context's time limit.
+    """
+    environment, mark = mark_environment({**context.environment, **UNATTENDED_VARIABLES, NESTED_VARIABLE: "1"})
+    with TemporaryFile() as stdin, TemporaryFile() as stdout, TemporaryFile() as stderr:
+        stdin.write(arguments["input"].encode("utf-8", "replace"))
+        stdin.seek(0)
+        process = None
+        try:
+            process = Popen(
+                ["sh", "-c", "--", arguments["command"]],
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=context.directory,
+                env=environment,
+                start_new_session=True,
+            )
+            status = process.wait(context.command_timeout)
+        except (OSError, ValueError) as error:
+            raise ToolError(f"it cannot be started ({getattr(error, 'strerror', None) or error})") from None
+        except BaseException as error:
+            kill_process_tree(process.pid if process else None, mark)
+            if process:
+                with suppress(TimeoutExpired):
+                    process.wait(1)
+            if isinstance(error, TimeoutExpired):
+                raise ToolError(f"it timed out after {context.command_timeout:g} s") from None
+            raise
+        output = {"stdout": _read_output(stdout), "stderr": _read_output(stderr)}
+    if status in _NOT_STARTED:
+        lines = output["stderr"].strip().splitlines() or [describe_exit(status)]
+        raise ToolError(f"it cannot be started ({lines[0]})")
+    return ToolResult(json.dumps(output), status != 0, status if status >= 0 else 128 - status)
+
+
+def _read_output(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(MAX_OUTPUT_BYTES).decode("utf-8", "replace")
+
+
+HOOK_COMMAND = Tool(ToolSpec("hook_command", "Run the command of a hook.", {}), _run_hook_command)
+"""The tool by which the sandbox runs the commands of hooks. No model is offered it."""
