@@ -14,11 +14,16 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler and (
 import gc
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
 
+    from ask.errors import AskError
+
+EVENT_OPTIONS = {"--events", "--input-events", "stream-json", "--output-format=stream-json"}
+"""The words of a command line whose output is a stream of events."""
 INTERRUPTED_EXIT_CODE, UNEXPECTED_ERROR_EXIT_CODE = 130, 1
 
 
@@ -93,10 +98,24 @@ def run_and_report_errors(arguments: Sequence[str]) -> int:
         return run_command_line(arguments)
     except (BrokenPipeError, BrokenOutputError):
         return 0
+    except (KeyboardInterrupt, SystemExit) as error:
+        _end_events(arguments, to_ask_error(error))
+        raise
     except Exception as error:  # noqa: BLE001 - the last resort
         ask_error = to_ask_error(error)
         _print_error(str(ask_error))
+        _end_events(arguments, ask_error)
         return ask_error.exit_code
+
+
+def _end_events(arguments: Sequence[str], error: AskError) -> None:
+    """With --events, end the output with the result event of a run that did not start."""
+    names = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if not EVENT_OPTIONS.isdisjoint(names):
+        from ask.render.json_events import write_failed_result
+
+        with suppress(Exception):  # nobody reads the output any more
+            write_failed_result(error)
 
 
 def _run_profiled(file: str, arguments: Sequence[str]) -> int:

@@ -40,6 +40,8 @@ class AppContext:
         local_keys: those of them that are sent to this machine or network.
         keeps_loader_processes: whether the process of a loader serves all its calls, as for the rows of `ask map`.
         service_key_variables: the variables that may contain the keys of the services from the table that are used.
+        request_approval: asks the program that answers for the user about a tool call, and returns None if it has gone
+            away; None to ask on the terminal.
         last_input_time: when the user has last started a run or answered a question, by the monotonic clock.
     """
 
@@ -55,6 +57,7 @@ class AppContext:
         self.local_keys: set[str] = set()
         self.service_key_variables: set[str] = set()
         self.keeps_loader_processes = False
+        self.request_approval: Callable[[Any, Any], Any] | None = None
         self.last_input_time = time.monotonic()
         self._notices: set[str] = set()
         self._secret_keys: set[str] = set()

@@ -48,6 +48,8 @@ class AskError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.is_in_result = False
+        """Whether a `result` event contains the error."""
 
     @property
     def summary(self) -> str:

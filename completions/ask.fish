@@ -35,6 +35,8 @@ function __ask_valued -a command  # the options of a command that take a value
             string split ' ' -- ''
         case 'doctor'
             string split ' ' -- ''
+        case 'events'
+            string split ' ' -- ''
         case 'help'
             string split ' ' -- ''
         case 'history'
@@ -134,7 +136,7 @@ end
 function __ask_commands -a command  # what a command consists of
     switch "$command"
         case ''
-            string split ' ' -- 'chat compact compare config context doctor help history hooks init keys login logout map mcp models providers safe skills templates tools undo version'
+            string split ' ' -- 'chat compact compare config context doctor events help history hooks init keys login logout map mcp models providers safe skills templates tools undo version'
         case 'config'
             string split ' ' -- 'list get set unset path edit'
         case 'context'
@@ -165,6 +167,7 @@ complete -c ask -n '__ask_first \'\'' -f -a compare -d 'Ask several models the s
 complete -c ask -n '__ask_first \'\'' -f -a config -d 'Show and change settings'
 complete -c ask -n '__ask_first \'\'' -f -a context -d 'List or forget trusted projects'
 complete -c ask -n '__ask_first \'\'' -f -a doctor -d 'Check the installation and suggest fixes'
+complete -c ask -n '__ask_first \'\'' -f -a events -d 'Print the JSON Schema of events (--events)'
 complete -c ask -n '__ask_first \'\'' -f -a help -d 'Show the help of ask or a command'
 complete -c ask -n '__ask_first \'\'' -f -a history -d 'List, search, export and delete conversations'
 complete -c ask -n '__ask_first \'\'' -f -a hooks -d 'List and try the commands that run at events'
@@ -221,6 +224,7 @@ complete -c ask -n '__ask_in \'\'' -s x -l extract -d 'Print only the last code 
 complete -c ask -n '__ask_in \'\'' -l schema -r -F -d 'Answer with JSON matching a schema (inline, file, or "name, age int")'
 complete -c ask -n '__ask_in \'\'' -l json -d 'Print one JSON object at the end'
 complete -c ask -n '__ask_in \'\'' -l events -d 'Print events as JSON lines'
+complete -c ask -n '__ask_in \'\'' -l input-events -d 'Read messages and approvals as JSON lines; implies --events'
 complete -c ask -n '__ask_in \'\'' -l no-stream -d 'Do not print the answer while it arrives'
 complete -c ask -n '__ask_in \'\'' -l plain -d 'No color, layout or animation'
 complete -c ask -n '__ask_in \'\'' -s q -l quiet -d 'Print only errors, and commands and writes that fail, to stderr'
@@ -349,9 +353,12 @@ complete -c ask -n '__ask_in \'doctor\'' -s v -l verbose -d 'Also show the versi
 complete -c ask -n '__ask_in \'doctor\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'doctor\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'doctor\'' -f
+complete -c ask -n '__ask_in \'events\'' -l schema -d 'Print the JSON Schema of the lines'
+complete -c ask -n '__ask_in \'events\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'events\'' -f
 complete -c ask -n '__ask_in \'help\'' -l all -d 'Also show what is rarely needed'
 complete -c ask -n '__ask_in \'help\'' -s h -l help -d 'Show this message and exit'
-complete -c ask -n '__ask_words \'help\'' -f -a 'chat compact compare config context doctor help history hooks init keys login logout map mcp models providers safe skills templates tools undo version'
+complete -c ask -n '__ask_words \'help\'' -f -a 'chat compact compare config context doctor events help history hooks init keys login logout map mcp models providers safe skills templates tools undo version'
 complete -c ask -n '__ask_first \'history\'' -f -a list -d 'List conversations, newest first'
 complete -c ask -n '__ask_first \'history\'' -f -a show -d 'Show a conversation'
 complete -c ask -n '__ask_first \'history\'' -f -a search -d 'Search all conversations'

@@ -55,6 +55,7 @@ _ask_arguments() {  # COMMAND
         '(--schema)--schema=[Answer with JSON matching a schema (inline, file, or "name, age int")]:S:_files' \
         '(--json)--json[Print one JSON object at the end]' \
         '(--events)--events[Print events as JSON lines]' \
+        '(--input-events)--input-events[Read messages and approvals as JSON lines; implies --events]' \
         '(--no-stream)--no-stream[Do not print the answer while it arrives]' \
         '(--plain)--plain[No color, layout or animation]' \
         '(-q --quiet)-q[Print only errors, and commands and writes that fail, to stderr]' \
@@ -255,12 +256,18 @@ _ask_arguments() {  # COMMAND
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
+    events)
+      _arguments -s -S -A '-*' \
+        '(--schema)--schema[Print the JSON Schema of the lines]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
     help)
       _arguments -s -S -A '-*' \
         '(--all)--all[Also show what is rarely needed]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
-        '*: :(chat compact compare config context doctor help history hooks init keys login logout map mcp models providers safe skills templates tools undo version)' ;;
+        '*: :(chat compact compare config context doctor events help history hooks init keys login logout map mcp models providers safe skills templates tools undo version)' ;;
     history)
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
@@ -650,7 +657,7 @@ _ask_arguments() {  # COMMAND
 }
 _ask_commands() {  # COMMAND: what it consists of
   case $1 in
-    '') reply=('chat:Chat with a model' 'compact:Summarize older messages of a conversation' 'compare:Ask several models the same question' 'config:Show and change settings' 'context:List or forget trusted projects' 'doctor:Check the installation and suggest fixes' 'help:Show the help of ask or a command' 'history:List, search, export and delete conversations' 'hooks:List and try the commands that run at events' 'init:Set up ask in bash, zsh or fish' 'keys:Manage API keys' 'login:Sign in to a provider, in place of a key' 'logout:Sign out of a provider' 'map:Ask one prompt about many rows or files' 'mcp:Manage MCP servers' 'models:List a provider'"'"'s models' 'providers:List the providers' 'safe:Check whether --safe works here' 'skills:List and show Agent Skills' 'templates:Manage prompt templates (-t)' 'tools:List the tools available to models, and manage approvals' 'undo:Restore the files that a run changed' 'version:Print the version') ;;
+    '') reply=('chat:Chat with a model' 'compact:Summarize older messages of a conversation' 'compare:Ask several models the same question' 'config:Show and change settings' 'context:List or forget trusted projects' 'doctor:Check the installation and suggest fixes' 'events:Print the JSON Schema of events (--events)' 'help:Show the help of ask or a command' 'history:List, search, export and delete conversations' 'hooks:List and try the commands that run at events' 'init:Set up ask in bash, zsh or fish' 'keys:Manage API keys' 'login:Sign in to a provider, in place of a key' 'logout:Sign out of a provider' 'map:Ask one prompt about many rows or files' 'mcp:Manage MCP servers' 'models:List a provider'"'"'s models' 'providers:List the providers' 'safe:Check whether --safe works here' 'skills:List and show Agent Skills' 'templates:Manage prompt templates (-t)' 'tools:List the tools available to models, and manage approvals' 'undo:Restore the files that a run changed' 'version:Print the version') ;;
     config) reply=('list:List all settings, their values, and where they are set' 'get:Print the value of a setting' 'set:Change a setting in config.toml' 'unset:Remove a setting from config.toml' 'path:Print the path of config.toml' 'edit:Edit config.toml in your editor') ;;
     context) reply=('list:List the projects that you were asked about' 'trust:Trust a project with its current instructions' 'forget:Forget a project, so that ask asks again') ;;
     history) reply=('list:List conversations, newest first' 'show:Show a conversation' 'search:Search all conversations' 'export:Export conversations as Markdown, JSON or HTML' 'import:Import conversations from a JSON export' 'delete:Delete conversations' 'stats:Show runs, tokens and cost by day, model and tool') ;;

@@ -188,15 +188,10 @@ def test_the_page_on_configuration_lists_exactly_the_environment_variables() -> 
 
 
 def test_the_page_on_scripts_lists_the_fields_of_the_json_object(home: Home) -> None:
-    section = PAGES["scripts"].partition("## JSON")[2].partition("```")[0]
-    documented, kinds = (set(find_code_spans(part)) for part in section.split("prints a line for each event"))
+    section = PAGES["scripts"].partition("## JSON")[2].partition("`--events`")[0]
+    documented = set(find_code_spans(section))
     result = json.loads(Ask(home.env, home.work)("--json", "-p", "demo", "which files are here?").text)
-    assert documented - {"--json", "--events"} <= set(result)
-    tree = ast.parse((ROOT / "ask/render/json_events.py").read_text())
-    calls = [
-        node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "self._write_event"
-    ]
-    assert kinds == {ast.literal_eval(call.args[0]) for call in calls}
+    assert documented - {"--json"} <= set(result)
 
 
 # Examples

@@ -158,10 +158,13 @@ def _create_recorder(
 def _request_approval(
     app: AppContext, pending_call: PendingToolCall, request: RunRequest, explain: Callable[[PendingToolCall], str]
 ) -> ApprovalResponse | None:
-    """Ask the user about a tool call; return None if there is no terminal."""
+    """Ask the user about a tool call; return None if there is nobody to ask."""
     from ask.safety.approval_prompt import can_read_anything, prompt_for_approval
 
     can_read = request.safe_mode.can_read if request.safe_mode else can_read_anything
+    if app.request_approval:
+        response: ApprovalResponse | None = app.request_approval(pending_call, can_read)
+        return response
     with _announce_question("a tool call waits for your approval", app, request):
         return prompt_for_approval(pending_call, explain=explain, can_read=can_read, use_color=app.console.use_color)
 

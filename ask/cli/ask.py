@@ -184,7 +184,7 @@ OPTION_GROUPS = {
         *("max_rounds", "command_timeout", "max_command_timeout"),
     ),
     "Sandbox": ("safe", "safe_files", "allow_dirs", "allow_git", "allow_hosts", "allow_tools"),
-    "Output": ("cmd", "code", "extract", "schema", "as_json", "as_events", "plain", "quiet", "verbose"),
+    "Output": ("cmd", "code", "extract", "schema", "as_json", "as_events", "input_events", "plain", "quiet", "verbose"),
 }
 """The sections of options in the help, by their parameter names."""
 RARE_OPTIONS = ("base_url", "key", "directory", "color", "usage", "record")
@@ -236,8 +236,10 @@ class AskCommand(SectionedCommand):
         with_files = ctx.params["files"] or parsed.misplaced_option.startswith(("-f", "--file"))
         if with_files and not parsed.explicit:
             _check_no_stray_files(ctx.params["files"], parsed.words)
-        if ctx.params["as_json"] and ctx.params["as_events"]:
-            raise UsageError("--json and --events cannot be combined", "use one of them")
+        for name in ("as_events", "input_events"):
+            if ctx.params["as_json"] and ctx.params.get(name):
+                option = "--" + name.removeprefix("as_").replace("_", "-")
+                raise UsageError(f"--json and {option} cannot be combined", "use one of them")
         if parsed.misplaced_option:
             option = parsed.misplaced_option
             hint = f"put options first or quote the question; to ask about {option}, put -- before the question"
@@ -413,6 +415,7 @@ def _setting_option(
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @click.option("--events", "as_events", is_flag=True, help="Print events as JSON lines.")
+@click.option("--input-events", is_flag=True, help="Read messages and approvals as JSON lines; implies --events.")
 @click.option("--output-format", type=click.Choice(list(OUTPUT_FORMATS)), hidden=True)
 @_setting_option("stream", "--no-stream")
 @click.option("--plain", is_flag=True, help="No color, layout or animation.")
@@ -461,6 +464,10 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
         if not confirm(question):
             return RunInterruptedError.exit_code
     literal_options = flags.pop("literal_options")
+    if flags.pop("input_events"):
+        from ask.cli.event_session import run_event_session
+
+        return run_event_session(RunOptions(**flags))
     return run_prompt(RunOptions(**flags), literal_options)
 
 

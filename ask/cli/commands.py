@@ -24,6 +24,7 @@ COMMANDS = {
     "config": "Show and change settings.",
     "context": "List or forget trusted projects.",
     "doctor": "Check the installation and suggest fixes.",
+    "events": "Print the JSON Schema of events (--events).",
     "help": "Show the help of ask or a command.",
     "history": "List, search, export and delete conversations.",
     "hooks": "List and try the commands that run at events.",

@@ -393,7 +393,7 @@ class ProviderClient:
             try:
                 return attempt()
             except AskError as error:
-                from ask.client.retries import can_other_key_help, choose_retry_delay
+                from ask.client.retries import RetryNotice, can_other_key_help, choose_retry_delay
 
                 if len(self._keys) > 1 and can_other_key_help(error):
                     del self._keys[0]
@@ -414,7 +414,7 @@ class ProviderClient:
                     if isinstance(error, NetworkError) and error.offline:
                         error.hint = self.provider.info.offline_hint or error.hint
                     raise
-                self._on_notice(f"{error.summary}; retrying in {seconds:.1f} s ({count} of {tries - 1})")
+                self._on_notice(RetryNotice(error.summary, count, tries - 1, seconds))
                 time.sleep(seconds)
                 self.use_next_server()
                 count += 1

@@ -16,6 +16,23 @@ MAX_RETRY_WAIT_SECONDS = 60.0
 """If a provider asks for a longer wait, the request is not retried and the user is told why."""
 
 
+class RetryNotice(str):
+    """The text of a notice that a failed request will be sent again, with what it says.
+
+    `attempt` is the number of the retry, of at most `attempts`, and `seconds` the time until then.
+    """
+
+    reason: str
+    attempt: int
+    attempts: int
+    seconds: float
+
+    def __new__(cls, reason: str, attempt: int, attempts: int, seconds: float) -> RetryNotice:
+        self = super().__new__(cls, f"{reason}; retrying in {seconds:.1f} s ({attempt} of {attempts})")
+        self.reason, self.attempt, self.attempts, self.seconds = reason, attempt, attempts, seconds
+        return self
+
+
 def can_other_key_help(error: AskError) -> bool:
     """Check whether a request that failed may succeed with another key."""
     return isinstance(error, ProviderError) and (

@@ -9,7 +9,10 @@ from typing import Any
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import RunResult
 from ask.citations import remove_positions, shift_citations
+from ask.client.cost import Cost
+from ask.client.retries import RetryNotice
 from ask.console import StandardOutput, StderrConsole
+from ask.errors import AskError
 from ask.events import (
     Event,
     FallbackStarted,
@@ -21,7 +24,12 @@ from ask.events import (
     ToolCallStarted,
     describe_server_call,
 )
-from ask.messages import Citation, FinishReason, ModelResponse, ReasoningDelta, ServerToolDelta, TextDelta
+from ask.messages import Citation, FinishReason, ModelResponse, ReasoningDelta, ServerToolDelta, TextDelta, Usage
+from ask.text import decode_argument
+
+RETRY_FIELDS = ("reason", "attempt", "attempts", "seconds")
+PROTOCOL_VERSION = 1
+"""The version of the protocol of `--events`. Fields and types of events may be added without a new one."""
 
 
 class JsonRenderer:
@@ -54,6 +62,15 @@ class JsonRenderer:
         self._citations: list[Citation] = []
         """The sources, with positions in the text of the result."""
         self._is_call_running = False
+        self._write_event(
+            "start",
+            version=PROTOCOL_VERSION,
+            conversation=request.conversation_id,
+            **self._model,
+            directory=decode_argument(str(request.directory)),
+            tools=[tool.spec.name for tool in request.tools],
+            safe_mode=request.safe_mode.level if request.safe_mode else None,
+        )
 
     def show(self, event: Event) -> None:
         """Write or collect an event."""
@@ -71,17 +88,30 @@ class JsonRenderer:
                 self._write_event("tool_output", text=text)
             case ToolCallFinished() | ServerToolDelta():
                 self._add_finished_call(event)
-            case MessageAdded(message, _, answer) if message.role == "assistant":
-                self._add_citations(answer.citations if answer else ())
-                self._end_answer(message.content, answer)
+            case MessageAdded(message) if message.role == "assistant":
+                self._add_message(event)
             case FallbackStarted():
                 self._model = event._asdict()
                 self._write_event("fallback", **self._model)
             case FileSaved():
                 self._add_file(event)
             case Notice(text):
-                self._console.print_notice(text)
-                self._write_event("notice", text=self._redactor.redact(text))
+                self._show_notice(text)
+
+    def _show_notice(self, text: str) -> None:
+        if isinstance(text, RetryNotice):
+            fields = {name: getattr(text, name) for name in RETRY_FIELDS}
+            self._write_event("retry", **{**fields, "reason": self._redactor.redact(text.reason)})
+        self._console.print_notice(text)
+        self._write_event("notice", text=self._redactor.redact(text))
+
+    def _add_message(self, event: MessageAdded) -> None:
+        """Add an answer to the result, with its usage and its sources."""
+        answer = event.answer
+        if answer:
+            self._write_event("usage", **self._model, **answer.usage._asdict())
+        self._add_citations(answer.citations if answer else ())
+        self._end_answer(event.message.content, answer)
 
     def _add_file(self, event: FileSaved) -> None:
         self._files.append(event._asdict())
@@ -155,6 +185,8 @@ class JsonRenderer:
             result["failure"] = classify_failure(error)
         if self._json_lines:
             self._write_event("result", **result)
+            if error:
+                error.is_in_result = True
         else:
             self._output.write(json.dumps(result, ensure_ascii=False) + "\n")
 
@@ -171,4 +203,25 @@ class JsonRenderer:
 
     def _write_event(self, event_type: str, **fields: Any) -> None:
         if self._json_lines:
-            self._output.write(json.dumps({"type": event_type, **fields}, ensure_ascii=False) + "\n")
+            write_event(self._output, event_type, **fields)
+
+
+def write_event(output: StandardOutput, event_type: str, **fields: Any) -> None:
+    """Write an event as a line."""
+    output.write(json.dumps({"type": event_type, **fields}, ensure_ascii=False) + "\n")
+
+
+def write_failed_result(error: AskError) -> None:
+    """Write the `result` event of a run that did not start, unless the error is already in one."""
+    if error.is_in_result:
+        return
+    fields: dict[str, Any] = {
+        **dict.fromkeys(("conversation", "provider", "model")),
+        "saved": False,
+        **dict.fromkeys(("text", "reasoning"), ""),
+        **{name: [] for name in ("files", "tool_calls", "server_calls", "citations")},
+        "rounds": 0,
+        "finish": None,
+        "usage": {**Usage()._asdict(), **Cost().to_dict()},
+    }
+    write_event(StandardOutput(), "result", **fields, exit_code=error.exit_code, error=str(error))

@@ -92,8 +92,10 @@ def test_the_fields_of_claude_code_are_there_too(bench: HookBench) -> None:
         ("""echo '{"decision": "block", "reason": "no pushes"}'""", "no pushes"),
         ("""echo '{"permissionDecision": "deny", "permissionDecisionReason": "no pushes"}'""", "no pushes"),
         (
-            ("""echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny",'"""
-            """ '"permissionDecisionReason": "no pushes"}}'"""),
+            (
+                """echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny",'"""
+                """ '"permissionDecisionReason": "no pushes"}}'"""
+            ),
             "no pushes",
         ),
         ("""echo '{"continue": false, "stopReason": "no pushes"}'""", "no pushes"),

@@ -19,7 +19,7 @@ FIELDS = (
     *("server_calls", "citations", "rounds", "finish"),
     *("usage", "exit_code", "error"),
 )
-TYPES = {"text", "reasoning", "tool_call", "tool_output", "tool_result", "notice", "result"}
+TYPES = {"start", "usage", "retry", "text", "reasoning", "tool_call", "tool_output", "tool_result", "notice", "result"}
 
 
 def read_object(result: Result) -> Any:
@@ -101,7 +101,9 @@ def test_events_come_in_the_order_of_the_run(ask: Ask, server: ModelServer) -> N
     server.reply(wire.streams(wire.reasoning("h"), wire.reasoning("m"), *first), wire.says("All is\u2028 done 🎉"))
     lines = read_events(ask("--events", "hi"))
     order = list(dict.fromkeys(line["type"] for line in lines))
-    assert order == ["reasoning", "text", "tool_call", "tool_output", "tool_result", "result"]
+    assert order == [
+        *("start", "reasoning", "text", "usage", "tool_call", "tool_output", "tool_result", "result"),
+    ]
     result = lines[-1]
     assert join_texts(lines, "text") == result["text"] == "Let me look.\nAll is\u2028 done 🎉"
     assert join_texts(lines, "reasoning") == result["reasoning"] == "hm"
@@ -182,7 +184,11 @@ def test_an_echoed_key_is_redacted_everywhere(flag: str, ask: Ask, server: Model
     for call in lines[-1]["tool_calls"]:
         assert "[key removed]" in call["arguments"]
     if flag == "--events":
-        assert {line["type"] for line in lines if "[key removed]" in json.dumps(line)} == TYPES - {"text"}
+        assert {line["type"] for line in lines if "[key removed]" in json.dumps(line)} == TYPES - {
+            "start",
+            "text",
+            "usage",
+        }
         assert join_texts(lines, "reasoning") == lines[-1]["reasoning"]
 
 

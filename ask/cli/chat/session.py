@@ -476,7 +476,11 @@ class ChatSession:
         """Attach the files named by one or more paths or URLs to the next message; return their content."""
         from ask.inputs.sources import parse_dropped_paths
 
-        inputs = self._read_inputs(parse_dropped_paths(text))
+        return self.add_files(parse_dropped_paths(text))
+
+    def add_files(self, sources: Sequence[str]) -> PromptInputs:
+        """Attach files to the next message; return their content."""
+        inputs = self._read_inputs(sources)
         check_attachments_supported(inputs.attachments, self.request.endpoint)
         self._pending_inputs = self._pending_inputs.merge(inputs)
         return inputs
