@@ -190,7 +190,7 @@ _ask_about() {  # COMMAND: what it takes
             values='-p=provider --provider=provider --key=nothing -s=system --system=system --effort=choice:none,minimal,low,medium,high,xhigh,max -o=parameter --option=parameter --var=nothing -T=choice:web_search,web_fetch,code_execution,tool_search,x_search --server-tool=choice:web_search,web_fetch,code_execution,tool_search,x_search --record=file -O=file --output=file -m=model --model=model --base-url=nothing -f=attachment --file=attachment -t=prompt --template=prompt --schema=file --input-format=choice:jsonl,json,csv,tsv,lines,nul,files,parquet,arrow,xlsx,sqlite --delimiter=nothing --encoding=choice:utf-8,utf-16,cp1252,cp1250,cp1251,cp932,gb18030 --sheet=nothing -j=nothing --jobs=nothing --rpm=nothing --tpm=nothing --columns=nothing --report=file --limit=nothing --sample=nothing --shard=choice:auto --merge=file --max-cost=nothing --max-failures=nothing --workdir-template=directory --max-rounds=nothing --wait=nothing --poll-interval=nothing --engine=choice:dask --timeout=nothing --ledger=file --forget=job'
             rest='file' ;;
         mcp)
-            commands='list resources prompts add remove login logout test'
+            commands='list resources prompts add remove login logout test serve'
             options='-h --help'
             values=''
             rest='nothing' ;;
@@ -234,6 +234,11 @@ _ask_about() {  # COMMAND: what it takes
             options='--json -h --help'
             values=''
             rest='server' ;;
+        'mcp serve')
+            commands=''
+            options='--tools -p --provider -m --model --no-save --max-rounds --max-cost --confirm --safe --safe-files --timeout -h --help'
+            values='-p=provider --provider=provider -m=model --model=model --max-rounds=nothing --max-cost=nothing --timeout=nothing'
+            rest='nothing' ;;
         models)
             commands=''
             options='-p --provider --timeout --json -h --help'

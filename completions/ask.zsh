@@ -534,6 +534,23 @@ _ask_arguments() {  # COMMAND
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_ask_server' ;;
+    'mcp serve')
+      _arguments -s -S -A '-*' \
+        '(--tools)--tools[Offer tools to the models that are asked]' \
+        '(-p --provider)-p+[Provider to use (see ask providers)]:NAME:_ask_provider' \
+        '(-p --provider)--provider=[Provider to use (see ask providers)]:NAME:_ask_provider' \
+        '(-m --model)-m+[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
+        '(-m --model)--model=[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
+        '(--no-save)--no-save[Do not save conversations and file backups]' \
+        '(--max-rounds)--max-rounds=[Maximum rounds of tool calls (10)]:N:' \
+        '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
+        '(--confirm)--confirm[Ask before each tool call with side effects]' \
+        '(--safe)--safe[Confine tools to this folder, without network]' \
+        '(--safe-files)--safe-files[Like --safe, but without a sandbox or commands]' \
+        '(--timeout)--timeout=[Stop if no text arrives for this many seconds (300; 900 for xai)]:S:' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
     models)
       _arguments -s -S -A '-*' \
         '(-p --provider)-p+[Provider whose models to list]:NAME:_ask_provider' \
@@ -663,7 +680,7 @@ _ask_commands() {  # COMMAND: what it consists of
     history) reply=('list:List conversations, newest first' 'show:Show a conversation' 'search:Search all conversations' 'export:Export conversations as Markdown, JSON or HTML' 'import:Import conversations from a JSON export' 'delete:Delete conversations' 'stats:Show runs, tokens and cost by day, model and tool') ;;
     hooks) reply=('list:List the hooks of config.toml' 'test:Run the hooks for an event, and print what they decide') ;;
     keys) reply=('set:Save the key of PROVIDER, typed without echo or read from standard input' 'list:List the providers that have a key, and where it is set' 'remove:Remove the saved key of PROVIDER') ;;
-    mcp) reply=('list:List the MCP servers, or the tools of one' 'resources:List the resources of MCP servers, for -f' 'prompts:List the prompts of MCP servers, for -t' 'add:Add an MCP server to config.toml' 'remove:Remove an MCP server from config.toml' 'login:Sign in to a remote MCP server in the browser' 'logout:Sign out of a remote MCP server' 'test:Start MCP servers and check that they work') ;;
+    mcp) reply=('list:List the MCP servers, or the tools of one' 'resources:List the resources of MCP servers, for -f' 'prompts:List the prompts of MCP servers, for -t' 'add:Add an MCP server to config.toml' 'remove:Remove an MCP server from config.toml' 'login:Sign in to a remote MCP server in the browser' 'logout:Sign out of a remote MCP server' 'test:Start MCP servers and check that they work' 'serve:Be an MCP server that asks models') ;;
     skills) reply=('list:List the skills of this project, and your own' 'show:Print a skill') ;;
     templates) reply=('list:List the templates, yours and the built-in ones' 'show:Print a template' 'new:Create a template' 'delete:Delete a template' 'edit:Edit a template, or a copy of a built-in one') ;;
     tools) reply=('list:List the tools available to models' 'approvals:List the remembered approvals' 'forget:Forget remembered approvals, so that ask asks again') ;;

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ask.config.options import ROW_ARGUMENT
+from ask.config.options import EVENT_SESSION_ARGUMENT, ROW_ARGUMENT
 from ask.errors import AskError, RunInterruptedError, UsageError
 
 if TYPE_CHECKING:
@@ -145,6 +145,9 @@ def run_command_line(arguments: Sequence[str]) -> int:
         from ask.cli.run import run_row
 
         return run_row()
+    if arguments == [EVENT_SESSION_ARGUMENT]:
+        session_code: int = importlib.import_module("ask.cli.event_session").run_call_session()
+        return session_code
     # `ask` and `ask chat` have -C as an option of their own; before the name of a command, and alone, it is
     # handled here.
     directory, following = _split_directory(arguments)

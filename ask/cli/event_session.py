@@ -10,7 +10,7 @@ from typing import Literal
 
 from ask.cli.chat.session import ChatSession
 from ask.cli.run import open_session, redact_errors
-from ask.config.options import RunOptions
+from ask.config.options import EVENT_SESSION_ARGUMENT, RunOptions
 from ask.console import StandardOutput
 from ask.errors import AskError, BrokenOutputError, RunInterruptedError, UsageError
 from ask.records import NamedTuple
@@ -197,6 +197,19 @@ def run_event_session(options: RunOptions) -> int:
         except KeyboardInterrupt:  # between two runs
             return RunInterruptedError.exit_code
     return code
+
+
+def run_call_session() -> int:
+    """Run the event session of a call to `ask mcp serve`; return its exit code."""
+    try:
+        options = RunOptions.from_json(sys.stdin.buffer.readline())
+    except (ValueError, TypeError, AttributeError):
+        raise UsageError(f"{EVENT_SESSION_ARGUMENT} is only for ask mcp serve", "see ask mcp serve --help") from None
+    try:
+        return run_event_session(options)
+    except AskError as error:
+        write_failed_result(error)
+        raise
 
 
 def _send(session: ChatSession, message: InputMessage) -> int:

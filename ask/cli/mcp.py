@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from ask.app import AppContext
+from ask.cli.ask import create_run_options, select_options
 from ask.cli.config import change_setting
 from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice
 from ask.cli.tools import to_tool_row
@@ -427,3 +429,23 @@ def test_command(*, names: tuple[str, ...], as_json: bool) -> None:
     failed = sum(bool(status.failure) for status in results)
     if failed:
         raise ConfigError(f"{format_count(failed, 'MCP server')} failed", "see the reasons above")
+
+
+@command.command("serve", short_help="Be an MCP server that asks models.")
+@click.option("--tools", is_flag=True, help="Offer tools to the models that are asked.")
+def serve_command(*, tools: bool, **flags: Any) -> None:
+    """Be an MCP server on stdin and stdout, with which other agents ask models.
+
+    The options are limits of each call, which a caller cannot change.
+    """
+    check_mcp_installed()
+    if not sys.stdin or sys.stdin.isatty():
+        raise UsageError("ask mcp serve reads MCP messages on stdin", "configure it in an MCP client")
+    from ask.mcp.server import serve
+
+    serve(create_run_options(flags, no_tools=not tools, no_context=not tools))
+
+
+serve_command.params += select_options(
+    *("provider", "model", "max_cost", "max_rounds", "confirm", "safe", "safe_files", "timeout", "no_save")
+)

@@ -8,6 +8,11 @@ from ask.records import NamedTuple
 
 ROW_ARGUMENT = "--run-row"
 """The only argument of the process that runs a row of `ask map --tools`; its options are on standard input as JSON."""
+EVENT_SESSION_ARGUMENT = "--run-event-session"
+"""The only argument of the process that answers a call to `ask mcp serve`.
+
+The first line on standard input has its options as JSON; the input of `--input-events` follows.
+"""
 
 
 class RunOptions(NamedTuple):

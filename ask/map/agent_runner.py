@@ -7,7 +7,6 @@ of the row.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import resource
@@ -33,12 +32,10 @@ from ask.map.ledger import RowResult
 from ask.map.server_pool import create_pools
 from ask.messages import Attachment, Usage
 from ask.plugin_api.loaded_provider import discard_notice
+from ask.process.parent_exit import end_with_parent
 from ask.records import NamedTuple
 from ask.text import format_one_line
 
-PR_SET_PDEATHSIG = 1
-"""See prctl(2)."""
-prctl = getattr(ctypes.CDLL(None), "prctl", None)
 MAX_CONCURRENT_PROCESSES = 256
 """The most rows at a time if their number is adapted: each is a process."""
 CANCEL_CHECK_SECONDS = 1.0
@@ -171,7 +168,7 @@ class AgentRunner:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,  # the first Ctrl-C lets it finish
-            preexec_fn=_end_with_parent if prctl else None,  # noqa: PLW1509 - only a system call
+            preexec_fn=end_with_parent,  # noqa: PLW1509 - only a system call
         )
         self._processes.add(process)
         try:
@@ -237,12 +234,6 @@ def _stop_processes(processes: Sequence[subprocess.Popen[bytes]]) -> None:
             process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-
-
-def _end_with_parent() -> None:
-    """Have the kernel end this process once the thread that started it has ended, even by SIGKILL."""
-    assert prctl  # noqa: S101
-    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @contextmanager
@@ -340,5 +331,4 @@ def _limit_patch_process() -> None:
     """Limit the memory and the processor time of this process, and end it with its parent."""
     resource.setrlimit(resource.RLIMIT_AS, (MAX_PATCH_MEMORY_BYTES, MAX_PATCH_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (PATCH_SECONDS, PATCH_SECONDS))
-    if prctl:
-        _end_with_parent()
+    end_with_parent()
