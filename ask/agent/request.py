@@ -407,7 +407,7 @@ def _read_template(options: RunOptions, app: AppContext, toolset: Toolset, *, ha
         AskError: there is no such prompt, a value is missing, it has no placeholder for one, or it is invalid.
     """
     name, variables = options.template, options.variables
-    from ask.inputs.sources import MCP_PREFIX
+    from ask.inputs.file_option import MCP_PREFIX
 
     if name is None or not name.lower().startswith(MCP_PREFIX):
         if name is not None and ":" in name:
@@ -500,7 +500,7 @@ def read_user_message(options: RunOptions, prepared: PreparedRun, app: AppContex
             if not options.no_stdin and is_stdin_piped():
                 error.message += ", and stdin is empty"
             raise
-    from ask.inputs.sources import parse_stdin_content
+    from ask.inputs.file_option import parse_stdin_content
 
     stdin_reader = None if options.no_stdin else partial(read_piped, allow_terminal=True)
     piped_inputs = parse_stdin_content(piped_data, keep_location=request.settings.keep_location)
@@ -532,8 +532,8 @@ def read_files(
     Raises:
         AskError: one cannot be read.
     """
+    from ask.inputs.file_option import read_inputs
     from ask.inputs.prompt_inputs import InputReaders
-    from ask.inputs.sources import read_inputs
 
     def read_resource(address: str, timeout: float) -> PromptInputs:
         from ask.mcp.inputs import read_mcp_resource

@@ -223,7 +223,7 @@ class ChatStreamReader(AnswerAccumulator):
         """
         if fragment.get("type") == SERVER_CALL_DETAIL and fragment.get("result") is not None:
             self.size += len(str(fragment))
-            from ask.plugin_api.sources import make_detail_call
+            from ask.plugin_api.openai_citations import make_detail_call
 
             self._deltas.append(ServerToolDelta(make_detail_call(fragment)))
         is_encrypted = fragment.get("data") is not None
@@ -612,6 +612,6 @@ def _read_sources(message: Mapping[str, Any], response: Mapping[str, Any]) -> di
     fields = (message.get("annotations"), message.get("reasoning_details"), *map(response.get, SOURCE_FIELDS))
     if not any(fields):
         return {}
-    from ask.plugin_api.sources import read_message_calls, read_message_citations
+    from ask.plugin_api.openai_citations import read_message_calls, read_message_citations
 
     return {"citations": read_message_citations(message, response), "server_calls": read_message_calls(message)}
