@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from ask.agent.model_selection import ModelSelection, resolve_endpoint, resolve_fallbacks
-from ask.agent.toolset import Toolset, has_context_files
+from ask.agent.toolset import Toolset, has_context_files, limit_tools_with_data
 from ask.app import AppContext
 from ask.client.endpoint import ModelEndpoint, fetch_first_model
 from ask.config.directories import get_working_directory
@@ -185,7 +185,10 @@ def prepare_without_message(
         response_schema = read_response_schema(options.schema, partial(read_text_file, notify=app.console.print_notice))
     extra_system_prompt = _read_extra_system_prompt(options.system, conversation, template, app.console.print_notice)
     settings = read_settings(options, extra_system_prompt, app, template)
-    settings, stdin_data = _limit_tools_with_data(settings, app) if reads_stdin else (settings, b"")
+    stdin_data = b""
+    if reads_stdin and settings.tools and settings.piped_tools != "all":  # only then does it matter what is piped
+        stdin_data = read_stdin(settings.stdin_limit, app.console.print_notice)
+        settings = limit_tools_with_data(settings, stdin_data)
     _print_config_warnings(app)
     endpoint = resolve_endpoint(app, _select_model(options, conversation, template))
     if endpoint.base_url and not settings.replay:
@@ -238,19 +241,6 @@ def _check_server_tools(settings: Settings, endpoint: ModelEndpoint, notify: Cal
         from ask.agent.server_tools import check_server_tools
 
         check_server_tools(settings, endpoint, notify)
-
-
-def _limit_tools_with_data(settings: Settings, app: AppContext) -> tuple[Settings, bytes]:
-    """Return the settings with the tools that are allowed if there are data on standard input, and the data.
-
-    It is only read if that makes a difference.
-    """
-    if not settings.tools or settings.piped_tools == "all":
-        return settings, b""
-    data = read_stdin(settings.stdin_limit, app.console.print_notice)
-    if data.strip():
-        settings = settings._replace(tools=settings.piped_tools != "none", read_only_tools=True)
-    return settings, data
 
 
 def _print_config_warnings(app: AppContext) -> None:

@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 
 from ask import __distribution__, __version__
 from ask.agent.model_selection import ModelSelection, list_configured_models, resolve_endpoint, resolve_fallbacks
-from ask.agent.toolset import find_search_engine, format_search_setup_hint
 from ask.app import AppContext
 from ask.cli.commands import find_plugin_commands
 from ask.cli.doctor_results import OK, PROBLEM, WARNING, CheckResult, note, ok, problem, warning
@@ -76,9 +75,10 @@ from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.text import decode_argument, format_size
 from ask.tools.base import Tool
-from ask.tools.builtin import BUILTIN_TOOLS, DUCKDUCKGO, KEYED_ENGINES, SEARCH_WEB
+from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
 from ask.tools.plugins.plugin_tools import format_origin, load_plugin_tools
 from ask.tools.plugins.source import PluginLoadError
+from ask.tools.search_engine import DUCKDUCKGO, KEYED_ENGINES, find_search_engine, format_search_setup_hint
 
 NO_KEY = ": no key"
 

@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     Renderer = PlainRenderer | JsonRenderer
 
 
-NOTIFICATION_SECONDS = 30.0
-"""The terminal notifies the user of the end of a run that has taken longer."""
-
-
 def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
     """Run the prompt of the command line; return the exit code.
 
@@ -193,15 +189,12 @@ def run_and_render(
 
 
 def notify_end(app: AppContext, settings: Settings, error: AskError | None) -> None:
-    """Send the terminal's notification if the user has been waiting for a run that has ended for long."""
-    seconds = time.monotonic() - app.last_input_time
-    if seconds < NOTIFICATION_SECONDS or not app.console.accepts_notifications:
-        return
-    if not isinstance(error, RunInterruptedError):
-        from ask.notifications import describe_end, notify
+    """Announce the end of a run that the user has not interrupted, if it has taken long."""
+    if app.console.accepts_notifications and not isinstance(error, RunInterruptedError):
+        from ask.notifications import announce_end
 
-        text = describe_end(seconds, error.exit_code if error else 0)
-        notify(text, settings.notifications, app.environment)
+        seconds, exit_code = time.monotonic() - app.last_input_time, error.exit_code if error else 0
+        announce_end(seconds, exit_code, settings.notifications, app.environment)
 
 
 def run_row() -> int:
