@@ -151,7 +151,8 @@ def prepare_request(options: RunOptions, app: AppContext) -> PreparedRun:
         from ask.agent.unanswered import add_unanswered
 
         prepared = add_unanswered(prepared)
-    check_attachments_supported(prepared.request.user_message.attachments, prepared.request.endpoint)
+    if attachments := prepared.request.user_message.attachments:
+        check_attachments_supported(attachments, prepared.request.endpoint)
     return prepared
 
 
@@ -189,7 +190,8 @@ def prepare_without_message(
     if reads_stdin and settings.tools and settings.piped_tools != "all":  # only then does it matter what is piped
         stdin_data = read_stdin(settings.stdin_limit, app.console.print_notice)
         settings = limit_tools_with_data(settings, stdin_data)
-    _print_config_warnings(app)
+    for warning in (*app.config.warnings, *app.config.list_skipped("aliases", "providers", "tools.allow")):
+        app.console.print_notice(warning)
     endpoint = resolve_endpoint(app, _select_model(options, conversation, template))
     if endpoint.base_url and not settings.replay:
         from ask.client.preconnect import preconnect
@@ -211,7 +213,7 @@ def prepare_without_message(
         endpoint=endpoint,
         secrets=secrets,
         reported_usage=conversation.reported_usage if is_same_model else ReportedUsage(),
-        output_format=next((form for form in OUTPUT_FORMATS if getattr(options, form)), ""),
+        output_format=next(filter(partial(getattr, options), OUTPUT_FORMATS), ""),
         response_schema=response_schema,
         fallbacks=fallbacks,
         opening_messages=template.opening_messages if template else (),
@@ -232,20 +234,11 @@ def _complete_endpoint(request: RunRequest, notify: Callable[[str], None]) -> Ru
     endpoint = request.endpoint
     if not endpoint.model:
         endpoint = endpoint._replace(model=fetch_first_model(endpoint, notify, request.settings))
-    _check_server_tools(request.settings, endpoint, notify)
-    return request._replace(endpoint=endpoint)
-
-
-def _check_server_tools(settings: Settings, endpoint: ModelEndpoint, notify: Callable[[str], None]) -> None:
-    if settings.server_tools:
+    if request.settings.server_tools:
         from ask.agent.server_tools import check_server_tools
 
-        check_server_tools(settings, endpoint, notify)
-
-
-def _print_config_warnings(app: AppContext) -> None:
-    for warning in (*app.config.warnings, *app.config.list_skipped("aliases", "providers", "tools.allow")):
-        app.console.print_notice(warning)
+        check_server_tools(request.settings, endpoint, notify)
+    return request._replace(endpoint=endpoint)
 
 
 def apply_settings(
@@ -324,7 +317,10 @@ def add_models(
         endpoint = resolve_endpoint(app, selection._replace(other_base_urls=options.other_base_urls))
         if not endpoint.model:
             raise ParameterError(f"-m {model} does not name a model", "write provider:model")
-        _check_server_tools(request.settings, endpoint, app.console.print_notice)
+        if request.settings.server_tools:
+            from ask.agent.server_tools import check_server_tools
+
+            check_server_tools(request.settings, endpoint, app.console.print_notice)
         requests.append(request._replace(endpoint=endpoint, secrets=app.collect_secrets()))
     return tuple(requests)
 
@@ -443,9 +439,9 @@ def read_settings(
     Raises:
         UsageError: an option conflicts with another, or has no effect without one.
     """
-    format_options = [f"--{name}" for name in (*OUTPUT_FORMATS, "extract") if getattr(options, name)]
-    if len(format_options) > 1:
-        raise UsageError(f"{' and '.join(format_options)} cannot be combined", "use one of them")
+    formats = list(filter(partial(getattr, options), (*OUTPUT_FORMATS, "extract")))
+    if len(formats) > 1:
+        raise UsageError(f"--{' and --'.join(formats)} cannot be combined", "use one of them")
     if options.context and options.no_context:
         raise UsageError("--context and --no-context cannot be combined", "use one of them")
     settings = resolve_settings(

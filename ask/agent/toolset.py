@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import product, starmap
 from operator import attrgetter
 from os.path import join, lexists
 from pathlib import Path
@@ -85,7 +86,8 @@ class Toolset:
             raise UsageError(f"unknown tool {name!r} in --disable-tool", advice)
         allowed = template.select_tools(names) if template else frozenset(names)
         allowed -= settings.disabled_tools
-        self._report_excluded_functions(settings, allowed)
+        if self._function_origins:
+            self._report_excluded_functions(settings, allowed)
         selected = [tool for tool in tools if settings.tools and tool.spec.name in allowed]
         if not settings.read_only_tools:
             return selected
@@ -241,8 +243,8 @@ def _find_schema_problem(tool: Tool) -> str:
 def has_context_files(directory: Path, settings: Settings, app: AppContext) -> bool:
     """Check cheaply whether instructions or skills may apply to a folder; they are looked for only then."""
     names = (*settings.context_files, ".agents")
-    folders = map(str, (directory, *directory.parents))
-    return app.app_dirs.skills.exists() or any(lexists(join(folder, name)) for folder in folders for name in names)
+    paths = starmap(join, product((directory, *directory.parents), names))
+    return app.app_dirs.skills.exists() or any(map(lexists, paths))
 
 
 def has_mcp_configuration(app: AppContext) -> bool:

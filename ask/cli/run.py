@@ -96,7 +96,7 @@ def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
 
 def _is_on_terminal(app: AppContext) -> bool:
     """Check whether a person reads the output. Standard input may be a pipe that is part of the question."""
-    return is_output_terminal() and app.console.is_terminal and not app.console.is_quiet
+    return app.console.is_terminal and not app.console.is_quiet and is_output_terminal()
 
 
 def can_ask_for_rounds(options: RunOptions) -> bool:

@@ -450,9 +450,9 @@ def list_other_base_urls(app: AppContext, info: ProviderInfo, origin: str) -> tu
     Raises:
         ConfigError: a variable in one is not set.
     """
-    if origin != _format_config_origin(info.name):
-        return ()
     others = app.config.base_urls.get(info.name, ())[1:]
+    if not others or origin != _format_config_origin(info.name):
+        return ()
     return tuple(add_default_path(expand_base_url(app, info, repair_base_url(url)), info.base_url) for url in others)
 
 

@@ -534,7 +534,7 @@ class Responses(Provider):
             reasoning_tokens=read_int(read_dict(usage.get("output_tokens_details")).get("reasoning_tokens")),
             cost=read_cost(usage),
         )
-        return add_cache_writes(parsed, details)
+        return add_cache_writes(parsed, details) if details else parsed
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = self.chat.provider_parse_error(status, headers, body)
