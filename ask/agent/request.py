@@ -198,7 +198,7 @@ def prepare_without_message(
 
         endpoint = endpoint._replace(preconnection=preconnect(endpoint.base_url))
     skip = None if options.fallback else app.console.print_notice  # one that is configured may be for another day
-    fallbacks = resolve_fallbacks(app, settings.fallback, endpoint, skip)
+    fallbacks = resolve_fallbacks(app, settings.fallback, endpoint, skip) if settings.fallback else ()
     secrets = app.collect_secrets()
     app.console.redact = secrets.redact
     is_same_model = conversation.last_model == (endpoint.provider_name, endpoint.model)

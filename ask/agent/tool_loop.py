@@ -258,7 +258,7 @@ class ToolLoop:
         """Send requests and run tools until the model has answered or a limit is reached."""
         result = self._result
         while True:
-            limit = self._find_reached_limit()
+            limit = self._find_reached_limit() if result.rounds else None
             is_final = limit is not None or not self._calls_tools or result.corrections > 0
             chat_request = self._model.build_request(tool_choice="none" if is_final else "auto")
             self._on_event(RequestStarted())
@@ -294,7 +294,7 @@ class ToolLoop:
             self._execute_calls(response.tool_calls)
 
     def _find_reached_limit(self) -> LimitReachedError | None:
-        """Return the limit that the run has reached, if any. The model may then only answer, without calling tools.
+        """Return the limit that the run has reached after a round, if any. The model may then only answer.
 
         The user can agree to more rounds, but not to more costs.
 
@@ -302,7 +302,7 @@ class ToolLoop:
             AskError: the cost is unknown.
         """
         result = self._result
-        if result.rounds and self._is_over_budget():
+        if self._is_over_budget():
             cost = result.cost
             kind = "an estimated" if cost.is_estimated else "a"
             return LimitReachedError(

@@ -31,10 +31,10 @@ from ask.client.endpoint import (
     find_base_url,
     find_key_origin,
     find_provider_origin,
-    find_sign_in,
     list_configured_services,
     list_other_base_urls,
     load_provider,
+    open_sign_in,
     report_plugin_output,
     requires_key,
     resolve_headers,
@@ -648,7 +648,7 @@ def _inspect_provider(app: AppContext, name: str) -> tuple[CheckResult | None, M
         key = resolve_key(app, info, base_url)[0]
     except AskError as error:
         return problem(name, f"{result.found}, but {error.summary}", error.hint), None
-    sign_in = find_sign_in(app, info.name, key_origin)
+    sign_in = open_sign_in(app, info.name) if key_origin == SIGNED_IN else None
     return result, ModelEndpoint(
         loaded, "", base_url, key, sign_in=sign_in, other_base_urls=other_base_urls, headers=headers
     )

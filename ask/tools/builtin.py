@@ -162,10 +162,13 @@ SEARCH_WEB = ToolSpec(
 )
 
 
+_SEARCH = _load_on_call("web_search", "search_web")
+
+
 def create_search_tool(engine: SearchEngine) -> Tool:
     return Tool(
         SEARCH_WEB,
-        partial(_load_on_call("web_search", "search_web"), engine),
+        partial(_SEARCH, engine),
         has_side_effects=False,
         get_host=lambda arguments: _get_host(engine.base_url),
         needs_sandbox=False,
