@@ -103,10 +103,10 @@ def matches(pattern: str, model: str) -> bool:
     """Check whether a pattern matches a model's name. Fine-tuned models match like the model they are made from."""
     full_name = model.removeprefix("ft:")
     name = full_name.rpartition("/")[2]
-    return any(
-        match_tokens(parse_pattern(alternative), full_name if "/" in alternative else name)
-        for alternative in pattern.split("|")
-    )
+    for alternative in pattern.split("|"):
+        if match_tokens(parse_pattern(alternative), full_name if "/" in alternative else name):
+            return True
+    return False
 
 
 def match_tokens(tokens: Sequence[str | tuple[Version, Version]], name: str) -> bool | None:
@@ -146,7 +146,7 @@ def parse_pattern(pattern: str) -> list[str | tuple[Version, Version]]:
             raise ValueError(f"{text} is not a version such as {{5}}, {{5.1-5.4}} or {{5.5+}}")
         else:
             tokens.append(text)
-    if sum(isinstance(token, tuple) for token in tokens) > 1:
+    if [*map(type, tokens)].count(tuple) > 1:
         raise ValueError("only one version is possible")
     return tokens
 

@@ -40,7 +40,7 @@ else:
             if rest is not None and not named_values:
                 return tuple.__new__(cls, values + rest)
             remaining = cls._fields[len(values) :]
-            wrong = [name for name in named_values if name not in remaining]
+            wrong = named_values.keys() - remaining
             if wrong or len(values) > len(cls._fields):
                 rejected = ", ".join(sorted(wrong)) or f"{len(values)} values"
                 raise TypeError(f"{cls.__name__} has the fields {', '.join(cls._fields)}; it cannot take {rejected}")

@@ -29,7 +29,7 @@ LAYERS = [
     {"parsing", "type_checks"},
     {"attachments", "citations", "profiles"},
     {"atomic_files", "console", "notifications"},
-    {"text_diff"},
+    {"text_diff", "footer"},
     {"config"},
     {"schemas"},
     {"plugin_api"},

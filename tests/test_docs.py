@@ -33,7 +33,8 @@ from ask.config.settings import SETTINGS, Settings
 from ask.errors import AskError
 from ask.plugin_api.provider import REQUIRED_HOOKS, list_hook_names
 from ask.plugin_api.types import DEFAULT_STALL_SECONDS
-from ask.tools.builtin import BUILTIN_TOOLS, KEYED_ENGINES, SEARCH_WEB
+from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
+from ask.tools.search_engine import KEYED_ENGINES
 from tests import responses_wire, wire
 from tests.doc_pages import (
     Example,

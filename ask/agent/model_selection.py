@@ -15,19 +15,19 @@ from ask.client.endpoint import (
     explain_ignored,
     find_base_url,
     find_key_origin,
-    find_sign_in,
     format_key_hint,
     is_vendor_url,
     list_other_base_urls,
     load_provider,
     load_providers,
+    open_sign_in,
     remove_unusable_keys,
     resolve_headers,
     resolve_key,
     select_provider_entries,
 )
 from ask.config.base_url import add_default_path, is_local_url, is_same_service, repair_base_url, split_base_url
-from ask.config.secrets import KEY_COMMAND, format_variable_prefix
+from ask.config.secrets import KEY_COMMAND, SIGNED_IN, format_variable_prefix
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.records import NamedTuple
@@ -113,7 +113,7 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
         other_base_urls=other_base_urls,
         headers=resolve_headers(app, provider.info.name),
         renew_key=partial(app.key_store.renew, provider.info.name) if key_origin == KEY_COMMAND else None,
-        sign_in=find_sign_in(app, provider.info.name, key_origin),
+        sign_in=open_sign_in(app, provider.info.name) if key_origin == SIGNED_IN else None,
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from ask.agent.model_selection import ModelSelection, resolve_endpoint, resolve_fallbacks
-from ask.agent.toolset import Toolset, has_context_files
+from ask.agent.toolset import Toolset, has_context_files, limit_tools_with_data
 from ask.app import AppContext
 from ask.client.endpoint import ModelEndpoint, fetch_first_model
 from ask.config.directories import get_working_directory
@@ -169,7 +169,8 @@ def prepare_request(options: RunOptions, app: AppContext) -> PreparedRun:
         from ask.agent.unanswered import add_unanswered
 
         prepared = add_unanswered(prepared)
-    check_attachments_supported(prepared.request.user_message.attachments, prepared.request.endpoint)
+    if attachments := prepared.request.user_message.attachments:
+        check_attachments_supported(attachments, prepared.request.endpoint)
     return prepared
 
 
@@ -203,15 +204,19 @@ def prepare_without_message(
         response_schema = read_response_schema(options.schema, partial(read_text_file, notify=app.console.print_notice))
     extra_system_prompt = _read_extra_system_prompt(options.system, conversation, template, app.console.print_notice)
     settings = read_settings(options, extra_system_prompt, app, template)
-    settings, stdin_data = _limit_tools_with_data(settings, app) if reads_stdin else (settings, b"")
-    _print_config_warnings(app)
+    stdin_data = b""
+    if reads_stdin and settings.tools and settings.piped_tools != "all":  # only then does it matter what is piped
+        stdin_data = read_stdin(settings.stdin_limit, app.console.print_notice)
+        settings = limit_tools_with_data(settings, stdin_data)
+    for warning in (*app.config.warnings, *app.config.list_skipped("aliases", "providers", "tools.allow")):
+        app.console.print_notice(warning)
     endpoint = resolve_endpoint(app, _select_model(options, conversation, template))
     if endpoint.base_url and not settings.replay:
         from ask.client.preconnect import preconnect
 
         endpoint = endpoint._replace(preconnection=preconnect(endpoint.base_url))
     skip = None if options.fallback else app.console.print_notice  # one that is configured may be for another day
-    fallbacks = resolve_fallbacks(app, settings.fallback, endpoint, skip)
+    fallbacks = resolve_fallbacks(app, settings.fallback, endpoint, skip) if settings.fallback else ()
     secrets = app.collect_secrets()
     app.console.redact = secrets.redact
     is_same_model = conversation.last_model == (endpoint.provider_name, endpoint.model)
@@ -226,7 +231,7 @@ def prepare_without_message(
         endpoint=endpoint,
         secrets=secrets,
         reported_usage=conversation.reported_usage if is_same_model else ReportedUsage(),
-        output_format=next((form for form in OUTPUT_FORMATS if getattr(options, form)), ""),
+        output_format=next(filter(partial(getattr, options), OUTPUT_FORMATS), ""),
         response_schema=response_schema,
         fallbacks=fallbacks,
         opening_messages=template.opening_messages if template else (),
@@ -247,33 +252,11 @@ def _complete_endpoint(request: RunRequest, notify: Callable[[str], None]) -> Ru
     endpoint = request.endpoint
     if not endpoint.model:
         endpoint = endpoint._replace(model=fetch_first_model(endpoint, notify, request.settings))
-    _check_server_tools(request.settings, endpoint, notify)
-    return request._replace(endpoint=endpoint)
-
-
-def _check_server_tools(settings: Settings, endpoint: ModelEndpoint, notify: Callable[[str], None]) -> None:
-    if settings.server_tools:
+    if request.settings.server_tools:
         from ask.agent.server_tools import check_server_tools
 
-        check_server_tools(settings, endpoint, notify)
-
-
-def _limit_tools_with_data(settings: Settings, app: AppContext) -> tuple[Settings, bytes]:
-    """Return the settings with the tools that are allowed if there are data on standard input, and the data.
-
-    It is only read if that makes a difference.
-    """
-    if not settings.tools or settings.piped_tools == "all":
-        return settings, b""
-    data = read_stdin(settings.stdin_limit, app.console.print_notice)
-    if data.strip():
-        settings = settings._replace(tools=settings.piped_tools != "none", read_only_tools=True)
-    return settings, data
-
-
-def _print_config_warnings(app: AppContext) -> None:
-    for warning in (*app.config.warnings, *app.config.list_skipped("aliases", "providers", "tools.allow")):
-        app.console.print_notice(warning)
+        check_server_tools(request.settings, endpoint, notify)
+    return request._replace(endpoint=endpoint)
 
 
 def apply_settings(
@@ -362,7 +345,10 @@ def add_models(
         endpoint = resolve_endpoint(app, selection._replace(other_base_urls=options.other_base_urls))
         if not endpoint.model:
             raise ParameterError(f"-m {model} does not name a model", "write provider:model")
-        _check_server_tools(request.settings, endpoint, app.console.print_notice)
+        if request.settings.server_tools:
+            from ask.agent.server_tools import check_server_tools
+
+            check_server_tools(request.settings, endpoint, app.console.print_notice)
         requests.append(request._replace(endpoint=endpoint, secrets=app.collect_secrets()))
     return tuple(requests)
 
@@ -435,7 +421,7 @@ def _read_template(options: RunOptions, app: AppContext, toolset: Toolset, *, ha
         AskError: there is no such prompt, a value is missing, it has no placeholder for one, or it is invalid.
     """
     name, variables = options.template, options.variables
-    from ask.inputs.sources import MCP_PREFIX
+    from ask.inputs.file_option import MCP_PREFIX
 
     if name is None or not name.lower().startswith(MCP_PREFIX):
         if name is not None and ":" in name:
@@ -481,9 +467,9 @@ def read_settings(
     Raises:
         UsageError: an option conflicts with another, or has no effect without one.
     """
-    format_options = [f"--{name}" for name in (*OUTPUT_FORMATS, "extract") if getattr(options, name)]
-    if len(format_options) > 1:
-        raise UsageError(f"{' and '.join(format_options)} cannot be combined", "use one of them")
+    formats = list(filter(partial(getattr, options), (*OUTPUT_FORMATS, "extract")))
+    if len(formats) > 1:
+        raise UsageError(f"--{' and --'.join(formats)} cannot be combined", "use one of them")
     if options.context and options.no_context:
         raise UsageError("--context and --no-context cannot be combined", "use one of them")
     settings = resolve_settings(
@@ -528,7 +514,7 @@ def read_user_message(options: RunOptions, prepared: PreparedRun, app: AppContex
             if not options.no_stdin and is_stdin_piped():
                 error.message += ", and stdin is empty"
             raise
-    from ask.inputs.sources import parse_stdin_content
+    from ask.inputs.file_option import parse_stdin_content
 
     stdin_reader = None if options.no_stdin else partial(read_piped, allow_terminal=True)
     piped_inputs = parse_stdin_content(piped_data, keep_location=request.settings.keep_location)
@@ -560,8 +546,8 @@ def read_files(
     Raises:
         AskError: one cannot be read.
     """
+    from ask.inputs.file_option import read_inputs
     from ask.inputs.prompt_inputs import InputReaders
-    from ask.inputs.sources import read_inputs
 
     def read_resource(address: str, timeout: float) -> PromptInputs:
         from ask.mcp.inputs import read_mcp_resource

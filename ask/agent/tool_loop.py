@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from itertools import takewhile
+from itertools import repeat, takewhile
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from ask.client.cost import Cost
     from ask.safety.approval import ApprovalResponse
     from ask.safety.policy import PendingToolCall
+    from ask.schemas.schema import ResponseSchema
 
     ApprovalRequester = Callable[
         [PendingToolCall, RunRequest, Callable[[PendingToolCall], str]], ApprovalResponse | None
@@ -257,7 +258,7 @@ class ToolLoop:
         """Send requests and run tools until the model has answered or a limit is reached."""
         result = self._result
         while True:
-            limit = self._find_reached_limit()
+            limit = self._find_reached_limit() if result.rounds else None
             is_final = limit is not None or not self._calls_tools or result.corrections > 0
             chat_request = self._model.build_request(tool_choice="none" if is_final else "auto")
             self._on_event(RequestStarted())
@@ -267,12 +268,13 @@ class ToolLoop:
             if isinstance(response.error, ProviderError) and self._model.adapt_request(response.error, response):
                 continue
             usages = response.usages or (response.answer.usage,)
-            result.requests += [(self._model.endpoint, usage) for usage in usages]
+            result.requests += zip(repeat(self._model.endpoint), usages)
             if response.error is not None and (
                 self._correct_model(response.error) or self._switch_model(response.error)
             ):
                 continue
-            response = self._show_held_deltas(response)
+            if self._held_deltas:
+                response = self._show_held_deltas(response)
             result.finish_reason = response.answer.finish_reason
             self._model.handle_answer(response.answer.usage)
             has_content = self._add_answer(response, () if is_final else response.tool_calls)
@@ -282,7 +284,7 @@ class ToolLoop:
             is_done = is_final or (
                 not response.tool_calls and response.answer.finish_reason is not FinishReason.CONTINUE
             )
-            if is_done and self._request_correction():
+            if is_done and self._request.response_schema and self._request_correction(self._request.response_schema):
                 continue
             if limit:
                 raise limit
@@ -292,7 +294,7 @@ class ToolLoop:
             self._execute_calls(response.tool_calls)
 
     def _find_reached_limit(self) -> LimitReachedError | None:
-        """Return the limit that the run has reached, if any. The model may then only answer, without calling tools.
+        """Return the limit that the run has reached after a round, if any. The model may then only answer.
 
         The user can agree to more rounds, but not to more costs.
 
@@ -300,7 +302,7 @@ class ToolLoop:
             AskError: the cost is unknown.
         """
         result = self._result
-        if result.rounds and self._is_over_budget():
+        if self._is_over_budget():
             cost = result.cost
             kind = "an estimated" if cost.is_estimated else "a"
             return LimitReachedError(
@@ -412,14 +414,14 @@ class ToolLoop:
         self._use_model(endpoint._replace(model=model), self._model.client)
         return True
 
-    def _request_correction(self) -> bool:
+    def _request_correction(self, schema: ResponseSchema) -> bool:
         """Add a request to correct the answer if it does not match the schema; return whether it is needed.
 
         Raises:
             IncompleteResponseError: there were enough corrections, or the cost limit is reached.
         """
-        schema, result = self._request.response_schema, self._result
-        problem = schema.find_problem(get_last_answer(result.messages)) if schema else ""
+        result = self._result
+        problem = schema.find_problem(get_last_answer(result.messages))
         if not problem:
             return False
         if result.corrections == MAX_CORRECTIONS or self._is_over_budget():
@@ -444,13 +446,8 @@ class ToolLoop:
         # Reasoning in tags is not saved: only this run sends it back, see `ModelRequests.tagged_answers`.
         if response.tagged_text and answer.provider_state and has_tag(answer.provider_state.data):
             message = message._replace(provider_state=None)
-        earlier_text = get_last_answer(self._result.messages)  # of an answer that the service paused
-        earlier_citations = self._result.citations if earlier_text else ()
-        self._result.citations = earlier_citations
-        if answer.citations:
-            from ask.citations import shift_citations
-
-            self._result.citations = (*earlier_citations, *shift_citations(answer.citations, len(earlier_text)))
+        if answer.citations or self._result.citations:
+            self._add_citations(answer.citations)
         if answer.text or tool_calls or files or (answer.provider_state and response.error is None):
             if response.tagged_text:
                 self._model.tagged_answers[len(self._result.messages)] = response.tagged_text, answer.provider_state
@@ -459,6 +456,14 @@ class ToolLoop:
         if answer.reasoning:  # for the history, and not for the conversation
             self._on_event(MessageAdded(message, complete=False, answer=answer))
         return False
+
+    def _add_citations(self, citations: Sequence[Citation]) -> None:
+        """Add the citations of an answer to those of the text before it, if the service paused there."""
+        from ask.citations import shift_citations
+
+        earlier_text = get_last_answer(self._result.messages)
+        earlier_citations = self._result.citations if earlier_text else ()
+        self._result.citations = (*earlier_citations, *shift_citations(citations, len(earlier_text)))
 
     def _execute_calls(self, tool_calls: Sequence[ToolCall]) -> None:
         """Execute tool calls in order and add their results.

@@ -18,8 +18,8 @@ from ask.cli.tools import to_tool_row
 from ask.config.config_editor import UNSET
 from ask.config.mcp_servers import ServerConfig, check_server_tables, parse_server_table
 from ask.errors import ConfigError, UsageError
-from ask.inputs.sources import MCP_PREFIX
-from ask.mcp.address_cache import write_addresses
+from ask.inputs.file_option import MCP_PREFIX
+from ask.mcp.completion_cache import write_addresses
 from ask.mcp.run_servers import (
     ADD_SERVER_HINT,
     check_mcp_installed,

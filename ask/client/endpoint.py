@@ -312,12 +312,8 @@ def find_key_origin(app: AppContext, name: str, variables: Iterable[str] = ()) -
     return SIGNED_IN if is_signed_in(app.app_dirs.logins, name, app.environment) else ""
 
 
-def find_sign_in(app: AppContext, provider_name: str, key_origin: str) -> SavedSignIn | None:
-    """Return the sign-in from which a provider's key is, which all requests of this command share."""
-    return _open_sign_in(app, provider_name) if key_origin == SIGNED_IN else None
-
-
-def _open_sign_in(app: AppContext, provider_name: str) -> SavedSignIn:
+def open_sign_in(app: AppContext, provider_name: str) -> SavedSignIn:
+    """Return the sign-in to a provider, which all requests of this command share."""
     from ask.client.saved_sign_in import SavedSignIn
 
     sign_ins = app.share(_create_sign_ins)
@@ -351,8 +347,8 @@ def resolve_key(app: AppContext, info: ProviderInfo, base_url: str) -> tuple[str
     else:
         key, origin = "", app.key_store.find_origin(info.name, info.key_env)
     origin = origin or find_key_origin(app, info.name)
-    if app.needs_keys and (sign_in := find_sign_in(app, info.name, origin)):
-        return sign_in.read_token(), origin
+    if app.needs_keys and origin == SIGNED_IN:
+        return open_sign_in(app, info.name).read_token(), origin
     if not origin and requires_key(app, info, base_url):
         if info.name in SIGN_IN_PROVIDERS:
             from ask.client.saved_sign_in import make_sign_in_error
@@ -450,9 +446,9 @@ def list_other_base_urls(app: AppContext, info: ProviderInfo, origin: str) -> tu
     Raises:
         ConfigError: a variable in one is not set.
     """
-    if origin != _format_config_origin(info.name):
-        return ()
     others = app.config.base_urls.get(info.name, ())[1:]
+    if not others or origin != _format_config_origin(info.name):
+        return ()
     return tuple(add_default_path(expand_base_url(app, info, repair_base_url(url)), info.base_url) for url in others)
 
 

@@ -110,8 +110,8 @@ def _refresh_models_list(app: AppContext, endpoint: ModelEndpoint, settings: Set
     Raises:
         AskError: it cannot be fetched.
     """
-    from ask.client.models_cache import get_cache_file, read_models
-    from ask.client.models_list import REMOTE_LIST_SECONDS, fetch_models_list
+    from ask.client.models_cache import REMOTE_LIST_SECONDS, get_cache_file, read_models
+    from ask.client.models_list import fetch_models_list
 
     cached = read_models(get_cache_file(app.app_dirs.cache, endpoint.provider_name, endpoint.base_url))
     if not cached.models or cached.age >= REMOTE_LIST_SECONDS:

@@ -28,7 +28,7 @@ from ask.client.run_costs import require_price
 from ask.config.options import RunOptions
 from ask.config.settings import SAFE_OPTIONS, Settings
 from ask.errors import AskError, UsageError
-from ask.inputs.sources import CLIPBOARD, FILE_URL_PATTERN, LOADER_PATTERN, WEB_PREFIXES, path_exists
+from ask.inputs.file_option import CLIPBOARD, FILE_URL_PATTERN, LOADER_PATTERN, WEB_PREFIXES, path_exists
 from ask.map.failures import Failure
 from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.output import check_output

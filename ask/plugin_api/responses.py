@@ -55,6 +55,7 @@ from ask.plugin_api.chat_completions import (
     sanitize_tool_name,
     shorten_call_id,
 )
+from ask.plugin_api.openai_citations import make_item_call, read_item_calls, read_item_citations
 from ask.plugin_api.provider import BatchApi, Provider, format_tool_results
 from ask.plugin_api.response_items import (
     IMAGE_ITEM,
@@ -72,7 +73,6 @@ from ask.plugin_api.response_items import (
     read_text,
     remove_images,
 )
-from ask.plugin_api.sources import make_item_call, read_item_calls, read_item_citations
 from ask.plugin_api.types import ChatRequest, HttpRequest, ModelInfo
 from ask.profiles import TOKEN_LIMIT_OPTIONS, ModelProfile, merge_options
 
@@ -534,7 +534,7 @@ class Responses(Provider):
             reasoning_tokens=read_int(read_dict(usage.get("output_tokens_details")).get("reasoning_tokens")),
             cost=read_cost(usage),
         )
-        return add_cache_writes(parsed, details)
+        return add_cache_writes(parsed, details) if details else parsed
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = self.chat.provider_parse_error(status, headers, body)

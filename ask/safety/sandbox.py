@@ -1,6 +1,6 @@
 """The sandbox of a run, which is started and tested before anything is sent to a provider.
 
-`sandbox_config` defines its mounts and limits, `path_policy` chooses the folders, and `worker` runs the calls in it.
+`sandbox_config` defines its mounts and limits, `sandbox_folders` chooses its folders, and `worker` runs the calls.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ask.process import worker_channel
 from ask.process.worker_channel import WorkerDiedError, WorkerTimeoutError
 from ask.safety.bubblewrap import BUBBLEWRAP_PATHS, SandboxProcess, find_bubblewrap
 from ask.safety.folder_scan import inspect_filesystem
-from ask.safety.path_policy import check_folders_unmoved
 from ask.safety.placeholders import MountPlaceholders
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
+from ask.safety.sandbox_folders import check_folders_unmoved
 from ask.safety.self_test import SelfTestHost, SelfTestResult, encode_pairs
 from ask.text_diff import TextDiff
 from ask.tools.base import RunToolContext, Tool, ToolError, ToolResult
