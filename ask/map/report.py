@@ -17,7 +17,7 @@ from ask.map.distributions import (
     to_text,
 )
 from ask.map.job import RowTask
-from ask.map.json_values import decode_json
+from ask.map.json_values import parse_json_answer
 from ask.map.ledger import RowResult
 from ask.map.output import ANSWER
 from ask.messages import Usage
@@ -141,7 +141,7 @@ class JobReport:
         if result.status != "answered":
             self._add_failure(row, task, result)
             return
-        answer = _parse_answer(result.answer) if self._has_schema else result.answer
+        answer = parse_json_answer(result.answer) if self._has_schema else result.answer
         if self._fields:
             fields = answer if isinstance(answer, dict) else {}
             values = [fields.get(name) for name in self._fields]
@@ -188,11 +188,3 @@ class JobReport:
 def _mask_part(match: re.Match[str]) -> str:
     """Return an HTTP status as it is, and an ellipsis for anything else."""
     return match[1] or "…"
-
-
-def _parse_answer(text: str) -> Any:
-    """Parse an answer that matches a schema; an empty one, or one that is not JSON, has no values."""
-    try:
-        return decode_json(text)
-    except (ValueError, RecursionError):
-        return None
