@@ -14,10 +14,11 @@ from click.core import ParameterSource
 from ask.app import AppContext
 from ask.console import StandardOutput, StderrConsole, get_descriptor
 from ask.errors import UsageError
+from ask.map.distributions import BOOLEANS
 from ask.map.job import Job
 from ask.map.output import ANSWER
 from ask.map.rows import Row, check_inputs, detect_encodings, find_equivalent_input, read_rows, select_inputs
-from ask.map.scored_fields import ScoredField, make_key, parse_scores
+from ask.map.scored_fields import BOOLEAN_WORDS, ScoredField, make_key, parse_scores
 from ask.map.scores import FieldScore, Interval, JobScores
 from ask.render.score_tables import format_scores
 from ask.text import format_suggestion
@@ -138,8 +139,10 @@ def _find_columns(option: str, path: str, rows: Sequence[Row]) -> ScoredField:
         if name not in columns:
             hint = format_suggestion(name, columns, f"the columns are {', '.join(columns)}")
             raise UsageError(f"there is no column {name!r} in {path}", hint)
-    keys = {make_key(row.columns.get(field)) for row in rows}
-    return ScoredField(field, column, is_boolean=bool(keys - {""}) and keys <= {"true", "false", ""})
+    keys, labels = ({make_key(row.columns.get(name)) for row in rows} - {""} for name in (field, column))
+    # SQLite has 0 and 1 for booleans.
+    is_boolean = keys <= BOOLEAN_WORDS.keys() and (keys <= {*BOOLEANS} or labels <= BOOLEAN_WORDS.keys())
+    return ScoredField(field, column, is_boolean=bool(keys) and is_boolean)
 
 
 class _ModelScores:

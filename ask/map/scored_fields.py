@@ -21,7 +21,7 @@ PROBABILITY_SUFFIX = "_p"
 """The end of the name of a field with the probability of another one's value."""
 TRUE_WORDS, FALSE_WORDS = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 BOOLEAN_WORDS = dict.fromkeys(TRUE_WORDS, "true") | dict.fromkeys(FALSE_WORDS, "false")
-NUMBER_PATTERN = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?")
+NUMBER_PATTERN = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 """A number as JSON has it, so that codes with leading zeros stay text."""
 
 
@@ -79,10 +79,10 @@ def make_key(value: Any) -> str:
 
 def _make_number_key(text: str) -> str:
     """Return the same text for all ways to write a number."""
-    if text.lstrip("-").isdigit():
-        return "0" if text == "-0" else text
+    if text.removeprefix("-").isdigit():
+        return "0" if text == "-0" else _shorten(text)
     number = float(text)
-    return str(int(number)) if number.is_integer() and abs(number) < MAX_NUMBER else repr(number)
+    return str(int(number)) if number.is_integer() else repr(number)
 
 
 def _sort_keys(value: Any) -> Any:

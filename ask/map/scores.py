@@ -218,6 +218,8 @@ class FieldScore:
         self.unlisted_count = 0
         self.probabilities = ProbabilityScore()
         self._names: dict[str, str] = {}
+        self._provisional_names: set[str] = set()
+        """The keys of values that were only seen as right answers, which people may write in other ways."""
         for value in field.allowed:
             self._add_class(field.make_key(value), value)
         self._levels = {key: level for level, key in enumerate(self._names)} if field.is_ordered else {}
@@ -245,7 +247,8 @@ class FieldScore:
         if self._listed and right_key not in self._listed:
             self._add_unlisted(label)
         key = self.field.make_key(value)
-        self._confusion[self._add_class(right_key, label), self._add_class(key, value) if key else NO_ANSWER] += 1
+        answer_class = self._add_class(key, value) if key else NO_ANSWER
+        self._confusion[self._add_class(right_key, label, is_provisional=True), answer_class] += 1
         if not key:
             return False
         self.answered += 1
@@ -263,13 +266,15 @@ class FieldScore:
         if text in self.unlisted or len(self.unlisted) < MAX_UNLISTED:
             self.unlisted[text] += 1
 
-    def _add_class(self, key: str, value: Any) -> str:
-        """Return the key that a value is counted with."""
+    def _add_class(self, key: str, value: Any, *, is_provisional: bool = False) -> str:
+        """Return the key that a value is counted with; another way to write it replaces a provisional name."""
         if key in self._names:
-            return key
-        if len(self._names) >= MAX_CLASSES:
+            if is_provisional or key not in self._provisional_names:
+                return key
+        elif len(self._names) >= MAX_CLASSES:
             return OTHER
         self._names[key] = format_one_line(self._redact(to_text(value)), MAX_LABEL_CHARACTERS)
+        (self._provisional_names.add if is_provisional else self._provisional_names.discard)(key)
         return key
 
     def _to_number(self, key: str) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ask.map.scored_fields import describe_unlisted
 from ask.map.scores import FieldScore, Interval, PairedResult
 from ask.render.amounts import format_count
-from ask.render.table import format_columns
+from ask.render.table import format_columns, format_records
 from ask.render.text_layout import truncate_text
 from ask.text import measure_width
 
@@ -134,10 +134,11 @@ def _format_confusion(score: FieldScore, width: int) -> Iterator[str]:
     for limit in range(min(score.class_count, MAX_CLASSES), 0, -1):
         table = score.make_confusion_table(limit)
         for name_width in NAME_WIDTHS:
+            label_width = min(2 * name_width, NAME_WIDTH)
             names = [truncate_text(name, name_width) for name in table.columns]
-            rows = [(truncate_text(name, NAME_WIDTH), *map("{:,}".format, counts)) for name, counts in table.rows]
-            if lines := _format_table(("", *names), rows, width):
-                yield f"{INDENTATION}right answers (rows) and answers (columns)"
+            rows = [(truncate_text(name, label_width), *map("{:,}".format, counts)) for name, counts in table.rows]
+            if lines := _align_table(("", *names), rows, width):
+                yield f"{INDENTATION}rows: right answers; columns: answers"
                 yield from lines
                 return
 
@@ -162,11 +163,19 @@ def _format_probabilities(score: FieldScore, name: str, width: int) -> Iterator[
 def _format_table(
     headings: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, text_columns: int = 1
 ) -> list[str]:
+    """Return the lines of a table; on a narrow terminal, of its rows as lists of cells."""
+    if lines := _align_table(headings, rows, width, text_columns=text_columns):
+        return lines
+    return [INDENTATION + line for line in format_records([headings, *rows], width - len(INDENTATION))]
+
+
+def _align_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, text_columns: int = 1
+) -> list[str]:
     """Return the lines of a table whose columns of numbers are aligned on the right; [] if it is too wide."""
     columns = list(zip(headings, *rows, strict=True))
     aligned = [column if number < text_columns else _align_right(column) for number, column in enumerate(columns)]
-    cells = list(zip(*aligned, strict=True))
-    lines = format_columns(cells, width - len(INDENTATION), [width] * len(columns))
+    lines = format_columns(list(zip(*aligned, strict=True)), width - len(INDENTATION), [width] * len(columns))
     return [INDENTATION + line for line in lines]
 
 
