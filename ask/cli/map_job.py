@@ -337,7 +337,7 @@ class MapJobRunner:
         if self._report:
             self._report.add(task, result)
         if self._scores:
-            self._scores.add(task, result)
+            self._scores.add(task, result, self._report.make_excerpt if self._report else None)
 
     def _announce_pause(self, reason: str) -> None:
         """Print that the job waits for the service."""

@@ -61,6 +61,8 @@ class ReportFile:
         self._report = JobReport(job.models, schema, job.prompt.text, request.secrets.redact)
         self.add = self._report.add
         """Adds a finished row."""
+        self.make_excerpt = self._report.make_excerpt
+        """Returns the beginning of a row."""
 
     def write(
         self,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ask.export.distribution_charts import format_number, render_caption, render_facts
+from ask.export.distribution_charts import format_number, render_caption, render_examples, render_facts
 from ask.export.usage_html import PLOT_HEIGHT, UNKNOWN, escape_name, render_table, wrap_each
 from ask.map.scored_fields import describe_unlisted
 from ask.map.scores import CalibrationBin, FieldScore, JobScores
@@ -115,7 +115,9 @@ def _render_confusion(score: FieldScore) -> Iterator[str]:
             css_class = f"{'right' if column == name else 'wrong'} shade{shade}"
             yield f'<td class="{css_class}">{count:,}</td>'
         yield "</tr>\n"
-    yield "</tbody></table></div>\n<p>A row for each right answer, a column for each answer.</p>\n</figure>\n"
+    yield "</tbody></table></div>\n<p>A row for each right answer, a column for each answer.</p>\n"
+    yield from render_examples("Rows with a wrong answer", score.wrong_rows.list_by_priority())
+    yield "</figure>\n"
 
 
 def _render_headings(names: Sequence[str]) -> str:

@@ -130,7 +130,7 @@ class JobReport:
     def add(self, task: RowTask, result: RowResult) -> None:
         """Add a finished row."""
         number = task.position // len(self.models) + 1
-        row = SampledRow(task.position, number, partial(self._make_excerpt, task, result))
+        row = SampledRow(task.position, number, partial(self.make_excerpt, task, result))
         model = self.models[task.model_number]
         model.add(row, result)
         if result.time:
@@ -169,8 +169,9 @@ class JobReport:
         """The reasons of the failed rows, the most frequent first."""
         return sorted(self._reasons.values(), key=lambda reason: (-reason.count, reason.label))
 
-    def _make_excerpt(self, task: RowTask, result: RowResult) -> RowExcerpt:
-        names = [name for name in self._prompt_columns if name in task.columns]
+    def make_excerpt(self, task: RowTask, result: RowResult, first_column: str = "") -> RowExcerpt:
+        """Return the beginning of a row, with a column that comes first."""
+        names = [name for name in (first_column, *self._prompt_columns) if name in task.columns]
         names = list(dict.fromkeys([*names, *task.columns]))[:MAX_EXCERPT_COLUMNS]
         return RowExcerpt(
             self._shorten(task.location),

@@ -67,7 +67,8 @@ def make_key(value: Any) -> str:
             with suppress(ValueError, RecursionError):
                 value = decode_json(text)
         if isinstance(value, str):
-            return _shorten(" ".join(unicodedata.normalize("NFKC", text).casefold().split()))
+            folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+            return _shorten(" ".join(folded.split()))
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
     if isinstance(value, bool):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from ask.map.distributions import is_number, to_text
+from ask.map.distributions import PrioritySample, RowExcerpt, SampledRow, is_number, to_text
 from ask.map.job import RowTask
 from ask.map.json_values import parse_json_answer
 from ask.map.ledger import RowResult
@@ -30,6 +31,10 @@ PROBABILITY_STEPS = 1000
 """How finely probabilities are counted. Thresholds are multiples of 1 / `PROBABILITY_STEPS`."""
 CALIBRATION_BINS = 10
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
+WRONG_ROWS = 10
+"""How many rows with a wrong answer are kept as examples."""
+MAX_PRIORITY = 1 << 56
+"""The end of the range of the random priorities of rows."""
 MAX_EXACT_PAIRS = 1000
 """The number of rows up to which the sign test is exact."""
 
@@ -207,6 +212,7 @@ class FieldScore:
         unlisted: how often each of the first right answers occurs that the schema does not allow.
         unlisted_count: how many rows have such a right answer.
         probabilities: the quality of the probabilities of the answers.
+        wrong_rows: rows with a wrong answer, those with the highest probability.
     """
 
     def __init__(self, field: ScoredField, model: str, redact: Callable[[str], str] = str) -> None:
@@ -217,6 +223,7 @@ class FieldScore:
         self.unlisted: Counter[str] = Counter()
         self.unlisted_count = 0
         self.probabilities = ProbabilityScore()
+        self.wrong_rows = PrioritySample(WRONG_ROWS)
         self._names: dict[str, str] = {}
         self._provisional_names: set[str] = set()
         """The keys of values that were only seen as right answers, which people may write in other ways."""
@@ -231,13 +238,14 @@ class FieldScore:
         self._distance = 0.0
         self._near = 0
 
-    def add(self, label: Any, value: Any, probability: Any = None) -> bool:
+    def add(self, label: Any, value: Any, probability: Any = None, row: SampledRow | None = None) -> bool:
         """Count a row, and return whether its answer is right.
 
         Args:
             label: the right answer; None or blank if the row has none.
             value: the answer; None if there is none.
             probability: the probability of the answer, if it is known.
+            row: the row, if examples of wrong answers are wanted.
         """
         right_key = self.field.make_key(label)
         if not right_key:
@@ -256,8 +264,15 @@ class FieldScore:
         self.right += is_right
         if self._is_numeric:
             self._add_distance(right_key, key)
-        if is_number(probability) and 0 <= probability <= 1:
+        has_probability = is_number(probability) and 0 <= probability <= 1
+        if has_probability:
             self.probabilities.add(probability, is_right=is_right)
+        if row and not is_right:
+            # A random fraction of a step selects among rows with the same probability.
+            steps = round(PROBABILITY_STEPS * probability) if has_probability else 0
+            priority = row.priority / MAX_PRIORITY - steps
+            if priority < self.wrong_rows.limit:
+                self.wrong_rows.add(priority, row.position, row.excerpt)
         return is_right
 
     def _add_unlisted(self, label: Any) -> None:
@@ -446,8 +461,13 @@ class JobScores:
         self._only_right: Counter[tuple[int, int, int]] = Counter()
         """By field, model and other model: in how many rows only the first of them is right."""
 
-    def add(self, task: RowTask, result: RowResult) -> None:
-        """Add a finished row."""
+    def add(
+        self,
+        task: RowTask,
+        result: RowResult,
+        make_excerpt: Callable[[RowTask, RowResult, str], RowExcerpt] | None = None,
+    ) -> None:
+        """Add a finished row; `make_excerpt` returns the beginning of a row with one of its columns first."""
         answer: Any = None
         if result.status == "answered":
             answer = parse_json_answer(result.answer) if self._has_schema else result.answer
@@ -458,8 +478,12 @@ class JobScores:
         for scores in self.scores:
             score = scores[task.model_number]
             field = score.field
-            label = task.columns.get(field.column)
-            results.append(score.add(label, fields.get(field.field), fields.get(field.probability)))
+            row = None
+            if make_excerpt:
+                number = task.position // self._model_count
+                row = SampledRow(task.position, number, partial(make_excerpt, task, result, field.column))
+            values = (task.columns.get(field.column), fields.get(field.field), fields.get(field.probability))
+            results.append(score.add(*values, row))
         if self._model_count > 1:
             self._add_pair(task, results)
 

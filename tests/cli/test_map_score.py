@@ -274,6 +274,8 @@ def test_a_report_has_the_scores(ask: Ask, home: Home) -> None:
     assert page.facts["Mean absolute error"] == "0.75"
     assert page.facts["Brier score"] == "0.103"
     assert "polyline" in page.tags
+    [wrong] = page.examples["Quality", "Confusion table", "Rows with a wrong answer"]
+    assert (wrong["Row"], list(wrong)[1], wrong["label"]) == ("tickets.csv:4", "label", "bug")
 
 
 @pytest.mark.slow
