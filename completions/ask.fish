@@ -445,7 +445,7 @@ complete -c ask -n '__ask_in \'map\'' -l tpm -x -d 'Use at most N tokens a minut
 complete -c ask -n '__ask_in \'map\'' -l csv-safe -d 'Write cells such as =1+1 to CSV and TSV as text, not as formulas'
 complete -c ask -n '__ask_in \'map\'' -l columns -x -d 'Write these columns (a,b), or all, with latency and tries'
 complete -c ask -n '__ask_in \'map\'' -l report -r -F -d 'Write an HTML report on the rows, failures and answers to FILE'
-complete -c ask -n '__ask_in \'map\'' -l score -x -d 'Compare answers with the right ones in this column (FIELD=COLUMN)'
+complete -c ask -n '__ask_in \'map\'' -l score -x -d 'Compare answers with this column of labels (or FIELD=COLUMN)'
 complete -c ask -n '__ask_in \'map\'' -l unordered -d 'Write rows as they finish, not in the order of the input'
 complete -c ask -n '__ask_in \'map\'' -l limit -x -d 'Read only the first N rows'
 complete -c ask -n '__ask_in \'map\'' -l sample -x -d 'Use a random but reproducible sample of N rows'

@@ -419,7 +419,7 @@ _ask_arguments() {  # COMMAND
         '(--csv-safe)--csv-safe[Write cells such as =1+1 to CSV and TSV as text, not as formulas]' \
         '(--columns)--columns=[Write these columns (a,b), or all, with latency and tries]:NAMES:' \
         '(--report)--report=[Write an HTML report on the rows, failures and answers to FILE]:FILE:_files' \
-        '*--score=[Compare answers with the right ones in this column (FIELD=COLUMN)]:COLUMN:' \
+        '*--score=[Compare answers with this column of labels (or FIELD=COLUMN)]:COLUMN:' \
         '(--unordered)--unordered[Write rows as they finish, not in the order of the input]' \
         '(--limit)--limit=[Read only the first N rows]:N:' \
         '(--sample)--sample=[Use a random but reproducible sample of N rows]:N:' \

@@ -118,7 +118,7 @@ class MapCommand(SectionedCommand, Subcommand):
     "--score",
     metavar="COLUMN",
     multiple=True,
-    help="Compare answers with the right ones in this column (FIELD=COLUMN).",
+    help="Compare answers with this column of labels (or FIELD=COLUMN).",
 )
 @click.option("--unordered", is_flag=True, help="Write rows as they finish, not in the order of the input.")
 @click.option("--limit", metavar="N", type=parse_whole_number(1), help="Read only the first N rows.")

@@ -493,7 +493,7 @@ class MapJobRunner:
             if folder:
                 left_out += tuple(Path(glob.escape(str(file.absolute()))) for file in files)
             elif names := join_names(list(map(str, files)), 3):
-                self.app.console.print_notice(f"with --tools, the model can read the right answers in {names}")
+                self.app.console.print_notice(f"with --tools, the model can read the labels in {names}")
         return AgentOptions(folder, options, left_out)
 
     def _announce_earlier_answers(self) -> None:

@@ -79,7 +79,7 @@ class ReportFile:
             cost: its cost as text; "" if it is unknown.
             seconds: how long this run took.
             stop_error: what ended it before all rows were finished.
-            scores: the comparison of the answers with right ones.
+            scores: the comparison of the answers with labels.
 
         Raises:
             FileError: it cannot be written.

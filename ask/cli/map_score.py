@@ -1,4 +1,4 @@
-"""`ask map --score`: compares answers with right ones, of a job while it runs, or in the output of one."""
+"""`ask map --score`: compares answers with labels, of a job while it runs, or in the output of one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from ask.app import AppContext
 from ask.console import StandardOutput, StderrConsole, get_descriptor
 from ask.errors import UsageError
-from ask.map.distributions import BOOLEANS
+from ask.map.distributions import BOOLEANS, is_number
 from ask.map.job import Job
 from ask.map.output import ANSWER
 from ask.map.rows import Row, check_inputs, detect_encodings, find_equivalent_input, read_rows, select_inputs
@@ -36,10 +36,10 @@ INDENTATION = "  "
 
 
 def prepare_scores(options: Sequence[str], job: Job) -> tuple[Job, JobScores]:
-    """Return a job whose prompt leaves out the columns of right answers, and the scores to collect.
+    """Return a job whose prompt leaves out the columns of labels, and the scores to collect.
 
     Raises:
-        UsageError: it is not clear what is compared, or the prompt names a column of right answers.
+        UsageError: it is not clear what is compared, or the prompt names a column of labels.
     """
     request = job.requests[0]
     schema = request.response_schema.value if request.response_schema else None
@@ -169,7 +169,9 @@ class _ModelScores:
             model = OTHER_MODELS
         if model not in self._scores:
             self._scores[model] = [FieldScore(field, model, self._redact) for field in self._fields]
+        cost = _parse_cell(columns.get("cost"))
         for score in self._scores[model]:
+            score.add_cost(cost if is_number(cost) else None)
             field = score.field
             probability = _parse_cell(columns.get(field.probability))
             value = columns.get(field.field)
@@ -196,11 +198,11 @@ def _parse_cell(value: Any) -> Any:
 
 def _describe_score(score: FieldScore) -> dict[str, Any]:
     """Return a score as a JSON object."""
-    confusion = score.make_confusion_table(score.class_count)
     described: dict[str, Any] = {
         "field": score.field.field,
         "label": score.field.column,
         "model": score.model or None,
+        "cost": score.cost,
         "labeled": score.labeled,
         "unlabeled": score.unlabeled,
         "answered": score.answered,
@@ -220,7 +222,9 @@ def _describe_score(score: FieldScore) -> dict[str, Any]:
             }
             for each in score.list_classes()
         ],
-        "confusion": {name: dict(zip(confusion.columns, counts, strict=True)) for name, counts in confusion.rows},
+        "confusion": [
+            {"label": label, "answer": answer, "rows": count} for label, answer, count in score.list_confusions()
+        ],
     }
     probabilities = score.probabilities
     if probabilities.count:

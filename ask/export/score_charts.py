@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from ask.export.distribution_charts import format_number, render_caption, render_examples, render_facts
 from ask.export.usage_html import PLOT_HEIGHT, UNKNOWN, escape_name, render_table, wrap_each
 from ask.map.scored_fields import describe_unlisted
-from ask.map.scores import CalibrationBin, FieldScore, JobScores
+from ask.map.scores import OTHER_NAME, CalibrationBin, FieldScore, JobScores
 from ask.render.score_tables import format_interval, format_pair, format_share
 
 MAX_CLASSES = 20
@@ -30,7 +30,7 @@ def render_scores(scores: JobScores) -> Iterator[str]:
         if score.labeled:
             yield from _render_field(score)
         else:
-            yield f"<p>{escape_name(score.field.column)} has no right answers.</p>\n"
+            yield f"<p>{escape_name(score.field.column)} has no labels.</p>\n"
     yield "</section>\n"
 
 
@@ -41,7 +41,7 @@ def _render_overview(scores: Sequence[FieldScore]) -> Iterator[str]:
         accuracy = score.accuracy
         shares = (format_share(accuracy.share), format_interval(accuracy)) if accuracy else (UNKNOWN, UNKNOWN)
         rows.append((name, f"{score.labeled:,}", f"{score.answered:,}", *shares, _format_decimal(score.macro_f1)))
-    yield from render_table(("Field", "Rows", "Answered", "Right", "95% interval", "Macro F1"), rows)
+    yield from render_table(("Field", "Rows", "Answered", "Accuracy", "95% interval", "Macro F1"), rows)
 
 
 def _format_decimal(number: float | None) -> str:
@@ -54,7 +54,7 @@ def _render_field(score: FieldScore) -> Iterator[str]:
     yield f"<figure>{render_caption(score.field.field, score.model, f'compared with {score.field.column}')}"
     yield render_facts(_list_facts(score).items(), "numbers")
     if unlisted := describe_unlisted(score.field, score.unlisted):
-        yield f"<p>{score.unlisted_count:,} with a right answer that the schema does not allow: "
+        yield f"<p>{score.unlisted_count:,} with a label that the schema does not allow: "
         yield f"<bdi>{escape_name(unlisted)}</bdi></p>\n"
     yield from _render_classes(score)
     yield "</figure>\n"
@@ -68,14 +68,14 @@ def _render_field(score: FieldScore) -> Iterator[str]:
 def _list_facts(score: FieldScore) -> dict[str, str]:
     facts = {}
     if accuracy := score.accuracy:
-        facts["Right"] = f"{format_share(accuracy.share)} ({format_interval(accuracy)})"
+        facts["Accuracy"] = f"{format_share(accuracy.share)} ({format_interval(accuracy)})"
     facts["Rows"] = f"{score.labeled:,}"
     if score.unlabeled:
-        facts["Without a right answer"] = f"{score.unlabeled:,}"
+        facts["Without a label"] = f"{score.unlabeled:,}"
     if score.answered < score.labeled:
         facts["Without an answer"] = f"{score.labeled - score.answered:,}"
         if answered := score.answered_accuracy:
-            facts["Right of the others"] = f"{format_share(answered.share)} ({format_interval(answered)})"
+            facts["Accuracy of the others"] = f"{format_share(answered.share)} ({format_interval(answered)})"
     facts["Macro F1"] = _format_decimal(score.macro_f1)
     if score.is_scale:
         facts["Mean absolute error"] = format_number(score.mean_absolute_error)
@@ -106,16 +106,16 @@ def _render_confusion(score: FieldScore) -> Iterator[str]:
     table = score.make_confusion_table(MAX_CLASSES)
     yield f"<figure>{render_caption('Confusion table', score.model)}"
     yield '<div class="table confusion" role="region" tabindex="0" aria-label="Confusion table"><table>\n'
-    yield f'<thead><tr><th scope="col">Right</th>{_render_headings(table.columns)}</tr></thead>\n<tbody>\n'
+    yield f'<thead><tr><th scope="col">Label</th>{_render_headings(table.columns)}</tr></thead>\n<tbody>\n'
     for name, counts in table.rows:
         total = sum(counts)
         yield f'<tr><th scope="row"><bdi>{escape_name(name)}</bdi></th>'
         for column, count in zip(table.columns, counts, strict=True):
             shade = -(-SHADES * count // total)
-            css_class = f"{'right' if column == name else 'wrong'} shade{shade}"
+            css_class = f"{'right' if column == name else 'wrong'} shade{0 if column == name == OTHER_NAME else shade}"
             yield f'<td class="{css_class}">{count:,}</td>'
         yield "</tr>\n"
-    yield "</tbody></table></div>\n<p>A row for each right answer, a column for each answer.</p>\n"
+    yield "</tbody></table></div>\n<p>A row for each label, a column for each answer.</p>\n"
     yield from render_examples("Rows with a wrong answer", score.wrong_rows.list_by_priority())
     yield "</figure>\n"
 
@@ -138,7 +138,7 @@ def _render_calibration(score: FieldScore) -> Iterator[str]:
     yield "<p>Each point is the answers with similar probabilities, with the 95% interval of their accuracy. "
     yield "On the diagonal, as many are right as the probability says; below it, fewer.</p>\n"
     yield '<details><summary class="bar">Table</summary>\n<table><thead><tr>'
-    yield "".join(f'<th scope="col">{name}</th>' for name in ("Probability", "Rows", "Mean", "Right"))
+    yield "".join(f'<th scope="col">{name}</th>' for name in ("Probability", "Rows", "Mean", "Accuracy"))
     yield "</tr></thead>\n<tbody>\n"
     for each in bins:
         cells = (f"{each.rows:,}", f"{each.mean:.3f}", format_share(each.accuracy.share))
@@ -179,6 +179,6 @@ def _render_thresholds(score: FieldScore) -> Iterator[str]:
         for each in score.probabilities.list_thresholds()
     ]
     yield f"<figure>{render_caption('Thresholds', score.field.probability, score.model)}"
-    yield from render_table(("Probability from", "Rows", "Share", "Right", "95% interval"), rows)
-    yield "<p>The answers with at least this probability, and how many of them are right. A person can check the "
+    yield from render_table(("Probability from", "Rows", "Share", "Accuracy", "95% interval"), rows)
+    yield "<p>The answers with at least this probability, and their accuracy. A person can check the "
     yield "rows below a threshold.</p>\n</figure>\n"

@@ -142,27 +142,27 @@ class RowPrompt:
         self._labels: frozenset[str] = frozenset()
 
     def hide_labels(self, columns: Collection[str]) -> RowPrompt:
-        """Return the prompt for rows with columns of right answers, which rows must have and models must not see.
+        """Return the prompt for rows with columns of labels, which rows must have and models must not see.
 
         Raises:
             UsageError: the prompt names one of them.
         """
         for name in columns:
             if name in self._column_names:
-                problem = f"the prompt contains {{{{{name}}}}}, so the model would see the right answers"
+                problem = f"the prompt contains {{{{{name}}}}}, so the model would see the labels of --score"
                 raise UsageError(problem, "remove it, or compare with another column")
         prompt = copy(self)
         prompt._labels = frozenset(columns)
         return prompt
 
     def check(self, row: Row) -> None:
-        """Raise `UsageError` if a row lacks a column that a placeholder names, or one of right answers."""
+        """Raise `UsageError` if a row lacks a column that a placeholder names, or one of labels."""
         for name in self._find_missing_columns(row):
             hint = format_suggestion(name, row.columns, f"the columns are {', '.join(row.columns)}")
             raise UsageError(f"there is no column {name!r} in {row.location}", hint)
 
     def has_columns(self, row: Row) -> bool:
-        """Check that a row has every column of right answers and that a placeholder without a default names."""
+        """Check that a row has every column of labels and that a placeholder without a default names."""
         return not self._find_missing_columns(row)
 
     def _find_missing_columns(self, row: Row) -> list[str]:
@@ -192,7 +192,7 @@ class RowPrompt:
         return text, files
 
     def _format_row(self, row: Row) -> str:
-        """Return the text of a row, without right answers."""
+        """Return the text of a row, without its labels."""
         if row.text and not self._labels:
             return row.text
         columns = {name: value for name, value in row.columns.items() if name not in self._labels}

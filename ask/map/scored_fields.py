@@ -1,4 +1,4 @@
-"""The fields of answers that `--score` compares with columns of right answers, and when two values are the same."""
+"""The fields of answers that `--score` compares with columns of labels, and when two values are the same."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NUMBER_PATTERN = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+
 
 
 class ScoredField(NamedTuple):
-    """A field of the answers, and the column that has the right answers.
+    """A field of the answers, and the column with its labels, which are the right answers.
 
     Attributes:
         field: the name of the field.
@@ -172,7 +172,7 @@ def _describe_field(field: str, column: str, schema: Any) -> ScoredField:
 
 
 def describe_unlisted(field: ScoredField, labels: Mapping[str, int]) -> str:
-    """Describe right answers that the schema does not allow, so that no answer can equal them; "" for none."""
+    """Describe labels that the schema does not allow, so that no answer can equal them; "" for none."""
     if not labels:
         return ""
     word = next(iter(labels))

@@ -21,10 +21,11 @@ MAX_CLASSES = 200
 """How many different values are counted one by one. Later ones are counted together."""
 MAX_LABEL_CHARACTERS = 60
 MAX_UNLISTED = 5
-"""How many different right answers that the schema does not allow are named."""
+"""How many different labels that the schema does not allow are named."""
 NO_ANSWER = ""
 OTHER = "\0other"
 """The key of values that are not counted one by one."""
+OTHER_NAME = "other"
 Z_95 = 1.959964
 """The quantile of the normal distribution for intervals of 95 %."""
 PROBABILITY_STEPS = 1000
@@ -67,7 +68,7 @@ class ClassScore(NamedTuple):
 
     Attributes:
         label: the value.
-        rows: how many rows have it as the right answer.
+        rows: how many rows have it as their label.
         precision: which share of its answers is right; None if there are none.
         recall: which share of its rows is answered with it; None if there are none.
         f1: the harmonic mean of both.
@@ -81,11 +82,11 @@ class ClassScore(NamedTuple):
 
 
 class ConfusionTable(NamedTuple):
-    """How often each right answer was answered with what.
+    """How often each label was answered with what.
 
     Attributes:
         columns: the names of the answers. Those that are not listed one by one are "other".
-        rows: the names of the right answers, each with the counts of these answers.
+        rows: the labels, each with the counts of these answers.
     """
 
     columns: Sequence[str]
@@ -179,7 +180,7 @@ class ProbabilityScore:
         return bins
 
     def list_thresholds(self) -> list[ThresholdRow]:
-        """Return thresholds, beginning with the highest that no answer is below."""
+        """Return thresholds, beginning with one that no answer is below; of equivalent ones, the highest."""
         rows: list[ThresholdRow] = []
         for threshold in (0.0, *THRESHOLDS):
             least = round(threshold * PROBABILITY_STEPS)
@@ -188,8 +189,8 @@ class ProbabilityScore:
             accuracy = _make_interval(right, count)
             if accuracy is None:
                 break
-            if count == self.count:
-                rows.clear()
+            if rows and rows[-1].rows == count:
+                rows.pop()
             rows.append(ThresholdRow(threshold, count, count / self.count, accuracy))
         return rows
 
@@ -198,21 +199,22 @@ class FieldScore:
     """The score of one field of the answers of one model.
 
     Args:
-        field: the field, and the column of right answers.
+        field: the field, and the column of its labels.
         model: the model; "" if there is only one.
         redact: removes secrets from a text.
 
     Attributes:
         field: the field.
         model: the model.
-        labeled: how many rows have a right answer.
+        labeled: how many rows have a label, which is the right answer.
         unlabeled: how many have none, and are left out of everything else.
         answered: how many of the labeled ones have an answer.
         right: how many of these are right.
-        unlisted: how often each of the first right answers occurs that the schema does not allow.
-        unlisted_count: how many rows have such a right answer.
+        unlisted: how often each of the first labels occurs that the schema does not allow.
+        unlisted_count: how many rows have such a label.
         probabilities: the quality of the probabilities of the answers.
         wrong_rows: rows with a wrong answer, those with the highest probability.
+        cost: what all rows have cost in US dollars; None if it is unknown.
     """
 
     def __init__(self, field: ScoredField, model: str, redact: Callable[[str], str] = str) -> None:
@@ -224,9 +226,10 @@ class FieldScore:
         self.unlisted_count = 0
         self.probabilities = ProbabilityScore()
         self.wrong_rows = PrioritySample(WRONG_ROWS)
+        self.cost: float | None = None
         self._names: dict[str, str] = {}
         self._provisional_names: set[str] = set()
-        """The keys of values that were only seen as right answers, which people may write in other ways."""
+        """The keys of values that were only seen as labels, which people may write in other ways."""
         for value in field.allowed:
             self._add_class(field.make_key(value), value)
         self._levels = {key: level for level, key in enumerate(self._names)} if field.is_ordered else {}
@@ -242,7 +245,7 @@ class FieldScore:
         """Count a row, and return whether its answer is right.
 
         Args:
-            label: the right answer; None or blank if the row has none.
+            label: the right answer; None or blank if it is unknown.
             value: the answer; None if there is none.
             probability: the probability of the answer, if it is known.
             row: the row, if examples of wrong answers are wanted.
@@ -274,6 +277,11 @@ class FieldScore:
             if priority < self.wrong_rows.limit:
                 self.wrong_rows.add(priority, row.position, row.excerpt)
         return is_right
+
+    def add_cost(self, cost: float | None) -> None:
+        """Add the cost of a row, if it is known."""
+        if cost is not None:
+            self.cost = (self.cost or 0.0) + cost
 
     def _add_unlisted(self, label: Any) -> None:
         self.unlisted_count += 1
@@ -313,12 +321,12 @@ class FieldScore:
 
     @property
     def mean_absolute_error(self) -> float:
-        """The mean distance of the answers from the right ones, in units or levels."""
+        """The mean distance of the answers from the labels, in units or levels."""
         return self._distance / self.answered
 
     @property
     def within_one(self) -> Interval | None:
-        """The share of answers that are at most 1 from the right ones; None of numbers that are not integers."""
+        """The share of answers that are at most 1 from the labels; None of numbers that are not integers."""
         return _make_interval(self._near, self.answered) if self.is_scale and self._is_integer else None
 
     @property
@@ -332,7 +340,7 @@ class FieldScore:
         return _make_interval(self.right, self.answered)
 
     def _count_classes(self) -> tuple[Counter[str], Counter[str]]:
-        """Return how often each key is the right answer, and how often the answer."""
+        """Return how often each key is the label, and how often the answer."""
         labels: Counter[str] = Counter()
         answers: Counter[str] = Counter()
         for (label, answer), count in self._confusion.items():
@@ -367,7 +375,7 @@ class FieldScore:
 
     @property
     def macro_f1(self) -> float | None:
-        """The mean F1 of the values, without right answers that the schema does not allow; None without any."""
+        """The mean F1 of the values, without labels that the schema does not allow; None without any."""
         labels, answers = self._count_classes()
         keys = [key for key in self._listed or self._names if labels[key] or answers[key]]
         scores = [2 * self._confusion[key, key] / (labels[key] + answers[key]) for key in keys]
@@ -384,6 +392,11 @@ class FieldScore:
         """Whether there are values that are not counted one by one."""
         return any(OTHER in pair for pair in self._confusion)
 
+    def list_confusions(self) -> list[tuple[str, str | None, int]]:
+        """Return all pairs of a label and an answer, which is None if there is none, with their rows."""
+        names: Mapping[str, str | None] = {**self._names, OTHER: OTHER_NAME, NO_ANSWER: None}
+        return [(str(names[label]), names[answer], count) for (label, answer), count in self._confusion.most_common()]
+
     def make_confusion_table(self, limit: int) -> ConfusionTable:
         """Return the most frequent values, with the sums of all others and of the rows without an answer."""
         keys = self._sort_classes(limit)
@@ -394,10 +407,10 @@ class FieldScore:
             counts[label if label in listed else OTHER, folded] += count
         row_keys = [*keys, *([OTHER] if any(label == OTHER for label, _ in counts) else [])]
         answered = {answer for _, answer in counts}
-        # A right answer that the schema does not allow is never answered.
+        # A label that the schema does not allow is never answered.
         column_keys = [key for key in keys if key in answered or not self._listed or key in self._listed]
         column_keys += [key for key in (OTHER, NO_ANSWER) if key in answered]
-        names = {**self._names, OTHER: "other", NO_ANSWER: "no answer"}
+        names = {**self._names, OTHER: OTHER_NAME, NO_ANSWER: "no answer"}
         rows = [(names[label], [counts[label, answer] for answer in column_keys]) for label in row_keys]
         return ConfusionTable([names[key] for key in column_keys], rows)
 
@@ -477,6 +490,7 @@ class JobScores:
         results = []
         for scores in self.scores:
             score = scores[task.model_number]
+            score.add_cost(result.cost)
             field = score.field
             row = None
             if make_excerpt:

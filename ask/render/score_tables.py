@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ask.map.scored_fields import describe_unlisted
 from ask.map.scores import FieldScore, Interval, PairedResult
-from ask.render.amounts import format_count
+from ask.render.amounts import format_count, format_dollars
 from ask.render.table import format_columns, format_records
 from ask.render.text_layout import truncate_text
 from ask.text import measure_width
@@ -55,13 +55,16 @@ def format_scores(
 
 def _format_overview(scores: Sequence[FieldScore], width: int) -> Iterator[str]:
     has_models = any(score.model for score in scores)
-    headings = ("field", *(["model"] if has_models else []), "rows", "right", "95% interval", "macro F1")
+    has_costs = has_models and any(score.cost for score in scores)
+    headings = ["field", *(["model"] if has_models else []), "rows", "accuracy", "95% interval", "macro F1"]
     rows: list[Sequence[str]] = []
     for score in scores:
         accuracy, f1 = score.accuracy, score.macro_f1
         shares = (format_share(accuracy.share), format_interval(accuracy)) if accuracy else ("-", "-")
         names = [score.field.field, *([truncate_text(score.model, MODEL_WIDTH)] if has_models else [])]
-        rows.append((*names, f"{score.labeled:,}", *shares, "-" if f1 is None else f"{f1:.2f}"))
+        cost = [format_dollars(score.cost) or "-"] if has_costs else []
+        rows.append((*names, f"{score.labeled:,}", *shares, "-" if f1 is None else f"{f1:.2f}", *cost))
+    headings += ["cost"] if has_costs else []
     yield f"{len(scores)} scores"
     yield from _format_table(headings, rows, width, text_columns=1 + has_models)
 
@@ -77,13 +80,13 @@ def _format_field_score(score: FieldScore, width: int) -> Iterator[str]:
     """Yield the lines for one field of one model."""
     field = score.field
     name = f"{field.field} of {score.model}" if score.model else field.field
-    unlabeled = f"{format_count(score.unlabeled, 'row')} without a right answer in {field.column}"
+    unlabeled = f"{format_count(score.unlabeled, 'row')} without a label in {field.column}"
     accuracy = score.accuracy
     if accuracy is None:
         yield f"{name}: nothing to compare, {unlabeled}"
         return
     counts = f"{score.right:,} of {format_count(score.labeled, 'row')}, 95% interval {format_interval(accuracy)}"
-    yield f"{name}: {format_share(accuracy.share)} right ({counts})"
+    yield f"{name}: accuracy {format_share(accuracy.share)} ({counts})"
     yield from _format_left_out(score, unlabeled)
     if score.is_scale:
         near = f", {format_share(score.within_one.share)} at most 1 away" if score.within_one else ""
@@ -95,17 +98,17 @@ def _format_field_score(score: FieldScore, width: int) -> Iterator[str]:
 
 
 def _format_left_out(score: FieldScore, unlabeled: str) -> Iterator[str]:
-    """Yield lines about rows without an answer or a right answer, and about right answers that no answer can equal."""
+    """Yield lines about rows without an answer or a label, and about labels that no answer can equal."""
     if answered := score.answered_accuracy:
         missing = score.labeled - score.answered
         if missing:
-            share = f"{format_share(answered.share)} of the others are right ({format_interval(answered)})"
+            share = f"accuracy of the others: {format_share(answered.share)} ({format_interval(answered)})"
             verb = "has" if missing == 1 else "have"
             yield f"{format_count(missing, 'row')} {verb} no answer; {share}"
     if score.unlabeled:
         yield f"{unlabeled} {'is' if score.unlabeled == 1 else 'are'} left out"
     if unlisted := describe_unlisted(score.field, score.unlisted):
-        verb = "has a right answer" if score.unlisted_count == 1 else "have right answers"
+        verb = "has a label" if score.unlisted_count == 1 else "have labels"
         yield f"{format_count(score.unlisted_count, 'row')} {verb} that the schema does not allow: {unlisted}"
 
 
@@ -138,7 +141,7 @@ def _format_confusion(score: FieldScore, width: int) -> Iterator[str]:
             names = [truncate_text(name, name_width) for name in table.columns]
             rows = [(truncate_text(name, label_width), *map("{:,}".format, counts)) for name, counts in table.rows]
             if lines := _align_table(("", *names), rows, width):
-                yield f"{INDENTATION}rows: right answers; columns: answers"
+                yield f"{INDENTATION}rows: labels; columns: answers"
                 yield from lines
                 return
 
@@ -156,7 +159,7 @@ def _format_probabilities(score: FieldScore, name: str, width: int) -> Iterator[
         )
         for row in probabilities.list_thresholds()
     ]
-    headings = (f"{score.field.probability} from", "rows", "share", "right", "95% interval")
+    headings = (f"{score.field.probability} from", "rows", "share", "accuracy", "95% interval")
     yield from _format_table(headings, rows, width)
 
 
