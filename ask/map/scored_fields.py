@@ -168,7 +168,14 @@ def _describe_field(field: str, column: str, schema: Any) -> ScoredField:
     is_boolean = names - {"null"} == {"boolean"} or (bool(values) and all(isinstance(each, bool) for each in values))
     if is_boolean:
         values = [True, False]
-    return ScoredField(field, column, is_boolean, tuple(values), schema.get("ordered") is True)
+    is_ordered = schema.get("ordered") is True or _are_levels(values)
+    return ScoredField(field, column, is_boolean, tuple(values), is_ordered)
+
+
+def _are_levels(values: Sequence[Any]) -> bool:
+    """Check whether values are a range of integers, as the levels of a scale are listed."""
+    is_integer = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+    return is_integer and len(values) > 2 and list(values) == list(range(values[0], values[0] + len(values)))
 
 
 def describe_unlisted(field: ScoredField, labels: Mapping[str, int]) -> str:

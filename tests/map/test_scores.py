@@ -197,6 +197,21 @@ def test_a_list_of_numbers_is_no_scale_unless_it_is_ordered() -> None:
         assert score(pairs, field).is_scale is is_ordered
 
 
+@pytest.mark.parametrize(
+    ("schema", "is_ordered"),
+    [
+        ({"enum": [1, 2, 3, None]}, True),
+        ({"enum": [10, 20, 30]}, False),
+        ({"enum": ["a", "b", "c"]}, False),
+        ({"enum": ["a", "b", "c"], "ordered": True}, True),
+        ({"enum": [True, False, None]}, False),
+    ],
+)
+def test_the_levels_of_a_scale_are_listed_in_order(schema: Any, is_ordered: bool) -> None:
+    [field] = parse_scores(["label"], schema)
+    assert field.is_ordered is is_ordered
+
+
 def test_memory_does_not_grow_with_the_number_of_values() -> None:
     result = score((f"value {n % 5000}", f"value {n * 7 % 5000 if n % 4 else n % 5000}") for n in range(20_000))
     assert result.labeled == result.answered == 20_000
