@@ -49,9 +49,9 @@ class Interval(NamedTuple):
 
 
 def _make_interval(count: int, total: int) -> Interval | None:
-    """Return the share of a count with its Wilson score interval; None of nothing.
+    """Return the share of a count with its Wilson score interval; None if the total is 0.
 
-    Unlike the usual approximation, it is also right for few rows and for shares near 0 and 1 (E. B. Wilson, 1927).
+    Unlike the usual approximation, it is also correct for few rows and for shares near 0 and 1 (E. B. Wilson, 1927).
     """
     if not total:
         return None
@@ -232,14 +232,15 @@ class FieldScore:
         """The keys of values that were only seen as labels, which people may write in other ways."""
         for value in field.allowed:
             self._add_class(field.make_key(value), value)
-        self._levels = {key: level for level, key in enumerate(self._names)} if field.is_ordered else {}
-        self._listed = frozenset(self._names)
+        allowed = [field.make_key(value) for value in field.allowed]
+        self._listed = frozenset(allowed)
+        self._levels = {key: level for level, key in enumerate(allowed)} if field.is_ordered else {}
         self._confusion: Counter[tuple[str, str]] = Counter()
         # The values of a list without order are names, even if they are numbers.
         self._is_numeric = field.is_ordered or not field.allowed
         self._is_integer = True
         self._distance = 0.0
-        self._near = 0
+        self._distance_count = self._near = 0
 
     def add(self, label: Any, value: Any, probability: Any = None, row: SampledRow | None = None) -> bool:
         """Count a row, and return whether its answer is right.
@@ -312,22 +313,23 @@ class FieldScore:
         self._is_integer = self._is_integer and float(right_number).is_integer() and float(number).is_integer()
         distance = abs(right_number - number)
         self._distance += distance
+        self._distance_count += 1
         self._near += distance <= 1
 
     @property
     def is_scale(self) -> bool:
         """Whether the values are numbers or levels, of which a near one is better than a far one."""
-        return self._is_numeric and bool(self.answered) and len(self._names) > 2
+        return self._is_numeric and bool(self._distance_count) and len(self._names) > 2
 
     @property
     def mean_absolute_error(self) -> float:
         """The mean distance of the answers from the labels, in units or levels."""
-        return self._distance / self.answered
+        return self._distance / self._distance_count
 
     @property
     def within_one(self) -> Interval | None:
         """The share of answers that are at most 1 from the labels; None of numbers that are not integers."""
-        return _make_interval(self._near, self.answered) if self.is_scale and self._is_integer else None
+        return _make_interval(self._near, self._distance_count) if self.is_scale and self._is_integer else None
 
     @property
     def accuracy(self) -> Interval | None:

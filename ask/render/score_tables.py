@@ -99,12 +99,11 @@ def _format_field_score(score: FieldScore, width: int) -> Iterator[str]:
 
 def _format_left_out(score: FieldScore, unlabeled: str) -> Iterator[str]:
     """Yield lines about rows without an answer or a label, and about labels that no answer can equal."""
-    if answered := score.answered_accuracy:
-        missing = score.labeled - score.answered
-        if missing:
-            share = f"accuracy of the others: {format_share(answered.share)} ({format_interval(answered)})"
-            verb = "has" if missing == 1 else "have"
-            yield f"{format_count(missing, 'row')} {verb} no answer; {share}"
+    if missing := score.labeled - score.answered:
+        others = ""
+        if answered := score.answered_accuracy:
+            others = f"; accuracy of the others: {format_share(answered.share)} ({format_interval(answered)})"
+        yield f"{format_count(missing, 'row')} {'has' if missing == 1 else 'have'} no answer{others}"
     if score.unlabeled:
         yield f"{unlabeled} {'is' if score.unlabeled == 1 else 'are'} left out"
     if unlisted := describe_unlisted(score.field, score.unlisted):

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from tests import wire
+from tests.batch_services import OpenAIService
 from tests.map.test_report import PHONE_WIDTH, ReportPage
 from tests.model_server import ModelServer, Reply, Request
-from tests.program import Ask, Home, Result, run
+from tests.program import TEST_KEY, Ask, Home, Result, run
 from tests.test_site import MEASURE
 
 SCHEMA = '{"type": "object", "properties": {"kind": {"enum": ["bug", "order"]}, "kind_p": {"type": "number"}, '
@@ -208,6 +209,17 @@ def test_shards_are_scored_and_so_is_what_they_are_joined_to(ask: Ask) -> None:
     merged = ask("map", "--merge", "out.csv", "out.1-of-2.csv", "out.2-of-2.csv", "--score", "kind=label")
     assert (merged.code, merged.stdout) == (12, b"")
     assert "accuracy 60.0% (3 of 5 rows" in merged.stderr
+
+
+def test_a_batch_is_scored(ask: Ask, home: Home, server: ModelServer) -> None:
+    service = OpenAIService()
+    server.reply(service)
+    (home.work / "in.csv").write_text("text,label\nticket 1,x\nticket 2,\n")
+    env = {"OPENAI_API_KEY": TEST_KEY, "OPENAI_BASE_URL": server.base_url}
+    command = ("map", "--batch", "-p", "openai", "-m", service.model, "Say {{text}}", "in.csv", "-O", "out.jsonl")
+    result = ask(*command, "--score", "label", "--poll-interval", "0.01", env=env)
+    assert result.code == 0, result.stderr
+    assert "(0 of 1 row," in result.stderr
 
 
 # Text answers

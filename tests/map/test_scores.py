@@ -179,6 +179,8 @@ def test_of_a_scale_the_distance_is_counted() -> None:
     assert stars.within_one and stars.within_one.share == pytest.approx(2 / 3)
     moods = score([("bad", "good"), ("fair", "good"), ("good", "good")], get_field("mood"))
     assert (moods.is_scale, moods.mean_absolute_error) == (True, 1)
+    misspelled = score([("bad", "fair"), ("baad", "good")], get_field("mood"))
+    assert (misspelled.is_scale, misspelled.mean_absolute_error) == (True, 1)
     halves = score([(0.5, 1.5), (1, 2), (3, 3)])
     assert (halves.is_scale, halves.within_one) == (True, None)
 
@@ -210,6 +212,12 @@ def test_a_list_of_numbers_is_no_scale_unless_it_is_ordered() -> None:
 def test_the_levels_of_a_scale_are_listed_in_order(schema: Any, is_ordered: bool) -> None:
     [field] = parse_scores(["label"], schema)
     assert field.is_ordered is is_ordered
+
+
+def test_all_values_of_a_long_schema_are_allowed() -> None:
+    field = ScoredField("code", "label", allowed=[f"v{number}" for number in range(2 * MAX_CLASSES)])
+    result = score([(value, value) for value in field.allowed], field)
+    assert (result.right, result.unlisted_count, result.class_count) == (2 * MAX_CLASSES, 0, MAX_CLASSES)
 
 
 def test_memory_does_not_grow_with_the_number_of_values() -> None:
