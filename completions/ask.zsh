@@ -443,6 +443,7 @@ _ask_arguments() {  # COMMAND
         '(--csv-safe)--csv-safe[Write cells such as =1+1 to CSV and TSV as text, not as formulas]' \
         '(--columns)--columns=[Write these columns (a,b), or all, with latency and tries]:NAMES:' \
         '(--report)--report=[Write an HTML report on the rows, failures and answers to FILE]:FILE:_files' \
+        '*--score=[Compare answers with this column of labels (or FIELD=COLUMN)]:COLUMN:' \
         '(--unordered)--unordered[Write rows as they finish, not in the order of the input]' \
         '(--limit)--limit=[Read only the first N rows]:N:' \
         '(--sample)--sample=[Use a random but reproducible sample of N rows]:N:' \
@@ -469,7 +470,7 @@ _ask_arguments() {  # COMMAND
         '(--no-save)--no-save[Delete the saved answers once the job is complete]' \
         '(--ledger)--ledger=[Save the answers in this database, not in the data folder]:FILE:_files' \
         '(--list)--list[List jobs]' \
-        '(--json)--json[With --list\: print a JSON array]' \
+        '(--json)--json[With --list, or --score of an output\: print JSON]' \
         '(--forget)--forget=[Delete a job and its answers; output files stay]:ID:_ask_job' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \

@@ -69,7 +69,7 @@ METAVARS = {
     "COMMAND": f"choice:{','.join(COMMANDS)}",
     "SERVER": "server",
     **dict.fromkeys(("TOOL", "URL", "KEY", "KEYS", "N", "C", "NAME", "S", "USD", "AGE", "HOST"), "nothing"),
-    **dict.fromkeys(("VALUE", "WORDS", "K=V", "TIME", "NAMES"), "nothing"),
+    **dict.fromkeys(("VALUE", "WORDS", "K=V", "TIME", "NAMES", "COLUMN"), "nothing"),
 }
 PARAMETERS = (
     *("frequency_penalty", "max_tokens", "presence_penalty", "reasoning_effort", "seed", "stop"),

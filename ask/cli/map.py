@@ -17,7 +17,7 @@ from ask.cli.ask import (
 )
 from ask.cli.commands import ALL_HELP, SectionedCommand
 from ask.cli.groups import Subcommand, parse_whole_number
-from ask.cli.map_job import MapJobRunner, raise_open_files_limit
+from ask.cli.map_job import MapJobRunner, names_output, raise_open_files_limit
 from ask.cli.map_options import (
     parse_columns,
     parse_delimiter,
@@ -55,7 +55,7 @@ OPTION_GROUPS = {
         "shard",
     ),
     "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema"),
-    "Output": ("output", "columns", "unordered", "csv_safe", "merge", "report", "plain", "quiet"),
+    "Output": ("output", "columns", "unordered", "csv_safe", "merge", "report", "score", "plain", "quiet"),
     "Speed and cost": ("jobs", "rpm", "tpm", "max_cost", "max_failures", "timeout", "wait", "dry_run", "engine"),
     "Batch": ("batch", "detach", "cancel", "poll_interval"),
     "Tools": ("server_tools", "with_tools", "max_rounds", "workdir_template", "safe", "safe_files", "context"),
@@ -114,6 +114,12 @@ class MapCommand(SectionedCommand, Subcommand):
     "--columns", metavar="NAMES", type=parse_columns, help="Write these columns (a,b), or all, with latency and tries."
 )
 @click.option("--report", metavar="FILE", help="Write an HTML report on the rows, failures and answers to FILE.")
+@click.option(
+    "--score",
+    metavar="COLUMN",
+    multiple=True,
+    help="Compare answers with this column of labels (or FIELD=COLUMN).",
+)
 @click.option("--unordered", is_flag=True, help="Write rows as they finish, not in the order of the input.")
 @click.option("--limit", metavar="N", type=parse_whole_number(1), help="Read only the first N rows.")
 @click.option(
@@ -148,7 +154,7 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("--no-save", is_flag=True, help="Delete the saved answers once the job is complete.")
 @click.option("--ledger", metavar="FILE", help="Save the answers in this database, not in the data folder.")
 @click.option("--list", "list_jobs", is_flag=True, help="List jobs.")
-@click.option("--json", "as_json", is_flag=True, help="With --list: print a JSON array.")
+@click.option("--json", "as_json", is_flag=True, help="With --list, or --score of an output: print JSON.")
 @click.option("--forget", metavar="ID", help="Delete a job and its answers; output files stay.")
 def command(**flags: Any) -> None:
     """Ask one prompt about many rows: a JSON, CSV, Parquet, Excel or text file, an SQLite table, or many files.
@@ -163,8 +169,9 @@ def command(**flags: Any) -> None:
     ask map --batch "Language: {{text}}" tickets.jsonl -O languages.jsonl
     """
     with open_session(quiet=flags["quiet"], plain=flags["plain"]) as app:
-        if flags["as_json"] and not flags["list_jobs"]:
-            raise UsageError("--json is only for --list", "the rows are JSON Lines without it")
+        scores_output = not (flags["merge"] or flags["list_jobs"] or flags["forget"]) and names_output(flags)
+        if flags["as_json"] and not (flags["list_jobs"] or scores_output):
+            raise UsageError("--json is only for --list and for --score of an output", "rows are JSON Lines without it")
         app.needs_keys = app.needs_keys and not flags["dry_run"]
         if flags["merge"]:
             raise_open_files_limit()
@@ -178,6 +185,10 @@ def command(**flags: Any) -> None:
                 list_jobs(ledger, as_json=flags["as_json"])
             else:
                 forget_job(ledger, flags["forget"])
+        elif scores_output:
+            from ask.cli.map_score import run_scoring
+
+            run_scoring(flags, app)
         else:
             MapJobRunner(flags, app).run()
 

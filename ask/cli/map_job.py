@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import heapq
 import itertools
 import json
@@ -46,7 +47,7 @@ from ask.map.job import (
     identify_rows,
     prepare_job,
 )
-from ask.map.ledger import Ledger
+from ask.map.ledger import Ledger, RowResult
 from ask.map.output import (
     ALL,
     OUTPUT_SUFFIXES,
@@ -65,6 +66,7 @@ from ask.map.rows import (
     detect_encodings,
     estimate_row_count,
     find_equivalent_input,
+    find_input_file,
     read_in_background,
     read_rows,
     read_until_error,
@@ -77,11 +79,12 @@ from ask.messages import Usage
 from ask.parsing import BATCH_TIER
 from ask.render.amounts import format_cache_use, format_count, format_dollars, format_duration
 from ask.render.progress_bar import ProgressBar
-from ask.text import decode_argument, format_age, format_one_line
+from ask.text import decode_argument, format_age, format_one_line, join_names
 
 if TYPE_CHECKING:
     from ask.cli.map_report import ReportFile
     from ask.map.agent_runner import AgentOptions
+    from ask.map.scores import JobScores
 
 MAX_OPEN_FILES = 10_240
 """The highest limit that macOS accepts (OPEN_MAX)."""
@@ -137,13 +140,7 @@ class MapJobRunner:
             "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
         )
         self.ledger = app.cleanup.enter_context(Ledger(locate_ledger(flags, app, self.job)))
-        self._report: ReportFile | None = None
-        self._report_name: str | None = flags["report"]
-        if self._report_name is not None:
-            from ask.cli.map_report import ReportFile, name_report
-
-            self._report_name = name_report(self._report_name, self.job.shard)
-            self._report = ReportFile(self._report_name, self.job, paths, self.ledger.file)
+        self._prepare_report_and_scores(paths)
         self._notices: set[str] = set()
         uses_path, encoding, delimiter = self.job.prompt.uses_path, flags["encoding"] or "", flags["delimiter"] or ""
         rows_are_files = uses_path or flags["template"] is not None
@@ -160,6 +157,21 @@ class MapJobRunner:
         self._models = [to_priced_model(app, request.endpoint) for request in self.job.requests]
         self._cost = Cost()
         self.reads_pipe = any(source.path == STDIN or Path(source.path).is_fifo() for source in self.inputs)
+
+    def _prepare_report_and_scores(self, paths: Sequence[str]) -> None:
+        """Prepare what is collected from finished rows; `paths` are those of the inputs."""
+        self._report: ReportFile | None = None
+        self._report_name: str | None = self.flags["report"]
+        if self._report_name is not None:
+            from ask.cli.map_report import ReportFile, name_report
+
+            self._report_name = name_report(self._report_name, self.job.shard)
+            self._report = ReportFile(self._report_name, self.job, paths, self.ledger.file)
+        self._scores: JobScores | None = None
+        if self.flags["score"]:
+            from ask.cli.map_score import prepare_scores
+
+            self.job, self._scores = prepare_scores(self.flags["score"], self.job)
 
     def run(self) -> None:
         """Run the job.
@@ -221,11 +233,15 @@ class MapJobRunner:
         cost = self._describe_cost(engine.progress)
         if self._report:
             try:
-                self._report.write(engine.progress, cost, seconds, engine.stop_error)
+                self._report.write(engine.progress, cost, seconds, engine.stop_error, self._scores)
             except FileError as error:
                 engine.stop(error)
         summary = _format_summary(engine.progress, cost, seconds, output, is_announced=is_announced)
         self.app.console.print_notice(summary)
+        if self._scores:
+            from ask.cli.map_score import print_scores
+
+            print_scores(self._scores, self.app.console)
         notify_end(self.app, self.job.requests[0].settings, engine.stop_error)
 
     def _finish(self, engine: Engine) -> None:
@@ -303,7 +319,7 @@ class MapJobRunner:
             max_wait=flags["wait"],
             on_pause=self._announce_pause,
             on_resume=self._announce_resumption,
-            on_result=self._report.add if self._report else None,
+            on_result=self._add_result if self._report or self._scores else None,
         )
         available_rows = read_in_background(rows) if self.reads_pipe else rows
         with _stop_on_interrupt(engine, self.app.console):
@@ -315,6 +331,13 @@ class MapJobRunner:
             columns = ", ".join(map(format_one_line, sorted(names.left_out)))
             self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")
         return engine
+
+    def _add_result(self, task: RowTask, result: RowResult) -> None:
+        """Add a finished row to the report and to the scores."""
+        if self._report:
+            self._report.add(task, result)
+        if self._scores:
+            self._scores.add(task, result, self._report.make_excerpt if self._report else None)
 
     def _announce_pause(self, reason: str) -> None:
         """Print that the job waits for the service."""
@@ -465,6 +488,12 @@ class MapJobRunner:
         if folder and not folder.is_dir():
             raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
         left_out = list_own_files(self.job, self.ledger, self._report_name)
+        if self._scores:
+            files = filter(None, (find_input_file(source.path) for source in self.inputs))
+            if folder:
+                left_out += tuple(Path(glob.escape(str(file.absolute()))) for file in files)
+            elif names := join_names(list(map(str, files)), 3):
+                self.app.console.print_notice(f"with --tools, the model can read the labels in {names}")
         return AgentOptions(folder, options, left_out)
 
     def _announce_earlier_answers(self) -> None:
@@ -559,6 +588,14 @@ def _format_summary(progress: Progress, cost: str, seconds: float, output: str |
     if output:
         parts.append(f"written to {output}")
     return ", ".join(parts)
+
+
+def names_output(flags: Mapping[str, Any]) -> bool:
+    """Check whether a command line scores the output of a job, because it has no prompt."""
+    arguments = flags["arguments"]
+    if not flags["score"] or not arguments or flags["template"] is not None:
+        return False
+    return os.path.isfile(arguments[0]) or SqliteTable.parse(arguments[0]) is not None
 
 
 def _parse_arguments(flags: Mapping[str, Any]) -> tuple[str, list[str]]:

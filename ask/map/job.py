@@ -6,7 +6,8 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,20 +139,36 @@ class RowPrompt:
         self._placeholders = [each for part in (text, *files) for each in find_placeholders(part, COLUMN_PATTERN)]
         self._column_names = {placeholder.name for placeholder in self._placeholders} - self._values.keys()
         self.uses_path = PATH in self._column_names
+        self._labels: frozenset[str] = frozenset()
+
+    def hide_labels(self, columns: Collection[str]) -> RowPrompt:
+        """Return the prompt for rows with columns of labels, which rows must have and models must not see.
+
+        Raises:
+            UsageError: the prompt names one of them.
+        """
+        for name in columns:
+            if name in self._column_names:
+                problem = f"the prompt contains {{{{{name}}}}}, so the model would see the labels of --score"
+                raise UsageError(problem, "remove it, or compare with another column")
+        prompt = copy(self)
+        prompt._labels = frozenset(columns)
+        return prompt
 
     def check(self, row: Row) -> None:
-        """Raise `UsageError` if a placeholder names none of a row's columns."""
+        """Raise `UsageError` if a row lacks a column that a placeholder names, or one of labels."""
         for name in self._find_missing_columns(row):
             hint = format_suggestion(name, row.columns, f"the columns are {', '.join(row.columns)}")
             raise UsageError(f"there is no column {name!r} in {row.location}", hint)
 
     def has_columns(self, row: Row) -> bool:
-        """Check that a row has every column that a placeholder without a default names."""
+        """Check that a row has every column of labels and that a placeholder without a default names."""
         return not self._find_missing_columns(row)
 
     def _find_missing_columns(self, row: Row) -> list[str]:
         known = {*row.columns, *self._values, INDEX, INPUT_NAME}
-        return [name for name, default in self._placeholders if default is None and name not in known]
+        missing = [name for name, default in self._placeholders if default is None and name not in known]
+        return missing + [name for name in self._labels if name not in row.columns]
 
     def render(self, row: Row, index: int) -> tuple[str, list[str]]:
         """Return the prompt of a row, and the files to attach.
@@ -167,12 +184,19 @@ class RowPrompt:
             if PATH in row.columns:
                 files.append(_check_file(str(row.columns[PATH])))
             else:
-                row_text = row.text or json.dumps(row.columns, ensure_ascii=False)
+                row_text = self._format_row(row)
         values.setdefault(INPUT_NAME, row_text)
         text = fill_placeholders(self.text, values, COLUMN_PATTERN)
         if not self._column_names:
             text = "\n\n".join(filter(None, (text, row_text)))
         return text, files
+
+    def _format_row(self, row: Row) -> str:
+        """Return the text of a row, without its labels."""
+        if row.text and not self._labels:
+            return row.text
+        columns = {name: value for name, value in row.columns.items() if name not in self._labels}
+        return json.dumps(columns, ensure_ascii=False)
 
 
 def _check_file(file: str, option: str = "") -> str:
