@@ -145,8 +145,9 @@ class ColumnNames:
         record = {**columns, **dict(zip(self._names, values, strict=True))}
         if self._chosen:
             return {name: record.get(name) for name in self._chosen}
-        new_columns = columns.keys() - self._input_columns
-        self.left_out |= new_columns if self._is_table else new_columns.intersection(self._names)
+        if not columns.keys() <= self._input_columns:
+            new_columns = columns.keys() - self._input_columns
+            self.left_out |= new_columns if self._is_table else new_columns.intersection(self._names)
         if citations and not (self._has_citations or self._is_table):
             record.setdefault(CITATIONS, citations)
         return record
