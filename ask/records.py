@@ -37,14 +37,15 @@ else:
                 [Parameter(field, kind, default=defaults[field], annotation=types[field]) for field in fields]
             )
 
+    _new = tuple.__new__
+
     class _Record(tuple):
         __slots__ = ()
         __signature__ = _RecordSignature()
 
         def __new__(cls, *values: Any, **named_values: Any) -> Self:
-            rest = cls._rests.get(len(values))
-            if rest is not None and not named_values:
-                return tuple.__new__(cls, values + rest)
+            if not named_values and (rest := cls._rests.get(len(values))) is not None:
+                return _new(cls, values + rest if rest else values)
             remaining = cls._fields[len(values) :]
             wrong = [name for name in named_values if name not in remaining]
             if wrong or len(values) > len(cls._fields):
