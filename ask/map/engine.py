@@ -394,7 +394,7 @@ class Engine:
             return
         self._buffer.append(record)
         self._next_position += 1
-        while encoded := self._finished.pop(self._next_position, b""):
+        while self._finished and (encoded := self._finished.pop(self._next_position, b"")):
             self._held_bytes -= len(encoded) + HELD_ROW_BYTES
             self._buffer.append(pickle.loads(encoded))  # noqa: S301 - encoded above
             self._next_position += 1

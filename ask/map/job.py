@@ -93,6 +93,10 @@ class RowTask(NamedTuple):
         return self.attempts > 1 or self.is_last_try
 
 
+PreparedRow = tuple[int, Row, int, Message | RowResult]
+"""The position of a row's output, the row, the number of its model, and its message or why it cannot be sent."""
+
+
 class TaskResult(NamedTuple):
     """The result of a row, the error that it failed with, what it used, and the last response's headers.
 
@@ -257,18 +261,12 @@ class Job(NamedTuple):
             return [self.requests[0].endpoint.model]
         return [request.endpoint.full_name for request in self.requests]
 
-    def make_task(self, row: Row, number: int, position: int, model_number: int) -> RowTask:
-        """Return the task of a row for one of the models, without its result in the ledger."""
+    def prepare_message(self, row: Row, number: int, model_number: int) -> Message | RowResult:
+        """Return the message for a row and one of the models, or the result of a row that cannot be sent."""
         try:
-            message = self._create_message(row, number, model_number)
+            return self._create_message(row, number, model_number)
         except AskError as error:
-            failure = RowResult("failed", error=f"{row.location}: {error}")
-            return RowTask(position, row.columns, model_number, row.location, stored_result=failure)
-        digest = blake2b(f"{model_number}\0{message.content}".encode("utf-8", "replace"), digest_size=DIGEST_BYTES)
-        for attachment in message.attachments:
-            digest.update(blake2b(attachment.data).digest())
-        key = RowKey(digest.digest(), 0)
-        return RowTask(position, row.columns, model_number, row.location, message, key)
+            return RowResult("failed", error=f"{row.location}: {error}")
 
     def _create_message(self, row: Row, number: int, model_number: int) -> Message:
         """Return the message for a row.
@@ -406,7 +404,7 @@ def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Itera
 
     None also follows rows that took long to make, because a loader or a server has their files.
     """
-    tasks: list[RowTask] = []
+    batch: list[PreparedRow] = []
     position = row_count = 0
     deadline = time.monotonic() + BATCH_SECONDS
     for row in rows:
@@ -414,16 +412,35 @@ def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Itera
             number = job.shard.get_row_number(row_count) if job.shard else row_count + 1
             row_count += 1
             for model_number in range(len(job.requests)):
-                tasks.append(job.make_task(row, number, position, model_number))
+                batch.append((position, row, model_number, job.prepare_message(row, number, model_number)))
                 position += 1
         is_slow = time.monotonic() > deadline
-        if row is None or is_slow or len(tasks) >= BATCH_ROWS:
-            yield from _add_stored_results(job, ledger, tasks)
+        if row is None or is_slow or len(batch) >= BATCH_ROWS:
+            yield from _create_tasks(job, ledger, batch)
             if row is None or is_slow:
                 yield None
-            tasks = []
+            batch = []
             deadline = time.monotonic() + BATCH_SECONDS
-    yield from _add_stored_results(job, ledger, tasks)
+    yield from _create_tasks(job, ledger, batch)
+
+
+def _create_tasks(job: Job, ledger: Ledger, batch: Sequence[PreparedRow]) -> Iterator[RowTask]:
+    """Yield the tasks of rows with their keys and results in the ledger."""
+    digests = [_compute_digest(number, message) for _, _, number, message in batch if isinstance(message, Message)]
+    found = iter(ledger.find_results(job.id, digests) if digests else ())
+    for position, row, model_number, message in batch:
+        if isinstance(message, Message):
+            yield RowTask(position, row.columns, model_number, row.location, message, *next(found))
+        else:
+            yield RowTask(position, row.columns, model_number, row.location, stored_result=message)
+
+
+def _compute_digest(model_number: int, message: Message) -> bytes:
+    """Return what identifies a message to one of the models in the ledger."""
+    digest = blake2b(f"{model_number}\0{message.content}".encode("utf-8", "replace"), digest_size=DIGEST_BYTES)
+    for attachment in message.attachments:
+        digest.update(blake2b(attachment.data).digest())
+    return digest.digest()
 
 
 def add_row_numbers(
@@ -436,15 +453,3 @@ def add_row_numbers(
         else:
             number = {column: shard.get_row_number(task.position // model_count)}
             yield task._replace(columns={**number, **task.columns, **number})
-
-
-def _add_stored_results(job: Job, ledger: Ledger, tasks: Sequence[RowTask]) -> Iterator[RowTask]:
-    """Yield tasks with their keys and results in the ledger."""
-    digests = [task.key.digest for task in tasks if task.can_be_sent]
-    found = iter(ledger.find_results(job.id, digests) if digests else ())
-    for task in tasks:
-        if task.can_be_sent:
-            position, columns, model_number, location, message, *_ = task
-            yield RowTask(position, columns, model_number, location, message, *next(found))
-        else:
-            yield task

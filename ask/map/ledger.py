@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 from ask.atomic_files import create_private_folder, open_private_file
 from ask.errors import FileError, UsageError
 from ask.map.locks import LockFile, is_on_network
+from ask.map.occurrences import OccurrenceCounter
 from ask.map.shards import ShardInput
 from ask.messages import Usage
 from ask.records import NamedTuple
@@ -72,7 +73,7 @@ LOCK_SUFFIX = ".lock"
 LEDGER_LOCK = "1"
 """The identity that is locked in place of the ledger file where the file system has no locks."""
 CACHE_KIBIBYTES = 4096
-"""The limit for SQLite's page cache, of the file and of the temporary table each."""
+"""The limit for SQLite's page cache."""
 
 Status = Literal["answered", "failed", "unavailable"]
 """A row is unavailable if it failed because of the service; the next run sends it again."""
@@ -193,13 +194,8 @@ class Ledger:
             self._connection.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
             self._connection.executescript(SCHEMA)
             self._add_new_columns()
-            # A temporary file instead of a dictionary, because there may be millions of rows.
-            self._counts = sqlite3.connect("", isolation_level=None)
-            for name, value in (("cache_size", -CACHE_KIBIBYTES), ("journal_mode", "OFF"), ("synchronous", "OFF")):
-                self._counts.execute(f"PRAGMA {name} = {value}")
-            self._counts.execute("CREATE TABLE counts (digest INTEGER PRIMARY KEY, count INTEGER NOT NULL)")
-            self._counts.execute("BEGIN")
             stack.pop_all()
+        self._occurrences = OccurrenceCounter()
 
     def _connect(self) -> sqlite3.Connection:
         """Open the file with a journal that works on its file system."""
@@ -230,7 +226,6 @@ class Ledger:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._counts.close()
         self._connection.close()
         self.lock_file.close()
 
@@ -259,26 +254,12 @@ class Ledger:
 
     def find_results(self, job: str, digests: Sequence[bytes]) -> list[tuple[RowKey, RowResult | None]]:
         """Return the keys of the next rows, which have these digests, with their results if they were finished."""
-        with self._convert_errors():
-            keys = self._assign_keys(digests)
         marks = ",".join("?" * len(digests))
         columns = ", ".join(RowResult._fields)
         query = f"SELECT key, occurrence, {columns} FROM results WHERE job = ? AND key IN ({marks})"  # noqa: S608
         stored = {row[:2]: RowResult._make(row[2:]) for row in self._execute(query, (job, *digests))}
+        keys = map(RowKey, digests, self._occurrences.count(digests))
         return [(key, stored.get(key)) for key in keys]
-
-    def _assign_keys(self, digests: Sequence[bytes]) -> list[RowKey]:
-        """Return the keys of the next rows, and count them."""
-        numbers = [int.from_bytes(digest[:8], "big", signed=True) for digest in digests]
-        query = f"SELECT digest, count FROM counts WHERE digest IN ({','.join('?' * len(numbers))})"  # noqa: S608
-        counts = dict(self._counts.execute(query, numbers).fetchall())
-        keys = []
-        for digest, number in zip(digests, numbers, strict=True):
-            occurrence = counts.get(number, 0)
-            counts[number] = occurrence + 1
-            keys.append(RowKey._make((digest, occurrence)))
-        self._counts.executemany("REPLACE INTO counts VALUES (?, ?)", counts.items())
-        return keys
 
     def save_results(self, job: str, results: Iterable[tuple[RowKey, RowResult]]) -> None:
         """Save the results of rows in one transaction."""
@@ -289,7 +270,7 @@ class Ledger:
 
     def restart_rows(self) -> None:
         """Prepare for reading the input again from its first row."""
-        self._counts.execute("DELETE FROM counts")
+        self._occurrences = OccurrenceCounter()
 
     def begin_batch(self, job: str, tag: str, keys: Sequence[RowKey]) -> None:
         """Save a batch that is about to be created, with the keys of its rows in order."""

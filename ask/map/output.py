@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain
@@ -145,11 +145,17 @@ class ColumnNames:
         record = {**columns, **dict(zip(self._names, values, strict=True))}
         if self._chosen:
             return {name: record.get(name) for name in self._chosen}
-        new_columns = columns.keys() - self._input_columns
-        self.left_out |= new_columns if self._is_table else new_columns.intersection(self._names)
+        if not columns.keys() <= self._input_columns:
+            new_columns = columns.keys() - self._input_columns
+            self.left_out |= new_columns if self._is_table else new_columns.intersection(self._names)
         if citations and not (self._has_citations or self._is_table):
             record.setdefault(CITATIONS, citations)
         return record
+
+
+def _format_lines(records: Iterable[Mapping[str, Any]]) -> str:
+    """Format rows as JSONL."""
+    return "\n".join([*map(encode_json, records), ""])
 
 
 def _encode_text(text: str) -> bytes:
@@ -173,7 +179,7 @@ class StdoutWriter:
 
     def write(self, records: Sequence[Mapping[str, Any]]) -> None:
         self._erase_status()
-        self._output.write(_encode_text("".join(encode_json(record) + "\n" for record in records)).decode())
+        self._output.write(_encode_text(_format_lines(records)).decode())
 
     def publish(self) -> None:
         """Do nothing: what is written cannot be replaced."""
@@ -252,10 +258,7 @@ class FileWriter:
                 self._append(self._format_table([dict(zip(names.all, names.all, strict=True))]))
 
     def write(self, records: Sequence[Mapping[str, Any]]) -> None:
-        if self._delimiter:
-            text = self._format_table(records)
-        else:
-            text = "".join(encode_json(record) + "\n" for record in records)
+        text = self._format_table(records) if self._delimiter else _format_lines(records)
         with convert_write_errors(self._file.path):
             self._append(text)
 
