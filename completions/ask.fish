@@ -451,6 +451,7 @@ complete -c ask -n '__ask_in \'map\'' -l sample -x -d 'Use a random but reproduc
 complete -c ask -n '__ask_in \'map\'' -l shard -x -a 'auto' -d 'Use every Nth row, from row I (auto: as Slurm or Kubernetes says)'
 complete -c ask -n '__ask_in \'map\'' -l merge -r -F -d 'Join the outputs of all shards (the arguments) in a file'
 complete -c ask -n '__ask_in \'map\'' -l dry-run -d 'Estimate rows, tokens and the price; send nothing'
+complete -c ask -n '__ask_in \'map\'' -l no-dedupe -d 'Send rows with identical prompts one by one, not once'
 complete -c ask -n '__ask_in \'map\'' -l retry-failed -d 'Send the failed rows of earlier runs again'
 complete -c ask -n '__ask_in \'map\'' -l fresh -d 'Start over: forget earlier answers and replace the output file'
 complete -c ask -n '__ask_in \'map\'' -l max-cost -x -d 'Stop once the job has cost this many US dollars'

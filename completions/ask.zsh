@@ -425,6 +425,7 @@ _ask_arguments() {  # COMMAND
         '(--shard)--shard=[Use every Nth row, from row I (auto\: as Slurm or Kubernetes says)]:I/N:(auto)' \
         '(--merge)--merge=[Join the outputs of all shards (the arguments) in a file]:FILE:_files' \
         '(--dry-run)--dry-run[Estimate rows, tokens and the price; send nothing]' \
+        '(--no-dedupe)--no-dedupe[Send rows with identical prompts one by one, not once]' \
         '(--retry-failed)--retry-failed[Send the failed rows of earlier runs again]' \
         '(--fresh)--fresh[Start over\: forget earlier answers and replace the output file]' \
         '(--max-cost)--max-cost=[Stop once the job has cost this many US dollars]:USD:' \

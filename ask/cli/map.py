@@ -56,7 +56,9 @@ OPTION_GROUPS = {
     ),
     "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema"),
     "Output": ("output", "columns", "unordered", "csv_safe", "merge", "report", "plain", "quiet"),
-    "Speed and cost": ("jobs", "rpm", "tpm", "max_cost", "max_failures", "timeout", "wait", "dry_run", "engine"),
+    "Speed and cost": (
+        *("jobs", "rpm", "tpm", "max_cost", "max_failures", "timeout", "wait", "dry_run", "no_dedupe", "engine"),
+    ),
     "Batch": ("batch", "detach", "cancel", "poll_interval"),
     "Tools": ("server_tools", "with_tools", "max_rounds", "workdir_template", "safe", "safe_files", "context"),
     "Jobs": ("retry_failed", "fresh", "no_save", "ledger", "list_jobs", "forget"),
@@ -122,6 +124,7 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("--shard", metavar="I/N", help="Use every Nth row, from row I (auto: as Slurm or Kubernetes says).")
 @click.option("--merge", metavar="FILE", help="Join the outputs of all shards (the arguments) in a file.")
 @click.option("--dry-run", is_flag=True, help="Estimate rows, tokens and the price; send nothing.")
+@click.option("--no-dedupe", is_flag=True, help="Send rows with identical prompts one by one, not once.")
 @click.option("--retry-failed", is_flag=True, help="Send the failed rows of earlier runs again.")
 @click.option("--fresh", is_flag=True, help="Start over: forget earlier answers and replace the output file.")
 @click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop once the job has cost this many US dollars.")

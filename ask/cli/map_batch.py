@@ -57,6 +57,8 @@ def run_batches(
     ledger: Ledger,
     read_rows: Callable[[], Iterator[Row]],
     calculate_cost: Callable[[Usage], float | None],
+    *,
+    shares_answers: bool,
 ) -> int | None:
     """Submit the rows of a job and wait for the answers.
 
@@ -75,6 +77,7 @@ def run_batches(
         read_rows=read_rows,
         calculate_cost=calculate_cost,
         retry_failed=flags["retry_failed"],
+        shares_answers=shares_answers,
     )
 
     def show_progress(show: Callable[[str], None] = console.show_status, hint: str = "") -> None:

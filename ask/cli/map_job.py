@@ -71,6 +71,7 @@ from ask.map.rows import (
     select_inputs,
 )
 from ask.map.shards import ROW_NUMBER, InputTracker, parse_shard
+from ask.map.shared_answers import find_original, is_sampling
 from ask.map.sqlite_table import SqliteTable
 from ask.map.writers import is_input, is_table, is_text_table, open_writer
 from ask.messages import Usage
@@ -159,6 +160,8 @@ class MapJobRunner:
         self.inputs = detect_encodings(inputs, self._notify_once)
         self._models = [to_priced_model(app, request.endpoint) for request in self.job.requests]
         self._cost = Cost()
+        samples = flags["with_tools"] or is_sampling(self.job.requests[0].settings.options)
+        self._shares_answers = not (flags["no_dedupe"] or samples)
         self.reads_pipe = any(source.path == STDIN or Path(source.path).is_fifo() for source in self.inputs)
 
     def run(self) -> None:
@@ -197,6 +200,7 @@ class MapJobRunner:
                 ledger,
                 lambda: self._select_shard(reread_rows()),
                 lambda usage: self._calculate_cost(0, [usage]),
+                shares_answers=self._shares_answers,
             )
             if finished_earlier is None:
                 return
@@ -304,6 +308,7 @@ class MapJobRunner:
             on_pause=self._announce_pause,
             on_resume=self._announce_resumption,
             on_result=self._report.add if self._report else None,
+            shares_answers=self._shares_answers,
         )
         available_rows = read_in_background(rows) if self.reads_pipe else rows
         with _stop_on_interrupt(engine, self.app.console):
@@ -382,12 +387,14 @@ class MapJobRunner:
         tier = BATCH_TIER if self.flags["batch"] else find_requested_tier(requests[0].settings.options)
         calculate_cost = self.app.share(open_price_finder).calculate_cost
         cost = calculate_cost(self._models[0], [Usage(0, 0, service_tier=tier)])
-        count = invalid = finished = tokens = 0
+        count = invalid = finished = shared = tokens = 0
         for task in filter(None, identify_rows(self.job, self.ledger, rows)):
             if not task.can_be_sent:
                 invalid += 1
             elif task.stored_result and task.stored_result.is_final(retry_failed=self.flags["retry_failed"]):
                 finished += 1
+            elif self._shares_answers and find_original(task, self.ledger) != task.key:
+                shared += 1
             else:
                 count += 1
                 row_tokens = overheads[task.model_number] + estimate_text_tokens(task.message.content)
@@ -398,6 +405,8 @@ class MapJobRunner:
             "price unknown" if cost.dollars is None else f"{minimum}{format_dollars(cost.dollars)} for the input alone"
         )
         parts = [format_count(count, "row"), f"about {tokens:,} input tokens", price]
+        if shared:
+            parts.append(f"{format_count(shared, 'row')} with the answer to an identical row")
         if finished:
             parts.append(f"{format_count(finished, 'row')} finished before")
         if invalid:
@@ -551,6 +560,8 @@ def _format_summary(progress: Progress, cost: str, seconds: float, output: str |
     if progress.resumed:
         total = f" of {progress.answered + progress.failed:,}" if progress.failed else ""
         parts[-1] += f" ({progress.resumed:,}{total} earlier{hint})"
+    if progress.shared:
+        parts.append(f"{progress.shared:,} with the result of an identical row")
     if cached := format_cache_use(progress.usage):
         parts.append(f"{progress.usage.input_tokens or 0:,} tokens in{cached}")
     if cost:

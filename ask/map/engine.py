@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -21,6 +22,7 @@ from ask.map.job import BATCH_ROWS, Job, RowTask, TaskResult, save_row_files
 from ask.map.ledger import Ledger, RowResult
 from ask.map.output import RowWriter
 from ask.map.rate_limit import START_CONCURRENCY, RateLimiter
+from ask.map.shared_answers import WaitingCopies, copy_result, find_original
 from ask.messages import Usage
 
 MAX_HELD_BYTES = 64_000_000
@@ -43,7 +45,8 @@ MIN_ROWS_FOR_PERCENTAGE = 20
 class Progress:
     """The state of a run: counts of rows, requests in flight, and the cost (in US dollars) and tokens of the job.
 
-    The failed rows include the `unavailable` ones, which failed because of the service.
+    The failed rows include the `unavailable` ones, which failed because of the service. The `shared` rows were not
+    sent: they got the answer, or the error, of another row with the same request.
     """
 
     answered: int = 0
@@ -53,6 +56,7 @@ class Progress:
     cost: float = 0.0
     usage: Usage = field(default_factory=Usage)
     unavailable: int = 0
+    shared: int = 0
 
 
 class Engine:
@@ -72,6 +76,7 @@ class Engine:
         on_pause: is called with the reason when the job pauses.
         on_resume: is called with the seconds since the last answer when it continues.
         on_result: is called with each finished row, also of earlier runs.
+        shares_answers: whether rows with the same request are sent once.
     """
 
     def __init__(
@@ -90,6 +95,7 @@ class Engine:
         on_pause: Callable[[str], None],
         on_resume: Callable[[float], None],
         on_result: Callable[[RowTask, RowResult], None] | None = None,
+        shares_answers: bool = False,
     ) -> None:
         self._job = job
         self._models = job.models
@@ -103,9 +109,10 @@ class Engine:
         self._retry_failed = retry_failed
         self._max_failures = max_failures
         self._max_wait = max_wait
-        self._on_pause = on_pause
-        self._on_resume = on_resume
-        self._on_result = on_result
+        self._on_pause, self._on_resume, self._on_result = on_pause, on_resume, on_result
+        self._shares_answers = shares_answers
+        self._waiting_copies = WaitingCopies()
+        self._copies: list[tuple[RowTask, RowResult]] = []
         self._outage = OutageMonitor(self._settings.backoff, max_wait)
         self._tasks: SimpleQueue[RowTask | None] = SimpleQueue()
         self._results: SimpleQueue[tuple[RowTask, TaskResult, float]] = SimpleQueue()
@@ -113,7 +120,7 @@ class Engine:
         self._retries: list[tuple[float, int, RowTask]] = []
         self._last_tries: list[RowTask] = []
         self._last_service_error: AskError | None = None
-        self._thread_count = 0
+        self._thread_count = self._paid_count = 0
         self._finished: dict[int, bytes] = {}
         """The output of rows that wait for an earlier one, by position, encoded because that takes less memory."""
         self._held_bytes = self._next_position = 0
@@ -127,7 +134,6 @@ class Engine:
         usage = ledger.compute_usage(job.id)
         self.progress = Progress(cost=usage.cost or 0.0, usage=usage._replace(cost=None))
         self._earlier_cost = self.progress.cost
-        self._paid_count = 0
         self._last_progress = 0.0
         self._has_started = self._is_exhausted = self._is_input_idle = False
         self.stop_error: AskError | None = None
@@ -154,10 +160,10 @@ class Engine:
                 self._check_outage()
                 self._start_tasks()
                 self._flush()
-                is_waiting = self._ready or self._retries or self._last_tries
+                is_waiting = self._ready or self._retries or self._last_tries or self._copies
                 if not self.progress.in_flight and (self.stop_error or (self._is_exhausted and not is_waiting)):
                     break
-                self._collect(wait=self._is_input_idle or not self._has_room())
+                self._collect(wait=not self._copies and (self._is_input_idle or not self._has_room()))
                 self._report_progress(on_progress)
             self._flush()
             self.stop_error = self.stop_error or self._input_error
@@ -173,7 +179,7 @@ class Engine:
         """Whether there may be another row, and it may be read."""
         if self._is_exhausted or self.stop_error or len(self._ready) >= 2 * self._limiter.concurrency:
             return False
-        return self._held_bytes < MAX_HELD_BYTES
+        return self._held_bytes + self._waiting_copies.held_bytes < MAX_HELD_BYTES
 
     def _admit_tasks(self, tasks: Iterator[RowTask | None]) -> None:
         """Take the next tasks, and finish those that need no request."""
@@ -182,14 +188,36 @@ class Engine:
             if task is None:
                 return
             stored = task.stored_result
-            if stored is None or (task.can_be_sent and not stored.is_final(retry_failed=self._retry_failed)):
+            if self._share_answer(task):
+                pass
+            elif stored is None or (task.can_be_sent and not stored.is_final(retry_failed=self._retry_failed)):
                 self._ready.append(task)
+                self._waiting_copies.begin(task)
             else:
                 self.progress.resumed += task.can_be_sent
                 self._finish(task, stored)
             if count == BATCH_ROWS or not self._has_room():
                 return
         self._is_exhausted = True
+
+    def _share_answer(self, task: RowTask) -> bool:
+        """Give a row without an answer the result of an earlier one with the same request, if there is one.
+
+        Also where it failed: the same request would most likely fail again.
+        """
+        stored = task.stored_result
+        if not self._shares_answers or not task.can_be_sent or (stored and stored.status == "answered"):
+            return False
+        original = find_original(task, self._ledger)
+        if original == task.key:
+            return False
+        if self._waiting_copies.wait_for(original, task):
+            return True
+        result = self._ledger.find_result(self._job.id, original)
+        if result is None:
+            return False
+        self._copies.append((task, copy_result(result)))
+        return True
 
     def _check_outage(self) -> None:
         """Pause if the service has failed; stop if it has failed for too long."""
@@ -279,7 +307,17 @@ class Engine:
                 batch.append(self._results.get_nowait())
         except Empty:
             pass
+        copies, self._copies = self._copies, []
         finished = [entry for each in batch if (entry := self._evaluate(*each))]
+        self._save_and_finish([*copies, *finished])
+        for task, result in finished:
+            waiting = self._waiting_copies.end(task.key)
+            while rows := list(islice(waiting, BATCH_ROWS)):
+                self._save_and_finish([(row, copy_result(result)) for row in rows])
+                self._flush()
+
+    def _save_and_finish(self, finished: Sequence[tuple[RowTask, RowResult]]) -> None:
+        """Save the results of rows, and then write them."""
         if finished:
             self._ledger.save_results(self._job.id, [(task.key, result) for task, result in finished])
         for task, result in finished:
@@ -385,6 +423,7 @@ class Engine:
             if self._has_reached_failure_limit():
                 message = f"reached the failure limit ({self.progress.failed} failed)"
                 self.stop(LimitReachedError(message, "raise it with --max-failures"))
+        self.progress.shared += result.tries == 0
         if self._on_result:
             self._on_result(task, result)
         record = self._writer.names.build_record(task.columns, self._models[task.model_number], result)

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -84,7 +85,8 @@ class RowResult(NamedTuple):
     Tokens and cost (in US dollars) are None if the provider does not report them. `patch` is what the tools changed in
     the row's working copy, `citations` the sources of the answer as JSON. `time` is when the row was finished, in
     seconds since 1970, `latency` the seconds that its last request took, and `tries` how many requests it took; None if
-    unknown. A failed row may have a part of an answer.
+    unknown. A row that got the answer to another one has 0 tries, no latency, no tokens and no cost. A failed row may
+    have a part of an answer.
     """
 
     status: Status
@@ -198,6 +200,9 @@ class Ledger:
             for name, value in (("cache_size", -CACHE_KIBIBYTES), ("journal_mode", "OFF"), ("synchronous", "OFF")):
                 self._counts.execute(f"PRAGMA {name} = {value}")
             self._counts.execute("CREATE TABLE counts (digest INTEGER PRIMARY KEY, count INTEGER NOT NULL)")
+            self._counts.execute(
+                "CREATE TABLE first_rows (digest BLOB PRIMARY KEY, key BLOB, occurrence) WITHOUT ROWID"
+            )
             self._counts.execute("BEGIN")
             stack.pop_all()
 
@@ -261,11 +266,28 @@ class Ledger:
         """Return the keys of the next rows, which have these digests, with their results if they were finished."""
         with self._convert_errors():
             keys = self._assign_keys(digests)
-        marks = ",".join("?" * len(digests))
-        columns = ", ".join(RowResult._fields)
-        query = f"SELECT key, occurrence, {columns} FROM results WHERE job = ? AND key IN ({marks})"  # noqa: S608
-        stored = {row[:2]: RowResult._make(row[2:]) for row in self._execute(query, (job, *digests))}
+        # Joined, because IN (VALUES ...) would read all results of the job.
+        marks = ",".join(["(?, ?)"] * len(keys))
+        columns = ", ".join(f"results.{name}" for name in ("key", "occurrence", *RowResult._fields))
+        query = f"""WITH wanted (key, occurrence) AS (VALUES {marks}) SELECT {columns} FROM wanted CROSS JOIN results
+            ON job = ? AND results.key = wanted.key AND results.occurrence = wanted.occurrence"""  # noqa: S608
+        parameters = (*chain.from_iterable(keys), job)
+        stored = {row[:2]: RowResult._make(row[2:]) for row in self._execute(query, parameters)}
         return [(key, stored.get(key)) for key in keys]
+
+    def find_result(self, job: str, key: RowKey) -> RowResult | None:
+        """Return the result of a row; None if it has none."""
+        columns = ", ".join(RowResult._fields)
+        query = f"SELECT {columns} FROM results WHERE job = ? AND key = ? AND occurrence = ?"  # noqa: S608
+        found = self._execute(query, (job, *key))
+        return RowResult._make(found[0]) if found else None
+
+    def find_first_row(self, digest: bytes, key: RowKey) -> RowKey:
+        """Return the key that this was first called with for a digest, since the input is read from its first row."""
+        with self._convert_errors():
+            self._counts.execute("INSERT OR IGNORE INTO first_rows VALUES (?, ?, ?)", (digest, *key))
+            query = "SELECT key, occurrence FROM first_rows WHERE digest = ?"
+            return RowKey._make(self._counts.execute(query, (digest,)).fetchone())
 
     def _assign_keys(self, digests: Sequence[bytes]) -> list[RowKey]:
         """Return the keys of the next rows, and count them."""
@@ -290,6 +312,7 @@ class Ledger:
     def restart_rows(self) -> None:
         """Prepare for reading the input again from its first row."""
         self._counts.execute("DELETE FROM counts")
+        self._counts.execute("DELETE FROM first_rows")
 
     def begin_batch(self, job: str, tag: str, keys: Sequence[RowKey]) -> None:
         """Save a batch that is about to be created, with the keys of its rows in order."""
