@@ -13,13 +13,14 @@ from ask.agent.request import RunRequest
 from ask.agent.tool_loop import RunResult, ToolLoop, format_rounds
 from ask.app import AppContext
 from ask.client.endpoint import report_retirement
-from ask.errors import AskError, to_ask_error
+from ask.errors import AskError, FileError, to_ask_error
 from ask.events import Event, MessageAdded, Notice
 from ask.messages import Attachment, Message, merge_user_messages
 from ask.text import decode_argument
 
 if TYPE_CHECKING:
     from ask.agent.generated_files import GeneratedFileSaver
+    from ask.history.daily_cost import DailyCostLimit
     from ask.history.recorder import Recorder
     from ask.safety.approval import ApprovalResponse
     from ask.safety.policy import PendingToolCall
@@ -63,6 +64,7 @@ def run_request(
         if savers and isinstance(event, MessageAdded):
             savers[0].report()
 
+    daily_limit = _create_daily_limit(request, app, recorder)
     loop = ToolLoop(
         request,
         app,
@@ -71,10 +73,20 @@ def run_request(
         confirm_more_rounds=partial(_confirm_more_rounds, app, request) if asks_for_rounds else lambda *_: False,
         calls_tools=first_kept_run is None,
         save_files=partial(_save_files, savers, request, app, record_and_report),
+        daily_limit=daily_limit,
     )
     if recorder is None:
-        return _add_save_error(loop.run(), savers)
-    recorder.begin(request.user_message, opening_messages, replaced_runs)
+        result = _add_save_error(loop.run(), savers)
+    else:
+        recorder.begin(request.user_message, opening_messages, replaced_runs)
+        result = _record_run(loop, recorder, savers)
+    if daily_limit and not result.is_saved:
+        _save_cost(result, daily_limit, on_event)
+    return result
+
+
+def _record_run(loop: ToolLoop, recorder: Recorder, savers: Sequence[GeneratedFileSaver]) -> RunResult:
+    """Run the loop, and record how it ended."""
     try:
         result = _add_save_error(loop.run(), savers)
     except BaseException as error:
@@ -137,6 +149,24 @@ def _create_recorder(
         title=request.secrets.redact(title),
     )
     return Recorder(app.app_dirs.history_file, metadata, lambda text: on_event(Notice(text)))
+
+
+def _create_daily_limit(request: RunRequest, app: AppContext, recorder: Recorder | None) -> DailyCostLimit | None:
+    """Return the limit on the costs of a day; None without one, and for a row, which the job of the row limits."""
+    dollars = request.settings.max_cost_per_day
+    if dollars is None or request.settings.is_row:
+        return None
+    from ask.history.daily_cost import DailyCostLimit
+
+    return DailyCostLimit(app, dollars, find_own_run=lambda: recorder.run_number if recorder else 0)
+
+
+def _save_cost(result: RunResult, daily_limit: DailyCostLimit, on_event: Callable[[Event], None]) -> None:
+    """Save what a run has cost that is not in the history."""
+    try:
+        daily_limit.add_unsaved_cost(result.cost.dollars or 0.0)
+    except FileError as error:
+        on_event(Notice(f"the cost of this run does not count toward the limit of the day: {error}"))
 
 
 def _request_approval(

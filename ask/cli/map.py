@@ -38,7 +38,7 @@ from ask.render.table import write_table
 
 OPTIONS = select_options(
     *("provider", "key", "system", "options", "effort", "variables", "server_tools"),
-    *("plain", "quiet", "record"),
+    *("plain", "quiet", "record", "max_cost_per_day"),
 )
 
 OPTION_GROUPS = {
@@ -57,7 +57,19 @@ OPTION_GROUPS = {
     "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema"),
     "Output": ("output", "columns", "unordered", "csv_safe", "merge", "report", "plain", "quiet"),
     "Speed and cost": (
-        *("jobs", "rpm", "tpm", "max_cost", "max_failures", "timeout", "wait", "dry_run", "no_dedupe", "engine"),
+        *(
+            "jobs",
+            "rpm",
+            "tpm",
+            "max_cost",
+            "max_cost_per_day",
+            "max_failures",
+            "timeout",
+            "wait",
+            "dry_run",
+            "no_dedupe",
+            "engine",
+        ),
     ),
     "Batch": ("batch", "detach", "cancel", "poll_interval"),
     "Tools": ("server_tools", "with_tools", "max_rounds", "workdir_template", "safe", "safe_files", "context"),

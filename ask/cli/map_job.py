@@ -35,6 +35,8 @@ from ask.config.options import RunOptions
 from ask.config.settings import UNSET_OPTION
 from ask.console import StderrConsole
 from ask.errors import FileError, RowsFailedError, RunInterruptedError, UsageError
+from ask.history.daily_cost import DailyCostLimit
+from ask.map.cost_limits import CostLimits
 from ask.map.engine import Engine, Progress
 from ask.map.job import (
     JobOptions,
@@ -138,6 +140,7 @@ class MapJobRunner:
             "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
         )
         self.ledger = app.cleanup.enter_context(Ledger(locate_ledger(flags, app, self.job)))
+        self._has_own_ledger = self.ledger.file != app.app_dirs.ledger_file
         self._report: ReportFile | None = None
         self._report_name: str | None = flags["report"]
         if self._report_name is not None:
@@ -184,6 +187,7 @@ class MapJobRunner:
             self._print_estimate(rows)
             return
         check_batch_flags(flags, job, ledger)
+        daily_limit = self._open_daily_limit()
         for request in job.requests:
             report_retirement(request.endpoint, self.app, self.app.notify)
         self.app.cleanup.enter_context(lock_job(job, ledger))
@@ -209,7 +213,7 @@ class MapJobRunner:
         is_announced = finished_earlier is None and self.app.console.is_terminal
         if is_announced:
             self._announce_earlier_answers()
-        engine = self._run_engine(rows, first_row)
+        engine = self._run_engine(rows, first_row, daily_limit)
         if finished_earlier is not None:
             engine.progress.resumed = finished_earlier
         self.app.console.show_status("")
@@ -265,7 +269,23 @@ class MapJobRunner:
         self._tracker = InputTracker()
         return self.job.shard.select(self._tracker.track(rows))
 
-    def _run_engine(self, rows: Iterator[Row], first_row: Row) -> Engine:
+    def _open_daily_limit(self) -> DailyCostLimit | None:
+        """Return the limit on the costs of a day; None without one.
+
+        Raises:
+            LimitReachedError: it is reached, and the rows would be sent all at once.
+        """
+        dollars = self.job.requests[0].settings.max_cost_per_day
+        if dollars is None:
+            return None
+        # Read with the connection of the job, because others may not be able to read its ledger.
+        sum_ledger = None if self._has_own_ledger else self.ledger.sum_costs
+        daily_limit = DailyCostLimit(self.app, dollars, sum_ledger=sum_ledger)
+        if self.flags["batch"] and not self.flags["cancel"] and (error := daily_limit.find_excess()):
+            raise error
+        return daily_limit
+
+    def _run_engine(self, rows: Iterator[Row], first_row: Row, daily_limit: DailyCostLimit | None) -> Engine:
         """Send the rows; return the engine."""
         job, schema = self.job, self.job.requests[0].response_schema
         agent_options = self._make_agent_options() if self.flags["with_tools"] else None
@@ -300,6 +320,11 @@ class MapJobRunner:
             RateLimiter(flags["jobs"], flags["rpm"], flags["tpm"], max_concurrency),
             writer,
             answer_task=answer_task,
+            limits=CostLimits(
+                job.requests[0].settings.max_cost,
+                daily_limit,
+                has_own_ledger=self._has_own_ledger,
+            ),
             calculate_cost=self._calculate_cost,
             ordered=not flags["unordered"],
             retry_failed=flags["retry_failed"] and not flags["batch"],

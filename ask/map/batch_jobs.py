@@ -150,7 +150,8 @@ class BatchRunner:
     def _save_results(self, rows: Sequence[tuple[RowKey, RowResult]]) -> None:
         redact = self._job.requests[0].secrets.redact
         redacted_rows = [(key, result._replace(error=redact(result.error))) for key, result in rows]
-        self._ledger.save_results(self._job.id, redacted_rows)
+        dollars = sum(result.cost or 0.0 for _, result in redacted_rows)
+        self._ledger.save_results(self._job.id, redacted_rows, dollars)
 
     def _create_batch(self, chunk: Sequence[tuple[RowKey, str, Any]]) -> None:
         tag = f"ask-{secrets.token_hex(TAG_BYTES)}"

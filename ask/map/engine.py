@@ -17,11 +17,12 @@ from typing import Any
 
 from ask.client.retries import MAX_RETRY_WAIT_SECONDS, choose_retry_delay
 from ask.errors import AskError, FileError, LimitReachedError, NetworkError, ProviderError, to_ask_error
+from ask.map.cost_limits import CostLimits
 from ask.map.failures import OutageMonitor, classify_failure
 from ask.map.job import BATCH_ROWS, Job, RowTask, TaskResult, save_row_files
 from ask.map.ledger import Ledger, RowResult
 from ask.map.output import RowWriter
-from ask.map.rate_limit import START_CONCURRENCY, RateLimiter
+from ask.map.rate_limit import RateLimiter
 from ask.map.shared_answers import WaitingCopies, copy_result, find_original
 from ask.messages import Usage
 
@@ -68,6 +69,7 @@ class Engine:
         limiter: decides when requests are sent.
         writer: writes the output.
         answer_task: answers a task; called in several threads at the same time.
+        limits: decide whether the job can afford another request.
         calculate_cost: returns the cost in US dollars of requests to one of the models; None if it is unknown.
         ordered: whether the output is in the order of the input.
         retry_failed: whether rows that failed in an earlier run are sent again.
@@ -87,6 +89,7 @@ class Engine:
         writer: RowWriter,
         *,
         answer_task: Callable[[RowTask], TaskResult],
+        limits: CostLimits,
         calculate_cost: Callable[[int, Sequence[Usage]], float | None],
         ordered: bool,
         retry_failed: bool,
@@ -100,13 +103,11 @@ class Engine:
         self._job = job
         self._models = job.models
         self._settings = job.requests[0].settings
-        self._ledger = ledger
-        self._limiter = limiter
-        self._writer = writer
+        self._ledger, self._limiter, self._writer = ledger, limiter, writer
         self._answer_task = answer_task
+        self._limits = limits
         self._calculate_cost = calculate_cost
-        self._ordered = ordered
-        self._retry_failed = retry_failed
+        self._ordered, self._retry_failed = ordered, retry_failed
         self._max_failures = max_failures
         self._max_wait = max_wait
         self._on_pause, self._on_resume, self._on_result = on_pause, on_resume, on_result
@@ -120,7 +121,7 @@ class Engine:
         self._retries: list[tuple[float, int, RowTask]] = []
         self._last_tries: list[RowTask] = []
         self._last_service_error: AskError | None = None
-        self._thread_count = self._paid_count = 0
+        self._thread_count = 0
         self._finished: dict[int, bytes] = {}
         """The output of rows that wait for an earlier one, by position, encoded because that takes less memory."""
         self._held_bytes = self._next_position = 0
@@ -133,7 +134,8 @@ class Engine:
         self.is_published = self._has_write_failed = False
         usage = ledger.compute_usage(job.id)
         self.progress = Progress(cost=usage.cost or 0.0, usage=usage._replace(cost=None))
-        self._earlier_cost = self.progress.cost
+        self._saved_cost = self.progress.cost
+        limits.begin(self.progress.cost)
         self._last_progress = 0.0
         self._has_started = self._is_exhausted = self._is_input_idle = False
         self.stop_error: AskError | None = None
@@ -166,6 +168,7 @@ class Engine:
                 self._collect(wait=not self._copies and (self._is_input_idle or not self._has_room()))
                 self._report_progress(on_progress)
             self._flush()
+            self._limits.save(self.progress.cost)
             self.stop_error = self.stop_error or self._input_error
             with self._stop_at_write_error():
                 if self._is_exhausted and (self.stop_error is None or self._written_count >= self._earlier_count):
@@ -247,7 +250,7 @@ class Engine:
 
     def _may_start(self, now: float) -> bool:
         """Check whether a task may be sent now."""
-        if not self._can_afford_request():
+        if not self._limits.can_afford(self.progress.cost, self.progress.in_flight):
             return False
         if not self._outage.is_paused:
             return self._limiter.get_delay(now, self.progress.in_flight) == 0
@@ -256,24 +259,14 @@ class Engine:
         self._outage.note_probe(now)
         return True
 
-    def _can_afford_request(self) -> bool:
-        """Check that one more request would not exceed the cost limit if those in flight cost as much as others."""
-        limit, in_flight = self._settings.max_cost, self.progress.in_flight
-        if limit is None or not in_flight:
-            return True
-        if not self._paid_count:
-            return in_flight < START_CONCURRENCY
-        cost = self.progress.cost
-        return cost + in_flight * (cost - self._earlier_cost) / self._paid_count < limit
-
     def _start_tasks(self) -> None:
         """Give tasks to the threads as far as the limits allow."""
         now = time.monotonic()
         while self._retries and self._retries[0][0] <= now:
             # First, because the output of later rows waits for it.
             self._ready.appendleft(heapq.heappop(self._retries)[2])
-        if self._ready and not self._has_started:
-            self._check_cost_limit()  # an earlier run may have reached it
+        if self._ready:
+            self._check_other_costs(now)
         while self._ready and self.stop_error is None and self._may_start(now):
             if not self._has_started:
                 self._has_started = True
@@ -317,9 +310,10 @@ class Engine:
                 self._flush()
 
     def _save_and_finish(self, finished: Sequence[tuple[RowTask, RowResult]]) -> None:
-        """Save the results of rows, and then write them."""
-        if finished:
-            self._ledger.save_results(self._job.id, [(task.key, result) for task, result in finished])
+        """Save the results of rows, and what requests have cost; then write the rows."""
+        cost, self._saved_cost = self.progress.cost - self._saved_cost, self.progress.cost
+        if finished or cost:
+            self._ledger.save_results(self._job.id, [(task.key, result) for task, result in finished], cost)
         for task, result in finished:
             self._finish(task, result)
 
@@ -327,7 +321,11 @@ class Engine:
         """Return the seconds until something may have to be done."""
         waits = [INPUT_POLL_SECONDS if self._is_input_idle else PROGRESS_SECONDS]
         now = time.monotonic()
-        if self._ready and self.stop_error is None and self._can_afford_request():
+        if (
+            self._ready
+            and self.stop_error is None
+            and self._limits.can_afford(self.progress.cost, self.progress.in_flight)
+        ):
             paused, delay = self._outage.is_paused, self._limiter.get_delay(now, self.progress.in_flight)
             waits += [self._outage.get_probe_delay(now)] if paused else [] if delay is None else [delay]
         if self._retries:
@@ -345,7 +343,7 @@ class Engine:
         self._limiter.finish(
             now, latency=latency, is_refused=is_refused, wait=wait, headers=outcome.headers, tokens=tokens
         )
-        self._paid_count += error is None or usage != Usage()
+        self._limits.note_request(is_paid=error is None or usage != Usage())
         cost = self._add_cost(task, usage, outcome.usages)
         if error is None or failure == "row":
             if self._outage.is_paused and not self.stop_error:
@@ -407,10 +405,17 @@ class Engine:
             self._check_cost_limit()
         return cost
 
+    def _check_other_costs(self, now: float) -> None:
+        """Stop if an earlier run has reached the limit of the job, or other runs that of the day."""
+        try:
+            if self._limits.refresh(now, self.progress.cost) or not self._has_started:
+                self._check_cost_limit()
+        except FileError as error:
+            self.stop(error)
+
     def _check_cost_limit(self) -> None:
-        limit, cost = self._settings.max_cost, self.progress.cost
-        if limit is not None and cost >= limit:
-            self.stop(LimitReachedError(f"reached the cost limit (${cost:.4f} spent)", "raise it with --max-cost"))
+        if error := self._limits.find_reached(self.progress.cost):
+            self.stop(error)
 
     def _finish(self, task: RowTask, result: RowResult) -> None:
         """Count a finished row, and write it once all rows before it are written."""

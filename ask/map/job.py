@@ -320,7 +320,7 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
     )
     requests = add_models(first, list(filter(None, other_models)), options.run, app)
     system_prompts = tuple(build_system_prompt(request, app.environment, ()) for request in requests)
-    if first.settings.max_cost is not None:
+    if first.settings.max_cost is not None or first.settings.max_cost_per_day is not None:
         for request in requests:
             if not request.endpoint.provider.info.reports_cost:
                 require_price(app, request.endpoint, request.settings)

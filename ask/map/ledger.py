@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 
 from ask.atomic_files import create_private_folder, open_private_file
 from ask.errors import FileError, UsageError
+from ask.history.daily_cost import ADD_COST, SUM_COSTS, get_period
 from ask.map.locks import LockFile, is_on_network
 from ask.map.shards import ShardInput
 from ask.messages import Usage
@@ -67,6 +68,7 @@ CREATE TABLE IF NOT EXISTS shard_inputs (
     digest TEXT NOT NULL,
     failed_count INTEGER NOT NULL
 );
+CREATE TABLE IF NOT EXISTS costs (period INTEGER PRIMARY KEY, dollars REAL NOT NULL);
 CREATE INDEX IF NOT EXISTS batch_rows_by_key ON batch_rows (key, occurrence);
 """
 LOCK_SUFFIX = ".lock"
@@ -302,12 +304,22 @@ class Ledger:
         self._counts.executemany("REPLACE INTO counts VALUES (?, ?)", counts.items())
         return keys
 
-    def save_results(self, job: str, results: Iterable[tuple[RowKey, RowResult]]) -> None:
-        """Save the results of rows in one transaction."""
+    def save_results(self, job: str, results: Iterable[tuple[RowKey, RowResult]], dollars: float = 0.0) -> None:
+        """Save the results of rows, and what the requests since the last call have cost, in one transaction.
+
+        The sums of costs stay when results are deleted or replaced. `max_cost_per_day` limits them.
+        """
         now = time.time()
         rows = [(job, *key, *(result if result.time else result._replace(time=now))) for key, result in results]
         with self._transaction():
             self._connection.executemany(SAVE_RESULT, rows)
+            if dollars:
+                self._connection.execute(ADD_COST.format(table="costs"), (get_period(now), dollars))
+
+    def sum_costs(self, period: int) -> float:
+        """Return the costs of all jobs from a period on, in US dollars."""
+        [(dollars,)] = self._execute(SUM_COSTS.format(table="costs"), (period,))
+        return float(dollars)
 
     def restart_rows(self) -> None:
         """Prepare for reading the input again from its first row."""
