@@ -44,11 +44,11 @@ SELECT *, {DAY} AS day FROM {USAGE_BY_MODEL} AS runs WHERE started >= ? AND numb
 """
 UNREPORTED_REQUEST_QUERY = f"""
 SELECT run, {", ".join(f"messages.{name}" for name in Usage._fields)}
-FROM runs JOIN messages ON run = runs.number
+FROM runs CROSS JOIN messages ON run = runs.number
 WHERE started >= ? AND runs.number <> ? AND runs.cost IS NULL
     AND role = 'assistant' AND finish_reason <> '' AND messages.model = ''
 """
-"""The requests to a run's own model whose cost the provider did not report."""
+"""The requests to a run's own model whose cost the provider did not report. The runs are found first, by their time."""
 ANSWERED_BY = """CASE messages.model WHEN '' THEN runs.provider || ':' || runs.model
     ELSE messages.provider || ':' || messages.model END"""
 RESPONSE_TIME_QUERY = """
