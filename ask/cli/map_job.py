@@ -94,6 +94,11 @@ TOOL_OPTIONS = {
     name: f"--{name.replace('_', '-')}" for name in ("safe", "safe_files", "context", "workdir_template", "max_rounds")
 }
 """The options that have an effect only with `--tools`, by parameter name."""
+MIN_CACHED_TOKENS = 1_024
+"""Services cache a common beginning of prompts from about this length on:
+https://developers.openai.com/api/docs/guides/prompt-caching"""
+MIN_CACHED_ROWS = 10
+"""With fewer rows, caches save next to nothing."""
 CONTINUE_HINT = "run the same command again to continue"
 
 
@@ -163,6 +168,7 @@ class MapJobRunner:
         self.inputs = detect_encodings(inputs, self._notify_once)
         self._models = [to_priced_model(app, request.endpoint) for request in self.job.requests]
         self._cost = Cost()
+        self._cache_savings = 0.0
         samples = flags["with_tools"] or is_sampling(self.job.requests[0].settings.options)
         self._shares_answers = not (flags["no_dedupe"] or samples)
         self.reads_pipe = any(source.path == STDIN or Path(source.path).is_fifo() for source in self.inputs)
@@ -213,6 +219,7 @@ class MapJobRunner:
         is_announced = finished_earlier is None and self.app.console.is_terminal
         if is_announced:
             self._announce_earlier_answers()
+        self._announce_uncached_text()
         engine = self._run_engine(rows, first_row, daily_limit)
         if finished_earlier is not None:
             engine.progress.resumed = finished_earlier
@@ -232,7 +239,8 @@ class MapJobRunner:
                 self._report.write(engine.progress, cost, seconds, engine.stop_error)
             except FileError as error:
                 engine.stop(error)
-        summary = _format_summary(engine.progress, cost, seconds, output, is_announced=is_announced)
+        savings = _format_savings(self._cache_savings, engine.progress)
+        summary = _format_summary(engine.progress, cost, seconds, output, savings, is_announced=is_announced)
         self.app.console.print_notice(summary)
         notify_end(self.app, self.job.requests[0].settings, engine.stop_error)
 
@@ -346,6 +354,19 @@ class MapJobRunner:
             self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")
         return engine
 
+    def _announce_uncached_text(self) -> None:
+        """Print on a terminal how the prompt could be cached, if the row comes before a long text that all share."""
+        if not self.app.console.is_terminal or self.reads_pipe:
+            return
+        name, text = self.job.prompt.find_text_after_row()
+        tokens = estimate_text_tokens(text)
+        count = estimate_row_count(self.inputs)
+        if tokens >= MIN_CACHED_TOKENS and (count is None or count >= MIN_CACHED_ROWS):
+            self.app.console.print_notice(
+                f"the same {tokens:,} tokens follow {{{{{name}}}}} in each row, where no service caches them; "
+                "move them before it to pay less"
+            )
+
     def _announce_pause(self, reason: str) -> None:
         """Print that the job waits for the service."""
         limit = format_duration(self.flags["wait"])
@@ -357,8 +378,11 @@ class MapJobRunner:
 
     def _calculate_cost(self, model_number: int, usages: Sequence[Usage]) -> float | None:
         """Return the cost of requests to one of the models, as far as it is known, and add it to that of this run."""
-        cost = self.app.share(open_price_finder).calculate_cost(self._models[model_number], usages)
+        finder, model = self.app.share(open_price_finder), self._models[model_number]
+        cost = finder.calculate_cost(model, usages)
         self._cost += cost
+        cached = [usage for usage in usages if usage.cached_tokens or usage.cache_write_tokens]
+        self._cache_savings += finder.calculate_cache_savings(model, cached) or 0.0
         return cost.dollars
 
     def _describe_cost(self, progress: Progress) -> str:
@@ -576,7 +600,19 @@ def _stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]
         signal.signal(signal.SIGINT, previous)
 
 
-def _format_summary(progress: Progress, cost: str, seconds: float, output: str | None, *, is_announced: bool) -> str:
+def _format_savings(dollars: float, progress: Progress) -> str:
+    """Describe what prompt caches have saved in this run, or cost, at list prices; "" if that is unknown or nothing."""
+    if not dollars:
+        return ""
+    run = " in this run" if progress.resumed else ""
+    return (
+        f"saving ~{format_dollars(dollars)}{run}" if dollars > 0 else f"costing ~{format_dollars(-dollars)} more{run}"
+    )
+
+
+def _format_summary(
+    progress: Progress, cost: str, seconds: float, output: str | None, savings: str, *, is_announced: bool
+) -> str:
     """Describe the result of a run on one line; `is_announced` if --fresh was mentioned before."""
     hint = "" if is_announced else "; --fresh asks again"
     parts = [f"{format_count(progress.answered, 'row')} answered"]
@@ -588,6 +624,7 @@ def _format_summary(progress: Progress, cost: str, seconds: float, output: str |
     if progress.shared:
         parts.append(f"{progress.shared:,} with the result of an identical row")
     if cached := format_cache_use(progress.usage):
+        cached = f"{cached.removesuffix(')')}, {savings})" if savings else cached
         parts.append(f"{progress.usage.input_tokens or 0:,} tokens in{cached}")
     if cost:
         parts.append(cost)

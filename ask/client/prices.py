@@ -183,6 +183,25 @@ class PriceFinder:
                 total += prices.calculate_cost(usage) if prices else UNKNOWN_COST
         return total
 
+    def calculate_cache_savings(self, model: PricedModel, usages: Iterable[Usage]) -> float | None:
+        """Return how much more requests would have cost without a prompt cache; None if it is unknown.
+
+        It is negative if writing to the cache has cost more than reading from it has saved.
+        """
+        if model.is_local:
+            return None
+        total = 0.0
+        for usage in usages:
+            prices = self.find_prices(model, None, usage.service_tier)
+            if prices is None:
+                return None
+            costs = [
+                prices.calculate_cost(each).dollars
+                for each in (usage._replace(cached_tokens=None, cache_write_tokens=None), usage)
+            ]
+            total += (costs[0] or 0.0) - (costs[1] or 0.0)
+        return total
+
     def find_prices(
         self, model: PricedModel, unix_time: float | None = None, service_tier: str | None = None
     ) -> ModelPrices | None:

@@ -153,6 +153,14 @@ class RowPrompt:
         known = {*row.columns, *self._values, INDEX, INPUT_NAME}
         return [name for name, default in self._placeholders if default is None and name not in known]
 
+    def find_text_after_row(self) -> tuple[str, str]:
+        """Return the first placeholder that differs between the rows, and the text after it without placeholders."""
+        for match in COLUMN_PATTERN.finditer(self.text):
+            escaped, name, _ = match.groups()
+            if not escaped and name in self._column_names:
+                return name, COLUMN_PATTERN.sub("", self.text[match.end() :])
+        return "", ""
+
     def render(self, row: Row, index: int) -> tuple[str, list[str]]:
         """Return the prompt of a row, and the files to attach.
 
