@@ -441,6 +441,7 @@ _ask_arguments() {  # COMMAND
         '(--max-rounds)--max-rounds=[With --tools\: allow N tool rounds (10)]:N:' \
         '(--wait)--wait=[Wait this long if the service fails (30m; 0\: stop)]:TIME:' \
         '(--batch)--batch[Use the provider'"'"'s batch API\: cheaper, answers within a day]' \
+        '(--completion-window)--completion-window=[Have OpenAI answer within 2h or 8h, at a discount]:TIME:(2h 8h)' \
         '(--detach)--detach[With --batch\: submit and exit; run again to collect the answers]' \
         '(--cancel)--cancel[With --batch\: cancel the batch and keep its answers so far]' \
         '(--poll-interval)--poll-interval=[With --batch\: check every S seconds (2 to 60)]:S:' \

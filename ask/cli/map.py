@@ -30,6 +30,7 @@ from ask.cli.map_options import (
 )
 from ask.cli.map_shards import locate_ledger, run_merge
 from ask.cli.run import open_session
+from ask.client.prices import COMPLETION_WINDOWS
 from ask.errors import UsageError
 from ask.map.ledger import Ledger
 from ask.map.rows import INPUT_FORMATS
@@ -71,7 +72,7 @@ OPTION_GROUPS = {
             "engine",
         ),
     ),
-    "Batch": ("batch", "detach", "cancel", "poll_interval"),
+    "Batch": ("batch", "completion_window", "detach", "cancel", "poll_interval"),
     "Tools": ("server_tools", "with_tools", "max_rounds", "workdir_template", "safe", "safe_files", "context"),
     "Jobs": ("retry_failed", "fresh", "no_save", "ledger", "list_jobs", "forget"),
 }
@@ -155,6 +156,12 @@ class MapCommand(SectionedCommand, Subcommand):
     help="Wait this long if the service fails (30m; 0: stop).",
 )
 @click.option("--batch", is_flag=True, help="Use the provider's batch API: cheaper, answers within a day.")
+@click.option(
+    "--completion-window",
+    metavar="TIME",
+    type=click.Choice(COMPLETION_WINDOWS),
+    help="Have OpenAI answer within 2h or 8h, at a discount.",
+)
 @click.option("--detach", is_flag=True, help="With --batch: submit and exit; run again to collect the answers.")
 @click.option("--cancel", is_flag=True, help="With --batch: cancel the batch and keep its answers so far.")
 @click.option("--poll-interval", metavar="S", type=parse_seconds, help="With --batch: check every S seconds (2 to 60).")

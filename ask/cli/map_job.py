@@ -167,11 +167,15 @@ class MapJobRunner:
         )
         self.inputs = detect_encodings(inputs, self._notify_once)
         self._models = [to_priced_model(app, request.endpoint) for request in self.job.requests]
-        self._cost = Cost()
-        self._cache_savings = 0.0
+        self._cost, self._cache_savings = Cost(), 0.0
         samples = flags["with_tools"] or is_sampling(self.job.requests[0].settings.options)
         self._shares_answers = not (flags["no_dedupe"] or samples)
         self.reads_pipe = any(source.path == STDIN or Path(source.path).is_fifo() for source in self.inputs)
+
+    @property
+    def _is_deferred(self) -> bool:
+        """Whether the rows are submitted, and answered later."""
+        return bool(self.flags["batch"] or self.flags["completion_window"])
 
     def run(self) -> None:
         """Run the job.
@@ -183,7 +187,7 @@ class MapJobRunner:
         raise_open_files_limit()
         flags, job, ledger = self.flags, self.job, self.ledger
         reread_rows: Callable[[], Iterator[Row]] = self._read_rows
-        if flags["batch"] and self.reads_pipe:
+        if self._is_deferred and self.reads_pipe:
             reread_rows = partial(iter, list(self._read_rows()))  # a pipe can be read only once
         first_row, rows = _peek_row(reread_rows(), job.prompt)
         if not first_row.error:
@@ -203,7 +207,7 @@ class MapJobRunner:
         prompt = job.requests[0].secrets.redact(job.prompt.text)
         ledger.begin_job(job.id, prompt, ", ".join(job.models), str(job.output or ""))
         start, finished_earlier = time.monotonic(), None
-        if flags["batch"]:
+        if self._is_deferred:
             finished_earlier = run_batches(
                 flags,
                 job,
@@ -289,7 +293,7 @@ class MapJobRunner:
         # Read with the connection of the job, because others may not be able to read its ledger.
         sum_ledger = None if self._has_own_ledger else self.ledger.sum_costs
         daily_limit = DailyCostLimit(self.app, dollars, sum_ledger=sum_ledger)
-        if self.flags["batch"] and not self.flags["cancel"] and (error := daily_limit.find_excess()):
+        if self._is_deferred and not self.flags["cancel"] and (error := daily_limit.find_excess()):
             raise error
         return daily_limit
 
@@ -335,7 +339,7 @@ class MapJobRunner:
             ),
             calculate_cost=self._calculate_cost,
             ordered=not flags["unordered"],
-            retry_failed=flags["retry_failed"] and not flags["batch"],
+            retry_failed=flags["retry_failed"] and not self._is_deferred,
             max_failures=flags["max_failures"],
             max_wait=flags["wait"],
             on_pause=self._announce_pause,
@@ -394,6 +398,8 @@ class MapJobRunner:
         is_marked = not progress.resumed and not self.flags["with_tools"]
         is_estimated = self._cost.is_estimated or not (is_marked or reports_cost)
         at_least = "" if self._cost.is_complete else "at least "
+        if self.flags["completion_window"]:
+            at_least = "at most "  # the discount is unknown
         return f"{at_least}{'~' if is_estimated else ''}{format_dollars(progress.cost)}" if progress.cost else ""
 
     def _choose_runner(self, agent_options: AgentOptions | None) -> tuple[Callable[[RowTask], TaskResult], int]:
@@ -402,7 +408,7 @@ class MapJobRunner:
         `agent_options` are those of rows with tools.
         """
         job, app = self.job, self.app
-        if self.flags["batch"]:
+        if self._is_deferred:
             return refuse_row, MAX_CONCURRENCY
         if self.flags["engine"] is not None:
             from ask.map.cluster import open_cluster
@@ -433,7 +439,8 @@ class MapJobRunner:
         """Print how many rows would be sent and what they would cost."""
         requests = self.job.requests
         overheads = [estimate_text_tokens(prompt) for prompt in self.job.system_prompts]
-        tier = BATCH_TIER if self.flags["batch"] else find_requested_tier(requests[0].settings.options)
+        deferred_tier = self.flags["completion_window"] or (BATCH_TIER if self.flags["batch"] else None)
+        tier = deferred_tier or find_requested_tier(requests[0].settings.options)
         calculate_cost = self.app.share(open_price_finder).calculate_cost
         cost = calculate_cost(self._models[0], [Usage(0, 0, service_tier=tier)])
         count = invalid = finished = shared = tokens = 0

@@ -64,7 +64,9 @@ SERVICE_TIER_FACTORS = {
     ("openai", "flex"): 0.5,
 }
 """Times the standard price that a service tier costs, where genai-prices has no price for a model."""
-CHEAPER_TIERS = frozenset({BATCH_TIER, "flex", "offpeak"})
+COMPLETION_WINDOWS = ("2h", "8h")
+"""The tiers of OpenAI's responses in the background, whose discount no price list has."""
+CHEAPER_TIERS = frozenset({BATCH_TIER, "flex", "offpeak", *COMPLETION_WINDOWS})
 """Tiers that never cost more than the standard one, so that an estimate at its price is not too low."""
 PREPAID_TIERS = frozenset({"scale", "provisioned", "provisioned_throughput"})
 """Tiers with capacity that is paid in advance, not by the token."""

@@ -85,6 +85,7 @@ class BatchRunner:
         self._calculate_cost = calculate_cost
         self._retry_failed = retry_failed
         self._shares_answers = shares_answers
+        self._service_tier = BATCH_TIER
         self._done_rows: dict[str, int] = {}
         self._foreign_ids: set[str] = set()
         """Batches that were taken for a lost one, until their results turned out to be of other requests."""
@@ -319,7 +320,7 @@ class BatchRunner:
             parsed = self._client.parse_response(self._build_chat_request(Message("user", "")), result.response)
             # Only Anthropic's answers report that they are from a batch; OpenAI's report the default tier.
             usage = parsed.answer.usage
-            usage = usage if usage == Usage() else usage._replace(service_tier=BATCH_TIER)
+            usage = usage if usage == Usage() else usage._replace(service_tier=self._service_tier)
             row, schema = row.add_usage(usage, self._calculate_cost(usage)), self._job.requests[0].response_schema
             citations = remove_positions(parsed.answer.citations) if schema else parsed.answer.citations
             row = row._replace(citations=citations_to_json(citations))
