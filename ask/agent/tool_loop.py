@@ -47,6 +47,7 @@ from ask.plugin_api.types import ChatRequest
 if TYPE_CHECKING:
     from ask.agent.tool_runner import ToolRunner
     from ask.client.cost import Cost
+    from ask.history.daily_cost import DailyCostLimit
     from ask.safety.approval import ApprovalResponse
     from ask.safety.policy import PendingToolCall
     from ask.schemas.schema import ResponseSchema
@@ -133,6 +134,7 @@ class ToolLoop:
         system_prompt: the complete system prompt of a request whose conversation is never shortened; "" to build one
             from the request and the tools that are actually offered.
         save_files: saves the images of an answer, and returns them with the names of their files.
+        daily_limit: the limit on the costs of all runs of a day; None for none.
     """
 
     def __init__(
@@ -147,6 +149,7 @@ class ToolLoop:
         calls_tools: bool = True,
         system_prompt: str = "",
         save_files: Callable[[Sequence[Attachment]], tuple[Attachment, ...]] = tuple,
+        daily_limit: DailyCostLimit | None = None,
     ) -> None:
         self._request = request
         self._app = app
@@ -159,6 +162,7 @@ class ToolLoop:
         self._calls_tools = calls_tools
         self._system_prompt = system_prompt
         self._save_files = save_files
+        self._daily_limit = daily_limit
         self._tool_runner: ToolRunner | None = None
         self._result = RunResult([*request.message_history, request.user_message], app)
         self._reported_usage = request.reported_usage
@@ -222,7 +226,8 @@ class ToolLoop:
             ConfigError: the cost limit cannot be checked.
         """
         request = self._request
-        if request.settings.max_cost is not None and not endpoint.provider.info.reports_cost:
+        has_limit = request.settings.max_cost is not None or self._daily_limit
+        if has_limit and not endpoint.provider.info.reports_cost:
             self._require_price(endpoint)
         return create_client(
             endpoint,
@@ -234,7 +239,7 @@ class ToolLoop:
         )
 
     def _require_price(self, endpoint: ModelEndpoint) -> None:
-        """Raise an AskError unless the price of a model is known, for --max-cost."""
+        """Raise an AskError unless the price of a model is known, for a limit on costs."""
         from ask.client.run_costs import require_price
 
         require_price(self._app, endpoint, self._request.settings)
@@ -302,12 +307,10 @@ class ToolLoop:
             AskError: the cost is unknown.
         """
         result = self._result
-        if self._is_over_budget():
-            cost = result.cost
-            kind = "an estimated" if cost.is_estimated else "a"
-            return LimitReachedError(
-                f"reached the cost limit ({kind} cost ${cost.dollars:.4f})", "raise it with --max-cost"
-            )
+        if not result.requests and self._daily_limit and (error := self._daily_limit.find_excess()):
+            raise error
+        if limit := self._find_reached_cost_limit():
+            return limit
         if result.rounds < self._max_rounds:
             return None
         settings = self._request.settings
@@ -322,30 +325,36 @@ class ToolLoop:
             f"{'continue with ask -c, or ' if is_continuable else ''}raise it with --max-rounds",
         )
 
-    def _is_over_budget(self) -> bool:
-        """Check whether the run has reached its cost limit. The first estimate of a run is reported.
+    def _find_reached_cost_limit(self) -> LimitReachedError | None:
+        """Return the limit on costs that is reached, if any. The first estimate of a run is reported.
 
         Raises:
             AskError: there is a limit, and the cost is unknown.
         """
         max_cost, result = self._request.settings.max_cost, self._result
-        if max_cost is None:
-            return False
+        if max_cost is None and not self._daily_limit:
+            return None
         cost, endpoint = result.cost, self._model.endpoint
         if cost.dollars is None:  # the provider reports it, but for example a proxy removed it
             self._require_price(endpoint)
             cost = result.cost
         if cost.dollars is None:
             from ask.client.prices import is_prepaid
+            from ask.client.run_costs import get_cost_option
 
-            message = f"{endpoint.provider_name} reports neither costs nor tokens, which --max-cost needs"
+            option = get_cost_option(self._request.settings)
+            message = f"{endpoint.provider_name} reports neither costs nor tokens, which {option} needs"
             if is_prepaid(endpoint.provider_name, tier := result.usage.service_tier):
-                message = f"--max-cost does not work with the prepaid service tier {tier}, which served the request"
-            raise ConfigError(message, "leave out --max-cost")
-        if cost.is_estimated and not self._estimate_reported:
+                message = f"{option} does not work with the prepaid service tier {tier}, which served the request"
+            raise ConfigError(message, f"leave out {option}")
+        if max_cost is not None and cost.is_estimated and not self._estimate_reported:
             self._estimate_reported = True
             self._notify(f"{endpoint.provider_name} reports no costs; --max-cost uses an estimate")
-        return cost.dollars >= max_cost
+        if max_cost is not None and cost.dollars >= max_cost:
+            kind = "an estimated" if cost.is_estimated else "a"
+            message = f"reached the cost limit ({kind} cost ${cost.dollars:.4f})"
+            return LimitReachedError(message, "raise it with --max-cost")
+        return self._daily_limit.find_excess(cost.dollars) if self._daily_limit else None
 
     def _show_delta(self, delta: Delta) -> None:
         """Show a part of the answer, or hold it back if another model may still replace the answer."""
@@ -424,7 +433,7 @@ class ToolLoop:
         problem = schema.find_problem(get_last_answer(result.messages))
         if not problem:
             return False
-        if result.corrections == MAX_CORRECTIONS or self._is_over_budget():
+        if result.corrections == MAX_CORRECTIONS or self._find_reached_cost_limit():
             advice = "try again, or use another model or a simpler schema"
             raise IncompleteResponseError(f"the answer does not match the schema ({problem})", advice)
         result.corrections += 1

@@ -176,7 +176,7 @@ MAX_LISTED_FILES = 4
 
 
 OPTION_GROUPS = {
-    "Model": ("provider", "model", "effort", "options", "fallback", "max_cost"),
+    "Model": ("provider", "model", "effort", "options", "fallback", "max_cost", "max_cost_per_day"),
     "Input": ("files", "system", "template", "variables", "context", "no_context"),
     "Conversation": ("continue_last", "resume", "unanswered", "no_save"),
     "Tools": (
@@ -394,6 +394,7 @@ def _setting_option(
 )
 @_setting_option("max_rounds", "--max-rounds", metavar="N", type=parse_max_rounds)
 @_setting_option("max_cost", "--max-cost", metavar="USD", type=parse_dollars)
+@_setting_option("max_cost_per_day", "--max-cost-per-day", metavar="USD", type=parse_dollars)
 @_setting_option("tools.command_timeout", "--command-timeout", metavar="S", type=parse_seconds)
 @_setting_option("tools.max_command_timeout", "--max-command-timeout", metavar="S", type=parse_seconds)
 @_setting_option("tools.confirm", "--confirm")

@@ -30,6 +30,7 @@ from ask.cli.map_options import (
 )
 from ask.cli.map_shards import locate_ledger, run_merge
 from ask.cli.run import open_session
+from ask.client.prices import COMPLETION_WINDOWS
 from ask.errors import UsageError
 from ask.map.ledger import Ledger
 from ask.map.rows import INPUT_FORMATS
@@ -38,7 +39,7 @@ from ask.render.table import write_table
 
 OPTIONS = select_options(
     *("provider", "key", "system", "options", "effort", "variables", "server_tools"),
-    *("plain", "quiet", "record"),
+    *("plain", "quiet", "record", "max_cost_per_day"),
 )
 
 OPTION_GROUPS = {
@@ -56,8 +57,22 @@ OPTION_GROUPS = {
     ),
     "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema"),
     "Output": ("output", "columns", "unordered", "csv_safe", "merge", "report", "score", "plain", "quiet"),
-    "Speed and cost": ("jobs", "rpm", "tpm", "max_cost", "max_failures", "timeout", "wait", "dry_run", "engine"),
-    "Batch": ("batch", "detach", "cancel", "poll_interval"),
+    "Speed and cost": (
+        *(
+            "jobs",
+            "rpm",
+            "tpm",
+            "max_cost",
+            "max_cost_per_day",
+            "max_failures",
+            "timeout",
+            "wait",
+            "dry_run",
+            "no_dedupe",
+            "engine",
+        ),
+    ),
+    "Batch": ("batch", "completion_window", "detach", "cancel", "poll_interval"),
     "Tools": ("server_tools", "with_tools", "max_rounds", "workdir_template", "safe", "safe_files", "context"),
     "Jobs": ("retry_failed", "fresh", "no_save", "ledger", "list_jobs", "forget"),
 }
@@ -128,6 +143,7 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("--shard", metavar="I/N", help="Use every Nth row, from row I (auto: as Slurm or Kubernetes says).")
 @click.option("--merge", metavar="FILE", help="Join the outputs of all shards (the arguments) in a file.")
 @click.option("--dry-run", is_flag=True, help="Estimate rows, tokens and the price; send nothing.")
+@click.option("--no-dedupe", is_flag=True, help="Send rows with identical prompts one by one, not once.")
 @click.option("--retry-failed", is_flag=True, help="Send the failed rows of earlier runs again.")
 @click.option("--fresh", is_flag=True, help="Start over: forget earlier answers and replace the output file.")
 @click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop once the job has cost this many US dollars.")
@@ -146,6 +162,12 @@ class MapCommand(SectionedCommand, Subcommand):
     help="Wait this long if the service fails (30m; 0: stop).",
 )
 @click.option("--batch", is_flag=True, help="Use the provider's batch API: cheaper, answers within a day.")
+@click.option(
+    "--completion-window",
+    metavar="TIME",
+    type=click.Choice(COMPLETION_WINDOWS),
+    help="Have OpenAI answer within 2h or 8h, at a discount.",
+)
 @click.option("--detach", is_flag=True, help="With --batch: submit and exit; run again to collect the answers.")
 @click.option("--cancel", is_flag=True, help="With --batch: cancel the batch and keep its answers so far.")
 @click.option("--poll-interval", metavar="S", type=parse_seconds, help="With --batch: check every S seconds (2 to 60).")

@@ -64,7 +64,9 @@ SERVICE_TIER_FACTORS = {
     ("openai", "flex"): 0.5,
 }
 """Times the standard price that a service tier costs, where genai-prices has no price for a model."""
-CHEAPER_TIERS = frozenset({BATCH_TIER, "flex", "offpeak"})
+COMPLETION_WINDOWS = ("2h", "8h")
+"""The tiers of OpenAI's responses in the background, whose discount no price list has."""
+CHEAPER_TIERS = frozenset({BATCH_TIER, "flex", "offpeak", *COMPLETION_WINDOWS})
 """Tiers that never cost more than the standard one, so that an estimate at its price is not too low."""
 PREPAID_TIERS = frozenset({"scale", "provisioned", "provisioned_throughput"})
 """Tiers with capacity that is paid in advance, not by the token."""
@@ -181,6 +183,25 @@ class PriceFinder:
             else:
                 prices = self.find_prices(model, unix_time, usage.service_tier)
                 total += prices.calculate_cost(usage) if prices else UNKNOWN_COST
+        return total
+
+    def calculate_cache_savings(self, model: PricedModel, usages: Iterable[Usage]) -> float | None:
+        """Return how much more requests would have cost without a prompt cache; None if it is unknown.
+
+        It is negative if writing to the cache has cost more than reading from it has saved.
+        """
+        if model.is_local:
+            return None
+        total = 0.0
+        for usage in usages:
+            prices = self.find_prices(model, None, usage.service_tier)
+            if prices is None:
+                return None
+            costs = [
+                prices.calculate_cost(each).dollars
+                for each in (usage._replace(cached_tokens=None, cache_write_tokens=None), usage)
+            ]
+            total += (costs[0] or 0.0) - (costs[1] or 0.0)
         return total
 
     def find_prices(

@@ -40,6 +40,7 @@ class RunOptions(NamedTuple):
         server_tools: the names of the service's own tools to offer.
         max_rounds: the maximum number of rounds of tool calls.
         max_cost: stop calling tools after this many dollars.
+        max_cost_per_day: stop once all runs of a day have cost this many dollars.
         command_timeout: kill a command after this time.
         max_command_timeout: the longest time that a model may give a command.
         confirm: ask before each tool call with side effects.
@@ -92,6 +93,7 @@ class RunOptions(NamedTuple):
     server_tools: tuple[str, ...] = ()
     max_rounds: int | None = None
     max_cost: float | None = None
+    max_cost_per_day: float | None = None
     command_timeout: float | None = None
     max_command_timeout: float | None = None
     confirm: bool = False

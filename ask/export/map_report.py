@@ -100,6 +100,7 @@ def _render_overview(job: JobOverview, report: JobReport) -> Iterator[str]:
         "Answered": f"{progress.answered:,}{format_share(progress.answered, count)}",
         "Failed": f"{progress.failed:,}{format_share(progress.failed, count)}{unavailable}",
         "From earlier runs": f"{progress.resumed:,}",
+        "Not sent, identical to another": f"{progress.shared:,}",
         "Cost": job.cost or UNKNOWN,
         "Tokens in": _format_tokens(usage.input_tokens) + format_cache_use(usage, format_compact_number),
         "Tokens out": _format_tokens(usage.output_tokens),

@@ -174,6 +174,14 @@ class RowPrompt:
         missing = [name for name, default in self._placeholders if default is None and name not in known]
         return missing + [name for name in self._labels if name not in row.columns]
 
+    def find_text_after_row(self) -> tuple[str, str]:
+        """Return the first placeholder that differs between the rows, and the text after it without placeholders."""
+        for match in COLUMN_PATTERN.finditer(self.text):
+            escaped, name, _ = match.groups()
+            if not escaped and name in self._column_names:
+                return name, COLUMN_PATTERN.sub("", self.text[match.end() :])
+        return "", ""
+
     def render(self, row: Row, index: int) -> tuple[str, list[str]]:
         """Return the prompt of a row, and the files to attach.
 
@@ -342,7 +350,7 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
     )
     requests = add_models(first, list(filter(None, other_models)), options.run, app)
     system_prompts = tuple(build_system_prompt(request, app.environment, ()) for request in requests)
-    if first.settings.max_cost is not None:
+    if first.settings.max_cost is not None or first.settings.max_cost_per_day is not None:
         for request in requests:
             if not request.endpoint.provider.info.reports_cost:
                 require_price(app, request.endpoint, request.settings)

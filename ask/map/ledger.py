@@ -7,11 +7,13 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from ask.atomic_files import create_private_folder, open_private_file
 from ask.errors import FileError, UsageError
+from ask.history.daily_cost import ADD_COST, SUM_COSTS, get_period
 from ask.map.locks import LockFile, is_on_network
 from ask.map.occurrences import OccurrenceCounter
 from ask.map.shards import ShardInput
@@ -67,6 +69,7 @@ CREATE TABLE IF NOT EXISTS shard_inputs (
     digest TEXT NOT NULL,
     failed_count INTEGER NOT NULL
 );
+CREATE TABLE IF NOT EXISTS costs (period INTEGER PRIMARY KEY, dollars REAL NOT NULL);
 CREATE INDEX IF NOT EXISTS batch_rows_by_key ON batch_rows (key, occurrence);
 """
 LOCK_SUFFIX = ".lock"
@@ -85,7 +88,8 @@ class RowResult(NamedTuple):
     Tokens and cost (in US dollars) are None if the provider does not report them. `patch` is what the tools changed in
     the row's working copy, `citations` the sources of the answer as JSON. `time` is when the row was finished, in
     seconds since 1970, `latency` the seconds that its last request took, and `tries` how many requests it took; None if
-    unknown. A failed row may have a part of an answer.
+    unknown. A row that got the answer to another one has 0 tries, no latency, no tokens and no cost. A failed row may
+    have a part of an answer.
     """
 
     status: Status
@@ -194,6 +198,14 @@ class Ledger:
             self._connection.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
             self._connection.executescript(SCHEMA)
             self._add_new_columns()
+            # A temporary file instead of a dictionary, because there may be millions of rows.
+            self._first_rows = sqlite3.connect("", isolation_level=None)
+            for name, value in (("cache_size", -CACHE_KIBIBYTES), ("journal_mode", "OFF"), ("synchronous", "OFF")):
+                self._first_rows.execute(f"PRAGMA {name} = {value}")
+            self._first_rows.execute(
+                "CREATE TABLE first_rows (digest BLOB PRIMARY KEY, key BLOB, occurrence) WITHOUT ROWID"
+            )
+            self._first_rows.execute("BEGIN")
             stack.pop_all()
         self._occurrences = OccurrenceCounter()
 
@@ -254,23 +266,51 @@ class Ledger:
 
     def find_results(self, job: str, digests: Sequence[bytes]) -> list[tuple[RowKey, RowResult | None]]:
         """Return the keys of the next rows, which have these digests, with their results if they were finished."""
-        marks = ",".join("?" * len(digests))
-        columns = ", ".join(RowResult._fields)
-        query = f"SELECT key, occurrence, {columns} FROM results WHERE job = ? AND key IN ({marks})"  # noqa: S608
-        stored = {row[:2]: RowResult._make(row[2:]) for row in self._execute(query, (job, *digests))}
-        keys = map(RowKey, digests, self._occurrences.count(digests))
+        keys = list(map(RowKey, digests, self._occurrences.count(digests)))
+        # Joined, because IN (VALUES ...) would read all results of the job.
+        marks = ",".join(["(?, ?)"] * len(keys))
+        columns = ", ".join(f"results.{name}" for name in ("key", "occurrence", *RowResult._fields))
+        query = f"""WITH wanted (key, occurrence) AS (VALUES {marks}) SELECT {columns} FROM wanted CROSS JOIN results
+            ON job = ? AND results.key = wanted.key AND results.occurrence = wanted.occurrence"""  # noqa: S608
+        parameters = (*chain.from_iterable(keys), job)
+        stored = {row[:2]: RowResult._make(row[2:]) for row in self._execute(query, parameters)}
         return [(key, stored.get(key)) for key in keys]
 
-    def save_results(self, job: str, results: Iterable[tuple[RowKey, RowResult]]) -> None:
-        """Save the results of rows in one transaction."""
+    def find_result(self, job: str, key: RowKey) -> RowResult | None:
+        """Return the result of a row; None if it has none."""
+        columns = ", ".join(RowResult._fields)
+        query = f"SELECT {columns} FROM results WHERE job = ? AND key = ? AND occurrence = ?"  # noqa: S608
+        found = self._execute(query, (job, *key))
+        return RowResult._make(found[0]) if found else None
+
+    def find_first_row(self, digest: bytes, key: RowKey) -> RowKey:
+        """Return the key that this was first called with for a digest, since the input is read from its first row."""
+        with self._convert_errors():
+            self._first_rows.execute("INSERT OR IGNORE INTO first_rows VALUES (?, ?, ?)", (digest, *key))
+            query = "SELECT key, occurrence FROM first_rows WHERE digest = ?"
+            return RowKey._make(self._first_rows.execute(query, (digest,)).fetchone())
+
+    def save_results(self, job: str, results: Iterable[tuple[RowKey, RowResult]], dollars: float = 0.0) -> None:
+        """Save the results of rows, and what the requests since the last call have cost, in one transaction.
+
+        The sums of costs stay when results are deleted or replaced. `max_cost_per_day` limits them.
+        """
         now = time.time()
         rows = [(job, *key, *(result if result.time else result._replace(time=now))) for key, result in results]
         with self._transaction():
             self._connection.executemany(SAVE_RESULT, rows)
+            if dollars:
+                self._connection.execute(ADD_COST.format(table="costs"), (get_period(now), dollars))
+
+    def sum_costs(self, period: int) -> float:
+        """Return the costs of all jobs from a period on, in US dollars."""
+        [(dollars,)] = self._execute(SUM_COSTS.format(table="costs"), (period,))
+        return float(dollars)
 
     def restart_rows(self) -> None:
         """Prepare for reading the input again from its first row."""
         self._occurrences = OccurrenceCounter()
+        self._first_rows.execute("DELETE FROM first_rows")
 
     def begin_batch(self, job: str, tag: str, keys: Sequence[RowKey]) -> None:
         """Save a batch that is about to be created, with the keys of its rows in order."""

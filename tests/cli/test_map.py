@@ -106,7 +106,7 @@ def test_a_row_that_fails_does_not_stop_the_others(ask: Ask, server: ModelServer
 def test_the_same_command_continues(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo)
     file = write_rows(home.work, *make_rows(5), {"id": 9, "text": "word 0"})
-    command = (*COMMAND, file, "-O", "out.jsonl")
+    command = (*COMMAND, file, "-O", "out.jsonl", "--no-dedupe")
     assert ask(*command).code == 0
     first = (home.work / "out.jsonl").read_bytes()
     (home.work / "out.jsonl").unlink()
