@@ -29,7 +29,7 @@ LAYERS = [
     {"parsing", "type_checks"},
     {"attachments", "citations", "profiles"},
     {"atomic_files", "console", "notifications"},
-    {"text_diff", "footer"},
+    {"text_diff"},
     {"config"},
     {"schemas"},
     {"plugin_api"},

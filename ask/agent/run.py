@@ -55,6 +55,7 @@ def run_request(
     hooks = request.open_hooks(partial(_report_notice, on_event)) if first_kept_run is None else None
     recorder = _create_recorder(request, app, on_event, first_kept_run, title) if request.settings.save else None
     savers: list[GeneratedFileSaver] = []
+    daily_limit = _create_daily_limit(request, app, recorder)
 
     def record_and_report(event: Event) -> None:
         if recorder:
@@ -63,7 +64,6 @@ def run_request(
         if savers and isinstance(event, MessageAdded):
             savers[0].report()
 
-    daily_limit = _create_daily_limit(request, app, recorder)
     loop = ToolLoop(
         request,
         app,
@@ -85,8 +85,7 @@ def run_request(
             recorder.end(to_ask_error(error).exit_code)
         raise
     _end_run(result, recorder, hooks)
-    if daily_limit and not result.is_saved:
-        _save_cost(result, daily_limit, on_event)
+    _save_cost(result, daily_limit, on_event)
     return result
 
 
@@ -176,8 +175,10 @@ def _create_daily_limit(request: RunRequest, app: AppContext, recorder: Recorder
     return DailyCostLimit(app, dollars, find_own_run=lambda: recorder.run_number if recorder else 0)
 
 
-def _save_cost(result: RunResult, daily_limit: DailyCostLimit, on_event: Callable[[Event], None]) -> None:
-    """Save what a run has cost that is not in the history."""
+def _save_cost(result: RunResult, daily_limit: DailyCostLimit | None, on_event: Callable[[Event], None]) -> None:
+    """Save what a run has cost that is not in the history, for the limit of the day."""
+    if daily_limit is None or result.is_saved:
+        return
     try:
         daily_limit.add_unsaved_cost(result.cost.dollars or 0.0)
     except FileError as error:

@@ -22,9 +22,9 @@ from ask.console import (
     is_for_pager,
     is_in_foreground,
     is_output_terminal,
+    should_show_footer,
 )
 from ask.errors import AskError, BrokenOutputError, PluginError, RunInterruptedError, UsageError, to_ask_error
-from ask.footer import should_show_footer
 from ask.render.plain import PlainRenderer
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ask.app import AppContext
 from ask.atomic_files import write_private_file
+from ask.console import should_show_footer
 from ask.errors import FileError
-from ask.footer import should_show_footer
 from ask.parsing import parse_json, read_dict, read_list
 from ask.project.instructions import (
     MAX_INSTRUCTIONS_BYTES,

@@ -10,9 +10,8 @@ from ask.cli.chat.commands import is_exit_command, parse_input
 from ask.cli.chat.session import ChatSession
 from ask.cli.run import open_session, redact_errors
 from ask.config.options import RunOptions
-from ask.console import is_output_terminal
+from ask.console import is_output_terminal, should_show_footer
 from ask.errors import AskError, BrokenOutputError, FileError, RunInterruptedError, UsageError
-from ask.footer import should_show_footer
 from ask.inputs.readers import decode_text
 from ask.render.amounts import format_count
 from ask.text import decode_argument, format_one_line, format_size
