@@ -650,8 +650,8 @@ def test_a_real_service_is_used_like_the_simulated_one(ask: Ask, server: ModelSe
     simulated = simulate(RateLimiter(), SCENARIOS[name], seconds)
     end = min(seconds, sent[-1].time) - 1
     expected = count_accepted(simulated, 2, end)
-    # On a quiet machine, they agree within 7 %.
-    assert count_accepted(sent, 2, end) == pytest.approx(expected, rel=0.15)
+    # On a quiet machine, they agree within 7 %; a loaded one sends fewer requests.
+    assert 0.5 * expected < count_accepted(sent, 2, end) < 1.15 * expected
 
 
 def write_file(request: Request) -> Reply:
