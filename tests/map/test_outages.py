@@ -192,7 +192,7 @@ def test_rows_that_always_fail_do_not_pause_the_others(
     assert service.answered == {f"Say row {number}": 1 for number in range(60)}
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(25, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [2, pytest.param(12, marks=pytest.mark.slow)])
 def test_kills_in_an_outage_lose_no_row(ask: Ask, server: ModelServer, home: Home, kills: int) -> None:
     rows, jobs, generator = 40 * kills, 8, random.Random(3)
     service = Service(server, lambda: wire.fails(503))
