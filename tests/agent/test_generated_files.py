@@ -228,6 +228,7 @@ def test_rows_with_tools_have_images(ask: Ask, server: ModelServer) -> None:
     assert (ask.cwd / "image-1.png").read_bytes() == IMAGE
 
 
+@pytest.mark.slow
 def test_a_large_image_arrives(ask: Ask, server: ModelServer) -> None:
     data = IMAGE + os.urandom(20_000_000)
     server.reply(OPENROUTER.paints("A fox.", data))

@@ -349,7 +349,7 @@ def test_sizes_have_limits(ask: Ask, server: ModelServer, *, name: str, beginnin
 def test_all_attachments_together_have_a_limit(ask: Ask, server: ModelServer) -> None:
     for name in ("a", "b", "c"):
         large(ask.cwd / name, png(), 19_000_000)
-    result = ask("-f", "a", "-f", "b", "-f", "c", BOX)
+    result = ask("-f", "a", "-f", "b", "-f", "c", BOX, timeout=120)
     assert (result.code, server.requests) == (9, [])
     assert "57 MB" in result.stderr
     assert "50 MB" in result.stderr

@@ -18,7 +18,7 @@ def count_refused(sent: list[Sent]) -> int:
     return sum(each.decision == "limited" for each in sent)
 
 
-COMMON_SCENARIOS = [name for name, service in SCENARIOS.items() if service.rate < 100 or service.concurrency < 100]
+COMMON_SCENARIOS = [name for name, service in SCENARIOS.items() if service.rate < 50 or service.concurrency < 50]
 """Those in which few requests are sent."""
 BOUNDS: Mapping[str, tuple[float, float, float]] = {
     # Two minutes have few requests: the search for the limit is 3 % of them.
