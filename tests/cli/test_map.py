@@ -566,12 +566,12 @@ def test_ctrl_c_while_the_terminal_takes_no_output_finishes_what_is_in_flight(
     assert "same command again" in result.text
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_kills_lose_no_row_and_repeat_only_what_was_in_flight(
     ask: Ask, server: ModelServer, home: Home, kills: int
 ) -> None:
     service = SlowServer(server, 0.02)
-    rows = 300 if kills < 10 else 1600
+    rows = 300 if kills < 10 else 4000
     file = write_rows(home.work, *make_rows(rows))
     jobs, generator = 10, random.Random(7)
     command = (*COMMAND, file, "-O", "out.jsonl", "-j", str(jobs))
@@ -650,8 +650,8 @@ def test_a_real_service_is_used_like_the_simulated_one(ask: Ask, server: ModelSe
     simulated = simulate(RateLimiter(), SCENARIOS[name], seconds)
     end = min(seconds, sent[-1].time) - 1
     expected = count_accepted(simulated, 2, end)
-    # On a quiet machine, they agree within 7 %; a loaded one sends fewer requests.
-    assert 0.5 * expected < count_accepted(sent, 2, end) < 1.15 * expected
+    # On a quiet machine, they agree within 7 %.
+    assert count_accepted(sent, 2, end) == pytest.approx(expected, rel=0.15)
 
 
 def write_file(request: Request) -> Reply:

@@ -260,7 +260,7 @@ def test_copies_have_no_files_of_shards(ask: Ask, home: Home) -> None:
 @pytest.mark.slow
 def test_kills_of_shards_lose_no_row(ask: Ask, server: ModelServer, home: Home) -> None:
     service = SlowServer(server, 0.01)
-    rows, total, kills, jobs, generator = 900, 3, 12, 8, random.Random(5)
+    rows, total, kills, jobs, generator = 1500, 3, 20, 8, random.Random(5)
     command = (*COMMAND, write_rows(home.work, *make_rows(rows)), "-O", "out.jsonl", "-j", str(jobs), "--shard")
     for _ in range(kills):
         with ExitStack() as stack:

@@ -118,10 +118,10 @@ def test_an_interrupted_job_has_the_rows_so_far(ask: Ask, server: ModelServer, h
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [2, pytest.param(40, marks=pytest.mark.slow)])
 def test_kills_lose_no_row(ask: Ask, server: ModelServer, home: Home, output: str, kills: int) -> None:
     service = SlowServer(server, 0.02)
-    count = 200 if kills < 10 else 1000
+    count = 200 if kills < 10 else 2000
     command = (*COMMAND, write_rows(home.work, *make_rows(count)), "-O", output, "-j", "10")
     generator = random.Random(7)
     signals = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)

@@ -121,7 +121,7 @@ def test_rows_survive_the_restart_of_a_server(ask: Ask, home: Home) -> None:
             service = Service(first, lambda: wire.fails(503))
             env = {"OPENROUTER_BASE_URL": first.base_url}
             running = stack.enter_context(
-                ask.start(*COMMAND, write_rows(home, 400), "-j", "8", "--rpm", "12000", env=env)
+                ask.start(*COMMAND, write_rows(home, 1000), "-j", "8", "--rpm", "12000", env=env)
             )
             first.wait_for_requests(50)
         time.sleep(3 * QUIET_SECONDS)
@@ -129,7 +129,7 @@ def test_rows_survive_the_restart_of_a_server(ask: Ask, home: Home) -> None:
         service.serve(second)
         result = running.finish(30)
     assert (result.code, "no answers since" in result.stderr) == (0, True), result.stderr
-    assert [row["answer"] for row in read_output(home)] == [f"SAY ROW {number}" for number in range(400)]
+    assert [row["answer"] for row in read_output(home)] == [f"SAY ROW {number}" for number in range(1000)]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_rows_that_always_fail_do_not_pause_the_others(
     assert service.answered == {f"Say row {number}": 1 for number in range(60)}
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [2, pytest.param(25, marks=pytest.mark.slow)])
 def test_kills_in_an_outage_lose_no_row(ask: Ask, server: ModelServer, home: Home, kills: int) -> None:
     rows, jobs, generator = 40 * kills, 8, random.Random(3)
     service = Service(server, lambda: wire.fails(503))
