@@ -340,13 +340,13 @@ class ToolLoop:
             cost = result.cost
         if cost.dollars is None:
             from ask.client.prices import is_prepaid
-            from ask.client.run_costs import get_cost_option
+            from ask.client.run_costs import format_leave_out_hint, get_cost_option
 
             option = get_cost_option(self._request.settings)
             message = f"{endpoint.provider_name} reports neither costs nor tokens, which {option} needs"
             if is_prepaid(endpoint.provider_name, tier := result.usage.service_tier):
                 message = f"{option} does not work with the prepaid service tier {tier}, which served the request"
-            raise ConfigError(message, f"leave out {option}")
+            raise ConfigError(message, format_leave_out_hint(option))
         if max_cost is not None and cost.is_estimated and not self._estimate_reported:
             self._estimate_reported = True
             self._notify(f"{endpoint.provider_name} reports no costs; --max-cost uses an estimate")

@@ -221,14 +221,7 @@ class MapJobRunner:
         ledger.begin_job(job.id, prompt, ", ".join(job.models), str(job.output or ""))
         start, finished_earlier = time.monotonic(), None
         if self._is_deferred:
-            finished_earlier = run_batches(
-                flags,
-                job,
-                ledger,
-                lambda: self._select_shard(reread_rows()),
-                lambda usage: self._calculate_cost(0, [usage]),
-                shares_answers=self._shares_answers,
-            )
+            finished_earlier = self._run_batches(reread_rows, daily_limit)
             if finished_earlier is None:
                 return
             ledger.restart_rows()
@@ -243,6 +236,21 @@ class MapJobRunner:
         self.app.console.show_status("")
         self._summarize(engine, time.monotonic() - start, is_announced=is_announced)
         self._finish(engine)
+
+    def _run_batches(self, reread_rows: Callable[[], Iterator[Row]], daily_limit: DailyCostLimit | None) -> int | None:
+        """Submit the rows and collect the answers, as `run_batches` does; save what they have cost for the day."""
+        try:
+            return run_batches(
+                self.flags,
+                self.job,
+                self.ledger,
+                lambda: self._select_shard(reread_rows()),
+                lambda usage: self._calculate_cost(0, [usage]),
+                shares_answers=self._shares_answers,
+            )
+        finally:
+            if daily_limit and self._has_own_ledger:
+                daily_limit.add_unsaved_cost(self._cost.dollars or 0.0)
 
     def _summarize(self, engine: Engine, seconds: float, *, is_announced: bool) -> None:
         """Print the result of the run, and write the report; `is_announced` if --fresh was mentioned before."""
@@ -480,7 +488,7 @@ class MapJobRunner:
                 row_tokens = overheads[task.model_number] + estimate_text_tokens(task.message.content)
                 tokens += row_tokens
                 cost += calculate_cost(self._models[task.model_number], [Usage(row_tokens, 0, service_tier=tier)])
-        minimum = "" if cost.is_complete else "at least "
+        minimum = "at most " if self.flags["completion_window"] else "" if cost.is_complete else "at least "
         price = (
             "price unknown" if cost.dollars is None else f"{minimum}{format_dollars(cost.dollars)} for the input alone"
         )

@@ -99,12 +99,17 @@ def require_price(app: AppContext, endpoint: ModelEndpoint, settings: Settings) 
             failure = f" ({error.summary})"
         if finder.find_prices(model):
             return
-    hint = f"leave out {option}"
+    hint = format_leave_out_hint(option)
     if not is_genai_prices_installed():
         from ask.config.installation import format_install_command
 
         hint = f"{format_install_command(PRICES_EXTRA)} installs a price list; or {hint}"
     raise ConfigError(f"{option} needs a price for {model.provider}:{model.model}, but none is known{failure}", hint)
+
+
+def format_leave_out_hint(option: str) -> str:
+    """Return the hint to leave out a limit on costs, which may also be in config.toml."""
+    return f"leave out {option}, or {option.removeprefix('--').replace('-', '_')} in config.toml"
 
 
 def get_cost_option(settings: Settings) -> str:

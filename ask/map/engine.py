@@ -168,8 +168,11 @@ class Engine:
                 self._collect(wait=not self._copies and (self._is_input_idle or not self._has_room()))
                 self._report_progress(on_progress)
             self._flush()
-            self._limits.save(self.progress.cost)
             self.stop_error = self.stop_error or self._input_error
+            try:
+                self._limits.save(self.progress.cost)
+            except FileError as error:
+                self.stop(error)
             with self._stop_at_write_error():
                 if self._is_exhausted and (self.stop_error is None or self._written_count >= self._earlier_count):
                     self._publish()
@@ -217,7 +220,8 @@ class Engine:
         if self._waiting_copies.wait_for(original, task):
             return True
         result = self._ledger.find_result(self._job.id, original)
-        if result is None:
+        is_final = stored is not None and stored.is_final(retry_failed=self._retry_failed)
+        if result is None or (is_final and result.status != "answered"):
             return False
         self._copies.append((task, copy_result(result)))
         return True

@@ -10,6 +10,7 @@ from contextlib import closing
 import pytest
 
 from tests import wire
+from tests.batch_services import OpenRouterService
 from tests.cli.test_map import make_rows, write_rows
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home
@@ -199,3 +200,13 @@ def test_a_history_that_cannot_be_read_is_an_error(ask: Ask, priced: ModelServer
     assert (ask(*OPENROUTER, "--no-save", "hi").code, priced.requests) == (9, [])
     os.replace(home.data / "history.db", home.data / "map.db")
     assert (ask(*OPENROUTER, "--no-save", "hi").code, priced.requests) == (9, [])
+
+
+def test_batches_in_another_ledger_are_counted(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(OpenRouterService())
+    write_rows(home.work, *make_rows(3))
+    assert ask(*MAP, "--batch", "--poll-interval", "0.01", "--ledger", "own.db").code == 0
+    server.reply(answer)
+    assert ask(*OPENROUTER, "hi").code == 0, "75 cents were spent"
+    result = ask(*OPENROUTER, "hi")
+    assert (result.code, "$1.15" in result.stderr) == (11, True), result.stderr

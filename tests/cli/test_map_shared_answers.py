@@ -89,6 +89,7 @@ def test_a_failure_is_that_of_each_identical_row_until_one_retry(ask: Ask, serve
         (True, 2),
         (True, 3),
     ]
+    assert "4 earlier" in re.sub(r" of 4", "", ask(*command).stderr)
     server.reply(lambda request: wire.whole_reply(wire.answer("better")))
     result = ask(*command, "--retry-failed")
     assert (result.code, list_prompts(server.requests[2:])) == (0, ["Say bad"]), result.stderr
