@@ -55,7 +55,7 @@ from ask.plugin_api.chat_completions import (
     sanitize_tool_name,
     shorten_call_id,
 )
-from ask.plugin_api.provider import BatchApi, Provider, format_tool_results
+from ask.plugin_api.provider import BatchApi, DecisionApi, Provider, format_tool_results
 from ask.plugin_api.response_items import (
     IMAGE_ITEM,
     PART_SEPARATOR,
@@ -548,6 +548,9 @@ class Responses(Provider):
 
     def provider_batch(self) -> BatchApi | None:
         return self.chat.provider_batch()
+
+    def provider_decisions(self) -> DecisionApi | None:
+        return self.chat.provider_decisions()
 
     # Models
 
