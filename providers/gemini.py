@@ -67,6 +67,7 @@ from .gemini_finish import (
     make_failure,
     read_continuation_token,
     read_finish_reason,
+    read_logprobs,
     to_finish,
 )
 from .gemini_models import PROFILES, RESULT_ATTACHMENT_TYPES
@@ -88,6 +89,8 @@ SKIP_SIGNATURE = "skip_thought_signature_validator"
 """Replaces the signature of a call that Gemini did not make: https://ai.google.dev/gemini-api/docs/thought-signatures
 """
 OLD_MODELS_PATTERN = re.compile(r"(gemini-[12]\b|gemma|learnlm)")
+MAX_TOP_LOGPROBS = 20
+"""https://ai.google.dev/api/generate-content#generationconfig"""
 PARAMETER_NAMES = {
     "top_p": "topP",
     "top_k": "topK",
@@ -308,6 +311,12 @@ class Gemini(Provider):
             server_calls=read_server_calls(parts, candidate),
         )
         return self.check_answer(answer, error)
+
+    def provider_logprob_options(self) -> dict[str, Any]:
+        return {"responseLogprobs": True, "logprobs": MAX_TOP_LOGPROBS}
+
+    def provider_parse_logprobs(self, response: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return read_logprobs(get_first_candidate(response))
 
     def provider_join_responses(self, response: Mapping[str, Any], continuation: Mapping[str, Any]) -> dict[str, Any]:
         """Join the responses of a long answer.

@@ -340,6 +340,23 @@ class Provider:
         """
         return None
 
+    def provider_logprob_options(self) -> dict[str, Any]:
+        """Return the model parameters that request the logprobs of an answer's tokens; {}, the default, if none do.
+
+        Runs for `--decide` with a model that is not asked through a decisions API. The parameters are added to
+        `ChatRequest.options`, in which the user's own come last. Request as many alternative tokens as possible.
+        """
+        return {}
+
+    def provider_parse_logprobs(self, response: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the tokens of the answer in a response with their logprobs, in order; [], the default, for none.
+
+        Runs for each response to a request with the `provider_logprob_options`. Each token is a dict as in the
+        `logprobs.content` of Chat Completions: its text `token`, its UTF-8 `bytes` or None, its natural `logprob`, and
+        `top_logprobs`, a list of such dicts for the most likely tokens at its position.
+        """
+        return []
+
     @staticmethod
     def normalize_tool(tool: ToolSpec, *, inline_references: bool = False) -> ToolSpec:
         """Return a tool whose schema uses only what all services accept, for `provider_format_tools`.

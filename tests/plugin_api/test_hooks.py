@@ -19,6 +19,7 @@ HOOKS = {
     "provider_stream_reader",
     *("provider_parse_response", "provider_join_responses", "provider_parse_error", "provider_notice"),
     *("provider_models_request", "provider_parse_models", "provider_batch", "provider_decisions"),
+    *("provider_logprob_options", "provider_parse_logprobs"),
 }
 
 
