@@ -98,6 +98,8 @@ if TYPE_CHECKING:
     from ask.messages import (
         Attachment,
         Citation,
+        DecisionAnswer,
+        DecisionQuestion,
         Delta,
         FinishReason,
         Message,
@@ -123,8 +125,6 @@ if TYPE_CHECKING:
         BatchRequest,
         BatchResult,
         ChatRequest,
-        DecisionAnswer,
-        DecisionQuestion,
         DecisionRequest,
         DecisionResponse,
         HttpRequest,
@@ -191,8 +191,8 @@ __distribution__ = "ask-gents"
 _MODULES = {
     "ask.errors": "AskError ProviderError RetryAction",
     "ask.messages": (
-        "Attachment Citation Delta FinishReason Message ModelResponse ProviderState RawEvent ReasoningDelta "
-        "ServerToolCall ServerToolDelta TextDelta ToolCall ToolCallDelta ToolSpec Usage"
+        "Attachment Citation DecisionAnswer DecisionQuestion Delta FinishReason Message ModelResponse ProviderState "
+        "RawEvent ReasoningDelta ServerToolCall ServerToolDelta TextDelta ToolCall ToolCallDelta ToolSpec Usage"
     ),
     "ask.plugin_api.chat_completions": "ChatCompletions",
     "ask.plugin_api.compatibility": "API_VERSION",

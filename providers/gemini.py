@@ -16,6 +16,7 @@ from urllib.parse import quote
 from ask import (
     BatchApi,
     ChatRequest,
+    DecisionApi,
     Delta,
     FinishReason,
     HttpRequest,
@@ -369,6 +370,13 @@ class Gemini(Provider):
         from .batch_apis import GeminiBatchApi
 
         return GeminiBatchApi(self.build_key_header)
+
+    def provider_decisions(self) -> DecisionApi | None:
+        if not self.has_batches:  # a compatible service
+            return None
+        from .decision_apis import GeminiDecisionApi
+
+        return GeminiDecisionApi(self.build_key_header)
 
     # Models
 

@@ -38,6 +38,13 @@ GEMINI_4_PAGE = "https://ai.google.dev/gemini-api/docs/generate-content/latest-m
 OMNI_PAGE = "https://docs.cloud.google.com/gemini-enterprise-agent-platform/models/gemini/omni-1-2-flash"
 
 PROFILES = (
+    ModelProfile(
+        "gemini-decision*",
+        "https://ai.google.dev/gemini-api/docs/models",
+        (),
+        context_length=262_144,
+        decisions="only",
+    ),
     ModelProfile("gemini-omni*", OMNI_PAGE, (), attachments=IMAGE_TYPES),
     ModelProfile("gemini-{4+}-*cyber*", GEMINI_4_PAGE, default_effort="high"),
     ModelProfile(

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ask.agent.model_requests import ModelRequests
-from ask.agent.request import RunRequest, check_attachments_supported
+from ask.agent.request import RunRequest, check_attachments_supported, check_decision_model
 from ask.agent.system_prompt import build_system_prompt, read_prompt
 from ask.app import AppContext
 from ask.client.answers import discard_delta
@@ -25,6 +25,7 @@ from ask.errors import (
     IncompleteResponseError,
     LimitReachedError,
     ProviderError,
+    RefusedQuestionsError,
     RunInterruptedError,
     SafetyError,
     to_ask_error,
@@ -34,6 +35,7 @@ from ask.messages import (
     INTERRUPTED_REASON,
     Attachment,
     Citation,
+    DecisionAnswer,
     Delta,
     FinishReason,
     Message,
@@ -71,6 +73,7 @@ class RunResult:
         finish_reason: why the last response ended; CUT while one is incomplete.
         corrections: how often the model was asked to correct an answer that does not match the schema.
         citations: the sources of the last answer; the positions are those in its text (`get_last_answer`).
+        decisions: the answers to the questions of `--decide`, with all probabilities.
         error: why the run failed; None if it succeeded.
         is_refused: whether the provider refused the messages since the last answer.
         saved_run_number: the number of the run in the history; None if it is not saved.
@@ -85,6 +88,7 @@ class RunResult:
         self.finish_reason = FinishReason.STREAM_INCOMPLETE
         self.corrections = 0
         self.citations: tuple[Citation, ...] = ()
+        self.decisions: tuple[DecisionAnswer, ...] = ()
         self.error: AskError | None = None
         self.is_refused = False
         self.saved_run_number: int | None = None
@@ -219,8 +223,10 @@ class ToolLoop:
 
         Raises:
             ConfigError: the cost limit cannot be checked.
+            ParameterError: the model makes only decisions, or none.
         """
         request = self._request
+        check_decision_model(endpoint, request.questions)
         if request.settings.max_cost is not None and not endpoint.provider.info.reports_cost:
             self._require_price(endpoint)
         return create_client(
@@ -230,13 +236,15 @@ class ToolLoop:
             request.secrets,
             output_format=request.output_format,
             shows_text=request.shows_text and not request.output_format,
+            questions=request.questions,
         )
 
     def _require_price(self, endpoint: ModelEndpoint) -> None:
         """Raise an AskError unless the price of a model is known, for --max-cost."""
         from ask.client.run_costs import require_price
 
-        require_price(self._app, endpoint, self._request.settings)
+        settings, makes_decisions = self._request.settings, bool(self._request.questions)
+        require_price(self._app, endpoint, settings, makes_decisions=makes_decisions)
 
     def _use_model(self, endpoint: ModelEndpoint, client: ProviderClient) -> None:
         """Send the following requests to this model."""
@@ -446,7 +454,7 @@ class ToolLoop:
             message = message._replace(provider_state=None)
         earlier_text = get_last_answer(self._result.messages)  # of an answer that the service paused
         earlier_citations = self._result.citations if earlier_text else ()
-        self._result.citations = earlier_citations
+        self._result.citations, self._result.decisions = earlier_citations, answer.decisions
         if answer.citations:
             from ask.citations import shift_citations
 
@@ -454,7 +462,8 @@ class ToolLoop:
         if answer.text or tool_calls or files or (answer.provider_state and response.error is None):
             if response.tagged_text:
                 self._model.tagged_answers[len(self._result.messages)] = response.tagged_text, answer.provider_state
-            self._add_message(MessageAdded(message, response.error is None, answer))
+            is_complete = response.error is None or isinstance(response.error, RefusedQuestionsError)
+            self._add_message(MessageAdded(message, is_complete, answer))
             return True
         if answer.reasoning:  # for the history, and not for the conversation
             self._on_event(MessageAdded(message, complete=False, answer=answer))

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from ask.config.secrets import Redactor, StreamRedactor
-from ask.errors import IncompleteResponseError
+from ask.errors import IncompleteResponseError, RefusedQuestionsError
 from ask.messages import (
     Delta,
     FinishReason,
@@ -212,6 +212,8 @@ def explain_incomplete_answer(answer: ModelResponse, reason: str) -> IncompleteR
     """Return the error for an answer that the model did not complete; None if it did. `reason` is the provider's."""
     if answer.finish_reason not in INCOMPLETE_MESSAGES:
         return None
+    if answer.decisions and answer.finish_reason is FinishReason.CONTENT_FILTER:
+        return RefusedQuestionsError(f"no decision on {reason}")
     message, hint = INCOMPLETE_MESSAGES[answer.finish_reason]
     if answer.finish_reason is FinishReason.LENGTH and answer.reasoning.strip() and not answer.text.strip():
         message, hint = UNFINISHED_REASONING_MESSAGE

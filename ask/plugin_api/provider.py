@@ -14,7 +14,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from ask.errors import ProviderError, RetryAction
-from ask.messages import Message, ModelResponse, RawEvent, ToolCall, ToolSpec
+from ask.messages import DecisionQuestion, Message, ModelResponse, RawEvent, ToolCall, ToolSpec
 from ask.parsing import (
     choose_retry_action,
     extract_error_text,
@@ -542,8 +542,8 @@ class DecisionApi:
         """
         raise NotImplementedError
 
-    def parse_response(self, request: DecisionRequest, response: Mapping[str, Any]) -> DecisionResponse:
-        """Parse the response to a request.
+    def parse_response(self, questions: Sequence[DecisionQuestion], response: Mapping[str, Any]) -> DecisionResponse:
+        """Parse the response to a request with these questions.
 
         A question that the service refused, or did not answer, has a `DecisionAnswer.refusal`.
 

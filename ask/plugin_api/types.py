@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from ask.messages import EMPTY_MAPPING, Delta, Message, RawEvent, Usage
+from ask.messages import EMPTY_MAPPING, DecisionAnswer, DecisionQuestion, Delta, Message, RawEvent, Usage
 from ask.profiles import UNKNOWN_MODEL, ModelProfile
 from ask.records import NamedTuple
 
@@ -284,50 +283,6 @@ class ResultsRequest(NamedTuple):
     is_jsonl: bool = False
 
 
-DecisionValue = str | bool | int | float | None
-"""A value that an answer to a question of a decision can have."""
-DecisionKind = Literal["predicate", "choice", "score"]
-
-
-class DecisionQuestion(NamedTuple):
-    """A question with a fixed set of answers, for a decisions API.
-
-    Attributes:
-        name: the name of the field of the schema.
-        kind: "predicate" for a statement that is true or false, "choice" for one of several values, "score" for one
-            of the levels of a scale.
-        values: the possible values, of which there are at least two: (True, False) of a predicate, the values of a
-            choice, or the levels of a score in ascending order.
-        instructions: what to decide, such as the description of the field; never empty.
-        descriptions: what each value means, in the order of `values`, "" for a value without a description; () if no
-            value has one.
-    """
-
-    name: str
-    kind: DecisionKind
-    values: tuple[DecisionValue, ...]
-    instructions: str
-    descriptions: tuple[str, ...] = ()
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The values as texts, which are unique: strings unchanged, and others as JSON."""
-        return tuple(value if isinstance(value, str) else json.dumps(value) for value in self.values)
-
-    def describe_values(self) -> tuple[str, ...]:
-        """Return a description for each value, "" for a value without one."""
-        return self.descriptions or ("",) * len(self.values)
-
-    def make_answer(self, probabilities: Sequence[float]) -> DecisionAnswer:
-        """Return the answer for the probabilities of the values, in their order.
-
-        Its value is the one with the highest probability, the first of several: a predicate is true if its probability
-        is at least 0.5.
-        """
-        index = max(range(len(self.values)), key=lambda i: probabilities[i])
-        return DecisionAnswer(self.name, self.values[index], probabilities[index], tuple(probabilities))
-
-
 class DecisionRequest(NamedTuple):
     """One request to a decisions API: questions about a conversation.
 
@@ -347,25 +302,6 @@ class DecisionRequest(NamedTuple):
     options: Mapping[str, Any] = EMPTY_MAPPING
     profile: ModelProfile = UNKNOWN_MODEL
     is_own_url: bool = True
-
-
-class DecisionAnswer(NamedTuple):
-    """The answer to one question of a decision.
-
-    Attributes:
-        name: the name of the question.
-        value: the value that was chosen; None if the question was refused.
-        probability: the probability of `value`, from 0 to 1; None if it is not reported or the question was refused.
-        probabilities: the probability of each value, in the order of `DecisionQuestion.values`; () if they are not
-            reported.
-        refusal: why the question was refused, as a text for the user; "" for an answer.
-    """
-
-    name: str
-    value: DecisionValue = None
-    probability: float | None = None
-    probabilities: tuple[float, ...] = ()
-    refusal: str = ""
 
 
 class DecisionResponse(NamedTuple):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from ask.errors import UsageError
+from ask.messages import DecisionAnswer, DecisionKind, DecisionQuestion, DecisionValue
 from ask.parsing import read_dict, read_int, read_list, read_str
-from ask.plugin_api.types import DecisionAnswer, DecisionKind, DecisionQuestion, DecisionValue
 
 PROBABILITY_SUFFIX = "_p"
 """What the name of a field's probability ends with."""
@@ -18,6 +19,7 @@ MAX_REFERENCES = 10
 """The limit for `$ref`s that lead to each other."""
 PROBABILITY_DIGITS = 6
 """The digits of a probability after the decimal point, so that 1 - 0.95 is 0.05."""
+JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 DEFAULT_INSTRUCTIONS = {
     "predicate": 'The following is true of the input: "{}".',
     "choice": 'Choose the value of "{}" for the input.',
@@ -48,6 +50,28 @@ def parse_questions(schema: Any) -> tuple[DecisionQuestion, ...]:
     return questions
 
 
+def build_result_schema(questions: Iterable[DecisionQuestion]) -> dict[str, Any]:
+    """Return the schema of the JSON object that the answers to questions become; see `format_decisions`."""
+    properties: dict[str, Any] = {}
+    for question in questions:
+        properties[question.name] = _build_value_schema(question)
+        properties[question.name + PROBABILITY_SUFFIX] = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties],
+        "additionalProperties": False,
+    }
+
+
+def _build_value_schema(question: DecisionQuestion) -> dict[str, Any]:
+    if question.kind == "predicate":
+        return {"type": ["boolean", "null"], "description": question.instructions}
+    types = {"null"} | {JSON_TYPES[type(value)] for value in question.values}
+    values = [*question.values, *([] if None in question.values else [None])]
+    return {"type": sorted(types), "enum": values, "description": question.instructions}
+
+
 def format_decisions(answers: Iterable[DecisionAnswer]) -> dict[str, Any]:
     """Return the JSON object for answers: each field, followed by its probability; both null if it was refused."""
     values: dict[str, Any] = {}
@@ -58,6 +82,16 @@ def format_decisions(answers: Iterable[DecisionAnswer]) -> dict[str, Any]:
             None if probability is None else round(probability, PROBABILITY_DIGITS)
         )
     return values
+
+
+def format_probabilities(questions: Iterable[DecisionQuestion], answers: Iterable[DecisionAnswer]) -> list[str]:
+    """Return a line for each question with the probabilities of its values, the highest first."""
+    lines = []
+    for question, answer in zip(questions, answers, strict=True):
+        ranked = sorted(zip(question.labels, answer.probabilities, strict=False), key=itemgetter(1), reverse=True)
+        text = ", ".join(f"{label} {probability:.2f}" for label, probability in ranked)
+        lines.append(f"{question.name}: {answer.refusal or text or 'no probabilities'}")
+    return lines
 
 
 def format_refusals(answers: Iterable[DecisionAnswer]) -> str:

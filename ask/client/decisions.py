@@ -1,0 +1,144 @@
+"""`--decide`: requests to a provider's decisions API, whose answers become JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Any, cast
+
+from ask.errors import ParameterError
+from ask.messages import DecisionAnswer, DecisionQuestion, FinishReason, ModelResponse, ToolCall, Usage
+from ask.parsing import DECISIONS_TIER, find_error, read_dict, read_int
+from ask.plugin_api.loaded_provider import LoadedProvider
+from ask.plugin_api.provider import DecisionApi, Provider
+from ask.plugin_api.types import ChatRequest, DecisionRequest, HttpRequest
+from ask.schemas.decision_questions import format_decisions, format_refusals
+
+DECISION_MODELS = ("openai:gpt-6-luna", "openrouter:openai/gpt-6-luna-decisions", "gemini:gemini-decision-1")
+"""Models that have a decisions API, for hints."""
+DECIDE_HINT = 'add --decide and a --schema of booleans, enums and scales, such as "urgent bool, anger 1..5"'
+PARSE_METHOD = "parse_response of its decisions API"
+
+
+def _select_decision_api(provider: LoadedProvider, model: str, questions: Sequence[DecisionQuestion]) -> DecisionApi:
+    """Return the decisions API that answers questions to a model.
+
+    Raises:
+        ParameterError: the model has none, or one that does not accept these questions.
+    """
+    api = provider.get_decision_api(model)
+    if api is None:
+        message = f"{model} of {provider.info.name} has no decisions API, which --decide needs"
+        raise ParameterError(message, f"use {', '.join(DECISION_MODELS[:-1])} or {DECISION_MODELS[-1]} with -m")
+    if len(questions) > api.max_questions:
+        message = f"the schema has {len(questions)} fields; {model} answers at most {api.max_questions} in a request"
+        raise ParameterError(message, "leave out some of them, or ask twice")
+    for question in questions:
+        if len(question.values) > api.max_values:
+            message = f"the field '{question.name}' has {len(question.values)} values"
+            raise ParameterError(f"{message}; {model} accepts at most {api.max_values}", "leave out some of them")
+    return api
+
+
+def check_decisions(provider: LoadedProvider, model: str, questions: Sequence[DecisionQuestion]) -> None:
+    """Check that a model can answer a request: with questions, or without any.
+
+    Raises:
+        ParameterError: it cannot.
+    """
+    if questions:
+        _select_decision_api(provider, model, questions)
+    elif provider.find_profile(model).decisions == "only":
+        raise ParameterError(f"{model} of {provider.info.name} makes only decisions and writes no text", DECIDE_HINT)
+
+
+def use_decision_api(provider: LoadedProvider, model: str, questions: Sequence[DecisionQuestion]) -> LoadedProvider:
+    """Return a provider that answers each request with the decisions of a model.
+
+    Raises:
+        ParameterError: the model cannot answer the questions.
+    """
+    api = _select_decision_api(provider, model, questions)
+    adapted = copy(provider)
+    adapted.hooks = cast("Provider", DecisionHooks(provider, api, questions))
+    return adapted
+
+
+class DecisionHooks:
+    """The hooks of a provider, of which those for a request and its response use the decisions API.
+
+    Retries, keys, redaction, recordings and errors are therefore those of all other requests.
+    """
+
+    def __init__(self, provider: LoadedProvider, api: DecisionApi, questions: Sequence[DecisionQuestion]) -> None:
+        self._provider = provider
+        self._api = api
+        self._questions = questions
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider.hooks, name)
+
+    def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
+        decision_request = DecisionRequest(
+            model=request.model,
+            messages=request.messages,
+            questions=self._questions,
+            options=request.options,
+            profile=request.profile,
+            is_own_url=request.is_own_url,
+        )
+        return self._api.build_request(request=decision_request, key=key)
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        """Return the answers as JSON.
+
+        Raises:
+            ProviderError: the response is an error.
+        """
+        if (error := find_error(response)) is not None:
+            code = read_int(read_dict(error).get("code") or read_dict(error).get("status"))
+            status = code if code and 400 <= code <= 599 else 200
+            body = json.dumps({"error": error})
+            raise self._provider.hooks.provider_parse_error(status=status, headers={}, body=body)
+        parsed = self._api.parse_response(questions=self._questions, response=response)
+        answers = tuple(map(_clean_answer, parsed.answers))
+        self._check_answers(answers)
+        refusals, usage = format_refusals(answers), parsed.usage
+        if usage != Usage():  # no text is generated
+            usage = usage._replace(output_tokens=usage.output_tokens or 0, service_tier=DECISIONS_TIER)
+        return ModelResponse(
+            json.dumps(format_decisions(answers), ensure_ascii=False),
+            finish_reason=FinishReason.CONTENT_FILTER if refusals else FinishReason.STOP,
+            usage=usage,
+            finish_message=refusals,
+            decisions=answers,
+        )
+
+    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
+        """Return []: decisions have no tools."""
+        return []
+
+    def provider_notice(self, request: ChatRequest, answer: ModelResponse) -> str:
+        """Return "": the provider's notices are about text."""
+        return ""
+
+    def _check_answers(self, answers: Sequence[DecisionAnswer]) -> None:
+        """Raise `PluginError` unless there is a valid answer for each question."""
+        if [answer.name for answer in answers] != [question.name for question in self._questions]:
+            raise self._provider.make_error(PARSE_METHOD, "must return an answer for each question, in their order")
+        for question, answer in zip(self._questions, answers, strict=True):
+            if not answer.refusal and json.dumps(answer.value) not in map(json.dumps, question.values):
+                problem = f"returned {answer.value!r}, which is no value of the question {question.name!r}"
+                raise self._provider.make_error(PARSE_METHOD, problem)
+
+
+def _clean_answer(answer: DecisionAnswer) -> DecisionAnswer:
+    """Return an answer whose probabilities are between 0 and 1, and whose refusal is on one line."""
+    if answer.refusal:
+        return DecisionAnswer(answer.name, refusal=" ".join(answer.refusal.split()) or "no reason was given")
+    probability = answer.probability
+    return answer._replace(
+        probability=None if probability is None else min(max(probability, 0.0), 1.0),
+        probabilities=tuple(min(max(each, 0.0), 1.0) for each in answer.probabilities),
+    )
