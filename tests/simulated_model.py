@@ -34,6 +34,17 @@ class SimulatedModel:
             for _ in range(3 if split_probability else 0):
                 self._sequences[_split_randomly(text, vocabulary, random)] += probability * split_probability / 3
 
+    def decode_greedily(self, top: int) -> list[TokenLogprob]:
+        """Return the answer at temperature 0, in which each token is the most likely one."""
+        tokens: Tokens = ()
+        while tokens not in self._sequences:
+            weights: dict[bytes, float] = defaultdict(float)
+            for sequence, weight in self._sequences.items():
+                if sequence[: len(tokens)] == tokens:
+                    weights[sequence[len(tokens)]] += weight
+            tokens += (max(weights, key=lambda token: weights[token]),)
+        return self.describe(tokens, top)
+
     def sample(self, random: Random, top: int) -> list[TokenLogprob]:
         """Return the tokens of an answer, each with the logprobs of the most likely tokens at its position."""
         sequences, weights = zip(*self._sequences.items(), strict=True)

@@ -514,9 +514,8 @@ def _limit_to_decisions(settings: Settings, options: RunOptions) -> Settings:
     Raises:
         UsageError: the command line has an option that decisions do not have.
     """
-    for option, is_given in (("-T", options.server_tools), ("--effort", options.effort)):
-        if is_given:
-            raise UsageError(f"{option} has no effect with --decide, which asks for no text", f"leave out {option}")
+    if options.server_tools:
+        raise UsageError("-T has no effect with --decide, which asks for no text", "leave out -T")
     given = {name: value for name, value in settings.options.items() if name in settings.given_options}
     return settings._replace(stream=False, server_tools=(), options=given)
 

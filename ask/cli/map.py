@@ -26,6 +26,7 @@ from ask.cli.map_options import (
     parse_failure_limit,
     parse_jobs,
     parse_rate,
+    parse_threshold,
     parse_wait,
 )
 from ask.cli.map_shards import locate_ledger, run_merge
@@ -37,7 +38,7 @@ from ask.render.amounts import format_since
 from ask.render.table import write_table
 
 OPTIONS = select_options(
-    *("provider", "key", "system", "options", "effort", "variables", "server_tools"),
+    *("provider", "key", "system", "options", "effort", "variables", "server_tools", "decide"),
     *("plain", "quiet", "record"),
 )
 
@@ -54,8 +55,8 @@ OPTION_GROUPS = {
         "sample",
         "shard",
     ),
-    "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema"),
-    "Output": ("output", "columns", "unordered", "csv_safe", "merge", "report", "plain", "quiet"),
+    "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema", "decide"),
+    "Output": ("output", "columns", "unordered", "csv_safe", "review", "merge", "report", "plain", "quiet"),
     "Speed and cost": ("jobs", "rpm", "tpm", "max_cost", "max_failures", "timeout", "wait", "dry_run", "engine"),
     "Batch": ("batch", "detach", "cancel", "poll_interval"),
     "Tools": ("server_tools", "with_tools", "max_rounds", "workdir_template", "safe", "safe_files", "context"),
@@ -112,6 +113,12 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("--csv-safe", is_flag=True, help="Write cells such as =1+1 to CSV and TSV as text, not as formulas.")
 @click.option(
     "--columns", metavar="NAMES", type=parse_columns, help="Write these columns (a,b), or all, with latency and tries."
+)
+@click.option(
+    "--review",
+    metavar="P FILE",
+    type=click.Tuple([click.types.convert_type(parse_threshold), str]),
+    help="With --decide: also write the rows with a probability below P to FILE.",
 )
 @click.option("--report", metavar="FILE", help="Write an HTML report on the rows, failures and answers to FILE.")
 @click.option("--unordered", is_flag=True, help="Write rows as they finish, not in the order of the input.")

@@ -18,6 +18,7 @@ from ask.render.amounts import format_count
 CONFLICTING_OPTIONS = {
     "engine": ("--batch and --engine cannot be combined", "leave out one of them"),
     "with_tools": ("--batch does not run tools", "leave out --tools or --batch"),
+    "decide": ("--decide does not work with --batch", "leave out --batch: decisions are cheap without it"),
     "record": ("--record does not work with --batch", "leave out one of them"),
     "max_cost": ("max_cost does not work with --batch, which sends all rows at once", "use --limit"),
     "max_failures": ("--max-failures does not work with --batch, which sends all rows at once", "use --limit"),

@@ -18,12 +18,14 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ask.agent.context_window import estimate_text_tokens
+from ask.agent.request import RunRequest
 from ask.agent.run import enable_garbage_collection
 from ask.app import AppContext
 from ask.cli.ask import (
     create_run_options,
 )
 from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
+from ask.cli.map_review import ReviewFile
 from ask.cli.map_shards import check_shard_flags, list_own_files, locate_ledger, lock_job
 from ask.cli.run import notify_end
 from ask.client.answers import find_requested_tier
@@ -74,7 +76,7 @@ from ask.map.shards import ROW_NUMBER, InputTracker, parse_shard
 from ask.map.sqlite_table import SqliteTable
 from ask.map.writers import is_input, is_table, is_text_table, open_writer
 from ask.messages import Usage
-from ask.parsing import BATCH_TIER
+from ask.parsing import BATCH_TIER, DECISIONS_TIER
 from ask.render.amounts import format_cache_use, format_count, format_dollars, format_duration
 from ask.render.progress_bar import ProgressBar
 from ask.text import decode_argument, format_age, format_one_line
@@ -144,6 +146,7 @@ class MapJobRunner:
 
             self._report_name = name_report(self._report_name, self.job.shard)
             self._report = ReportFile(self._report_name, self.job, paths, self.ledger.file)
+        self._review = ReviewFile(flags, self.job, paths, self.ledger, self._report_name) if flags["review"] else None
         self._notices: set[str] = set()
         uses_path, encoding, delimiter = self.job.prompt.uses_path, flags["encoding"] or "", flags["delimiter"] or ""
         rows_are_files = uses_path or flags["template"] is not None
@@ -275,7 +278,8 @@ class MapJobRunner:
             has_patch=has_patch,
             has_citations=bool(self.flags["server_tools"]),
             is_table=is_table(job.output),
-            ignores_case=isinstance(job.output, SqliteTable),
+            ignores_case=isinstance(job.output, SqliteTable)
+            or (self._review is not None and self._review.ignores_case),
             chosen=chosen if chosen in (None, (ALL,)) else (*added, *chosen),
         )
         if job.output:
@@ -284,6 +288,8 @@ class MapJobRunner:
             )
         else:
             writer = StdoutWriter(names, partial(self.app.console.show_status, ""))
+        if self._review:
+            writer = self._review.add_to(writer, first_row)
         self.app.cleanup.callback(writer.close)
         endpoints = [request.endpoint for request in job.requests]
         # Also of the processes that the runner starts.
@@ -379,9 +385,9 @@ class MapJobRunner:
         """Print how many rows would be sent and what they would cost."""
         requests = self.job.requests
         overheads = [estimate_text_tokens(prompt) for prompt in self.job.system_prompts]
-        tier = BATCH_TIER if self.flags["batch"] else find_requested_tier(requests[0].settings.options)
+        tiers = [BATCH_TIER if self.flags["batch"] else _find_tier(request) for request in requests]
         calculate_cost = self.app.share(open_price_finder).calculate_cost
-        cost = calculate_cost(self._models[0], [Usage(0, 0, service_tier=tier)])
+        cost = calculate_cost(self._models[0], [Usage(0, 0, service_tier=tiers[0])])
         count = invalid = finished = tokens = 0
         for task in filter(None, identify_rows(self.job, self.ledger, rows)):
             if not task.can_be_sent:
@@ -392,7 +398,8 @@ class MapJobRunner:
                 count += 1
                 row_tokens = overheads[task.model_number] + estimate_text_tokens(task.message.content)
                 tokens += row_tokens
-                cost += calculate_cost(self._models[task.model_number], [Usage(row_tokens, 0, service_tier=tier)])
+                usage = Usage(row_tokens, 0, service_tier=tiers[task.model_number])
+                cost += calculate_cost(self._models[task.model_number], [usage])
         minimum = "" if cost.is_complete else "at least "
         price = (
             "price unknown" if cost.dollars is None else f"{minimum}{format_dollars(cost.dollars)} for the input alone"
@@ -410,6 +417,8 @@ class MapJobRunner:
         Raises:
             UsageError: the output is another job's, or not one of `ask map`.
         """
+        if self._review:
+            self._review.check_owner()
         output = self.job.output
         if output is None or not has_rows(output):
             return
@@ -482,6 +491,13 @@ def raise_open_files_limit() -> None:
     limit = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < limit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def _find_tier(request: RunRequest) -> str | None:
+    """Return the service tier that decides the price of a request; None for the service's default."""
+    if request.questions and request.endpoint.provider.get_decision_api(request.endpoint.model):
+        return DECISIONS_TIER
+    return find_requested_tier(request.settings.options)
 
 
 def _draw_sample(rows: Iterator[Row], size: int) -> list[Row]:
@@ -595,3 +611,5 @@ def _check_flags(flags: Mapping[str, Any]) -> None:
     without_tools = [name for name in TOOL_OPTIONS if flags[name] and not flags["with_tools"]]
     if without_tools:
         raise UsageError(f"{TOOL_OPTIONS[without_tools[0]]} needs --tools", "add --tools")
+    if flags["decide"] and flags["with_tools"]:
+        raise UsageError("--decide and --tools cannot be combined", "leave out one of them")

@@ -1,4 +1,4 @@
-"""`--decide`: requests to a provider's decisions API, whose answers become JSON."""
+"""`--decide`: requests to a provider's decisions API, or for logprobs, whose answers become JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, cast
 
-from ask.errors import ParameterError
+from ask.client.logprob_decisions import LogprobDecisions, MissingLogprobsError
+from ask.errors import ParameterError, ProviderError
 from ask.messages import DecisionAnswer, DecisionQuestion, FinishReason, ModelResponse, ToolCall, Usage
 from ask.parsing import DECISIONS_TIER, find_error, read_dict, read_int
 from ask.plugin_api.loaded_provider import LoadedProvider
@@ -22,15 +23,17 @@ PARSE_METHOD = "parse_response of its decisions API"
 
 
 def _select_decision_api(provider: LoadedProvider, model: str, questions: Sequence[DecisionQuestion]) -> DecisionApi:
-    """Return the decisions API that answers questions to a model.
+    """Return the decisions API that answers questions to a model, or what answers them from logprobs.
 
     Raises:
-        ParameterError: the model has none, or one that does not accept these questions.
+        ParameterError: the model has neither, or the API does not accept these questions.
     """
     api = provider.get_decision_api(model)
     if api is None:
-        message = f"{model} of {provider.info.name} has no decisions API, which --decide needs"
-        raise ParameterError(message, f"use {', '.join(DECISION_MODELS[:-1])} or {DECISION_MODELS[-1]} with -m")
+        try:
+            return LogprobDecisions(provider)
+        except MissingLogprobsError as error:
+            raise _explain_missing_logprobs(provider, model, error) from None
     if len(questions) > api.max_questions:
         message = f"the schema has {len(questions)} fields; {model} answers at most {api.max_questions} in a request"
         raise ParameterError(message, "leave out some of them, or ask twice")
@@ -39,6 +42,12 @@ def _select_decision_api(provider: LoadedProvider, model: str, questions: Sequen
             message = f"the field '{question.name}' has {len(question.values)} values"
             raise ParameterError(f"{message}; {model} accepts at most {api.max_values}", "leave out some of them")
     return api
+
+
+def _explain_missing_logprobs(provider: LoadedProvider, model: str, error: MissingLogprobsError) -> ParameterError:
+    message = f"{model} of {provider.info.name} cannot decide: it has no decisions API, and {error.message}"
+    hint = f"use {', '.join(DECISION_MODELS[:-1])} or {DECISION_MODELS[-1]} with -m"
+    return ParameterError(message, f"{error.hint}, or {hint}" if error.hint else hint)
 
 
 def check_decisions(provider: LoadedProvider, model: str, questions: Sequence[DecisionQuestion]) -> None:
@@ -61,7 +70,7 @@ def use_decision_api(provider: LoadedProvider, model: str, questions: Sequence[D
     """
     api = _select_decision_api(provider, model, questions)
     adapted = copy(provider)
-    adapted.hooks = cast("Provider", DecisionHooks(provider, api, questions))
+    adapted.hooks = cast("Provider", DecisionHooks(provider, model, api, questions))
     return adapted
 
 
@@ -71,10 +80,14 @@ class DecisionHooks:
     Retries, keys, redaction, recordings and errors are therefore those of all other requests.
     """
 
-    def __init__(self, provider: LoadedProvider, api: DecisionApi, questions: Sequence[DecisionQuestion]) -> None:
+    def __init__(
+        self, provider: LoadedProvider, model: str, api: DecisionApi, questions: Sequence[DecisionQuestion]
+    ) -> None:
         self._provider = provider
+        self._model = model
         self._api = api
         self._questions = questions
+        self._uses_logprobs = isinstance(api, LogprobDecisions)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._provider.hooks, name)
@@ -88,7 +101,24 @@ class DecisionHooks:
             profile=request.profile,
             is_own_url=request.is_own_url,
         )
-        return self._api.build_request(request=decision_request, key=key)
+        if "reasoning_effort" in request.options and not self._uses_logprobs:
+            raise ParameterError("--effort has no effect on a decisions API", "leave it out")
+        try:
+            return self._api.build_request(request=decision_request, key=key)
+        except MissingLogprobsError as error:
+            raise _explain_missing_logprobs(self._provider, self._model, error) from None
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        """Parse an error response.
+
+        Raises:
+            ParameterError: the service refuses to return logprobs.
+        """
+        error = self._provider.hooks.provider_parse_error(status=status, headers=headers, body=body)
+        if self._uses_logprobs and "logprob" in error.message.lower() and 400 <= status < 500:
+            refusal = MissingLogprobsError(f"the service refuses logprobs ({error.message})")
+            raise _explain_missing_logprobs(self._provider, self._model, refusal)
+        return error
 
     def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         """Return the answers as JSON.
@@ -101,11 +131,14 @@ class DecisionHooks:
             status = code if code and 400 <= code <= 599 else 200
             body = json.dumps({"error": error})
             raise self._provider.hooks.provider_parse_error(status=status, headers={}, body=body)
-        parsed = self._api.parse_response(questions=self._questions, response=response)
+        try:
+            parsed = self._api.parse_response(questions=self._questions, response=response)
+        except MissingLogprobsError as missing:
+            raise _explain_missing_logprobs(self._provider, self._model, missing) from None
         answers = tuple(map(_clean_answer, parsed.answers))
         self._check_answers(answers)
         refusals, usage = format_refusals(answers), parsed.usage
-        if usage != Usage():  # no text is generated
+        if usage != Usage() and not self._uses_logprobs:  # no text is generated
             usage = usage._replace(output_tokens=usage.output_tokens or 0, service_tier=DECISIONS_TIER)
         return ModelResponse(
             json.dumps(format_decisions(answers), ensure_ascii=False),

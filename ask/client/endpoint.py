@@ -548,12 +548,14 @@ def _limit_provider(
 ) -> tuple[LoadedProvider, ChatFallback | None]:
     """Return the provider of a client's requests, and the one on Chat Completions that may replace it."""
     provider, chat_fallback = endpoint.provider.with_limits(timeout, notify), endpoint.chat_fallback
+    if chat_fallback:
+        chat_fallback.set_limits(timeout, notify)
     if questions:
         from ask.client.decisions import use_decision_api
 
+        # Compatible servers have logprobs on Chat Completions, and not all of them on the Responses API.
+        provider = chat_fallback.provider if chat_fallback else provider
         return use_decision_api(provider, endpoint.model, questions), None
-    if chat_fallback:
-        chat_fallback.set_limits(timeout, notify)
     return provider, chat_fallback
 
 

@@ -7,35 +7,33 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ask.client.answers import explain_incomplete_answer
-from ask.errors import AskError
-from ask.messages import Message
+from ask.errors import AskError, IncompleteResponseError
+from ask.messages import DecisionAnswer, DecisionQuestion, Message, ModelResponse
 from ask.parsing import read_dict, read_int, read_list, read_number, read_str
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import DecisionApi
-from ask.plugin_api.types import (
-    ChatRequest,
-    DecisionAnswer,
-    DecisionQuestion,
-    DecisionRequest,
-    DecisionResponse,
-    HttpRequest,
-)
+from ask.plugin_api.types import ChatRequest, DecisionRequest, DecisionResponse, HttpRequest
+from ask.profiles import RefusedOptionError, adapt_options
+from ask.schemas.decision_questions import build_answer_schema
 from ask.schemas.schema import ResponseSchema
-from ask.schemas.value_probabilities import TokenLogprob, ValueProbabilities, compute_value_probabilities
+from ask.schemas.value_probabilities import TokenLogprob, compute_value_probabilities
 
 SCHEMA_TEXT = "Answer with only a JSON object that matches this JSON Schema:\n\n{}"
-NEUTRAL_TEMPERATURE = 1
-"""With this temperature, it does not matter whether logprobs are of the distribution before or after it.
+TEMPERATURE = 0
+"""The model writes its most likely answer, so that what other answers begin with is unlikely.
 
-OpenAI, vLLM and llama.cpp return those before it, SGLang those after it: https://github.com/vllm-project/vime/issues/64
+The logprobs of OpenAI and vLLM are those before the temperature is applied. Other servers apply it, but not this one:
+https://github.com/vllm-project/vime/issues/64
 """
 UNLIKELY = -9999.0
 """The logprob of a token whose probability is unknown, as services write that of an unlikely one."""
-MISSING_VALUE = "the answer has none of its values"
+IMPOSSIBLE = -700.0
+"""A logprob whose probability is 0 as a number."""
+NO_VALUE = "the answer has none of its values"
 
 
 class MissingLogprobsError(AskError):
-    """The answers of a model come without logprobs, or it refuses to return them."""
+    """A model returns no logprobs; the message is the reason."""
 
 
 class LogprobDecisions(DecisionApi):
@@ -43,22 +41,23 @@ class LogprobDecisions(DecisionApi):
 
     Args:
         provider: the provider.
+
+    Raises:
+        MissingLogprobsError: its API has none.
     """
 
     def __init__(self, provider: LoadedProvider) -> None:
         self._provider = provider
-
-    def add_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options of a request that asks for logprobs; the user's own come last."""
-        requested = self._provider.hooks.provider_logprob_options()
-        return {"temperature": NEUTRAL_TEMPERATURE, **requested, **options}
+        self._options = provider.hooks.provider_logprob_options()
+        if not self._options:
+            raise MissingLogprobsError("the provider returns no logprobs")
 
     def build_request(self, request: DecisionRequest, key: str) -> HttpRequest:
-        schema = make_schema(request.questions)
+        schema = build_answer_schema(request.questions)
         chat_request = ChatRequest(
             request.model,
             _describe_schema(request.messages, schema),
-            options=request.options,
+            options=self._add_options(request),
             stream=False,
             schema=schema,
             profile=request.profile,
@@ -66,58 +65,65 @@ class LogprobDecisions(DecisionApi):
         )
         return self._provider.hooks.provider_build_request(request=chat_request, key=key)
 
-    def parse_response(self, request: DecisionRequest, response: Mapping[str, Any]) -> DecisionResponse:
-        """Parse the answer of a model.
+    def _add_options(self, request: DecisionRequest) -> Mapping[str, Any]:
+        """Return the options of a request that asks for logprobs; the user's own replace the others."""
+        options = {"temperature": TEMPERATURE, **self._options, **request.options}
+        required = {*self._options, *request.options}  # models that reason may refuse another temperature than 1
+        try:
+            return adapt_options(request.profile, request.model, options, lambda _: None, required)
+        except RefusedOptionError as error:
+            if error.option not in self._options:
+                raise
+            can_turn_off = (
+                "none" in (request.profile.efforts or ()) and request.options.get("reasoning_effort") != "none"
+            )
+            reason = "returns no logprobs" + (" when it reasons" if can_turn_off else "")
+            raise MissingLogprobsError(f"it {reason}", "add --effort none" if can_turn_off else "") from None
+
+    def parse_response(self, questions: Sequence[DecisionQuestion], response: Mapping[str, Any]) -> DecisionResponse:
+        """Parse an answer. If it is incomplete or no JSON, all questions are refused, so that its usage is counted.
 
         Raises:
-            AskError: the answer is incomplete, or no JSON object.
-            MissingLogprobsError: it comes without logprobs.
+            MissingLogprobsError: it has no logprobs.
         """
         answer = self._provider.hooks.provider_parse_response(response=response)
-        if error := explain_incomplete_answer(answer, answer.finish_message):
-            raise error
-        schema = ResponseSchema(make_schema(request.questions))
-        value = json.loads(schema.extract_json(answer.text))
+        try:
+            values = _read_values(answer, questions)
+        except IncompleteResponseError as error:
+            refusals = tuple(DecisionAnswer(question.name, refusal=error.message) for question in questions)
+            return DecisionResponse(refusals, answer.usage, read_str(response.get("model")))
         tokens = [parse_token(token) for token in self._provider.hooks.provider_parse_logprobs(response=response)]
         if not any(token.alternatives for token in tokens):
-            raise MissingLogprobsError(f"the answer of {request.model} has no logprobs")
-        allowed = {question.name: question.values for question in request.questions}
-        probabilities = compute_value_probabilities(tokens, value, allowed)
-        answers = tuple(_make_answer(question, probabilities.get(question.name)) for question in request.questions)
+            raise MissingLogprobsError("its answer has no logprobs")
+        if not any(_has_likely_alternative(token) for token in tokens):
+            raise MissingLogprobsError("all other tokens have the probability 0", "try -o temperature=1")
+        allowed = {question.name: question.values for question in questions}
+        results = compute_value_probabilities(tokens, values, allowed)
+        answers = tuple(
+            question.make_answer(results[question.name].probabilities)
+            if question.name in results
+            else DecisionAnswer(question.name, refusal=NO_VALUE)
+            for question in questions
+        )
         return DecisionResponse(answers, answer.usage, read_str(response.get("model")))
 
 
-def _make_answer(question: DecisionQuestion, result: ValueProbabilities | None) -> DecisionAnswer:
-    if result is None:
-        return DecisionAnswer(question.name, refusal=MISSING_VALUE)
-    return question.make_answer(result.probabilities)
+def _has_likely_alternative(token: TokenLogprob) -> bool:
+    """Check whether another token has a probability, as it always has unless a temperature of 0 is applied to it."""
+    return any(text != token.token and logprob > IMPOSSIBLE for text, logprob in token.alternatives)
 
 
-def make_schema(questions: Sequence[DecisionQuestion]) -> dict[str, Any]:
-    """Return the JSON Schema of an object with the answers to questions."""
-    properties = {question.name: _make_field_schema(question) for question in questions}
-    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+def _read_values(answer: ModelResponse, questions: Sequence[DecisionQuestion]) -> dict[str, Any]:
+    """Return the JSON object in an answer.
 
-
-def _make_field_schema(question: DecisionQuestion) -> dict[str, Any]:
-    lines = [
-        question.instructions,
-        *(
-            f"{label}: {description}"
-            for label, description in zip(question.labels, question.describe_values(), strict=True)
-            if description
-        ),
-    ]
-    description = "\n".join(lines)
-    if question.kind == "predicate":
-        return {"type": "boolean", "description": description}
-    types = {"string" if isinstance(value, str) else "integer" for value in question.values}
-    has_type = len(types) == 1 and all(isinstance(value, str) or type(value) is int for value in question.values)
-    return {
-        **({"type": types.pop()} if has_type else {}),
-        "enum": list(question.values),
-        "description": description,
-    }
+    Raises:
+        IncompleteResponseError: the answer is incomplete, or contains no object that matches the schema.
+    """
+    if error := explain_incomplete_answer(answer, answer.finish_message):
+        raise error
+    text = ResponseSchema(build_answer_schema(questions)).extract_json(answer.text)
+    values: dict[str, Any] = json.loads(text)
+    return values
 
 
 def _describe_schema(messages: Sequence[Message], schema: Mapping[str, Any]) -> list[Message]:
@@ -130,9 +136,8 @@ def _describe_schema(messages: Sequence[Message], schema: Mapping[str, Any]) -> 
 def parse_token(fields: Mapping[str, Any]) -> TokenLogprob:
     """Parse a token as `Provider.provider_parse_logprobs` returns it."""
     token, logprob = _parse_alternative(fields)
-    return TokenLogprob(
-        token, logprob, tuple(_parse_alternative(read_dict(each)) for each in read_list(fields.get("top_logprobs")))
-    )
+    alternatives = map(read_dict, read_list(fields.get("top_logprobs")))
+    return TokenLogprob(token, logprob, tuple(map(_parse_alternative, alternatives)))
 
 
 def _parse_alternative(fields: Mapping[str, Any]) -> tuple[bytes, float]:

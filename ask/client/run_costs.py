@@ -81,6 +81,7 @@ def require_price(
         ConfigError: there is no price.
     """
     model, finder = to_priced_model(app, endpoint), app.share(open_price_finder)
+    makes_decisions = makes_decisions and endpoint.provider.get_decision_api(endpoint.model) is not None
     service_tier = DECISIONS_TIER if makes_decisions else find_requested_tier(settings.options)
     if is_prepaid(model.provider, service_tier):
         raise ConfigError(

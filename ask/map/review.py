@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ask.errors import UsageError
 from ask.map.output import ColumnNames, RowWriter
-from ask.map.sqlite_table import SqliteTable
-from ask.records import NamedTuple
+from ask.messages import DecisionQuestion
+from ask.schemas.decision_questions import PROBABILITY_SUFFIX
 from ask.text import join_names
-
-
-class Review(NamedTuple):
-    """What `--review` asks for.
-
-    Attributes:
-        threshold: rows with a probability below it are written, and so are rows without one.
-        output: the file or table to write them to.
-    """
-
-    threshold: float
-    output: Path | SqliteTable
 
 
 class ReviewWriter:
@@ -31,7 +18,7 @@ class ReviewWriter:
     Args:
         writer: writes all rows.
         review_writer: writes the rows to review, with the same columns.
-        threshold: see `Review`.
+        threshold: rows with a probability below it are to be reviewed, and so are rows without one.
         columns: the columns with probabilities.
     """
 
@@ -60,13 +47,13 @@ class ReviewWriter:
         self._review_writer.close()
 
 
-def find_probability_columns(names: ColumnNames, fields: Sequence[str]) -> list[str]:
-    """Return the columns with the probabilities of fields.
+def find_probability_columns(names: ColumnNames, questions: Iterable[DecisionQuestion]) -> list[str]:
+    """Return the columns with the probabilities of the answers to questions.
 
     Raises:
         UsageError: the output does not contain all of them.
     """
-    columns = [names.answer_columns[field] for field in fields]
+    columns = [names.answer_columns[question.name + PROBABILITY_SUFFIX] for question in questions]
     missing = [column for column in columns if column not in names.all]
     if missing:
         raise UsageError("--review needs the columns with probabilities", f"add {join_names(missing, 3)} to --columns")

@@ -72,6 +72,21 @@ def _build_value_schema(question: DecisionQuestion) -> dict[str, Any]:
     return {"type": sorted(types), "enum": values, "description": question.instructions}
 
 
+def build_answer_schema(questions: Iterable[DecisionQuestion]) -> dict[str, Any]:
+    """Return the schema of the JSON object that a model without a decisions API writes as its answer to questions."""
+    properties = {}
+    for question in questions:
+        texts = zip(question.labels, question.describe_values(), strict=True)
+        lines = [question.instructions, *(f"{label}: {text}" for label, text in texts if text)]
+        types = sorted({JSON_TYPES[type(value)] for value in question.values})
+        properties[question.name] = {
+            "type": types[0] if len(types) == 1 else types,
+            **({} if question.kind == "predicate" else {"enum": [*question.values]}),
+            "description": "\n".join(lines),
+        }
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
 def format_decisions(answers: Iterable[DecisionAnswer]) -> dict[str, Any]:
     """Return the JSON object for answers: each field, followed by its probability; both null if it was refused."""
     values: dict[str, Any] = {}

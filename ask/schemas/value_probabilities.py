@@ -18,6 +18,8 @@ from ask.records import NamedTuple
 WHITESPACE = b" \t\r\n"
 VALUE_ENDS = (b",", b"}", b" ", b"\t", b"\r", b"\n")
 """What may follow a value. Without one of these, the `1` of an answer may still become `10`."""
+USUAL_SHARE = 0.001
+"""A text is rarely written as other tokens than usual: with less than this share of the probability."""
 DECODER = json.JSONDecoder()
 
 
@@ -42,8 +44,8 @@ class ValueProbabilities(NamedTuple):
         probabilities: the probability of each value, in the order of the values.
         outside: the probability of texts that are none of the values, before the others were normalized.
         unresolved: the probability of tokens whose value is unknown: those that the service does not list, and those
-            that begin several values where the answer went on with another token. The latter is divided among these
-            values in proportion to what is known of them, or equally if nothing is.
+            that begin several values where the answer went on with another token. The latter is divided among those of
+            these values that no longer token begins; in proportion to what is known of them, or equally.
     """
 
     probabilities: tuple[float, ...]
@@ -128,24 +130,42 @@ def _compute_field(
         has_begun = has_begun or any(len(each) > len(prefix) and each.startswith(prefix) for each in alternatives)
         if not has_begun:
             continue
-        next_path = 0.0
+        branches: dict[bytes, tuple[list[int], float]] = {}
         for alternative, probability in alternatives.items():
             if not (alternative.startswith(prefix) or prefix.startswith(alternative)):
                 unreachable += path * probability  # another text before the value, such as another field
                 continue
             candidates = _find_candidates(written + alternative[len(prefix) :], variants)
+            branches[alternative] = candidates, path * probability
             if len(candidates) == 1:
                 known[candidates[0]] += path * probability
             elif not candidates:
                 outside += path * probability
-            elif alternative == token.token:
-                next_path = path * probability
-            else:
-                shared.append((candidates, path * probability))
-        path = next_path
+        path = branches[token.token][1] if len(branches[token.token][0]) > 1 else 0.0
+        shared += [
+            (_find_own_candidates(alternative, branches), probability)
+            for alternative, (candidates, probability) in branches.items()
+            if len(candidates) > 1 and alternative != token.token
+        ]
         if not path:
             break
     return _normalize(known, shared, outside, unreachable)
+
+
+def _find_own_candidates(token: bytes, branches: Mapping[bytes, tuple[Sequence[int], float]]) -> list[int]:
+    """Return the values that a token begins, without those that longer tokens in its place begin; all if none is left.
+
+    Models write a text as the tokens that they have learned for it. If one of them is `bug`, `b` begins something else.
+    """
+    candidates, probability = branches[token]
+    masses = dict.fromkeys(candidates, 0.0)
+    for other, (others, other_probability) in branches.items():
+        if len(other) > len(token):
+            for number in others:
+                if number in masses:
+                    masses[number] += other_probability
+    own = [number for number in candidates if masses[number] < USUAL_SHARE * probability]
+    return own or list(candidates)
 
 
 def _merge_alternatives(token: TokenLogprob) -> dict[bytes, float]:
