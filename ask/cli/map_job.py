@@ -288,9 +288,10 @@ class MapJobRunner:
             )
         else:
             writer = StdoutWriter(names, partial(self.app.console.show_status, ""))
+        self.app.cleanup.callback(writer.close)
         if self._review:
             writer = self._review.add_to(writer, first_row)
-        self.app.cleanup.callback(writer.close)
+            self.app.cleanup.callback(writer.close)
         endpoints = [request.endpoint for request in job.requests]
         # Also of the processes that the runner starts.
         self.app.cleanup.enter_context(report_plugin_output(endpoints, self.app.notify))
