@@ -8,7 +8,7 @@ from copy import copy
 from typing import Any, cast
 
 from ask.errors import ParameterError
-from ask.messages import DecisionAnswer, DecisionQuestion, FinishReason, ModelResponse, ToolCall, Usage
+from ask.messages import DecisionAnswer, DecisionQuestion, FinishReason, Message, ModelResponse, ToolCall, Usage
 from ask.parsing import DECISIONS_TIER, find_error, read_dict, read_int
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import DecisionApi, Provider
@@ -82,7 +82,7 @@ class DecisionHooks:
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         decision_request = DecisionRequest(
             model=request.model,
-            messages=request.messages,
+            messages=_remove_tool_calls(request.messages),
             questions=self._questions,
             options=request.options,
             profile=request.profile,
@@ -131,6 +131,17 @@ class DecisionHooks:
             if not answer.refusal and json.dumps(answer.value) not in map(json.dumps, question.values):
                 problem = f"returned {answer.value!r}, which is no value of the question {question.name!r}"
                 raise self._provider.make_error(PARSE_METHOD, problem)
+
+
+def _remove_tool_calls(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages of a conversation with the results of tools as text, and without the calls."""
+    return [
+        Message("user", f"[the result of {message.tool_name}]\n{message.content}", attachments=message.attachments)
+        if message.role == "tool"
+        else Message(message.role, message.content, attachments=message.attachments)
+        for message in messages
+        if message.role != "assistant" or message.content
+    ]
 
 
 def _clean_answer(answer: DecisionAnswer) -> DecisionAnswer:
