@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ask.agent.model_selection import ModelSelection, resolve_endpoint, resolve_fallbacks
 from ask.agent.toolset import Toolset, has_context_files
@@ -232,20 +232,25 @@ def _complete_endpoint(request: RunRequest, notify: Callable[[str], None]) -> Ru
     if not endpoint.model:
         endpoint = endpoint._replace(model=fetch_first_model(endpoint, notify, request.settings))
     _check_server_tools(request.settings, endpoint, notify)
-    check_decision_model(endpoint, request.questions)
+    check_decision_model(endpoint, request.questions, request.settings.options)
     return request._replace(endpoint=endpoint)
 
 
-def check_decision_model(endpoint: ModelEndpoint, questions: Sequence[DecisionQuestion] = ()) -> None:
-    """Check that a model can answer a request with these questions of `--decide`, or without any.
+def check_decision_model(
+    endpoint: ModelEndpoint,
+    questions: Sequence[DecisionQuestion] = (),
+    options: Mapping[str, Any] = EMPTY_MAPPING,
+) -> None:
+    """Check that a model can answer a request with these questions of `--decide` and model parameters, or without any.
 
     Raises:
-        ParameterError: it has no decisions API, or makes nothing but decisions.
+        ParameterError: it has neither a decisions API nor logprobs, or makes nothing but decisions.
+        UsageError: an option has no effect.
     """
     if questions or endpoint.provider.find_profile(endpoint.model).decisions == "only":
         from ask.client.decisions import check_decisions
 
-        check_decisions(endpoint.provider, endpoint.model, questions)
+        check_decisions(endpoint.provider, endpoint.model, questions, options)
 
 
 def _check_server_tools(settings: Settings, endpoint: ModelEndpoint, notify: Callable[[str], None]) -> None:
@@ -353,7 +358,7 @@ def add_models(
             raise ParameterError(f"-m {model} does not name a model", "write provider:model")
         _check_server_tools(request.settings, endpoint, app.console.print_notice)
         if not may_decide:
-            check_decision_model(endpoint, request.questions)
+            check_decision_model(endpoint, request.questions, request.settings.options)
         requests.append(request._replace(endpoint=endpoint, secrets=app.collect_secrets()))
     return tuple(requests)
 

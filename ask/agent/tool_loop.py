@@ -226,7 +226,7 @@ class ToolLoop:
             ParameterError: the model makes only decisions, or none.
         """
         request = self._request
-        check_decision_model(endpoint, request.questions)
+        check_decision_model(endpoint, request.questions, request.settings.options)
         if request.settings.max_cost is not None and not endpoint.provider.info.reports_cost:
             self._require_price(endpoint)
         return create_client(

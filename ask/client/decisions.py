@@ -8,8 +8,8 @@ from copy import copy
 from typing import Any, cast
 
 from ask.client.logprob_decisions import LogprobDecisions, MissingLogprobsError
-from ask.errors import ParameterError, ProviderError
-from ask.messages import DecisionAnswer, DecisionQuestion, FinishReason, ModelResponse, ToolCall, Usage
+from ask.errors import ParameterError, ProviderError, UsageError
+from ask.messages import DecisionAnswer, DecisionQuestion, FinishReason, Message, ModelResponse, ToolCall, Usage
 from ask.parsing import DECISIONS_TIER, find_error, read_dict, read_int
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import DecisionApi, Provider
@@ -50,14 +50,24 @@ def _explain_missing_logprobs(provider: LoadedProvider, model: str, error: Missi
     return ParameterError(message, f"{error.hint}, or {hint}" if error.hint else hint)
 
 
-def check_decisions(provider: LoadedProvider, model: str, questions: Sequence[DecisionQuestion]) -> None:
-    """Check that a model can answer a request: with questions, or without any.
+def check_decisions(
+    provider: LoadedProvider, model: str, questions: Sequence[DecisionQuestion], options: Mapping[str, Any]
+) -> None:
+    """Check that a model can answer a request: with questions and these options, or without any questions.
 
     Raises:
         ParameterError: it cannot.
+        UsageError: an option has no effect.
     """
     if questions:
-        _select_decision_api(provider, model, questions)
+        api = _select_decision_api(provider, model, questions)
+        if isinstance(api, LogprobDecisions):
+            try:
+                api.add_options(provider.find_profile(model), model, options)
+            except MissingLogprobsError as error:
+                raise _explain_missing_logprobs(provider, model, error) from None
+        elif "reasoning_effort" in options:
+            raise UsageError(f"--effort has no effect on {model}, which makes only decisions", "leave out --effort")
     elif provider.find_profile(model).decisions == "only":
         raise ParameterError(f"{model} of {provider.info.name} makes only decisions and writes no text", DECIDE_HINT)
 
@@ -95,18 +105,13 @@ class DecisionHooks:
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         decision_request = DecisionRequest(
             model=request.model,
-            messages=request.messages,
+            messages=_remove_tool_calls(request.messages),
             questions=self._questions,
             options=request.options,
             profile=request.profile,
             is_own_url=request.is_own_url,
         )
-        if "reasoning_effort" in request.options and not self._uses_logprobs:
-            raise ParameterError("--effort has no effect on a decisions API", "leave it out")
-        try:
-            return self._api.build_request(request=decision_request, key=key)
-        except MissingLogprobsError as error:
-            raise _explain_missing_logprobs(self._provider, self._model, error) from None
+        return self._api.build_request(request=decision_request, key=key)
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         """Parse an error response.
@@ -126,7 +131,8 @@ class DecisionHooks:
         Raises:
             ProviderError: the response is an error.
         """
-        if (error := find_error(response)) is not None:
+        # A chat API's response is checked by the provider; that of Ollama looks like an error here.
+        if not self._uses_logprobs and (error := find_error(response)) is not None:
             code = read_int(read_dict(error).get("code") or read_dict(error).get("status"))
             status = code if code and 400 <= code <= 599 else 200
             body = json.dumps({"error": error})
@@ -164,6 +170,17 @@ class DecisionHooks:
             if not answer.refusal and json.dumps(answer.value) not in map(json.dumps, question.values):
                 problem = f"returned {answer.value!r}, which is no value of the question {question.name!r}"
                 raise self._provider.make_error(PARSE_METHOD, problem)
+
+
+def _remove_tool_calls(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages of a conversation with the results of tools as text, and without the calls."""
+    return [
+        Message("user", f"[the result of {message.tool_name}]\n{message.content}", attachments=message.attachments)
+        if message.role == "tool"
+        else Message(message.role, message.content, attachments=message.attachments)
+        for message in messages
+        if message.role != "assistant" or message.content
+    ]
 
 
 def _clean_answer(answer: DecisionAnswer) -> DecisionAnswer:

@@ -13,7 +13,7 @@ from ask.parsing import read_dict, read_int, read_list, read_number, read_str
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import DecisionApi
 from ask.plugin_api.types import ChatRequest, DecisionRequest, DecisionResponse, HttpRequest
-from ask.profiles import RefusedOptionError, adapt_options
+from ask.profiles import ModelProfile, RefusedOptionError, adapt_options
 from ask.schemas.decision_questions import build_answer_schema
 from ask.schemas.schema import ResponseSchema
 from ask.schemas.value_probabilities import TokenLogprob, compute_value_probabilities
@@ -57,7 +57,7 @@ class LogprobDecisions(DecisionApi):
         chat_request = ChatRequest(
             request.model,
             _describe_schema(request.messages, schema),
-            options=self._add_options(request),
+            options=self.add_options(request.profile, request.model, request.options),
             stream=False,
             schema=schema,
             profile=request.profile,
@@ -65,18 +65,21 @@ class LogprobDecisions(DecisionApi):
         )
         return self._provider.hooks.provider_build_request(request=chat_request, key=key)
 
-    def _add_options(self, request: DecisionRequest) -> Mapping[str, Any]:
-        """Return the options of a request that asks for logprobs; the user's own replace the others."""
-        options = {"temperature": TEMPERATURE, **self._options, **request.options}
-        required = {*self._options, *request.options}  # models that reason may refuse another temperature than 1
+    def add_options(self, profile: ModelProfile, model: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options of a request that asks for logprobs; the given ones, which are the user's, come last.
+
+        Raises:
+            MissingLogprobsError: the model refuses to return logprobs.
+            ParameterError: the model refuses another option.
+        """
+        options = {"temperature": TEMPERATURE, **self._options, **given}
+        required = {*self._options, *given}  # models that reason may refuse another temperature than 1
         try:
-            return adapt_options(request.profile, request.model, options, lambda _: None, required)
+            return adapt_options(profile, model, options, lambda _: None, required)
         except RefusedOptionError as error:
             if error.option not in self._options:
                 raise
-            can_turn_off = (
-                "none" in (request.profile.efforts or ()) and request.options.get("reasoning_effort") != "none"
-            )
+            can_turn_off = "none" in (profile.efforts or ()) and given.get("reasoning_effort") != "none"
             reason = "returns no logprobs" + (" when it reasons" if can_turn_off else "")
             raise MissingLogprobsError(f"it {reason}", "add --effort none" if can_turn_off else "") from None
 
