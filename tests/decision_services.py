@@ -194,8 +194,9 @@ class OpenRouterDecisions(NoulDecisions):
 @cache
 def google_types() -> tuple[Any, Any]:
     from google.genai.decisions import CreateDecisionRequest, CreateDecisionResponse
+    from pydantic import TypeAdapter
 
-    return CreateDecisionRequest, CreateDecisionResponse
+    return TypeAdapter(CreateDecisionRequest), TypeAdapter(CreateDecisionResponse)
 
 
 class GeminiDecisions(NoulDecisions):
@@ -214,8 +215,7 @@ class GeminiDecisions(NoulDecisions):
         self.block_reason = block_reason
 
     def validate(self, body: Json) -> None:
-        request_type, _ = google_types()
-        request_type.model_validate(body)
+        google_types()[0].validate_python(body)
         assert {*body} == {"model", "input", "questions"}
         for question in body["questions"].values():
             assert question["instructions"]
@@ -232,7 +232,7 @@ class GeminiDecisions(NoulDecisions):
             response["prompt_feedback"] = {"block_reason": self.block_reason}
         else:
             response["answers"] = self.build_answers(body, answers)
-        google_types()[1].model_validate(response)
+        google_types()[1].validate_python(response)
         return response
 
     def add_confidence(self, confidence: float) -> Json:
@@ -240,3 +240,60 @@ class GeminiDecisions(NoulDecisions):
 
 
 SERVICES = (OpenAIDecisions, OpenRouterDecisions, GeminiDecisions)
+
+OPENAI_SAMPLE: Json = {
+    "model": "gpt-6-luna",
+    "answers": [
+        {"type": "predicate", "name": "urgent", "probability": 0.25},
+        {
+            "type": "choice",
+            "name": "kind",
+            "choice": "order",
+            "confidence": 0.875,
+            "probabilities": [{"value": "bug", "probability": 0.125}, {"value": "order", "probability": 0.875}],
+        },
+        {
+            "type": "score",
+            "name": "anger",
+            "score": 1.0,
+            "confidence": 0.5,
+            "probabilities": [
+                {"value": 0, "label": "1", "probability": 0.25},
+                {"value": 1, "label": "2", "probability": 0.5},
+                {"value": 2, "label": "3", "probability": 0.25},
+            ],
+        },
+        {"type": "refusal", "name": "spam"},
+    ],
+    "usage": {
+        "input_tokens": 100,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": 0,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 100,
+    },
+}
+"""Responses for the contract in `ask.testing`."""
+NOUL_ANSWERS: Json = {
+    "urgent": {"type": "noul", "noul": 0.25, "confidence": 0.75},
+    "kind": {
+        "type": "choice",
+        "choice": "order",
+        "confidence": 0.875,
+        "probabilities": {"bug": 0.125, "order": 0.875},
+    },
+    "anger": {
+        "type": "score",
+        "score": 1.0,
+        "confidence": 0.5,
+        "probabilities": {"0": 0.25, "1": 0.5, "2": 0.25},
+        "legend": {"0": "1", "1": "2", "2": "3"},
+    },
+}
+GEMINI_SAMPLE: Json = {"answers": NOUL_ANSWERS, "usage": {"total_input_tokens": 100, "total_tokens": 100}}
+OPENROUTER_SAMPLE: Json = {
+    "id": "gen-1",
+    "model": "openai/gpt-6-luna-decisions-20261006",
+    "answers": NOUL_ANSWERS | {"urgent": {"type": "noul", "noul": 0.25}},
+    "usage": {"input_tokens": 100, "output_tokens": 0, "cost": 0.00001},
+}

@@ -313,6 +313,12 @@ def test_a_recording_is_replayed(ask: Ask, server: ModelServer) -> None:
     assert len(server.requests) == 1
 
 
+def test_the_price_of_decisions_is_known_to_max_cost(ask: Ask, server: ModelServer) -> None:
+    server.reply(GeminiDecisions(ANSWERS))
+    result = decide(ask, GeminiDecisions, "--max-cost", "0.5", "hi")
+    assert (result.code, len(server.requests)) == (0, 1)
+
+
 # ask compare
 
 

@@ -13,10 +13,21 @@ from ask import DecisionApi, DecisionQuestion, Message, ProviderError
 from ask.messages import DecisionAnswer
 from ask.plugin_api.types import DecisionRequest
 from providers.decision_apis import GeminiDecisionApi, NoulDecisionApi, OpenAIDecisionApi, OpenRouterDecisionApi
-from tests.decision_services import GeminiDecisions, OpenAIDecisions, OpenRouterDecisions
+from tests.decision_services import (
+    GEMINI_SAMPLE,
+    OPENAI_SAMPLE,
+    OPENROUTER_SAMPLE,
+    GeminiDecisions,
+    OpenAIDecisions,
+    OpenRouterDecisions,
+    google_types,
+    openai_types,
+    openrouter_types,
+)
 from tests.json_strategies import any_json, replace_any_part
 from tests.model_server import ModelServer, Request
 from tests.slow_parameters import mark_others_slow
+from tests.wire import written_out
 
 PREDICATE = DecisionQuestion("urgent", "predicate", (True, False), "a person waits")
 CHOICE = DecisionQuestion("kind", "choice", ("bug", "order"), "what it is", ("it is broken", ""))
@@ -121,6 +132,12 @@ def test_no_response_breaks_the_parser(pair: tuple[type[DecisionApi], Any], data
 
 
 # The vendors' SDKs
+
+
+def test_samples_have_the_types_of_the_sdks() -> None:
+    for sample, types in ((OPENAI_SAMPLE, openai_types()), (GEMINI_SAMPLE, google_types())):
+        assert written_out(types[1].validate_python(sample)) == sample
+    assert openrouter_types()[1].model_validate(OPENROUTER_SAMPLE).usage.cost == OPENROUTER_SAMPLE["usage"]["cost"]
 
 
 def test_openai_sdk(server: ModelServer) -> None:
