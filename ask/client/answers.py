@@ -175,6 +175,7 @@ def redact_answer(redactor: Redactor, answer: ModelResponse) -> ModelResponse:
             for citation in citations
         ),
         server_calls=tuple(_redact_server_call(redactor, call) for call in answer.server_calls),
+        decisions=tuple(each._replace(refusal=redactor.redact(each.refusal)) for each in answer.decisions),
     )
 
 

@@ -167,7 +167,7 @@ class JsonRenderer:
                 "value": answer.value,
                 "probability": answer.probability,
                 "probabilities": dict(zip(question.labels, answer.probabilities, strict=False)),
-                "refusal": self._redactor.redact(answer.refusal) or None,
+                "refusal": answer.refusal or None,
             }
             for question, answer in zip(self._request.questions, run_result.decisions, strict=False)
         ]

@@ -22,14 +22,16 @@ pytest.register_assert_rewrite(*(f"{__name__}.{module.name}" for module in iter_
 from ask.testing.base import UntestedWarning  # noqa: E402 - imported after the registration
 from ask.testing.changed_answer_tests import ChangedAnswerTests  # noqa: E402
 from ask.testing.command_contract import CommandContract  # noqa: E402
-from ask.testing.decision_tests import DECISION_QUESTIONS, EXPECTED_DECISIONS, DecisionTests  # noqa: E402
+from ask.testing.decision_tests import DecisionTests  # noqa: E402
 from ask.testing.failure_tests import FailureTests  # noqa: E402
 from ask.testing.isolation_tests import IsolationTests  # noqa: E402
 from ask.testing.loader_contract import LoaderContract  # noqa: E402
 from ask.testing.samples import (  # noqa: E402
     CHAT_COMPLETIONS_SAMPLES,
     CHAT_COMPLETIONS_UNSTREAMED,
+    DECISION_QUESTIONS,
     EXPECTED,
+    EXPECTED_DECISIONS,
     RESPONSES_SAMPLES,
     RESPONSES_UNSTREAMED,
     ExpectedAnswer,

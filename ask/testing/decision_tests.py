@@ -12,9 +12,7 @@ from typing import Any, ClassVar
 from ask import (
     AskError,
     Attachment,
-    DecisionAnswer,
     DecisionApi,
-    DecisionQuestion,
     DecisionRequest,
     HttpRequest,
     Message,
@@ -22,20 +20,8 @@ from ask import (
 from ask.testing.base import ContractBase, fail, guard_hook
 from ask.testing.conversation import KEY, iterate_leaves
 from ask.testing.failure_tests import generate_corruptions
+from ask.testing.samples import DECISION_QUESTIONS, EXPECTED_DECISIONS
 
-DECISION_QUESTIONS = (
-    DecisionQuestion("urgent", "predicate", (True, False), "a person waits"),
-    DecisionQuestion("kind", "choice", ("bug", "order"), "what it is about"),
-    DecisionQuestion("anger", "score", (1, 2, 3), "how angry the writer is"),
-    DecisionQuestion("spam", "predicate", (True, False), "it is an advertisement"),
-)
-"""The questions of the sample response."""
-EXPECTED_DECISIONS = (
-    DecisionAnswer("urgent", False, 0.75, (0.25, 0.75)),
-    DecisionAnswer("kind", "order", 0.875, (0.125, 0.875)),
-    DecisionAnswer("anger", 2, 0.5, (0.25, 0.5, 0.25)),
-)
-"""The answers that the sample response must have; the question `spam` must be refused, or have no answer."""
 SYSTEM_TEXT, USER_TEXT = "You are a careful judge.", "The server is down!"
 IMAGE = Attachment("shot.png", "image/png", b"\x89PNG\r\n\x1a\nshot")
 OPTION = "contract_option"
