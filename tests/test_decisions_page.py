@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import tomllib
 from pathlib import Path
@@ -13,8 +14,9 @@ import pytest
 from ask.plugin_api.loader import check_provider
 from ask.profiles import ModelProfile
 from ask.schemas.decision_questions import parse_questions
+from ask.schemas.value_probabilities import TokenLogprob
 from providers import gemini, openai, openrouter
-from tests import wire
+from tests import logprob_wires, wire
 from tests.decision_services import OpenAIDecisions
 from tests.doc_pages import find_code_blocks, matches_documented_output, parse_console_steps, read_table
 from tests.model_server import ModelServer, Request
@@ -35,8 +37,19 @@ ANSWERS = {
 }
 
 
+PARCEL = {"urgent": {"true": 0.3}, "kind": {"bug": 0.02, "order": 0.9, "other": 0.08}}
+TOKENS = [
+    TokenLogprob(b'{"kind": "', 0.0),
+    TokenLogprob(b"b", math.log(0.7), [(b"b", math.log(0.7)), (b"other", math.log(0.3))]),
+    TokenLogprob(b"illing", math.log(6 / 7), [(b"illing", math.log(6 / 7)), (b"ug", math.log(1 / 7))]),
+    TokenLogprob(b'"}', 0.0),
+]
+
+
 def decide(text: str) -> Any:
     """Answer the questions of the page, and judge the answer about Deimos the best."""
+    if "parcel" in text:
+        return PARCEL
     labels = re.findall(r'<answer label="(#\d)">\n(.*?)\n</answer>', text, re.DOTALL)
     return {**ANSWERS, "best": {label: 0.85 if "Deimos" in answer else 0.15 for label, answer in labels}}
 
@@ -55,6 +68,8 @@ def test_examples_print_the_documented_output(ask: Ask, server: ModelServer, lin
     def reply(request: Request) -> Any:
         if request.path == service.path:
             return service(request)
+        if request.json["model"] == "gpt-4.1":
+            return wire.whole_reply(logprob_wires.to_chat_answer(TOKENS))
         return wire.says("One." if request.json["model"] == "small/model" else "Two: Phobos and Deimos.")
 
     server.reply(reply)
