@@ -51,7 +51,10 @@ def _explain_missing_logprobs(provider: LoadedProvider, model: str, error: Missi
 
 
 def check_decisions(
-    provider: LoadedProvider, model: str, questions: Sequence[DecisionQuestion], options: Mapping[str, Any]
+    provider: LoadedProvider,
+    model: str,
+    questions: Sequence[DecisionQuestion],
+    options: Mapping[str, Any] = EMPTY_MAPPING,
 ) -> None:
     """Check that a model can answer a request: with questions and these options, or without any questions.
 
