@@ -96,7 +96,7 @@ def test_probabilities_stay_between_0_and_1() -> None:
         ((DecisionAnswer("urgent", True), DecisionAnswer("kind", "b")), "'kind'"),
         ((DecisionAnswer("urgent", True), DecisionAnswer("kind", True)), "'kind'"),
         ((DecisionAnswer("urgent"), DecisionAnswer("kind", 1)), "'urgent'"),
-        ((DecisionAnswer("urgent", True, "0.9"), DecisionAnswer("kind", 1)), "probability"),
+        ((DecisionAnswer(*("urgent", True, "0.9")), DecisionAnswer("kind", 1)), "probability"),
         ("answers", "answers"),
         (None, "KeyError"),
     ],
