@@ -210,7 +210,7 @@ complete -c ask -n '__ask_in \'\'' -l cmd -d 'Answer with one shell command, and
 complete -c ask -n '__ask_in \'\'' -l code -d 'Answer with code only'
 complete -c ask -n '__ask_in \'\'' -s x -l extract -d 'Print only the last code block of the answer'
 complete -c ask -n '__ask_in \'\'' -l schema -r -F -d 'Answer with JSON matching a schema (inline, file, or "name, age int")'
-complete -c ask -n '__ask_in \'\'' -l decide -d 'Choose the values of --schema with a decisions API, and probabilities'
+complete -c ask -n '__ask_in \'\'' -l decide -d 'Choose the values of --schema, with their probabilities'
 complete -c ask -n '__ask_in \'\'' -l json -d 'Print one JSON object at the end'
 complete -c ask -n '__ask_in \'\'' -l events -d 'Print events as JSON lines'
 complete -c ask -n '__ask_in \'\'' -l no-stream -d 'Do not print the answer while it arrives'

@@ -53,7 +53,7 @@ _ask_arguments() {  # COMMAND
         '(-x --extract)-x[Print only the last code block of the answer]' \
         '(-x --extract)--extract[Print only the last code block of the answer]' \
         '(--schema)--schema=[Answer with JSON matching a schema (inline, file, or "name, age int")]:S:_files' \
-        '(--decide)--decide[Choose the values of --schema with a decisions API, and probabilities]' \
+        '(--decide)--decide[Choose the values of --schema, with their probabilities]' \
         '(--json)--json[Print one JSON object at the end]' \
         '(--events)--events[Print events as JSON lines]' \
         '(--no-stream)--no-stream[Do not print the answer while it arrives]' \

@@ -33,6 +33,7 @@ QUESTIONS = (
     DecisionQuestion("kind", "choice", ("a", 1), "i"),
 )
 MODEL = "judge-1"
+WRONG_TYPE: Any = DecisionAnswer._make(["urgent", True, "0.9", (), ""])
 
 
 class Api(DecisionApi):
@@ -96,7 +97,7 @@ def test_probabilities_stay_between_0_and_1() -> None:
         ((DecisionAnswer("urgent", True), DecisionAnswer("kind", "b")), "'kind'"),
         ((DecisionAnswer("urgent", True), DecisionAnswer("kind", True)), "'kind'"),
         ((DecisionAnswer("urgent"), DecisionAnswer("kind", 1)), "'urgent'"),
-        ((DecisionAnswer(*("urgent", True, "0.9")), DecisionAnswer("kind", 1)), "probability"),
+        ((WRONG_TYPE, DecisionAnswer("kind", 1)), "probability"),
         ("answers", "answers"),
         (None, "KeyError"),
     ],
