@@ -329,8 +329,9 @@ def test_a_vendors_model_is_found_in_openrouters_list(vendor: str, model: str, p
     ],
 )
 def test_decisions_have_a_price_of_their_own(model: str, input_tokens: int, dollars: float, tmp_path: Path) -> None:
+    provider, _, name = model.partition(":")
     usage = Usage(input_tokens, 0, cached_tokens=1000, service_tier="decisions")
-    cost = PriceFinder(tmp_path).calculate_cost(PricedModel(*model.split(":")), [usage])
+    cost = PriceFinder(tmp_path).calculate_cost(PricedModel(provider, name), [usage])
     assert cost.dollars == pytest.approx(dollars)
     assert (cost.source, cost.is_complete, cost.is_estimated) == ("built-in", True, True)
 
