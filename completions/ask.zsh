@@ -53,7 +53,7 @@ _ask_arguments() {  # COMMAND
         '(-x --extract)-x[Print only the last code block of the answer]' \
         '(-x --extract)--extract[Print only the last code block of the answer]' \
         '(--schema)--schema=[Answer with JSON matching a schema (inline, file, or "name, age int")]:S:_files' \
-        '(--decide)--decide[Choose the values of --schema, and add the probability of each]' \
+        '(--decide)--decide[Choose the values of --schema, with their probabilities]' \
         '(--json)--json[Print one JSON object at the end]' \
         '(--events)--events[Print events as JSON lines]' \
         '(--no-stream)--no-stream[Do not print the answer while it arrives]' \
@@ -392,7 +392,7 @@ _ask_arguments() {  # COMMAND
         '*--var=[With -t\: value for a {{placeholder}}]:K=V:' \
         '*-T+[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
         '*--server-tool=[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
-        '(--decide)--decide[Choose the values of --schema, and add the probability of each]' \
+        '(--decide)--decide[Choose the values of --schema, with their probabilities]' \
         '(--plain)--plain[No color, layout or animation]' \
         '(-q --quiet)-q[Print only errors, and commands and writes that fail, to stderr]' \
         '(-q --quiet)--quiet[Print only errors, and commands and writes that fail, to stderr]' \

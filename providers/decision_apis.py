@@ -23,6 +23,8 @@ from ask import (
 )
 from ask.parsing import read_dict, read_int, read_list, read_number, read_str
 
+from .gemini_models import MIME_TYPE_NAMES
+
 DECLINED = "declined by the model"
 MISSING = "the service returned no answer"
 
@@ -73,6 +75,8 @@ class OpenAIDecisionApi(DecisionApi):
 
     A score has at most ten levels there; one with more is asked as a choice. A request costs its input tokens only.
     """
+
+    attachments = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
     def build_request(self, request: DecisionRequest, key: str) -> HttpRequest:
         body: dict[str, Any] = {
@@ -250,7 +254,7 @@ class GeminiDecisionApi(NoulDecisionApi):
         return {
             "type": kind if kind in ("image", "audio", "video") else "document",
             "data": file.base64,
-            "mime_type": file.media_type,
+            "mime_type": MIME_TYPE_NAMES.get(file.media_type, file.media_type),
         }
 
     def parse_response(self, questions: Sequence[DecisionQuestion], response: Mapping[str, Any]) -> DecisionResponse:

@@ -71,7 +71,7 @@ from .gemini_finish import (
     read_logprobs,
     to_finish,
 )
-from .gemini_models import PROFILES, RESULT_ATTACHMENT_TYPES
+from .gemini_models import MIME_TYPE_NAMES, PROFILES, RESULT_ATTACHMENT_TYPES
 from .gemini_server_tools import (
     SERVER_TOOLS,
     is_server_part,
@@ -104,8 +104,6 @@ PARAMETER_NAMES = {
 """Gemini's names of common parameters."""
 TOP_LEVEL_PARAMETERS = ("safetySettings", "cachedContent", "serviceTier", "store")
 """Parameters that belong in the body itself, not in its generationConfig."""
-MIME_TYPE_NAMES = {"audio/mpeg": "audio/mp3", "video/quicktime": "video/mov", "video/x-msvideo": "video/avi"}
-"""MIME types for which Gemini uses another name."""
 NO_FREE_QUOTA_HINT = "this model is not in the free tier: enable billing, or use another model"
 DAILY_QUOTA_HINT = "the daily quota is used up: use another model or key, or try again tomorrow"
 NO_TOOLS_HINT = "use --no-tools, or a model that can call tools"

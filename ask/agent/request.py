@@ -219,7 +219,14 @@ def prepare_without_message(
         check_attachments_supported(message.attachments, endpoint)
     prepared = PreparedRun(request, toolset, template, conversation.unanswered, stdin_data=stdin_data)
     request = apply_settings(prepared, settings, options, app, opens_safe_mode=not has_columns)
-    return prepared._replace(request=_complete_endpoint(request, app.console.print_notice))
+    request = _complete_endpoint(request, app.console.print_notice)
+    return prepared._replace(request=_limit_files(request) if questions else request)
+
+
+def _limit_files(request: RunRequest) -> RunRequest:
+    """Return a request with questions, whose model accepts only the files that its decisions API accepts."""
+    endpoint = request.endpoint
+    return request._replace(endpoint=endpoint._replace(provider=endpoint.provider.limit_attachments(endpoint.model)))
 
 
 def _complete_endpoint(request: RunRequest, notify: Callable[[str], None]) -> RunRequest:

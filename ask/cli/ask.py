@@ -411,7 +411,7 @@ def _setting_option(
     metavar="S",
     help='Answer with JSON matching a schema (inline, file, or "name, age int").',
 )
-@click.option("--decide", is_flag=True, help="Choose the values of --schema, and add the probability of each.")
+@click.option("--decide", is_flag=True, help="Choose the values of --schema, with their probabilities.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @click.option("--events", "as_events", is_flag=True, help="Print events as JSON lines.")
 @click.option("--output-format", type=click.Choice(list(OUTPUT_FORMATS)), hidden=True)

@@ -9,7 +9,16 @@ from typing import Any, cast
 
 from ask.client.logprob_decisions import LogprobDecisions, MissingLogprobsError
 from ask.errors import ParameterError, ProviderError, UsageError
-from ask.messages import DecisionAnswer, DecisionQuestion, FinishReason, Message, ModelResponse, ToolCall, Usage
+from ask.messages import (
+    EMPTY_MAPPING,
+    DecisionAnswer,
+    DecisionQuestion,
+    FinishReason,
+    Message,
+    ModelResponse,
+    ToolCall,
+    Usage,
+)
 from ask.parsing import DECISIONS_TIER, find_error, read_dict, read_int
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import DecisionApi, Provider

@@ -553,8 +553,9 @@ def _limit_provider(
     if questions:
         from ask.client.decisions import use_decision_api
 
-        # Compatible servers have logprobs on Chat Completions, and not all of them on the Responses API.
-        provider = chat_fallback.provider if chat_fallback else provider
+        if chat_fallback and not provider.get_decision_api(endpoint.model):
+            # Compatible servers have logprobs on Chat Completions, and not all of them on the Responses API.
+            provider = chat_fallback.provider
         return use_decision_api(provider, endpoint.model, questions), None
     return provider, chat_fallback
 

@@ -80,8 +80,8 @@ DECISION_PRICE = 0.10
 """The price of a million input tokens of decisions, which have no other."""
 LONG_DECISION_TOKENS = 272_000
 """Input tokens above which OpenAI's price is twice that: https://developers.openai.com/api/docs/pricing"""
-DECISION_PROVIDERS = ("gemini", "openai")
-"""Providers whose decisions have that price and that do not report costs."""
+DECISION_MODELS = {"gemini": "gemini-decision-1", "openai": "gpt-6-luna"}
+"""What the names of models begin with whose decisions have that price, by provider. Others report their costs."""
 FREE_SUFFIX = ":free"
 """Marks OpenRouter's free variant of a model. Others, such as ":nitro", are sold by the same hosts as the model."""
 RELEASE_SUFFIX = r"(-(\d{8}|\d{4}-\d\d-\d\d|latest|preview))+$"
@@ -255,7 +255,8 @@ class PriceFinder:
 
 def _find_decision_prices(model: PricedModel) -> ModelPrices | None:
     """Return the prices of a vendor's decisions API; None if they are not known."""
-    if model.provider not in DECISION_PROVIDERS:
+    known_model = DECISION_MODELS.get(model.provider)
+    if not known_model or not model.model.startswith(known_model):
         return None
     tiers = [PriceTier(0, DECISION_PRICE, 0, DECISION_PRICE, DECISION_PRICE, DECISION_PRICE)]
     if model.provider == "openai":

@@ -186,6 +186,14 @@ class LoadedProvider:
         api = self.hooks.provider_decisions() if self.find_profile(model).decisions else None
         return cast("DecisionApi", self._check_members(api, DecisionApi, " of its decisions API")) if api else None
 
+    def limit_attachments(self, model: str) -> LoadedProvider:
+        """Return the provider with only the types of files that the decisions API of a model accepts."""
+        api = self.get_decision_api(model)
+        if api is None or api.attachments is None:
+            return self
+        row = ModelProfile(model, attachments=api.attachments)
+        return self.with_profiles((row, *self.configured_profiles), self.listed_profiles)
+
     def _check_members(self, api: object, specification: type, suffix: str) -> CheckedHooks:
         members = {name: getattr(api, name) for name in vars(specification) if not name.startswith("_")}
         return CheckedHooks(self, members, specification, suffix)

@@ -527,10 +527,13 @@ class DecisionApi:
     Attributes:
         max_questions: the limit for the questions of one request; more are an error before anything is sent.
         max_values: the limit for the values of a choice and the levels of a score.
+        attachments: the MIME types of the files that the input may contain; None for those that messages to the model
+            may contain.
     """
 
     max_questions = 400
     max_values = 255
+    attachments: Sequence[str] | None = None
 
     def __init__(self, build_headers: Callable[[str], Mapping[str, str]]) -> None:
         self.build_headers = build_headers

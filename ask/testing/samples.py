@@ -310,6 +310,6 @@ EXPECTED_DECISIONS = (
 )
 """The answers that `decision_response` must have.
 
-`urgent` is true with a probability of 0.25; `kind` is "order" with 0.875 and "bug" with 0.125; the levels of `anger` have
-0.25, 0.5 and 0.25. `spam` is refused, or has no answer.
+`urgent` is true with a probability of 0.25; `kind` is "order" with 0.875 and "bug" with 0.125; the levels of `anger`
+have 0.25, 0.5 and 0.25. `spam` is refused, or has no answer.
 """

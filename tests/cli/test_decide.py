@@ -22,7 +22,7 @@ from tests.decision_services import (
 )
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home, Result
-from tests.sample_files import png
+from tests.sample_files import pdf, png
 
 SCHEMA = 'urgent bool: a person waits, kind "bug" | "order" | "other", anger 1..3'
 ANSWERS = {
@@ -224,10 +224,35 @@ def test_images_are_sent(ask: Ask, home: Home, service: DecisionService) -> None
     assert base64.b64encode(png()).decode() in json.dumps(service.bodies[0])
 
 
-def test_a_file_that_the_model_does_not_read_is_an_error(ask: Ask, home: Home, server: ModelServer) -> None:
-    (home.work / "a.pdf").write_bytes(b"%PDF-1.4\n%%EOF")
-    result = decide(ask, OpenRouterDecisions, "-f", "a.pdf", "what is it")
+@pytest.mark.parametrize("service_type", [OpenAIDecisions, OpenRouterDecisions])
+def test_a_file_that_the_api_does_not_accept_is_an_error(
+    ask: Ask, home: Home, server: ModelServer, service_type: type[DecisionService]
+) -> None:
+    (home.work / "a.pdf").write_bytes(pdf())
+    result = decide(ask, service_type, "-f", "a.pdf", "what is it")
     assert (result.code, server.requests) == (7, [])
+    assert "a.pdf" in result.stderr
+
+
+def test_gemini_reads_documents(ask: Ask, home: Home, server: ModelServer) -> None:
+    service = GeminiDecisions(ANSWERS)
+    server.reply(service)
+    (home.work / "a.pdf").write_bytes(pdf())
+    assert decide(ask, GeminiDecisions, "-f", "a.pdf", "what is it").code == 0
+    assert service.bodies[0]["input"][-1] == {
+        "type": "document", "mime_type": "application/pdf", "data": base64.b64encode(pdf()).decode()
+    }  # fmt: skip
+
+
+def test_an_earlier_file_that_the_api_does_not_accept_is_left_out(ask: Ask, home: Home, server: ModelServer) -> None:
+    service = OpenAIDecisions(ANSWERS)
+    server.reply(wire.says("A page."), service)
+    (home.work / "a.pdf").write_bytes(pdf())
+    assert ask("-p", "openrouter", "-m", "v/a", "-f", "a.pdf", "what is it?").code == 0
+    assert decide(ask, OpenAIDecisions, "-c", "so what").code == 0
+    texts = "\n".join(service.read_texts(service.bodies[0]))
+    assert "A page." in texts
+    assert base64.b64encode(pdf()).decode() not in json.dumps(service.bodies[0])
 
 
 def test_a_conversation_is_part_of_the_input(ask: Ask, server: ModelServer, service: DecisionService) -> None:

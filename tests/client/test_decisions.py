@@ -33,6 +33,7 @@ QUESTIONS = (
     DecisionQuestion("kind", "choice", ("a", 1), "i"),
 )
 MODEL = "judge-1"
+WRONG_TYPE: Any = DecisionAnswer._make(["urgent", True, "0.9", (), ""])
 
 
 class Api(DecisionApi):
@@ -57,6 +58,9 @@ def load(answers: Any = Api.answers, **profile: Any) -> LoadedProvider:
 
     class Service(ChatCompletions):
         profiles = (ModelProfile(MODEL, decisions=profile.get("decisions", "supported")),)
+
+        def provider_logprob_options(self) -> dict[str, Any]:
+            return {}
 
         def provider_decisions(self) -> DecisionApi:
             api = Api(self.build_headers)
@@ -96,7 +100,7 @@ def test_probabilities_stay_between_0_and_1() -> None:
         ((DecisionAnswer("urgent", True), DecisionAnswer("kind", "b")), "'kind'"),
         ((DecisionAnswer("urgent", True), DecisionAnswer("kind", True)), "'kind'"),
         ((DecisionAnswer("urgent"), DecisionAnswer("kind", 1)), "'urgent'"),
-        ((DecisionAnswer("urgent", True, "0.9"), DecisionAnswer("kind", 1)), "probability"),
+        ((WRONG_TYPE, DecisionAnswer("kind", 1)), "probability"),
         ("answers", "answers"),
         (None, "KeyError"),
     ],
