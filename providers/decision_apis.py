@@ -94,9 +94,13 @@ class OpenAIDecisionApi(DecisionApi):
 
     def format_question(self, question: DecisionQuestion) -> dict[str, Any]:
         fields: dict[str, Any] = {"name": question.name, "instructions": question.instructions}
-        if question.kind == "predicate":
-            return {"type": "predicate", **fields}
-        described = zip(question.labels, question.describe_values(), strict=True)
+        described = list(zip(question.labels, question.describe_values(), strict=True))
+        if question.kind == "predicate":  # its values have no descriptions
+            lines = [
+                question.instructions,
+                *(f"{label}: {description}" for label, description in described if description),
+            ]
+            return {"type": "predicate", **fields, "instructions": "\n".join(lines)}
         texts = [(label, {"description": description} if description else {}) for label, description in described]
         if self.is_score(question):
             return {"type": "score", **fields, "levels": [{"label": label, **more} for label, more in texts]}
@@ -169,13 +173,21 @@ class NoulDecisionApi(DecisionApi):
 
     missing_description: str | None = ""
     """The description of a value that has none."""
+    criterion_suffix = ""
+    """What follows "true" and "false" in the names of the criteria of a predicate."""
 
     def format_questions(self, questions: Sequence[DecisionQuestion]) -> dict[str, Any]:
         return {question.name: self.format_question(question) for question in questions}
 
     def format_question(self, question: DecisionQuestion) -> dict[str, Any]:
         if question.kind == "predicate":
-            return {"type": "noul", "instructions": question.instructions}
+            texts = zip(question.labels, question.descriptions, strict=False)
+            criteria = {label + self.criterion_suffix: text for label, text in texts}
+            return {
+                "type": "noul",
+                "instructions": question.instructions,
+                **({"criteria": criteria} if criteria else {}),
+            }
         described = list(zip(question.labels, question.describe_values(), strict=True))
         if question.kind == "score":
             levels = [f"{label}: {description}" if description else label for label, description in described]
@@ -241,6 +253,7 @@ class GeminiDecisionApi(NoulDecisionApi):
     """
 
     max_questions = 1_000
+    criterion_suffix = "_description"
 
     def build_request(self, request: DecisionRequest, key: str) -> HttpRequest:
         parts: list[dict[str, Any]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, cast
@@ -199,8 +200,10 @@ def _clean_answer(answer: DecisionAnswer) -> DecisionAnswer:
     """Return an answer whose probabilities are between 0 and 1, and whose refusal is on one line."""
     if answer.refusal:
         return DecisionAnswer(answer.name, refusal=" ".join(answer.refusal.split()) or "no reason was given")
-    probability = answer.probability
+    probability, probabilities = answer.probability, answer.probabilities
     return answer._replace(
-        probability=None if probability is None else min(max(probability, 0.0), 1.0),
-        probabilities=tuple(min(max(each, 0.0), 1.0) for each in answer.probabilities),
+        probability=None if probability is None or math.isnan(probability) else min(max(probability, 0.0), 1.0),
+        probabilities=()
+        if any(map(math.isnan, probabilities))
+        else tuple(min(max(p, 0.0), 1.0) for p in probabilities),
     )

@@ -140,7 +140,8 @@ def _parse_field(name: str, field: Mapping[str, Any]) -> DecisionQuestion:
     kind: DecisionKind
     is_scale = "enum" not in field and field.get("type") == "integer"
     if len(values) == 2 and all(isinstance(value, bool) for value in values):
-        kind, values, descriptions = "predicate", (True, False), ()
+        kind, descriptions = "predicate", descriptions if values[0] else descriptions[::-1]
+        values = (True, False)
     elif is_scale or field.get("ordered") is True:
         kind = "score"
     else:

@@ -97,6 +97,11 @@ def test_descriptions_of_values_are_sent(ask: Ask, server: ModelServer, service:
     schema = {"type": "object", "properties": {"kind": {"oneOf": options}}}
     assert json.loads(decide(ask, type(service), "hi", schema=json.dumps(schema)).text)["kind"] == "bug"
     assert "it is broken" in json.dumps(service.bodies[0])
+    truth = [{"const": value, "description": f"it is {value}"} for value in (False, True)]
+    schema = {"type": "object", "properties": {"urgent": {"oneOf": truth}}}
+    assert json.loads(decide(ask, type(service), "hi", schema=json.dumps(schema)).text)["urgent"] is False
+    sent = json.dumps(service.bodies[1])
+    assert sent.index("it is True") < sent.index("it is False")
 
 
 @pytest.mark.parametrize("service_type", SERVICES)

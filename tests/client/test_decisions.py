@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -90,6 +91,10 @@ def test_probabilities_stay_between_0_and_1() -> None:
     answer = use_decision_api(load(answers), MODEL, QUESTIONS).hooks.provider_parse_response({})
     assert json.loads(answer.text) == {"urgent": True, "urgent_p": 1, "kind": "a", "kind_p": None}
     assert answer.decisions[0].probabilities == (1, 0)
+    answers = (DecisionAnswer("urgent", True, math.nan, (math.nan, 0.1)), DecisionAnswer("kind", "a", math.inf))
+    answer = use_decision_api(load(answers), MODEL, QUESTIONS).hooks.provider_parse_response({})
+    assert json.loads(answer.text) == {"urgent": True, "urgent_p": None, "kind": "a", "kind_p": 1}
+    assert answer.decisions[0].probabilities == ()
 
 
 @pytest.mark.parametrize(

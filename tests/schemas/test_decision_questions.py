@@ -71,6 +71,10 @@ def test_constants_have_descriptions() -> None:
     question = parse_field({"oneOf": [{"const": "a", "description": "good"}, {"const": "b"}, {"const": "a"}]})
     assert (question.values, question.descriptions) == (("a", "b"), ("good", ""))
     assert question.describe_values() == ("good", "")
+    options = [{"const": False, "description": "calm"}, {"const": True, "description": "angry"}]
+    assert parse_field({"oneOf": options})[1:] == (
+        "predicate", (True, False), 'The following is true of the input: "field".', ("angry", "calm")
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
