@@ -568,6 +568,8 @@ def _format_summary(progress: Progress, cost: str, seconds: float, output: str |
     if progress.resumed:
         total = f" of {progress.answered + progress.failed:,}" if progress.failed else ""
         parts[-1] += f" ({progress.resumed:,}{total} earlier{hint})"
+    if progress.refused:
+        parts.append(f"{progress.refused:,} with refused questions")
     if cached := format_cache_use(progress.usage):
         parts.append(f"{progress.usage.input_tokens or 0:,} tokens in{cached}")
     if cost:

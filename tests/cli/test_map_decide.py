@@ -75,6 +75,7 @@ def test_each_field_has_a_column_with_its_probability(
     assert "kind" in rows[3]["error"]
     assert [rows[4][name] for name in COLUMNS] == [None] * 6
     assert "urgent" in rows[4]["error"]
+    assert "1 with refused questions" in result.stderr
     assert len(server.requests) == len(ROWS)
     assert {request.path.rpartition("/")[2] for request in server.requests} == {"decisions"}
 
