@@ -29,6 +29,7 @@ UNLIKELY = -9999.0
 """The logprob of a token whose probability is unknown, as services write that of an unlikely one."""
 IMPOSSIBLE = -700.0
 """A logprob whose probability is 0 as a number."""
+NO_ALTERNATIVES = "all other tokens have the probability 0; -o temperature=1 may help"
 NO_VALUE = "the answer has none of its values"
 
 
@@ -90,25 +91,36 @@ class LogprobDecisions(DecisionApi):
             MissingLogprobsError: it has no logprobs.
         """
         answer = self._provider.hooks.provider_parse_response(response=response)
-        try:
-            values = _read_values(answer, questions)
-        except IncompleteResponseError as error:
-            refusals = tuple(DecisionAnswer(question.name, refusal=error.message) for question in questions)
-            return DecisionResponse(refusals, answer.usage, read_str(response.get("model")))
         tokens = [parse_token(token) for token in self._provider.hooks.provider_parse_logprobs(response=response)]
-        if not any(token.alternatives for token in tokens):
-            raise MissingLogprobsError("its answer has no logprobs")
-        if not any(_has_likely_alternative(token) for token in tokens):
-            raise MissingLogprobsError("all other tokens have the probability 0", "try -o temperature=1")
-        allowed = {question.name: question.values for question in questions}
-        results = compute_value_probabilities(tokens, values, allowed)
-        answers = tuple(
-            question.make_answer(results[question.name].probabilities)
-            if question.name in results
-            else DecisionAnswer(question.name, refusal=NO_VALUE)
-            for question in questions
-        )
+        try:
+            answers = _read_answers(questions, answer, tokens)
+        except IncompleteResponseError as error:
+            answers = tuple(DecisionAnswer(question.name, refusal=error.message) for question in questions)
         return DecisionResponse(answers, answer.usage, read_str(response.get("model")))
+
+
+def _read_answers(
+    questions: Sequence[DecisionQuestion], answer: ModelResponse, tokens: Sequence[TokenLogprob]
+) -> tuple[DecisionAnswer, ...]:
+    """Return the answers to questions in a model's answer.
+
+    Raises:
+        IncompleteResponseError: there are none.
+        MissingLogprobsError: it has no logprobs.
+    """
+    values = _read_values(answer, questions)
+    if not any(token.alternatives for token in tokens):
+        raise MissingLogprobsError("its answer has no logprobs")
+    if not any(map(_has_likely_alternative, tokens)):
+        raise IncompleteResponseError(NO_ALTERNATIVES)
+    allowed = {question.name: question.values for question in questions}
+    results = compute_value_probabilities(tokens, values, allowed)
+    return tuple(
+        question.make_answer(results[question.name].probabilities)
+        if question.name in results
+        else DecisionAnswer(question.name, refusal=NO_VALUE)
+        for question in questions
+    )
 
 
 def _has_likely_alternative(token: TokenLogprob) -> bool:

@@ -15,7 +15,7 @@ import pytest
 from tests import wire
 from tests.classifier import WORDS, Classifier
 from tests.cli.test_map import read_output, write_rows
-from tests.model_server import ModelServer, Request
+from tests.model_server import ModelServer, Reply, Request
 from tests.program import TEST_KEY, Ask, Home
 
 ROWS = [{"id": number, "text": f"ticket {number}"} for number in range(20)]
@@ -125,27 +125,36 @@ def test_without_a_decisions_api_probabilities_come_from_logprobs(
         assert row["output_tokens"]
 
 
-@pytest.mark.parametrize("problem", ["no logprobs", "refused", "greedy"])
-def test_a_model_without_logprobs_stops_the_job(
-    ask: Ask, server: ModelServer, logprobs_command: Sequence[str], problem: str
-) -> None:
-    def answer(request: Request) -> Any:
-        if problem == "refused":
-            return wire.fails(400, "Unsupported parameter: 'logprobs' is not supported with this model.")
-        reply = CLASSIFIER.answer_chat(request)
-        body = json.loads(b"".join(step for step in reply.steps if isinstance(step, bytes)))
-        if problem == "no logprobs":
-            del body["choices"][0]["logprobs"]
-        else:
-            for token in body["choices"][0]["logprobs"]["content"]:
-                token |= {"logprob": 0.0, "top_logprobs": [{**token, "logprob": 0.0, "top_logprobs": []}]}
-        return wire.whole_reply(body)
+REFUSAL = wire.fails(400, "Unsupported parameter: 'logprobs' is not supported with this model.")
+PLAIN_ANSWER = wire.whole_reply(wire.answer(json.dumps({"urgent": True, "kind": "other", "anger": 1})))
 
-    server.reply(answer)
+
+@pytest.mark.parametrize("reply", [REFUSAL, PLAIN_ANSWER], ids=["refused", "ignored"])
+def test_a_model_without_logprobs_stops_the_job(
+    ask: Ask, server: ModelServer, logprobs_command: Sequence[str], reply: Reply
+) -> None:
+    server.reply(reply)
     result = ask(*logprobs_command, "-j", "1")
     assert result.code == 7
     assert len(server.requests) == 1
     assert "gpt-6-luna" in result.stderr  # a model that has probabilities
+
+
+def test_rows_without_other_tokens_fail(ask: Ask, server: ModelServer, logprobs_command: Sequence[str]) -> None:
+    """A service that applies a temperature of 0 to its logprobs would make every answer certain."""
+
+    def answer(request: Request) -> Reply:
+        reply = CLASSIFIER.answer_chat(request)
+        body = json.loads(b"".join(step for step in reply.steps if isinstance(step, bytes)))
+        for token in body["choices"][0]["logprobs"]["content"]:
+            token |= {"logprob": 0.0, "top_logprobs": [{**token, "logprob": 0.0}, {"token": "x", "logprob": -9999.0}]}
+        return wire.whole_reply(body)
+
+    server.reply(answer)
+    result = ask(*logprobs_command)
+    assert result.code == 12
+    assert "temperature" in result.stderr
+    assert all(row["kind"] is None and row["output_tokens"] for row in map(json.loads, result.text.splitlines()))
 
 
 def test_a_provider_without_logprobs_is_an_error_before_a_request(
