@@ -20,6 +20,8 @@ VALUE_ENDS = (b",", b"}", b" ", b"\t", b"\r", b"\n")
 """What may follow a value. Without one of these, the `1` of an answer may still become `10`."""
 USUAL_SHARE = 0.001
 """A text is rarely written as other tokens than usual: with less than this share of the probability."""
+MAX_TOKEN_BYTES = 512
+"""More bytes than a token has, so that most of a long answer needs no comparison."""
 DECODER = json.JSONDecoder()
 
 
@@ -124,6 +126,8 @@ def _compute_field(
     known, shared = [0.0] * len(values), list[tuple[list[int], float]]()
     outside, unreachable, path, has_begun = 0.0, 0.0, 1.0, False
     for token, end in zip(tokens, accumulate(len(token.token) for token in tokens), strict=True):
+        if end < start - MAX_TOKEN_BYTES:
+            continue
         begin = end - len(token.token)
         prefix, written = text[begin:start], text[start:begin]
         alternatives = _merge_alternatives(token)

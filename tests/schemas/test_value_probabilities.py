@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -132,6 +133,25 @@ def test_a_branch_of_several_values_is_divided() -> None:
     [result] = compute_value_probabilities(tokens, {"kind": "other"}, {"kind": ["billing", "bug", "other"]}).values()
     assert result.probabilities == pytest.approx((0.3, 0.3, 0.4))
     assert result.unresolved == pytest.approx(0.6)
+
+
+def test_a_shorter_token_begins_the_values_that_no_longer_one_begins() -> None:
+    tokens = make_tokens(
+        ('{"kind":"', {'{"kind":"': 1.0}),
+        ("bug", {"bug": 0.5, "b": 0.3, "o": 0.1, "outage": 0.09995, "other": 0.00005}),
+        ('"}', {'"}': 1.0}),
+    )
+    expected = {"billing": 0.3, "bug": 0.5, "outage": 0.09995, "other": 0.10005}
+    assert compute(tokens, ["billing", "bug", "outage", "other"]) == expected
+
+
+def test_a_long_text_before_the_answer_takes_little_time() -> None:
+    reasoning = [TokenLogprob(b"because ", 0.0, [(b"because ", 0.0)] * 20)] * 20_000
+    tokens = make_tokens(('{"kind":', {'{"kind":': 1.0}), ("true", {"true": 0.75, "false": 0.25}), ("}", {"}": 1.0}))
+    start = time.process_time()
+    result = compute_value_probabilities([*reasoning, *tokens], {"kind": True}, {"kind": [True, False]})
+    assert result["kind"].probabilities == pytest.approx((0.75, 0.25))
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize(
