@@ -124,7 +124,10 @@ class DecisionHooks:
             profile=request.profile,
             is_own_url=request.is_own_url,
         )
-        return self._api.build_request(request=decision_request, key=key)
+        try:
+            return self._api.build_request(request=decision_request, key=key)
+        except MissingLogprobsError as error:  # of Chat Completions; the check was for the Responses API
+            raise _explain_missing_logprobs(self._provider, self._model, error) from None
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         """Parse an error response.

@@ -80,7 +80,8 @@ class LogprobDecisions(DecisionApi):
         except RefusedOptionError as error:
             if error.option not in self._options:
                 raise
-            can_turn_off = "none" in (profile.efforts or ()) and given.get("reasoning_effort") != "none"
+            is_always = error.option in (profile.refused_options or ())
+            can_turn_off = not is_always and "none" in (profile.efforts or ())
             reason = "returns no logprobs" + (" when it reasons" if can_turn_off else "")
             raise MissingLogprobsError(f"it {reason}", "add --effort none" if can_turn_off else "") from None
 

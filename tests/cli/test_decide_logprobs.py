@@ -100,6 +100,16 @@ def test_models_that_reason_have_logprobs_without_reasoning(ask: Ask, server: Mo
     assert len(server.requests) == 1
 
 
+def test_a_model_that_always_refuses_logprobs_needs_no_other_effort(ask: Ask, server: ModelServer, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text(
+        '[[providers.openai.models]]\npattern = "own*"\nefforts = ["none", "low"]\nrefused_options = ["logprobs"]\n'
+    )
+    result = ask_service(ask, server, "openai", "own-1")
+    assert (result.code, server.requests) == (7, [])
+    assert "--effort" not in result.stderr
+
+
 @pytest.mark.parametrize("provider", ["openai", "openrouter"])
 def test_effort_has_no_effect_on_a_decisions_api(ask: Ask, server: ModelServer, provider: str) -> None:
     model = {"openai": "gpt-6-luna", "openrouter": "openai/gpt-6-luna-decisions"}[provider]
