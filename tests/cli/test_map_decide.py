@@ -248,3 +248,14 @@ def test_the_price_of_decisions_is_estimated(ask: Ask, server: ModelServer, comm
     result = ask(*command, "--dry-run")
     assert (result.code, server.requests) == (0, [])
     assert "$0.00" in result.stderr
+
+
+@pytest.mark.slow
+def test_workers_of_a_cluster_decide_the_same(ask: Ask, home: Home, command: Sequence[str]) -> None:
+    pytest.importorskip("distributed")
+    assert ask(*command, "-O", "out.csv").code == 12
+    position = command.index("--key")
+    without_key = (*command[:position], *command[position + 2 :])
+    result = ask.process(*without_key, "-O", "cluster.csv", "--engine", "dask", env={"OPENAI_API_KEY": TEST_KEY})
+    assert result.code == 12, result.stderr
+    assert (home.work / "cluster.csv").read_bytes() == (home.work / "out.csv").read_bytes()
