@@ -22,8 +22,8 @@ SCHEMA_TEXT = "Answer with only a JSON object that matches this JSON Schema:\n\n
 TEMPERATURE = 0
 """The model writes its most likely answer, so that what other answers begin with is unlikely.
 
-The logprobs of OpenAI and vLLM are those before the temperature is applied. Other servers apply it, but not this one:
-https://github.com/vllm-project/vime/issues/64
+The logprobs of OpenAI and vLLM are those before the temperature is applied. If a server applies it, as SGLang does, no
+other token may have a probability: https://github.com/vllm-project/vime/issues/64
 """
 UNLIKELY = -9999.0
 """The logprob of a token whose probability is unknown, as services write that of an unlikely one."""
