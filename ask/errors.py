@@ -283,6 +283,10 @@ class IncompleteResponseError(AskError):
     exit_code = 10
 
 
+class RefusedQuestionsError(IncompleteResponseError):
+    """The model refused questions of `--decide`; the answers to the others are complete."""
+
+
 class LimitReachedError(AskError):
     """The tool round or cost limit was reached. The model was then asked to answer without tools."""
 

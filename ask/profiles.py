@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from ask.errors import ParameterError
 from ask.records import POSITIVE_INTEGER, NamedTuple
@@ -57,6 +57,8 @@ class ModelProfile(NamedTuple):
         pdf_pages: the maximum number of PDF pages in a request.
         server_tools_with_tools: whether a request may contain the service's own tools together with other tools.
         retirement_date: the date from which on the models no longer answer, as YYYY-MM-DD.
+        decisions: "supported" if the models answer through the service's decisions API, too, and "only" if they answer
+            in no other way.
     """
 
     pattern: str
@@ -78,6 +80,7 @@ class ModelProfile(NamedTuple):
     pdf_pages: Annotated[int, POSITIVE_INTEGER] | None = None
     server_tools_with_tools: bool | None = None
     retirement_date: str | None = None
+    decisions: Literal["supported", "only"] | None = None
 
     @property
     def can_reason(self) -> bool:

@@ -54,6 +54,7 @@ _ask_arguments() {  # COMMAND
         '(-x --extract)-x[Print only the last code block of the answer]' \
         '(-x --extract)--extract[Print only the last code block of the answer]' \
         '(--schema)--schema=[Answer with JSON matching a schema (inline, file, or "name, age int")]:S:_files' \
+        '(--decide)--decide[Choose the values of --schema, with their probabilities]' \
         '(--json)--json[Print one JSON object at the end]' \
         '(--events)--events[Print events as JSON lines]' \
         '(--input-events)--input-events[Read messages and approvals as JSON lines; implies --events]' \
@@ -418,6 +419,7 @@ _ask_arguments() {  # COMMAND
         '*-T+[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
         '*--server-tool=[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
         '(--max-cost-per-day)--max-cost-per-day=[Stop once all runs of a day have cost this many US dollars]:USD:' \
+        '(--decide)--decide[Choose the values of --schema, with their probabilities]' \
         '(--plain)--plain[No color, layout or animation]' \
         '(-q --quiet)-q[Print only errors, and commands and writes that fail, to stderr]' \
         '(-q --quiet)--quiet[Print only errors, and commands and writes that fail, to stderr]' \
@@ -445,6 +447,7 @@ _ask_arguments() {  # COMMAND
         '(--tpm)--tpm=[Use at most N tokens a minute]:N:' \
         '(--csv-safe)--csv-safe[Write cells such as =1+1 to CSV and TSV as text, not as formulas]' \
         '(--columns)--columns=[Write these columns (a,b), or all, with latency and tries]:NAMES:' \
+        '(--review)--review=[With --decide\: also write the rows with a probability below P to FILE]:P FILE:' \
         '(--report)--report=[Write an HTML report on the rows, failures and answers to FILE]:FILE:_files' \
         '*--score=[Compare answers with this column of labels (or FIELD=COLUMN)]:COLUMN:' \
         '(--unordered)--unordered[Write rows as they finish, not in the order of the input]' \

@@ -45,6 +45,7 @@ OPTION_VALUES = {
     "--shard": "choice:auto",
     "--encoding": "choice:utf-8,utf-16,cp1252,cp1250,cp1251,cp932,gb18030",
     "map --forget": "job",
+    "map --review": "nothing",
 }
 """Completions of option values whose metavar does not determine them, by option, or by command and option."""
 WORDS = {

@@ -5,8 +5,9 @@ Command line options come first, then the conversation, the environment and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from ask.app import AppContext
 from ask.client.endpoint import (
@@ -29,6 +30,7 @@ from ask.client.endpoint import (
 from ask.config.base_url import add_default_path, is_local_url, is_same_service, repair_base_url, split_base_url
 from ask.config.secrets import KEY_COMMAND, SIGNED_IN, format_variable_prefix
 from ask.errors import ConfigError
+from ask.messages import EMPTY_MAPPING, DecisionQuestion
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.records import NamedTuple
 
@@ -281,3 +283,20 @@ def _find_provider_with_key(app: AppContext, base_url: str) -> str:
         if find_key_origin(app, name):
             return name
     raise ConfigError("no API key is set", f"{format_key_hint(PREFERRED_PROVIDER)}; -p demo works without a key")
+
+
+def check_decision_model(
+    endpoint: ModelEndpoint,
+    questions: Sequence[DecisionQuestion] = (),
+    options: Mapping[str, Any] = EMPTY_MAPPING,
+) -> None:
+    """Check that a model can answer a request with these questions of `--decide` and model parameters, or without any.
+
+    Raises:
+        ParameterError: it has neither a decisions API nor logprobs, or makes nothing but decisions.
+        UsageError: an option has no effect.
+    """
+    if questions or endpoint.provider.find_profile(endpoint.model).decisions == "only":
+        from ask.client.decisions import check_decisions
+
+        check_decisions(endpoint.provider, endpoint.model, questions, options)

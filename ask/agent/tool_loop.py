@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ask.agent.model_requests import ModelRequests
+from ask.agent.model_selection import check_decision_model
 from ask.agent.request import RunRequest, check_attachments_supported
 from ask.agent.system_prompt import build_system_prompt, read_prompt
 from ask.app import AppContext
@@ -25,6 +26,7 @@ from ask.errors import (
     IncompleteResponseError,
     LimitReachedError,
     ProviderError,
+    RefusedQuestionsError,
     RunInterruptedError,
     SafetyError,
     to_ask_error,
@@ -34,6 +36,7 @@ from ask.messages import (
     INTERRUPTED_REASON,
     Attachment,
     Citation,
+    DecisionAnswer,
     Delta,
     FinishReason,
     Message,
@@ -73,6 +76,7 @@ class RunResult:
         finish_reason: why the last response ended; CUT while one is incomplete.
         corrections: how often the model was asked to correct an answer that does not match the schema.
         citations: the sources of the last answer; the positions are those in its text (`get_last_answer`).
+        decisions: the answers to the questions of `--decide`, with all probabilities.
         error: why the run failed; None if it succeeded.
         is_refused: whether the provider refused the messages since the last answer.
         saved_run_number: the number of the run in the history; None if it is not saved.
@@ -87,6 +91,7 @@ class RunResult:
         self.finish_reason = FinishReason.STREAM_INCOMPLETE
         self.corrections = 0
         self.citations: tuple[Citation, ...] = ()
+        self.decisions: tuple[DecisionAnswer, ...] = ()
         self.error: AskError | None = None
         self.is_refused = False
         self.saved_run_number: int | None = None
@@ -224,8 +229,10 @@ class ToolLoop:
 
         Raises:
             ConfigError: the cost limit cannot be checked.
+            ParameterError: the model makes only decisions, or none.
         """
         request = self._request
+        check_decision_model(endpoint, request.questions, request.settings.options)
         has_limit = request.settings.max_cost is not None or self._daily_limit
         if has_limit and not endpoint.provider.info.reports_cost:
             self._require_price(endpoint)
@@ -236,13 +243,15 @@ class ToolLoop:
             request.secrets,
             output_format=request.output_format,
             shows_text=request.shows_text and not request.output_format,
+            questions=request.questions,
         )
 
     def _require_price(self, endpoint: ModelEndpoint) -> None:
         """Raise an AskError unless the price of a model is known, for a limit on costs."""
         from ask.client.run_costs import require_price
 
-        require_price(self._app, endpoint, self._request.settings)
+        settings, makes_decisions = self._request.settings, bool(self._request.questions)
+        require_price(self._app, endpoint, settings, makes_decisions=makes_decisions)
 
     def _use_model(self, endpoint: ModelEndpoint, client: ProviderClient) -> None:
         """Send the following requests to this model."""
@@ -455,12 +464,14 @@ class ToolLoop:
         # Reasoning in tags is not saved: only this run sends it back, see `ModelRequests.tagged_answers`.
         if response.tagged_text and answer.provider_state and has_tag(answer.provider_state.data):
             message = message._replace(provider_state=None)
+        self._result.decisions = answer.decisions
         if answer.citations or self._result.citations:
             self._add_citations(answer.citations)
         if answer.text or tool_calls or files or (answer.provider_state and response.error is None):
             if response.tagged_text:
                 self._model.tagged_answers[len(self._result.messages)] = response.tagged_text, answer.provider_state
-            self._add_message(MessageAdded(message, response.error is None, answer))
+            is_complete = response.error is None or isinstance(response.error, RefusedQuestionsError)
+            self._add_message(MessageAdded(message, is_complete, answer))
             return True
         if answer.reasoning:  # for the history, and not for the conversation
             self._on_event(MessageAdded(message, complete=False, answer=answer))

@@ -184,7 +184,10 @@ OPTION_GROUPS = {
         *("max_rounds", "command_timeout", "max_command_timeout"),
     ),
     "Sandbox": ("safe", "safe_files", "allow_dirs", "allow_git", "allow_hosts", "allow_tools"),
-    "Output": ("cmd", "code", "extract", "schema", "as_json", "as_events", "input_events", "plain", "quiet", "verbose"),
+    "Output": (
+        *("cmd", "code", "extract", "schema", "decide"),
+        *("as_json", "as_events", "input_events", "plain", "quiet", "verbose"),
+    ),
 }
 """The sections of options in the help, by their parameter names."""
 RARE_OPTIONS = ("base_url", "key", "directory", "color", "usage", "record")
@@ -414,6 +417,7 @@ def _setting_option(
     metavar="S",
     help='Answer with JSON matching a schema (inline, file, or "name, age int").',
 )
+@click.option("--decide", is_flag=True, help="Choose the values of --schema, with their probabilities.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @click.option("--events", "as_events", is_flag=True, help="Print events as JSON lines.")
 @click.option("--input-events", is_flag=True, help="Read messages and approvals as JSON lines; implies --events.")

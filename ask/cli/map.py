@@ -17,7 +17,8 @@ from ask.cli.ask import (
 )
 from ask.cli.commands import ALL_HELP, SectionedCommand
 from ask.cli.groups import Subcommand, parse_whole_number
-from ask.cli.map_job import MapJobRunner, names_output, raise_open_files_limit
+from ask.cli.map_arguments import names_output
+from ask.cli.map_job import MapJobRunner, raise_open_files_limit
 from ask.cli.map_options import (
     parse_columns,
     parse_delimiter,
@@ -26,6 +27,7 @@ from ask.cli.map_options import (
     parse_failure_limit,
     parse_jobs,
     parse_rate,
+    parse_threshold,
     parse_wait,
 )
 from ask.cli.map_shards import locate_ledger, run_merge
@@ -38,7 +40,7 @@ from ask.render.amounts import format_since
 from ask.render.table import write_table
 
 OPTIONS = select_options(
-    *("provider", "key", "system", "options", "effort", "variables", "server_tools"),
+    *("provider", "key", "system", "options", "effort", "variables", "server_tools", "decide"),
     *("plain", "quiet", "record", "max_cost_per_day"),
 )
 
@@ -55,8 +57,8 @@ OPTION_GROUPS = {
         "sample",
         "shard",
     ),
-    "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema"),
-    "Output": ("output", "columns", "unordered", "csv_safe", "merge", "report", "score", "plain", "quiet"),
+    "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema", "decide"),
+    "Output": ("output", "columns", "unordered", "csv_safe", "review", "merge", "report", "score", "plain", "quiet"),
     "Speed and cost": (
         *(
             "jobs",
@@ -127,6 +129,12 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("--csv-safe", is_flag=True, help="Write cells such as =1+1 to CSV and TSV as text, not as formulas.")
 @click.option(
     "--columns", metavar="NAMES", type=parse_columns, help="Write these columns (a,b), or all, with latency and tries."
+)
+@click.option(
+    "--review",
+    metavar="P FILE",
+    type=click.Tuple([click.types.convert_type(parse_threshold), str]),
+    help="With --decide: also write the rows with a probability below P to FILE.",
 )
 @click.option("--report", metavar="FILE", help="Write an HTML report on the rows, failures and answers to FILE.")
 @click.option(

@@ -6,7 +6,6 @@ import glob
 import heapq
 import itertools
 import json
-import os
 import random
 import resource
 import signal
@@ -19,13 +18,16 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ask.agent.context_window import estimate_text_tokens
+from ask.agent.request import RunRequest
 from ask.agent.run import enable_garbage_collection
 from ask.app import AppContext
 from ask.cli.ask import (
     create_run_options,
 )
+from ask.cli.map_arguments import check_flags, parse_arguments
 from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
-from ask.cli.map_shards import check_shard_flags, list_own_files, locate_ledger, lock_job
+from ask.cli.map_review import ReviewFile
+from ask.cli.map_shards import list_own_files, locate_ledger, lock_job
 from ask.cli.map_summary import format_savings, format_summary
 from ask.cli.run import notify_end
 from ask.client.answers import find_requested_tier
@@ -53,7 +55,6 @@ from ask.map.job import (
 from ask.map.ledger import Ledger, RowResult
 from ask.map.output import (
     ALL,
-    OUTPUT_SUFFIXES,
     ColumnNames,
     RowWriter,
     StdoutWriter,
@@ -65,10 +66,8 @@ from ask.map.rows import (
     STDIN,
     InputFormat,
     Row,
-    check_inputs,
     detect_encodings,
     estimate_row_count,
-    find_equivalent_input,
     find_input_file,
     read_in_background,
     read_rows,
@@ -80,10 +79,10 @@ from ask.map.shared_answers import find_original, is_sampling
 from ask.map.sqlite_table import SqliteTable
 from ask.map.writers import is_input, is_table, is_text_table, open_writer
 from ask.messages import Usage
-from ask.parsing import BATCH_TIER
+from ask.parsing import BATCH_TIER, DECISIONS_TIER
 from ask.render.amounts import format_count, format_dollars, format_duration
 from ask.render.progress_bar import ProgressBar
-from ask.text import decode_argument, format_age, format_one_line, join_names
+from ask.text import format_age, format_one_line, join_names
 
 if TYPE_CHECKING:
     from ask.cli.map_report import ReportFile
@@ -94,10 +93,6 @@ MAX_OPEN_FILES = 10_240
 """The highest limit that macOS accepts (OPEN_MAX)."""
 SAMPLE_SEED = 0
 """A fixed seed, so that the same sample is drawn each time."""
-TOOL_OPTIONS = {
-    name: f"--{name.replace('_', '-')}" for name in ("safe", "safe_files", "context", "workdir_template", "max_rounds")
-}
-"""The options that have an effect only with `--tools`, by parameter name."""
 MIN_CACHED_TOKENS = 1_024
 """Services cache a common beginning of prompts from about this length on:
 https://developers.openai.com/api/docs/guides/prompt-caching"""
@@ -118,8 +113,8 @@ class MapJobRunner:
     def __init__(self, flags: Mapping[str, Any], app: AppContext) -> None:
         self.flags = flags
         self.app = app
-        prompt, paths = _parse_arguments(flags)
-        _check_flags(flags)
+        prompt, paths = parse_arguments(flags)
+        check_flags(flags)
         first_url, *other_urls = flags["base_url"] or (None,)
         run_options = create_run_options(
             flags,
@@ -151,6 +146,7 @@ class MapJobRunner:
         self.ledger = app.cleanup.enter_context(Ledger(locate_ledger(flags, app, self.job)))
         self._has_own_ledger = self.ledger.file != app.app_dirs.ledger_file
         self._prepare_report_and_scores(paths)
+        self._review = ReviewFile(flags, self.job, paths, self.ledger, self._report_name) if flags["review"] else None
         self._notices: set[str] = set()
         uses_path, encoding, delimiter = self.job.prompt.uses_path, flags["encoding"] or "", flags["delimiter"] or ""
         rows_are_files = uses_path or flags["template"] is not None
@@ -336,16 +332,11 @@ class MapJobRunner:
             has_patch=has_patch,
             has_citations=bool(self.flags["server_tools"]),
             is_table=is_table(job.output),
-            ignores_case=isinstance(job.output, SqliteTable),
+            ignores_case=isinstance(job.output, SqliteTable)
+            or (self._review is not None and self._review.ignores_case),
             chosen=chosen if chosen in (None, (ALL,)) else (*added, *chosen),
         )
-        if job.output:
-            writer: RowWriter = open_writer(
-                job.output, names, job.id, first_row, escape_formulas=self.flags["csv_safe"]
-            )
-        else:
-            writer = StdoutWriter(names, partial(self.app.console.show_status, ""))
-        self.app.cleanup.callback(writer.close)
+        writer = self._open_writer(names, first_row)
         endpoints = [request.endpoint for request in job.requests]
         # Also of the processes that the runner starts.
         self.app.cleanup.enter_context(report_plugin_output(endpoints, self.app.notify))
@@ -382,6 +373,21 @@ class MapJobRunner:
             columns = ", ".join(map(format_one_line, sorted(names.left_out)))
             self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")
         return engine
+
+    def _open_writer(self, names: ColumnNames, first_row: Row) -> RowWriter:
+        """Open the output, and the file of the rows to review."""
+        job = self.job
+        if job.output:
+            writer: RowWriter = open_writer(
+                job.output, names, job.id, first_row, escape_formulas=self.flags["csv_safe"]
+            )
+        else:
+            writer = StdoutWriter(names, partial(self.app.console.show_status, ""))
+        self.app.cleanup.callback(writer.close)
+        if self._review:
+            writer = self._review.add_to(writer, first_row)
+            self.app.cleanup.callback(writer.close)
+        return writer
 
     def _add_result(self, task: RowTask, result: RowResult) -> None:
         """Add a finished row to the report and to the scores."""
@@ -471,10 +477,11 @@ class MapJobRunner:
         """Print how many rows would be sent and what they would cost."""
         requests = self.job.requests
         overheads = [estimate_text_tokens(prompt) for prompt in self.job.system_prompts]
-        deferred_tier = self.flags["completion_window"] or (BATCH_TIER if self.flags["batch"] else None)
-        tier = deferred_tier or find_requested_tier(requests[0].settings.options)
+        window = self.flags["completion_window"]
+        deferred_tier = window or (BATCH_TIER if self.flags["batch"] else None)
+        tiers = [deferred_tier or _find_tier(request) for request in requests]
         calculate_cost = self.app.share(open_price_finder).calculate_cost
-        cost = calculate_cost(self._models[0], [Usage(0, 0, service_tier=tier)])
+        cost = calculate_cost(self._models[0], [Usage(0, 0, service_tier=tiers[0])])
         count = invalid = finished = shared = tokens = 0
         for task in filter(None, identify_rows(self.job, self.ledger, rows)):
             if not task.can_be_sent:
@@ -487,8 +494,9 @@ class MapJobRunner:
                 count += 1
                 row_tokens = overheads[task.model_number] + estimate_text_tokens(task.message.content)
                 tokens += row_tokens
-                cost += calculate_cost(self._models[task.model_number], [Usage(row_tokens, 0, service_tier=tier)])
-        minimum = "at most " if self.flags["completion_window"] else "" if cost.is_complete else "at least "
+                usage = Usage(row_tokens, 0, service_tier=tiers[task.model_number])
+                cost += calculate_cost(self._models[task.model_number], [usage])
+        minimum = "at most " if window else "" if cost.is_complete else "at least "
         price = (
             "price unknown" if cost.dollars is None else f"{minimum}{format_dollars(cost.dollars)} for the input alone"
         )
@@ -507,6 +515,8 @@ class MapJobRunner:
         Raises:
             UsageError: the output is another job's, or not one of `ask map`.
         """
+        if self._review:
+            self._review.check_owner()
         output = self.job.output
         if output is None or not has_rows(output):
             return
@@ -587,6 +597,13 @@ def raise_open_files_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
+def _find_tier(request: RunRequest) -> str | None:
+    """Return the service tier that decides the price of a request; None for the service's default."""
+    if request.questions and request.endpoint.provider.get_decision_api(request.endpoint.model):
+        return DECISIONS_TIER
+    return find_requested_tier(request.settings.options)
+
+
 def _draw_sample(rows: Iterator[Row], size: int) -> list[Row]:
     """Draw a random sample of the rows, in their order, without keeping all of them in memory."""
     generator = random.Random(SAMPLE_SEED)  # noqa: S311 - not used for cryptography
@@ -643,47 +660,3 @@ def _stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]
         yield
     finally:
         signal.signal(signal.SIGINT, previous)
-
-
-def names_output(flags: Mapping[str, Any]) -> bool:
-    """Check whether a command line scores the output of a job, because it has no prompt."""
-    arguments = flags["arguments"]
-    if not flags["score"] or not arguments or flags["template"] is not None:
-        return False
-    return os.path.isfile(arguments[0]) or SqliteTable.parse(arguments[0]) is not None
-
-
-def _parse_arguments(flags: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Return the prompt, "" if it is that of a template, and the paths of the inputs.
-
-    Raises:
-        UsageError: there is no prompt or no input.
-        FileError: an input cannot be read.
-    """
-    has_template = flags["template"] is not None
-    if not has_template and not flags["arguments"]:
-        raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
-    prompt, *arguments = ("", *flags["arguments"]) if has_template else flags["arguments"]
-    if not has_template and os.path.isfile(prompt):  # Path.is_file() raises an exception for a long prompt
-        hint = f'put the prompt before it, such as: ask map "Language of this text: {{{{text}}}}" {prompt}'
-        raise UsageError(f"{prompt} was taken as the prompt", hint)
-    paths = [find_equivalent_input(path) for path in arguments]
-    check_inputs(paths)
-    return decode_argument(prompt), paths
-
-
-def _check_flags(flags: Mapping[str, Any]) -> None:
-    """Check that the options go together.
-
-    Raises:
-        UsageError: they do not.
-    """
-    for option in flags["options"]:
-        if option.endswith(OUTPUT_SUFFIXES) and "=" not in option:
-            raise UsageError("-o sets a model parameter", f"to write the output to a file, use -O {option}")
-    if flags["engine"] is not None and flags["key"]:
-        raise UsageError("--key does not work with --engine", "set the key in the environment of the workers")
-    check_shard_flags(flags)
-    without_tools = [name for name in TOOL_OPTIONS if flags[name] and not flags["with_tools"]]
-    if without_tools:
-        raise UsageError(f"{TOOL_OPTIONS[without_tools[0]]} needs --tools", "add --tools")

@@ -26,7 +26,7 @@ MERGE_CONFLICTS = {
     name: f"--{name.replace('_', '-')}"
     for name in (
         *("shard", "ledger", "dry_run", "report", "columns", "schema", "limit", "sample", "template", "retry_failed"),
-        *("batch", "engine", "with_tools", "csv_safe"),
+        *("batch", "engine", "with_tools", "csv_safe", "decide", "review"),
     )
 } | {"output": "-O", "with_tools": "--tools"}
 """The options that do not go with `--merge`."""

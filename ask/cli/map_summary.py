@@ -27,6 +27,8 @@ def format_summary(
     if progress.resumed:
         total = f" of {progress.answered + progress.failed:,}" if progress.failed else ""
         parts[-1] += f" ({progress.resumed:,}{total} earlier{hint})"
+    if progress.refused:
+        parts.append(f"{progress.refused:,} with refused questions")
     if progress.shared:
         parts.append(f"{progress.shared:,} with the result of an identical row")
     if cached := format_cache_use(progress.usage):

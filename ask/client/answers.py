@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from ask.config.secrets import Redactor, StreamRedactor
-from ask.errors import IncompleteResponseError
+from ask.errors import IncompleteResponseError, RefusedQuestionsError
 from ask.messages import (
     Delta,
     FinishReason,
@@ -176,6 +176,7 @@ def _redact_sources(redactor: Redactor, answer: ModelResponse, *, is_text_change
             for citation in citations
         ),
         server_calls=tuple(_redact_server_call(redactor, call) for call in answer.server_calls),
+        decisions=tuple(each._replace(refusal=redactor.redact(each.refusal)) for each in answer.decisions),
     )
 
 
@@ -216,6 +217,8 @@ def is_continuation(request: ChatRequest) -> bool:
 
 def make_incomplete_error(answer: ModelResponse, reason: str) -> IncompleteResponseError:
     """Return the error for an answer with a finish reason of `INCOMPLETE_MESSAGES`. `reason` is the provider's."""
+    if answer.decisions and answer.finish_reason is FinishReason.CONTENT_FILTER:
+        return RefusedQuestionsError(f"no decision on {reason}")
     message, hint = INCOMPLETE_MESSAGES[answer.finish_reason]
     if answer.finish_reason is FinishReason.LENGTH and answer.reasoning.strip() and not answer.text.strip():
         message, hint = UNFINISHED_REASONING_MESSAGE

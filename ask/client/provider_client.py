@@ -643,7 +643,7 @@ class ProviderClient:
             calls = self.provider.parse_tool_calls(response)
         except ProviderError as error:
             raise self._bodies.classify(error) from None
-        has_content = bool(answer.text or answer.reasoning or calls or answer.attachments)
+        has_content = not answer.decisions and bool(answer.text or answer.reasoning or calls or answer.attachments)
         if answer.attachments:
             from ask.attachments import identify_generated_files
 

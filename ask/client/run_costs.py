@@ -26,6 +26,7 @@ from ask.config.base_url import is_local_url
 from ask.config.settings import Settings
 from ask.errors import AskError, ConfigError
 from ask.messages import Usage
+from ask.parsing import DECISIONS_TIER
 from ask.plugin_api.types import ModelInfo
 
 
@@ -72,8 +73,10 @@ def make_history_pricing(
     return calculate_cost
 
 
-def require_price(app: AppContext, endpoint: ModelEndpoint, settings: Settings) -> None:
-    """Make sure that the price of a model is known, for --max-cost or --max-cost-per-day.
+def require_price(
+    app: AppContext, endpoint: ModelEndpoint, settings: Settings, *, makes_decisions: bool = False
+) -> None:
+    """Make sure that the price of a model, or of its decisions, is known, for --max-cost or --max-cost-per-day.
 
     If it is not, models lists that may have it are fetched, unless a cached one is less than a day old.
 
@@ -81,12 +84,13 @@ def require_price(app: AppContext, endpoint: ModelEndpoint, settings: Settings) 
         ConfigError: there is no price.
     """
     model, finder, option = to_priced_model(app, endpoint), app.share(open_price_finder), get_cost_option(settings)
-    service_tier = find_requested_tier(settings.options)
+    makes_decisions = makes_decisions and endpoint.provider.get_decision_api(endpoint.model) is not None
+    service_tier = DECISIONS_TIER if makes_decisions else find_requested_tier(settings.options)
     if is_prepaid(model.provider, service_tier):
         raise ConfigError(
             f"{option} does not work with the prepaid service tier {service_tier}", "leave out one of them"
         )
-    if model.is_local or finder.find_prices(model):
+    if model.is_local or finder.find_prices(model, service_tier=DECISIONS_TIER if makes_decisions else None):
         return
     failure = ""
     lists = [endpoint] if endpoint.provider.info.reports_cost or model.provider not in VENDORS else []

@@ -55,6 +55,7 @@ class RunOptions(NamedTuple):
         code: answer with code only.
         extract: print only the last code block of the answer.
         schema: answer with JSON that matches this schema: its text, its file, or its short form.
+        decide: have a decisions API choose the values of the schema's fields, with probabilities.
         as_json: print one JSON object at the end.
         as_events: print events as JSON lines.
         no_stream: print the answer once it is complete.
@@ -108,6 +109,7 @@ class RunOptions(NamedTuple):
     code: bool = False
     extract: bool = False
     schema: str | None = None
+    decide: bool = False
     as_json: bool = False
     as_events: bool = False
     no_stream: bool = False

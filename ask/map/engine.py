@@ -46,8 +46,9 @@ MIN_ROWS_FOR_PERCENTAGE = 20
 class Progress:
     """The state of a run: counts of rows, requests in flight, and the cost (in US dollars) and tokens of the job.
 
-    The failed rows include the `unavailable` ones, which failed because of the service. The `shared` rows were not
-    sent: they got the answer, or the error, of another row with the same request.
+    The failed rows include the `unavailable` ones, which failed because of the service. The answered ones include the
+    `refused` ones, in which the model refused some of the questions of `--decide`. The `shared` rows were not sent:
+    they got the answer, or the error, of another row with the same request.
     """
 
     answered: int = 0
@@ -58,6 +59,7 @@ class Progress:
     usage: Usage = field(default_factory=Usage)
     unavailable: int = 0
     shared: int = 0
+    refused: int = 0
 
 
 class Engine:
@@ -425,6 +427,7 @@ class Engine:
         """Count a finished row, and write it once all rows before it are written."""
         if result.status == "answered":
             self.progress.answered += 1
+            self.progress.refused += bool(result.error)
         else:
             self.progress.failed += 1
             self.progress.unavailable += result.status == "unavailable"

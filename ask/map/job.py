@@ -353,7 +353,7 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
     if first.settings.max_cost is not None or first.settings.max_cost_per_day is not None:
         for request in requests:
             if not request.endpoint.provider.info.reports_cost:
-                require_price(app, request.endpoint, request.settings)
+                require_price(app, request.endpoint, request.settings, makes_decisions=bool(request.questions))
     safe_option = get_safe_option(first.settings) if options.with_tools else ""
     identity: list[object] = [
         prompt_text,
@@ -366,6 +366,8 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
         first.response_schema.value if first.response_schema else None,
         [options.with_tools, safe_option, options.context, options.directory_template or ""],
     ]
+    if first.questions:
+        identity.append([question._asdict() for question in first.questions])
     server_tools = get_server_tools(first.settings)
     own_parts = [str(output or ""), *([server_tools] if server_tools else []), *([{"shard": shard}] if shard else [])]
     job_id, shared_id = _digest([*identity, *own_parts]), _digest([*identity, server_tools])

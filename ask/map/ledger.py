@@ -70,6 +70,10 @@ CREATE TABLE IF NOT EXISTS shard_inputs (
     failed_count INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS costs (period INTEGER PRIMARY KEY, dollars REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS reviews (
+    output TEXT PRIMARY KEY,
+    job TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE
+);
 CREATE INDEX IF NOT EXISTS batch_rows_by_key ON batch_rows (key, occurrence);
 """
 LOCK_SUFFIX = ".lock"
@@ -262,6 +266,15 @@ class Ledger:
     def find_job_with_output(self, output: str) -> str | None:
         """Return the newest job that writes to an output file."""
         found = self._execute("SELECT id FROM jobs WHERE output = ? ORDER BY updated DESC", (output,))
+        return found[0][0] if found else None
+
+    def set_review(self, job: str, output: str) -> None:
+        """Save where the rows of a job that are to be reviewed are written."""
+        self._execute("REPLACE INTO reviews VALUES (?, ?)", (output, job))
+
+    def find_job_with_review(self, output: str) -> str | None:
+        """Return the job whose rows to review are in a file."""
+        found = self._execute("SELECT job FROM reviews WHERE output = ?", (output,))
         return found[0][0] if found else None
 
     def find_results(self, job: str, digests: Sequence[bytes]) -> list[tuple[RowKey, RowResult | None]]:

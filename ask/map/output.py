@@ -82,6 +82,7 @@ class ColumnNames:
     Attributes:
         all: the names of the columns in their order.
         schemas: the JSON Schemas of the columns that are not from the input.
+        answer_columns: the names of the columns of the answers, by the fields of the schema.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class ColumnNames:
             taken.add(fold(unique))
             self.schemas[unique] = each
         self._names = self.all[len(input_columns) :]
+        self.answer_columns = dict(zip(answer_schemas, self._names, strict=False))
         self._input_columns = set(input_columns)
         self._is_table = is_table
         self._chosen = None if chosen is None or tuple(chosen) == (ALL,) else tuple(chosen)

@@ -15,10 +15,9 @@ from ask.map.distributions import BOOLEANS, MAX_KEY_CHARACTERS, MAX_NUMBER, to_t
 from ask.map.json_values import decode_json, encode_json
 from ask.map.output import ANSWER
 from ask.records import NamedTuple
+from ask.schemas.decision_questions import PROBABILITY_SUFFIX
 from ask.text import format_suggestion
 
-PROBABILITY_SUFFIX = "_p"
-"""The end of the name of a field with the probability of another one's value."""
 TRUE_WORDS, FALSE_WORDS = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 BOOLEAN_WORDS = dict.fromkeys(TRUE_WORDS, "true") | dict.fromkeys(FALSE_WORDS, "false")
 NUMBER_PATTERN = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")

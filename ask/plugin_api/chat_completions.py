@@ -294,6 +294,8 @@ CACHE_WRITE_FIELDS = ("cache_write_tokens", "cache_creation_input_tokens", "cach
 MAX_CALL_ID_CHARACTERS = 40
 MAX_TOOL_NAME_CHARACTERS = 64
 """The limits for tool calls, on services as strict as OpenAI."""
+MAX_TOP_LOGPROBS = 20
+"""The limit for the alternatives of a token: https://developers.openai.com/api/reference/resources/chat"""
 SIGNATURE_SEPARATOR = "__thought__"
 """Separates a call id from Gemini's signature in LiteLLM: https://github.com/BerriAI/litellm/pull/16895"""
 
@@ -523,6 +525,12 @@ class ChatCompletions(Provider):
             cost=read_cost(usage),
         )
         return add_cache_writes(parsed, details) if details else parsed
+
+    def provider_logprob_options(self) -> dict[str, Any]:
+        return {"logprobs": True, "top_logprobs": MAX_TOP_LOGPROBS}
+
+    def provider_parse_logprobs(self, response: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return list(map(read_dict, read_list(read_dict(read_first_choice(response).get("logprobs")).get("content"))))
 
     # Models
 
