@@ -271,6 +271,8 @@ class ToolLoop:
     def _run_rounds(self) -> None:
         """Send requests and run tools until the model has answered or a limit is reached."""
         result = self._result
+        if self._daily_limit and (error := self._daily_limit.find_excess()):
+            raise error
         while True:
             limit = self._find_reached_limit() if result.rounds else None
             is_final = limit is not None or not self._calls_tools or result.corrections > 0
@@ -316,8 +318,6 @@ class ToolLoop:
             AskError: the cost is unknown.
         """
         result = self._result
-        if not result.requests and self._daily_limit and (error := self._daily_limit.find_excess()):
-            raise error
         if limit := self._find_reached_cost_limit():
             return limit
         if result.rounds < self._max_rounds:

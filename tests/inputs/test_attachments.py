@@ -158,7 +158,7 @@ def test_json_and_events_do_not_change_with_files(ask: Ask) -> None:
     plain, with_file = (json.loads(ask("--json", *given, BOX).text) for given in ([], ["-f", "photo.png"]))
     assert {**plain, "conversation": ""} == {**with_file, "conversation": ""}
     events = [json.loads(line)["type"] for line in ask("--events", "-f", "photo.png", BOX).text.splitlines()]
-    assert set(events) == {"text", "result"}
+    assert set(events) == {"start", "text", "usage", "result"}
 
 
 def test_a_key_inside_a_picture_is_not_redacted(ask: Ask, server: ModelServer) -> None:
