@@ -13,65 +13,73 @@ A tool:
 
 Base classes of providers:
 
-    Provider         the specification of every hook, with its default
-    ChatCompletions  a provider that uses OpenAI's Chat Completions API
-    Responses        a provider that uses OpenAI's Responses API
-    BatchApi         a batch API, which the hook `provider_batch` returns
+    Provider          the specification of every hook, with its default
+    ChatCompletions   a provider that uses OpenAI's Chat Completions API
+    Responses         a provider that uses OpenAI's Responses API
+    BatchApi          a batch API, which the hook `provider_batch` returns
+    DecisionApi       a decisions API, which the hook `provider_decisions` returns
 
 What the hooks of a provider get and return:
 
-    ProviderInfo     the description of a provider
-    ChatRequest      one request to a model
-    Message          one message of a conversation
-    Attachment       a file in a message
-    ToolSpec         a tool that the model may call
-    HttpRequest      an HTTP request for ask to send
-    StreamReader     the protocol of the object that reads one stream
-    RawEvent         one event of a stream
-    Delta            what a stream reader returns for an event: any of the next four
-    TextDelta        a piece of the answer's text
-    ReasoningDelta   a piece of the model's reasoning
-    ToolCallDelta    the start of a tool call
-    ServerToolDelta  a call of a tool that the service ran itself
-    ModelResponse    a model's answer
-    Citation         a source of an answer
-    ServerToolCall   a call of a tool that the service ran itself, with its result
-    FinishReason     the reason why an answer ended
-    Usage            the tokens that an answer used, and its cost
-    ToolCall         a tool call requested by the model
-    ProviderState    provider-specific parts of a message, to send back in later requests
-    ModelInfo        one entry of a provider's models list
-    ModelProfile     what is known about a family of models, for `Provider.profiles`
+    ProviderInfo      the description of a provider
+    ChatRequest       one request to a model
+    Message           one message of a conversation
+    Attachment        a file in a message
+    ToolSpec          a tool that the model may call
+    HttpRequest       an HTTP request for ask to send
+    StreamReader      the protocol of the object that reads one stream
+    RawEvent          one event of a stream
+    Delta             what a stream reader returns for an event: any of the next four
+    TextDelta         a piece of the answer's text
+    ReasoningDelta    a piece of the model's reasoning
+    ToolCallDelta     the start of a tool call
+    ServerToolDelta   a call of a tool that the service ran itself
+    ModelResponse     a model's answer
+    Citation          a source of an answer
+    ServerToolCall    a call of a tool that the service ran itself, with its result
+    FinishReason      the reason why an answer ended
+    Usage             the tokens that an answer used, and its cost
+    ToolCall          a tool call requested by the model
+    ProviderState     provider-specific parts of a message, to send back in later requests
+    ModelInfo         one entry of a provider's models list
+    ModelProfile      what is known about a family of models, for `Provider.profiles`
 
 What the methods of a `BatchApi` get and return:
 
-    Batch            the state of a batch
-    BatchPage        one page of a list of batches
-    BatchRequest     one request of a batch
-    BatchResult      the result of one request
-    ResultsRequest   a request for the results of a batch
+    Batch             the state of a batch
+    BatchPage         one page of a list of batches
+    BatchRequest      one request of a batch
+    BatchResult       the result of one request
+    ResultsRequest    a request for the results of a batch
+
+What the methods of a `DecisionApi` get and return:
+
+    DecisionRequest   one request: questions about a conversation
+    DecisionQuestion  a question with a fixed set of answers
+    DecisionResponse  the response
+    DecisionAnswer    the answer to one question
 
 Errors:
 
-    AskError         an error that ends the run with a one-line message
-    ProviderError    an error response of a provider
-    RetryAction      what ask does after a ProviderError
+    AskError          an error that ends the run with a one-line message
+    ProviderError     an error response of a provider
+    RetryAction       what ask does after a ProviderError
 
 Loaders:
 
-    PromptTemplate   a template that a loader returns; text and attachments are str and Attachment
+    PromptTemplate    a template that a loader returns; text and attachments are str and Attachment
 
 Tools:
 
-    tool             the decorator that marks a function as a tool
-    Tool             a tool that is not made from a function
-    ToolContext      the parts of a run that a tool may use
-    ToolResult       the result of a call
-    ToolError        an error that the model gets as the result of a call
+    tool              the decorator that marks a function as a tool
+    Tool              a tool that is not made from a function
+    ToolContext       the parts of a run that a tool may use
+    ToolResult        the result of a call
+    ToolError         an error that the model gets as the result of a call
 
 The interface itself:
 
-    API_VERSION      the version of the plugin API
+    API_VERSION       the version of the plugin API
 
 Functions for parsing responses are in `ask.parsing`, and the tests for plugins in `ask.testing`. `help(ask.Provider)`
 and the like describe the names above. The guides are docs/providers.md, docs/tools.md and docs/loaders.md.
@@ -90,6 +98,8 @@ if TYPE_CHECKING:
     from ask.messages import (
         Attachment,
         Citation,
+        DecisionAnswer,
+        DecisionQuestion,
         Delta,
         FinishReason,
         Message,
@@ -107,7 +117,7 @@ if TYPE_CHECKING:
     )
     from ask.plugin_api.chat_completions import ChatCompletions
     from ask.plugin_api.compatibility import API_VERSION
-    from ask.plugin_api.provider import BatchApi, Provider
+    from ask.plugin_api.provider import BatchApi, DecisionApi, Provider
     from ask.plugin_api.responses import Responses
     from ask.plugin_api.types import (
         Batch,
@@ -115,6 +125,8 @@ if TYPE_CHECKING:
         BatchRequest,
         BatchResult,
         ChatRequest,
+        DecisionRequest,
+        DecisionResponse,
         HttpRequest,
         ModelInfo,
         PromptTemplate,
@@ -138,6 +150,11 @@ __all__ = [
     "ChatCompletions",
     "ChatRequest",
     "Citation",
+    "DecisionAnswer",
+    "DecisionApi",
+    "DecisionQuestion",
+    "DecisionRequest",
+    "DecisionResponse",
     "Delta",
     "FinishReason",
     "HttpRequest",
@@ -174,12 +191,12 @@ __distribution__ = "ask-gents"
 _MODULES = {
     "ask.errors": "AskError ProviderError RetryAction",
     "ask.messages": (
-        "Attachment Citation Delta FinishReason Message ModelResponse ProviderState RawEvent ReasoningDelta "
-        "ServerToolCall ServerToolDelta TextDelta ToolCall ToolCallDelta ToolSpec Usage"
+        "Attachment Citation DecisionAnswer DecisionQuestion Delta FinishReason Message ModelResponse ProviderState "
+        "RawEvent ReasoningDelta ServerToolCall ServerToolDelta TextDelta ToolCall ToolCallDelta ToolSpec Usage"
     ),
     "ask.plugin_api.chat_completions": "ChatCompletions",
     "ask.plugin_api.compatibility": "API_VERSION",
-    "ask.plugin_api.provider": "BatchApi Provider",
+    "ask.plugin_api.provider": "BatchApi DecisionApi Provider",
     "ask.plugin_api.responses": "Responses",
     "ask.profiles": "ModelProfile",
     "ask.tools.base": "Tool ToolContext ToolError ToolResult",

@@ -32,7 +32,8 @@ def main() -> None:
 
     After the command of a package, Python waits for its threads, and calls what it has registered for the exit.
     """
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+    handlers = dict(zip(numbers, map(signal.getsignal, numbers), strict=True))
     try:
         code = run_process()
     except KeyboardInterrupt:  # a second Ctrl-C while the first is being handled

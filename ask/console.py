@@ -107,22 +107,15 @@ def lend_standard_output(*, only_terminal: bool = False) -> Iterator[None]:
         os.close(replacement)
 
 
-def _is_color_forced(environment: Mapping[str, str]) -> bool:
-    """Check whether colors are wanted even in a pipe. See https://force-color.org.
+def read_color_choice(environment: Mapping[str, str]) -> bool | None:
+    """Return True if colors are wanted even in a pipe, and False if they are not wanted at all; None by default.
 
-    As in Node.js, where the variable comes from, 0 and false do not force them.
+    See https://force-color.org and https://no-color.org. As in Node.js, where the first variable comes from, 0 and
+    false do not force colors.
     """
-    return environment.get("FORCE_COLOR", "").lower() not in ("", "0", "false")
-
-
-def should_use_color(environment: Mapping[str, str]) -> bool:
-    """Check whether colors are wanted. See https://no-color.org."""
-    return _is_color_forced(environment) or not environment.get("NO_COLOR")
-
-
-def _can_use_styles(environment: Mapping[str, str], *, is_terminal: bool) -> bool:
-    """Check whether escape sequences for bold, dim and colors can be written."""
-    return _is_color_forced(environment) or (is_terminal and environment.get("TERM") != "dumb")
+    if environment.get("FORCE_COLOR", "").lower() not in ("", "0", "false"):
+        return True
+    return False if environment.get("NO_COLOR") else None
 
 
 def _remove_colors(text: str) -> str:
@@ -201,7 +194,7 @@ def _link_files(text: str, files: Mapping[str, Path]) -> str:
 
 def is_for_pager(output: StandardOutput, environment: Mapping[str, str]) -> bool:
     """Check whether an answer in a pipe is to be laid out as on a terminal, for a pager such as less -R."""
-    return not output.is_terminal and output.is_pipe and _is_color_forced(environment)
+    return not output.is_terminal and output.is_pipe and read_color_choice(environment) is True
 
 
 def can_redraw(output: StandardOutput, environment: Mapping[str, str]) -> bool:
@@ -261,9 +254,12 @@ class StandardOutput:
         descriptor = get_descriptor(STDOUT)
         self.is_terminal = os.isatty(descriptor)
         self.is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
-        self.has_styles = environment is not None and _can_use_styles(environment, is_terminal=self.is_terminal)
-        self._use_color = environment is not None and should_use_color(environment)
-        self._use_hyperlinks = self.is_terminal and environment is not None and can_use_hyperlinks(environment)
+        self.has_styles = self._use_color = self._use_hyperlinks = False
+        if environment is not None:
+            choice = read_color_choice(environment)
+            self.has_styles = choice is True or (self.is_terminal and environment.get("TERM") != "dumb")
+            self._use_color = choice is not False
+            self._use_hyperlinks = self.is_terminal and can_use_hyperlinks(environment)
         self._at_line_start = True
         self._show_partial_lines = show_partial_lines
         self._pending_text = ""
@@ -357,8 +353,10 @@ class StderrConsole:
         self.is_quiet = quiet
         self.accepts_notifications = self.is_terminal and not (quiet or plain)
         self._status = ""
-        self._use_styles = not plain and _can_use_styles(environment, is_terminal=self.is_terminal)
-        self.use_color = self._use_styles and should_use_color(environment)
+        choice = read_color_choice(environment)
+        can_use_styles = choice is True or (self.is_terminal and environment.get("TERM") != "dumb")
+        self._use_styles = can_use_styles and not plain
+        self.use_color = self._use_styles and choice is not False
         self._use_hyperlinks = self.is_terminal and self._use_styles and can_use_hyperlinks(environment)
 
     def print_line(self, text: str, files: Mapping[str, Path] | None = None) -> None:

@@ -12,6 +12,7 @@
     ├── SafetyError             8   safe mode is not available, or a call was denied because nobody could be asked
     ├── FileError               9   a file (or stdin) cannot be read or written
     ├── IncompleteResponseError 10  token limit, content filter, empty response
+    │   └── RefusedQuestionsError  10  the model refused questions of --decide
     ├── LimitReachedError       11  the tool round or cost limit
     ├── RowsFailedError         12  rows of `ask map` failed or are missing
     ├── UnrecordedRequestError  13  the recording in ASK_REPLAY has no answer to a request
@@ -281,6 +282,10 @@ class IncompleteResponseError(AskError):
     """The response is incomplete: token limit, content filter, or no text at all."""
 
     exit_code = 10
+
+
+class RefusedQuestionsError(IncompleteResponseError):
+    """The model refused questions of `--decide`; the answers to the others are complete."""
 
 
 class LimitReachedError(AskError):

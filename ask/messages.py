@@ -5,8 +5,9 @@ These, like the other types that every run needs, are named tuples: creating dat
 
 from __future__ import annotations
 
+import json
 from binascii import b2a_base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal
@@ -182,8 +183,8 @@ class Usage(NamedTuple):
         cache_write_1h_tokens: the part of `cache_write_tokens` that stays in the cache for an hour.
         cache_write_12h_tokens: the part of `cache_write_tokens` that stays in the cache for twelve hours.
         service_tier: the tier that served the request and decides its price: "standard", "flex", "priority", "fast",
-            "batch" or the provider's own word, as `ask.parsing.read_service_tier` returns it; None if it is not
-            reported, "mixed" for a sum over several.
+            "batch", "decisions" or the provider's own word, as `ask.parsing.read_service_tier` returns it; None if it
+            is not reported, "mixed" for a sum over several.
     """
 
     input_tokens: int | None = None
@@ -244,6 +245,74 @@ class ServerToolCall(NamedTuple):
     failed: bool = False
 
 
+DecisionValue = str | bool | int | float | None
+"""A value that an answer to a question of a decision can have."""
+DecisionKind = Literal["predicate", "choice", "score"]
+
+
+class DecisionQuestion(NamedTuple):
+    """A question with a fixed set of answers, for a decisions API.
+
+    Attributes:
+        name: the name of the field of the schema.
+        kind: "predicate" for a statement that is true or false, "choice" for one of several values, "score" for one
+            of the levels of a scale.
+        values: the possible values, of which there are at least two: (True, False) of a predicate, the values of a
+            choice, or the levels of a score in ascending order.
+        instructions: what to decide, such as the description of the field; never empty.
+        descriptions: what each value means, in the order of `values`, "" for a value without a description; () if no
+            value has one.
+    """
+
+    name: str
+    kind: DecisionKind
+    values: tuple[DecisionValue, ...]
+    instructions: str
+    descriptions: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The values as texts, which are unique: strings unchanged, and others as JSON."""
+        return tuple(value if isinstance(value, str) else json.dumps(value) for value in self.values)
+
+    def redact(self, redact: Callable[[str], str]) -> DecisionQuestion:
+        """Return the question with secrets removed from its instructions and descriptions."""
+        descriptions = tuple(map(redact, self.descriptions))
+        return self._replace(instructions=redact(self.instructions), descriptions=descriptions)
+
+    def describe_values(self) -> tuple[str, ...]:
+        """Return a description for each value, "" for a value without one."""
+        return self.descriptions or ("",) * len(self.values)
+
+    def make_answer(self, probabilities: Sequence[float]) -> DecisionAnswer:
+        """Return the answer for the probabilities of the values, in their order.
+
+        Its value is the one with the highest probability, the first of several: a predicate is true if its probability
+        is at least 0.5.
+        """
+        index = max(range(len(self.values)), key=lambda i: probabilities[i])
+        return DecisionAnswer(self.name, self.values[index], probabilities[index], tuple(probabilities))
+
+
+class DecisionAnswer(NamedTuple):
+    """The answer to one question of a decision.
+
+    Attributes:
+        name: the name of the question.
+        value: the value that was chosen; None if the question was refused.
+        probability: the probability of `value`, from 0 to 1; None if it is not reported or the question was refused.
+        probabilities: the probability of each value, in the order of `DecisionQuestion.values`; () if they are not
+            reported.
+        refusal: why the question was refused, as a text for the user; "" for an answer.
+    """
+
+    name: str
+    value: DecisionValue = None
+    probability: float | None = None
+    probabilities: tuple[float, ...] = ()
+    refusal: str = ""
+
+
 class ModelResponse(NamedTuple):
     """A model's answer, as returned by `provider_parse_response`. Tool calls have their own hook.
 
@@ -262,6 +331,7 @@ class ModelResponse(NamedTuple):
         attachments: the images that the model generated. ask finds their types in their data, and names them.
         citations: the sources of the answer, in the order in which it names them.
         server_calls: the calls that the service ran itself, in their order.
+        decisions: the answers of a decisions API, of which `text` is the JSON. Set by ask.
     """
 
     text: str = ""
@@ -274,6 +344,7 @@ class ModelResponse(NamedTuple):
     attachments: tuple[Attachment, ...] = ()
     citations: tuple[Citation, ...] = ()
     server_calls: tuple[ServerToolCall, ...] = ()
+    decisions: tuple[DecisionAnswer, ...] = ()
 
 
 class UnansweredQuestion(NamedTuple):

@@ -23,6 +23,8 @@ rxvt and VTE show OSC 777 only with an extension or a patch, and ignore it witho
 SILENT_VARIABLES = ("ASCIINEMA_REC", "VHS_RECORD", "VIM_TERMINAL", "NVIM", "INSIDE_EMACS")
 """Recordings, where a bell would be heard by everyone who plays them, and terminals in editors, which flash at it."""
 NAMELESS_TERMS = ("", "dumb", "unknown")
+RUN_SECONDS = 30.0
+"""Seconds since the user's last input after which the end of a run is announced."""
 QUESTION_DELAY_SECONDS = 10.0
 """Seconds without an answer after which a question is announced: whoever is there has answered by then."""
 TMUX_FORMAT = "#{allow-passthrough} #{window_active} #{client_termtype} #{client_termname}"
@@ -131,6 +133,12 @@ def announce_question(send: Callable[[], None], *, waits: bool = False) -> Itera
         timer.cancel()
         if waits:
             timer.join()
+
+
+def announce_end(seconds: float, exit_code: int, method: str, environment: Mapping[str, str]) -> None:
+    """Send a notification that a run has ended if the user has waited for long, since the last input."""
+    if seconds >= RUN_SECONDS:
+        notify(describe_end(seconds, exit_code), method, environment)
 
 
 def describe_end(seconds: float, exit_code: int) -> str:

@@ -70,7 +70,7 @@ MAX_FIELDS = 100
 """The limit for how many fields of a stream's chunks, its choice and each reasoning detail are kept."""
 MAX_USAGE_DEPTH = 5
 """The limit for how many objects within one another a report of the usage may have."""
-STANDARD_TIER, FAST_TIER, BATCH_TIER = "standard", "fast", "batch"
+STANDARD_TIER, FAST_TIER, BATCH_TIER, DECISIONS_TIER = "standard", "fast", "batch", "decisions"
 STANDARD_TIER_WORDS = frozenset({STANDARD_TIER, "default", "standard_only", "on_demand", "unspecified"})
 UNKNOWN_TIER_WORDS = frozenset({"auto", "traffic_type_unspecified"})
 TIER_PATTERN = re.compile(r"[a-z0-9_.-]{1,40}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from ask.errors import ParameterError
 from ask.records import POSITIVE_INTEGER, NamedTuple
@@ -57,6 +57,8 @@ class ModelProfile(NamedTuple):
         pdf_pages: the maximum number of PDF pages in a request.
         server_tools_with_tools: whether a request may contain the service's own tools together with other tools.
         retirement_date: the date from which on the models no longer answer, as YYYY-MM-DD.
+        decisions: "supported" if the models answer through the service's decisions API, too, and "only" if they answer
+            in no other way.
     """
 
     pattern: str
@@ -78,6 +80,7 @@ class ModelProfile(NamedTuple):
     pdf_pages: Annotated[int, POSITIVE_INTEGER] | None = None
     server_tools_with_tools: bool | None = None
     retirement_date: str | None = None
+    decisions: Literal["supported", "only"] | None = None
 
     @property
     def can_reason(self) -> bool:
@@ -103,10 +106,10 @@ def matches(pattern: str, model: str) -> bool:
     """Check whether a pattern matches a model's name. Fine-tuned models match like the model they are made from."""
     full_name = model.removeprefix("ft:")
     name = full_name.rpartition("/")[2]
-    return any(
-        match_tokens(parse_pattern(alternative), full_name if "/" in alternative else name)
-        for alternative in pattern.split("|")
-    )
+    for alternative in pattern.split("|"):
+        if match_tokens(parse_pattern(alternative), full_name if "/" in alternative else name):
+            return True
+    return False
 
 
 def match_tokens(tokens: Sequence[str | tuple[Version, Version]], name: str) -> bool | None:
@@ -146,7 +149,7 @@ def parse_pattern(pattern: str) -> list[str | tuple[Version, Version]]:
             raise ValueError(f"{text} is not a version such as {{5}}, {{5.1-5.4}} or {{5.5+}}")
         else:
             tokens.append(text)
-    if sum(isinstance(token, tuple) for token in tokens) > 1:
+    if [*map(type, tokens)].count(tuple) > 1:
         raise ValueError("only one version is possible")
     return tokens
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import sys
 from pathlib import Path
+from typing import Any
 
 from ask.agent.toolset import Toolset
 from ask.app import AppContext
-from ask.map.job import Job, RowPrompt
+from ask.map.job import Job, RowPrompt, identify_rows
 from ask.map.ledger import Ledger, RowResult
 from ask.map.rows import Input, read_rows
 
@@ -20,9 +21,10 @@ def main() -> None:
     with Ledger(Path(file)) as ledger:
         (saved,) = ledger.list_jobs()
         app = AppContext(quiet=True)
-        job = Job(RowPrompt(saved.prompt), (), (), Toolset(app), None, saved.id, app)
-        rows = enumerate(itertools.islice(read_rows([Input(rows_file, "jsonl")]), int(count)), start=1)
-        keys = (job.make_task(row, number, number, 0).key for number, row in rows)
+        request: Any = None  # only files of rows need one
+        job = Job(RowPrompt(saved.prompt), (request,), (), Toolset(app), None, saved.id, app)
+        rows = itertools.islice(read_rows([Input(rows_file, "jsonl")]), int(count))
+        keys = (task.key for task in identify_rows(job, ledger, rows) if task)
         while batch := [*itertools.islice(keys, BATCH_SIZE)]:
             ledger.save_results(job.id, [(key, RowResult("answered", "hello", "stop", 10, 1)) for key in batch])
 

@@ -4,9 +4,9 @@
 function __ask_valued -a command  # the options of a command that take a value
     switch "$command"
         case ''
-            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file --effort -o --option -t --template --var --resume --disable-tool --tool -T --server-tool --max-rounds --max-cost --command-timeout --max-command-timeout --allow-dir --allow-host --allow-tool --schema --color -C --cd --record --timeout'
+            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file --effort -o --option -t --template --var --resume --disable-tool --tool -T --server-tool --max-rounds --max-cost --max-cost-per-day --command-timeout --max-command-timeout --allow-dir --allow-host --allow-tool --schema --color -C --cd --record --timeout'
         case 'chat'
-            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file --effort -o --option -t --template --var --resume --disable-tool --tool -T --server-tool --max-rounds --max-cost --command-timeout --max-command-timeout --allow-dir --allow-host --allow-tool --color -C --cd --record --timeout'
+            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file --effort -o --option -t --template --var --resume --disable-tool --tool -T --server-tool --max-rounds --max-cost --max-cost-per-day --command-timeout --max-command-timeout --allow-dir --allow-host --allow-tool --color -C --cd --record --timeout'
         case 'compact'
             string split ' ' -- '-p --provider -m --model --base-url --key -o --option --timeout'
         case 'compare'
@@ -76,7 +76,7 @@ function __ask_valued -a command  # the options of a command that take a value
         case 'logout'
             string split ' ' -- '--account'
         case 'map'
-            string split ' ' -- '-p --provider --key -s --system --effort -o --option --var -T --server-tool --record -O --output -m --model --base-url -f --file -t --template --schema --input-format --delimiter --encoding --sheet -j --jobs --rpm --tpm --columns --report --limit --sample --shard --merge --max-cost --max-failures --workdir-template --max-rounds --wait --poll-interval --engine --timeout --ledger --forget'
+            string split ' ' -- '-p --provider --key -s --system --effort -o --option --var -T --server-tool --max-cost-per-day --record -O --output -m --model --base-url -f --file -t --template --schema --input-format --delimiter --encoding --sheet -j --jobs --rpm --tpm --columns --review --report --score --limit --sample --shard --merge --max-cost --max-failures --workdir-template --max-rounds --wait --completion-window --poll-interval --engine --timeout --ledger --forget'
         case 'mcp'
             string split ' ' -- ''
         case 'mcp list'
@@ -160,7 +160,7 @@ function __ask_commands -a command  # what a command consists of
     end
 end
 set -g __ask_tools read_file write_file edit_file list_dir bash fetch_url search_web
-set -g __ask_keys provider model fallback system max_rounds max_cost timeout stream stdin_limit footer context_limit notifications server_tools tools.enabled tools.disabled tools.piped tools.command_timeout tools.max_command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files media_dir attachments.keep_location network.tries network.backoff
+set -g __ask_keys provider model fallback system max_rounds max_cost max_cost_per_day timeout stream stdin_limit footer context_limit notifications server_tools tools.enabled tools.disabled tools.piped tools.command_timeout tools.max_command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files media_dir attachments.keep_location network.tries network.backoff
 set -g __ask_parameters frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p
 set -g __ask_efforts none minimal low medium high xhigh max
 complete -c ask -n '__ask_first \'\'' -f -a chat -d 'Chat with a model'
@@ -210,6 +210,7 @@ complete -c ask -n '__ask_in \'\'' -l tool -r -F -d 'Offer a Python function as 
 complete -c ask -n '__ask_in \'\'' -s T -l server-tool -x -a 'web_search web_fetch code_execution tool_search x_search' -d 'Offer the provider\'s own tool, such as web_search'
 complete -c ask -n '__ask_in \'\'' -l max-rounds -x -d 'Maximum rounds of tool calls (10)'
 complete -c ask -n '__ask_in \'\'' -l max-cost -x -d 'Stop calling tools after this many US dollars'
+complete -c ask -n '__ask_in \'\'' -l max-cost-per-day -x -d 'Stop once all runs of a day have cost this many US dollars'
 complete -c ask -n '__ask_in \'\'' -l command-timeout -x -d 'Kill a command after this many seconds (30)'
 complete -c ask -n '__ask_in \'\'' -l max-command-timeout -x -d 'Longest time that a model may give a command, in seconds (600)'
 complete -c ask -n '__ask_in \'\'' -l confirm -d 'Ask before each tool call with side effects'
@@ -224,6 +225,7 @@ complete -c ask -n '__ask_in \'\'' -l cmd -d 'Answer with one shell command, and
 complete -c ask -n '__ask_in \'\'' -l code -d 'Answer with code only'
 complete -c ask -n '__ask_in \'\'' -s x -l extract -d 'Print only the last code block of the answer'
 complete -c ask -n '__ask_in \'\'' -l schema -r -F -d 'Answer with JSON matching a schema (inline, file, or "name, age int")'
+complete -c ask -n '__ask_in \'\'' -l decide -d 'Choose the values of --schema, with their probabilities'
 complete -c ask -n '__ask_in \'\'' -l json -d 'Print one JSON object at the end'
 complete -c ask -n '__ask_in \'\'' -l events -d 'Print events as JSON lines'
 complete -c ask -n '__ask_in \'\'' -l input-events -d 'Read messages and approvals as JSON lines; implies --events'
@@ -262,6 +264,7 @@ complete -c ask -n '__ask_in \'chat\'' -l tool -r -F -d 'Offer a Python function
 complete -c ask -n '__ask_in \'chat\'' -s T -l server-tool -x -a 'web_search web_fetch code_execution tool_search x_search' -d 'Offer the provider\'s own tool, such as web_search'
 complete -c ask -n '__ask_in \'chat\'' -l max-rounds -x -d 'Maximum rounds of tool calls (10)'
 complete -c ask -n '__ask_in \'chat\'' -l max-cost -x -d 'Stop calling tools after this many US dollars'
+complete -c ask -n '__ask_in \'chat\'' -l max-cost-per-day -x -d 'Stop once all runs of a day have cost this many US dollars'
 complete -c ask -n '__ask_in \'chat\'' -l command-timeout -x -d 'Kill a command after this many seconds (30)'
 complete -c ask -n '__ask_in \'chat\'' -l max-command-timeout -x -d 'Longest time that a model may give a command, in seconds (600)'
 complete -c ask -n '__ask_in \'chat\'' -l confirm -d 'Ask before each tool call with side effects'
@@ -451,6 +454,8 @@ complete -c ask -n '__ask_in \'map\'' -l effort -x -a 'none minimal low medium h
 complete -c ask -n '__ask_in \'map\'' -s o -l option -x -a '(__ask_parameter)' -d 'Model parameter, such as temperature=0.2'
 complete -c ask -n '__ask_in \'map\'' -l var -x -d 'With -t: value for a {{placeholder}}'
 complete -c ask -n '__ask_in \'map\'' -s T -l server-tool -x -a 'web_search web_fetch code_execution tool_search x_search' -d 'Offer the provider\'s own tool, such as web_search'
+complete -c ask -n '__ask_in \'map\'' -l max-cost-per-day -x -d 'Stop once all runs of a day have cost this many US dollars'
+complete -c ask -n '__ask_in \'map\'' -l decide -d 'Choose the values of --schema, with their probabilities'
 complete -c ask -n '__ask_in \'map\'' -l plain -d 'No color, layout or animation'
 complete -c ask -n '__ask_in \'map\'' -s q -l quiet -d 'Print only errors, and commands and writes that fail, to stderr'
 complete -c ask -n '__ask_in \'map\'' -l record -r -F -d 'Append requests and answers to this file, for ASK_REPLAY'
@@ -471,13 +476,16 @@ complete -c ask -n '__ask_in \'map\'' -l rpm -x -d 'Send at most N requests a mi
 complete -c ask -n '__ask_in \'map\'' -l tpm -x -d 'Use at most N tokens a minute'
 complete -c ask -n '__ask_in \'map\'' -l csv-safe -d 'Write cells such as =1+1 to CSV and TSV as text, not as formulas'
 complete -c ask -n '__ask_in \'map\'' -l columns -x -d 'Write these columns (a,b), or all, with latency and tries'
+complete -c ask -n '__ask_in \'map\'' -l review -x -d 'With --decide: also write the rows with a probability below P to FILE'
 complete -c ask -n '__ask_in \'map\'' -l report -r -F -d 'Write an HTML report on the rows, failures and answers to FILE'
+complete -c ask -n '__ask_in \'map\'' -l score -x -d 'Compare answers with this column of labels (or FIELD=COLUMN)'
 complete -c ask -n '__ask_in \'map\'' -l unordered -d 'Write rows as they finish, not in the order of the input'
 complete -c ask -n '__ask_in \'map\'' -l limit -x -d 'Read only the first N rows'
 complete -c ask -n '__ask_in \'map\'' -l sample -x -d 'Use a random but reproducible sample of N rows'
 complete -c ask -n '__ask_in \'map\'' -l shard -x -a 'auto' -d 'Use every Nth row, from row I (auto: as Slurm or Kubernetes says)'
 complete -c ask -n '__ask_in \'map\'' -l merge -r -F -d 'Join the outputs of all shards (the arguments) in a file'
 complete -c ask -n '__ask_in \'map\'' -l dry-run -d 'Estimate rows, tokens and the price; send nothing'
+complete -c ask -n '__ask_in \'map\'' -l no-dedupe -d 'Send rows with identical prompts one by one, not once'
 complete -c ask -n '__ask_in \'map\'' -l retry-failed -d 'Send the failed rows of earlier runs again'
 complete -c ask -n '__ask_in \'map\'' -l fresh -d 'Start over: forget earlier answers and replace the output file'
 complete -c ask -n '__ask_in \'map\'' -l max-cost -x -d 'Stop once the job has cost this many US dollars'
@@ -490,6 +498,7 @@ complete -c ask -n '__ask_in \'map\'' -l workdir-template -x -a '(__fish_complet
 complete -c ask -n '__ask_in \'map\'' -l max-rounds -x -d 'With --tools: allow N tool rounds (10)'
 complete -c ask -n '__ask_in \'map\'' -l wait -x -d 'Wait this long if the service fails (30m; 0: stop)'
 complete -c ask -n '__ask_in \'map\'' -l batch -d 'Use the provider\'s batch API: cheaper, answers within a day'
+complete -c ask -n '__ask_in \'map\'' -l completion-window -x -a '2h 8h' -d 'Have OpenAI answer within 2h or 8h, at a discount'
 complete -c ask -n '__ask_in \'map\'' -l detach -d 'With --batch: submit and exit; run again to collect the answers'
 complete -c ask -n '__ask_in \'map\'' -l cancel -d 'With --batch: cancel the batch and keep its answers so far'
 complete -c ask -n '__ask_in \'map\'' -l poll-interval -x -d 'With --batch: check every S seconds (2 to 60)'
@@ -498,7 +507,7 @@ complete -c ask -n '__ask_in \'map\'' -l timeout -x -d 'Give up on an answer aft
 complete -c ask -n '__ask_in \'map\'' -l no-save -d 'Delete the saved answers once the job is complete'
 complete -c ask -n '__ask_in \'map\'' -l ledger -r -F -d 'Save the answers in this database, not in the data folder'
 complete -c ask -n '__ask_in \'map\'' -l list -d 'List jobs'
-complete -c ask -n '__ask_in \'map\'' -l json -d 'With --list: print a JSON array'
+complete -c ask -n '__ask_in \'map\'' -l json -d 'With --list, or --score of an output: print JSON'
 complete -c ask -n '__ask_in \'map\'' -l forget -x -k -a '(__ask_job)' -d 'Delete a job and its answers; output files stay'
 complete -c ask -n '__ask_in \'map\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_first \'mcp\'' -f -a list -d 'List the MCP servers, or the tools of one'

@@ -37,6 +37,7 @@ _ask_arguments() {  # COMMAND
         '*--server-tool=[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
         '(--max-rounds)--max-rounds=[Maximum rounds of tool calls (10)]:N:' \
         '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
+        '(--max-cost-per-day)--max-cost-per-day=[Stop once all runs of a day have cost this many US dollars]:USD:' \
         '(--command-timeout)--command-timeout=[Kill a command after this many seconds (30)]:S:' \
         '(--max-command-timeout)--max-command-timeout=[Longest time that a model may give a command, in seconds (600)]:S:' \
         '(--confirm)--confirm[Ask before each tool call with side effects]' \
@@ -53,6 +54,7 @@ _ask_arguments() {  # COMMAND
         '(-x --extract)-x[Print only the last code block of the answer]' \
         '(-x --extract)--extract[Print only the last code block of the answer]' \
         '(--schema)--schema=[Answer with JSON matching a schema (inline, file, or "name, age int")]:S:_files' \
+        '(--decide)--decide[Choose the values of --schema, with their probabilities]' \
         '(--json)--json[Print one JSON object at the end]' \
         '(--events)--events[Print events as JSON lines]' \
         '(--input-events)--input-events[Read messages and approvals as JSON lines; implies --events]' \
@@ -109,6 +111,7 @@ _ask_arguments() {  # COMMAND
         '*--server-tool=[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
         '(--max-rounds)--max-rounds=[Maximum rounds of tool calls (10)]:N:' \
         '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
+        '(--max-cost-per-day)--max-cost-per-day=[Stop once all runs of a day have cost this many US dollars]:USD:' \
         '(--command-timeout)--command-timeout=[Kill a command after this many seconds (30)]:S:' \
         '(--max-command-timeout)--max-command-timeout=[Longest time that a model may give a command, in seconds (600)]:S:' \
         '(--confirm)--confirm[Ask before each tool call with side effects]' \
@@ -415,6 +418,8 @@ _ask_arguments() {  # COMMAND
         '*--var=[With -t\: value for a {{placeholder}}]:K=V:' \
         '*-T+[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
         '*--server-tool=[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
+        '(--max-cost-per-day)--max-cost-per-day=[Stop once all runs of a day have cost this many US dollars]:USD:' \
+        '(--decide)--decide[Choose the values of --schema, with their probabilities]' \
         '(--plain)--plain[No color, layout or animation]' \
         '(-q --quiet)-q[Print only errors, and commands and writes that fail, to stderr]' \
         '(-q --quiet)--quiet[Print only errors, and commands and writes that fail, to stderr]' \
@@ -442,13 +447,16 @@ _ask_arguments() {  # COMMAND
         '(--tpm)--tpm=[Use at most N tokens a minute]:N:' \
         '(--csv-safe)--csv-safe[Write cells such as =1+1 to CSV and TSV as text, not as formulas]' \
         '(--columns)--columns=[Write these columns (a,b), or all, with latency and tries]:NAMES:' \
+        '(--review)--review=[With --decide\: also write the rows with a probability below P to FILE]:P FILE:' \
         '(--report)--report=[Write an HTML report on the rows, failures and answers to FILE]:FILE:_files' \
+        '*--score=[Compare answers with this column of labels (or FIELD=COLUMN)]:COLUMN:' \
         '(--unordered)--unordered[Write rows as they finish, not in the order of the input]' \
         '(--limit)--limit=[Read only the first N rows]:N:' \
         '(--sample)--sample=[Use a random but reproducible sample of N rows]:N:' \
         '(--shard)--shard=[Use every Nth row, from row I (auto\: as Slurm or Kubernetes says)]:I/N:(auto)' \
         '(--merge)--merge=[Join the outputs of all shards (the arguments) in a file]:FILE:_files' \
         '(--dry-run)--dry-run[Estimate rows, tokens and the price; send nothing]' \
+        '(--no-dedupe)--no-dedupe[Send rows with identical prompts one by one, not once]' \
         '(--retry-failed)--retry-failed[Send the failed rows of earlier runs again]' \
         '(--fresh)--fresh[Start over\: forget earlier answers and replace the output file]' \
         '(--max-cost)--max-cost=[Stop once the job has cost this many US dollars]:USD:' \
@@ -461,6 +469,7 @@ _ask_arguments() {  # COMMAND
         '(--max-rounds)--max-rounds=[With --tools\: allow N tool rounds (10)]:N:' \
         '(--wait)--wait=[Wait this long if the service fails (30m; 0\: stop)]:TIME:' \
         '(--batch)--batch[Use the provider'"'"'s batch API\: cheaper, answers within a day]' \
+        '(--completion-window)--completion-window=[Have OpenAI answer within 2h or 8h, at a discount]:TIME:(2h 8h)' \
         '(--detach)--detach[With --batch\: submit and exit; run again to collect the answers]' \
         '(--cancel)--cancel[With --batch\: cancel the batch and keep its answers so far]' \
         '(--poll-interval)--poll-interval=[With --batch\: check every S seconds (2 to 60)]:S:' \
@@ -469,7 +478,7 @@ _ask_arguments() {  # COMMAND
         '(--no-save)--no-save[Delete the saved answers once the job is complete]' \
         '(--ledger)--ledger=[Save the answers in this database, not in the data folder]:FILE:_files' \
         '(--list)--list[List jobs]' \
-        '(--json)--json[With --list\: print a JSON array]' \
+        '(--json)--json[With --list, or --score of an output\: print JSON]' \
         '(--forget)--forget=[Delete a job and its answers; output files stay]:ID:_ask_job' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
@@ -688,7 +697,7 @@ _ask_commands() {  # COMMAND: what it consists of
   esac
 }
 _ask_tools=(read_file write_file edit_file list_dir bash fetch_url search_web)
-_ask_keys=(provider model fallback system max_rounds max_cost timeout stream stdin_limit footer context_limit notifications server_tools tools.enabled tools.disabled tools.piped tools.command_timeout tools.max_command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files media_dir attachments.keep_location network.tries network.backoff)
+_ask_keys=(provider model fallback system max_rounds max_cost max_cost_per_day timeout stream stdin_limit footer context_limit notifications server_tools tools.enabled tools.disabled tools.piped tools.command_timeout tools.max_command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files media_dir attachments.keep_location network.tries network.backoff)
 _ask_parameters=(frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p)
 _ask_efforts=(none minimal low medium high xhigh max)
 # to here

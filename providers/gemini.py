@@ -16,6 +16,7 @@ from urllib.parse import quote
 from ask import (
     BatchApi,
     ChatRequest,
+    DecisionApi,
     Delta,
     FinishReason,
     HttpRequest,
@@ -67,9 +68,10 @@ from .gemini_finish import (
     make_failure,
     read_continuation_token,
     read_finish_reason,
+    read_logprobs,
     to_finish,
 )
-from .gemini_models import PROFILES, RESULT_ATTACHMENT_TYPES
+from .gemini_models import MIME_TYPE_NAMES, PROFILES, RESULT_ATTACHMENT_TYPES
 from .gemini_server_tools import (
     SERVER_TOOLS,
     is_server_part,
@@ -88,6 +90,8 @@ SKIP_SIGNATURE = "skip_thought_signature_validator"
 """Replaces the signature of a call that Gemini did not make: https://ai.google.dev/gemini-api/docs/thought-signatures
 """
 OLD_MODELS_PATTERN = re.compile(r"(gemini-[12]\b|gemma|learnlm)")
+MAX_TOP_LOGPROBS = 20
+"""https://ai.google.dev/api/generate-content#generationconfig"""
 PARAMETER_NAMES = {
     "top_p": "topP",
     "top_k": "topK",
@@ -100,8 +104,6 @@ PARAMETER_NAMES = {
 """Gemini's names of common parameters."""
 TOP_LEVEL_PARAMETERS = ("safetySettings", "cachedContent", "serviceTier", "store")
 """Parameters that belong in the body itself, not in its generationConfig."""
-MIME_TYPE_NAMES = {"audio/mpeg": "audio/mp3", "video/quicktime": "video/mov", "video/x-msvideo": "video/avi"}
-"""MIME types for which Gemini uses another name."""
 NO_FREE_QUOTA_HINT = "this model is not in the free tier: enable billing, or use another model"
 DAILY_QUOTA_HINT = "the daily quota is used up: use another model or key, or try again tomorrow"
 NO_TOOLS_HINT = "use --no-tools, or a model that can call tools"
@@ -309,6 +311,12 @@ class Gemini(Provider):
         )
         return self.check_answer(answer, error)
 
+    def provider_logprob_options(self) -> dict[str, Any]:
+        return {"responseLogprobs": True, "logprobs": MAX_TOP_LOGPROBS}
+
+    def provider_parse_logprobs(self, response: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return read_logprobs(get_first_candidate(response))
+
     def provider_join_responses(self, response: Mapping[str, Any], continuation: Mapping[str, Any]) -> dict[str, Any]:
         """Join the responses of a long answer.
 
@@ -360,6 +368,13 @@ class Gemini(Provider):
         from .batch_apis import GeminiBatchApi
 
         return GeminiBatchApi(self.build_key_header)
+
+    def provider_decisions(self) -> DecisionApi | None:
+        if not self.has_batches:  # a compatible service
+            return None
+        from .decision_apis import GeminiDecisionApi
+
+        return GeminiDecisionApi(self.build_key_header)
 
     # Models
 

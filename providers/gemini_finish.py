@@ -1,12 +1,13 @@
-"""Gemini's finish reasons, and what they mean. https://ai.google.dev/api/generate-content#FinishReason"""
+"""Gemini's finish reasons, and what they mean; the logprobs of an answer. https://ai.google.dev/api/generate-content#FinishReason"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any
 
 from ask import FinishReason, ProviderError, RetryAction
-from ask.parsing import read_dict, read_int, read_list, read_str
+from ask.parsing import read_dict, read_int, read_list, read_number, read_str
 
 CONTINUATION = "CONTINUATION"
 """The request's own token limit was reached, and another request can continue the answer."""
@@ -110,3 +111,18 @@ def format_filter_reason(response: Mapping[str, Any], reason: str) -> str:
     ratings = (read_dict(rating) for rating in read_list((prompt if blocked else candidate).get("safetyRatings")))
     harms = [read_str(rating.get("category")) for rating in ratings if rating.get("blocked") is True]
     return ": ".join(filter(None, (label, message, ", ".join(filter(None, harms)))))
+
+
+def read_logprobs(candidate: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the tokens of an answer with their logprobs, in the format of Chat Completions."""
+    result = read_dict(candidate.get("logprobsResult"))
+    chosen, positions = read_list(result.get("chosenCandidates")), read_list(result.get("topCandidates"))
+    return [
+        _to_token(token) | {"top_logprobs": list(map(_to_token, read_list(read_dict(position).get("candidates"))))}
+        for token, position in zip_longest(chosen, positions[: len(chosen)])
+    ]
+
+
+def _to_token(candidate: Any) -> dict[str, Any]:
+    fields = read_dict(candidate)
+    return {"token": read_str(fields.get("token")), "logprob": read_number(fields.get("logProbability"))}

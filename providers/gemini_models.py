@@ -23,6 +23,8 @@ A PDF may have 1,000 pages, as open-source programs quote the page.
 """
 RESULT_ATTACHMENT_TYPES = ("image/png", "image/jpeg", "image/webp", "application/pdf")
 """For Gemini 3 and later: https://ai.google.dev/gemini-api/docs/function-calling#multimodal"""
+MIME_TYPE_NAMES = {"audio/mpeg": "audio/mp3", "video/quicktime": "video/mov", "video/x-msvideo": "video/avi"}
+"""MIME types for which Gemini uses another name."""
 THINKING_PAGE = "https://ai.google.dev/gemini-api/docs/thinking"
 LEVELS: Mapping[str, Mapping[str, Any]] = {
     effort: {"thinkingConfig": {"thinkingLevel": effort, "includeThoughts": True}} for effort in EFFORTS[1:]
@@ -38,6 +40,13 @@ GEMINI_4_PAGE = "https://ai.google.dev/gemini-api/docs/generate-content/latest-m
 OMNI_PAGE = "https://docs.cloud.google.com/gemini-enterprise-agent-platform/models/gemini/omni-1-2-flash"
 
 PROFILES = (
+    ModelProfile(
+        "gemini-decision*",
+        "https://ai.google.dev/gemini-api/docs/models",
+        (),
+        context_length=262_144,
+        decisions="only",
+    ),
     ModelProfile("gemini-omni*", OMNI_PAGE, (), attachments=IMAGE_TYPES),
     ModelProfile("gemini-{4+}-*cyber*", GEMINI_4_PAGE, default_effort="high"),
     ModelProfile(

@@ -61,6 +61,8 @@ PROFILES = (
 )
 TOKENS_PER_IMAGE = 2_048
 """A high estimate: 256 to 1,600 are usual."""
+MAX_TOP_LOGPROBS = 20
+"""https://docs.ollama.com/api/chat"""
 MIN_CONTEXT_TOKENS = 8192
 RESERVED_OUTPUT_TOKENS = 4096
 """Tokens reserved for the response if `max_tokens` is not set."""
@@ -176,6 +178,12 @@ class Ollama(Provider):
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         return read_tool_calls(read_dict(response.get("message")).get("tool_calls"))
+
+    def provider_logprob_options(self) -> dict[str, Any]:
+        return {"logprobs": True, "top_logprobs": MAX_TOP_LOGPROBS}
+
+    def provider_parse_logprobs(self, response: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return list(map(read_dict, read_list(response.get("logprobs"))))
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)

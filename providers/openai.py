@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ask import BatchApi, ChatCompletions, ChatRequest, ProviderError, Responses, RetryAction
+from ask import BatchApi, ChatCompletions, ChatRequest, DecisionApi, ProviderError, Responses, RetryAction
 from ask.parsing import parse_duration
 from ask.profiles import ModelProfile, find_profile
 
@@ -31,9 +31,11 @@ UP_TO_MAX = (*UP_TO_XHIGH, "max")
 FROM_MEDIUM = ("medium", "high", "xhigh")
 PAGE = "https://developers.openai.com/api/docs/models"
 REASONING_PAGE = "https://developers.openai.com/api/docs/guides/reasoning"
+DECISIONS_PAGE = "https://developers.openai.com/api/reference/resources/decisions"
 DEPRECATIONS_PAGE = "https://developers.openai.com/api/docs/deprecations"
 
 PROFILES = (
+    ModelProfile("gpt-6-luna|gpt-6-luna-2*", DECISIONS_PAGE, decisions="supported"),
     ModelProfile(
         "gpt-5|gpt-5-mini*|gpt-5-nano*|gpt-5-2025*|o3|o3-2025*", DEPRECATIONS_PAGE, retirement_date="2026-12-11"
     ),
@@ -147,6 +149,11 @@ class OpenAIChat(ChatCompletions):
         from .batch_apis import OpenAIBatchApi
 
         return OpenAIBatchApi(self.build_headers)
+
+    def provider_decisions(self) -> DecisionApi | None:
+        from .decision_apis import OpenAIDecisionApi
+
+        return OpenAIDecisionApi(self.build_headers)
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)

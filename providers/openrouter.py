@@ -16,6 +16,7 @@ from ask import (
     BatchApi,
     ChatCompletions,
     ChatRequest,
+    DecisionApi,
     FinishReason,
     Message,
     ModelInfo,
@@ -54,8 +55,10 @@ NATIVE_FAILURES = {
     "error": "the model stopped with an error",
 }
 NATIVE_LENGTH_REASONS = ("length", "max_tokens", "max_output_tokens")
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+DECISIONS_PAGE = "https://openrouter.ai/docs/guides/overview/multimodal/decisions"
 ATTACHMENT_TYPES = (
-    *("image/png", "image/jpeg", "image/webp", "image/gif", "application/pdf"),
+    *(*IMAGE_TYPES, "application/pdf"),
     *("audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/mp4", "audio/aac", "audio/aiff"),
     *("video/mp4", "video/mpeg", "video/quicktime", "video/webm"),
 )
@@ -82,6 +85,14 @@ OLD_GEMINI_PATTERN = re.compile(r"/(gemini-[12]\b|gemma)")
 CALL_ID_PATTERNS = {"anthropic": "[a-zA-Z0-9_-]{1,40}", "mistralai": "[a-zA-Z0-9]{9}"}
 """The call ids that vendors accept, which must also be unique."""
 PROFILES = (
+    ModelProfile("typesafe/jev*", DECISIONS_PAGE, (), attachments=IMAGE_TYPES[:2], decisions="only"),
+    ModelProfile(
+        "*/*-decisions|google/gemini-decision*|perplexity/pplx-decider*|cloudflare/clef*",
+        DECISIONS_PAGE,
+        (),
+        attachments=IMAGE_TYPES[:3],
+        decisions="only",
+    ),
     ModelProfile(
         "*google/gemini-{1-2.5}*|*google/gemma*",
         "https://ai.google.dev/gemini-api/docs/structured-output",
@@ -220,6 +231,11 @@ class OpenRouter(ChatCompletions):
         from .batch_apis import OpenRouterBatchApi
 
         return OpenRouterBatchApi(self.build_headers)
+
+    def provider_decisions(self) -> DecisionApi | None:
+        from .decision_apis import OpenRouterDecisionApi
+
+        return OpenRouterDecisionApi(self.build_headers)
 
     def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
         pricing = read_dict(entry.get("pricing"))

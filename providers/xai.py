@@ -19,6 +19,8 @@ STALL_TIMEOUT_SECONDS = 900.0
 """https://docs.x.ai/developers/model-capabilities/text/best-practices"""
 TICKS_PER_DOLLAR = 10**10
 """The unit of a response's cost."""
+MAX_TOP_LOGPROBS = 8
+"""https://docs.x.ai/docs/api-reference"""
 PRICE_UNITS_PER_DOLLAR = 10_000
 """Prices in the models list are in US cents per hundred million tokens."""
 
@@ -66,6 +68,9 @@ class XAIChat(ChatCompletions):
         from .batch_apis import XAIBatchApi
 
         return XAIBatchApi(self.build_headers)
+
+    def provider_logprob_options(self) -> dict[str, Any]:
+        return {"logprobs": True, "top_logprobs": MAX_TOP_LOGPROBS}
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)

@@ -45,6 +45,7 @@ OPTION_VALUES = {
     "--shard": "choice:auto",
     "--encoding": "choice:utf-8,utf-16,cp1252,cp1250,cp1251,cp932,gb18030",
     "map --forget": "job",
+    "map --review": "nothing",
 }
 """Completions of option values whose metavar does not determine them, by option, or by command and option."""
 WORDS = {
@@ -69,7 +70,7 @@ METAVARS = {
     "COMMAND": f"choice:{','.join(COMMANDS)}",
     "SERVER": "server",
     **dict.fromkeys(("TOOL", "URL", "KEY", "KEYS", "N", "C", "NAME", "S", "USD", "AGE", "HOST"), "nothing"),
-    **dict.fromkeys(("VALUE", "WORDS", "K=V", "TIME", "NAMES"), "nothing"),
+    **dict.fromkeys(("VALUE", "WORDS", "K=V", "TIME", "NAMES", "COLUMN"), "nothing"),
 }
 PARAMETERS = (
     *("frequency_penalty", "max_tokens", "presence_penalty", "reasoning_effort", "seed", "stop"),

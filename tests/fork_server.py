@@ -4,7 +4,7 @@ The server is a process that has imported what a prompt needs. It forks a proces
 terminal, descriptors, signal handlers, environment and working directory are those of a new process. What is different:
 its parent, its name in a list of processes, and that modules are loaded already.
 
-    tests process -> server -> watcher of the process -> process
+    tests process -> server -> process
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import gc
 import json
 import os
 import select
+import selectors
 import signal
 import socket
 import subprocess
@@ -41,6 +42,7 @@ from tests.cli_runner import open_streams, run_cli
 PROGRAMS = str(Path(sys.executable).parent)
 MAX_READ_BYTES = 1 << 20
 STATUS_BYTES = 4
+MAX_DESCRIPTOR = 1 << 16
 
 
 class ForkedProcess:
@@ -138,23 +140,47 @@ def start_server() -> socket.socket:
 
 
 def serve(requests: socket.socket, programs: str) -> None:
-    """Fork a process for each request."""
+    """Fork a process for each request, and write its exit code to the request's last descriptor."""
     import_modules()
     sys.path[0] = programs
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
     gc.collect()
     gc.freeze()
     requests.send(b"+")
+    selector = selectors.DefaultSelector()
+    selector.register(requests, selectors.EVENT_READ)
     while True:
-        request, descriptors, _, _ = socket.recv_fds(requests, MAX_READ_BYTES, 4)
-        while request and not request.endswith(b"\n"):
-            request += requests.recv(MAX_READ_BYTES)
-        if not request:
-            return
-        if os.fork() == 0:
-            watch(json.loads(request), descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
+        for key, _ in selector.select():
+            if key.data:
+                selector.unregister(key.fileobj)
+                report_exit(*key.data)
+                os.close(key.fd)
+                continue
+            request, descriptors = receive_request(requests)
+            if not request:
+                return
+            process = os.fork()
+            if process == 0:
+                become_ask(json.loads(request), descriptors)
+            *streams, status = descriptors
+            for descriptor in streams:
+                os.close(descriptor)
+            selector.register(os.pidfd_open(process), selectors.EVENT_READ, (process, status))
+
+
+def receive_request(requests: socket.socket) -> tuple[bytes, Sequence[int]]:
+    """Return the next request and its descriptors; the request is empty once the tests have ended."""
+    request, descriptors, _, _ = socket.recv_fds(requests, MAX_READ_BYTES, 4)
+    while request and not request.endswith(b"\n"):
+        request += requests.recv(MAX_READ_BYTES)
+    return request, descriptors
+
+
+def report_exit(process: int, status: int) -> None:
+    """Write the exit code of an ended process to its status descriptor."""
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    with suppress(BrokenPipeError):  # the test has not waited for the process
+        os.write(status, code.to_bytes(STATUS_BYTES, signed=True))
+    os.close(status)
 
 
 def import_modules() -> None:
@@ -165,20 +191,6 @@ def import_modules() -> None:
                 import_module(module.name)
     import_requests()
     run_cli("-p", "demo", "hello", env={**os.environ}, cwd=Path.home())
-
-
-def watch(request: Any, descriptors: Sequence[int]) -> NoReturn:
-    """Fork the process, and write its exit code to the last descriptor after the process has written its number."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    process = os.fork()
-    if process == 0:
-        become_ask(request, descriptors)
-    *streams, status = descriptors
-    for descriptor in streams:
-        os.close(descriptor)
-    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    os.write(status, code.to_bytes(STATUS_BYTES, signed=True))
-    os._exit(0)
 
 
 def become_ask(request: Any, descriptors: Sequence[int]) -> NoReturn:
@@ -193,7 +205,7 @@ def become_ask(request: Any, descriptors: Sequence[int]) -> NoReturn:
     if request["terminal"]:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.write(status, os.getpid().to_bytes(STATUS_BYTES, signed=True))  # now its session can be killed
-    os.closerange(3, max(descriptors) + 1)
+    os.closerange(3, MAX_DESCRIPTOR)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])

@@ -33,7 +33,8 @@ from ask.config.settings import SETTINGS, Settings
 from ask.errors import AskError
 from ask.plugin_api.provider import REQUIRED_HOOKS, list_hook_names
 from ask.plugin_api.types import DEFAULT_STALL_SECONDS
-from ask.tools.builtin import BUILTIN_TOOLS, KEYED_ENGINES, SEARCH_WEB
+from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
+from ask.tools.search_engine import KEYED_ENGINES
 from tests import responses_wire, wire
 from tests.doc_pages import (
     Example,
@@ -133,7 +134,7 @@ def test_the_page_on_configuration_lists_exactly_the_config_keys(tmp_path: Path)
     config = read_config(tmp_path / "config.toml")
     assert not config.warnings
     assert config.aliases == aliases
-    chosen = {name: values[name] for name in ("system", "max_cost", "timeout", "context_limit")}
+    chosen = {name: values[name] for name in ("system", "max_cost", "max_cost_per_day", "timeout", "context_limit")}
     chosen |= {"options": options, "disabled_tools": frozenset(tables["tools"]["disabled"])}
     chosen |= {"search_engine": tables["search"]["engine"]}
     assert resolve_settings(RunOptions(), {}, config) == Settings(**chosen), "all else in the example is the default"
@@ -346,7 +347,7 @@ def test_a_config_toml_table_with_the_same_keys_does_the_same(ask: Ask, home: Ho
     assert set(PROVIDER_KEYS) == set(values) == set(find_code_spans(sentence)) - {"[providers.groq]"}
     home.config.mkdir(parents=True)
     without_limit = re.sub(
-        r"max_cost = .*", "", find_code_blocks(PAGES["configuration"], "toml")[0]
+        r"max_cost\w* = .*", "", find_code_blocks(PAGES["configuration"], "toml")[0]
     )  # a cost limit cannot be enforced with this service
     (home.config / "config.toml").write_text(without_limit)
     server.reply(wire.says("Hello."))

@@ -94,4 +94,4 @@ def test_the_progress_bar_is_shown_as_it_is() -> None:
 
 
 def test_all_sections_with_commands_are_found() -> None:
-    assert len([recipe for recipe in RECIPES if recipe.console]) == 11
+    assert len([recipe for recipe in RECIPES if recipe.console]) == 12

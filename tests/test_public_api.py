@@ -26,6 +26,11 @@ PUBLIC = [
     "ChatCompletions",
     "ChatRequest",
     "Citation",
+    "DecisionAnswer",
+    "DecisionApi",
+    "DecisionQuestion",
+    "DecisionRequest",
+    "DecisionResponse",
     "Delta",
     "FinishReason",
     "HttpRequest",
@@ -73,7 +78,7 @@ def imports_for_types() -> dict[str, str]:
 
 def test_exactly_these_names_are_public() -> None:
     assert ask.__all__ == PUBLIC
-    assert len(PUBLIC) <= 41
+    assert len(PUBLIC) <= 46
 
 
 def test_an_interactive_session_completes_the_names_without_loading_them() -> None:

@@ -195,13 +195,13 @@ def test_schema_checks_are_loaded_only_with_a_schema(home: Home) -> None:
 def test_file_readers_are_loaded_only_with_a_file(home: Home) -> None:
     (home.work / "src").mkdir()
     (home.work / "src/a.py").write_text("pass\n")
-    readers = {"ask.attachments", "ask.inputs.sources", "ask.inputs.folders", "pathspec"}
+    readers = {"ask.attachments", "ask.inputs.file_option", "ask.inputs.folders", "pathspec"}
 
     def reading(*args: str) -> set[str]:
         return readers & observe(home, "-p", "demo", *args, "hi").modules
 
     assert reading() == set()
-    assert reading("-f", "src/a.py") == {"ask.attachments", "ask.inputs.sources"}
+    assert reading("-f", "src/a.py") == {"ask.attachments", "ask.inputs.file_option"}
     assert reading("-f", "src") == readers
 
 

@@ -183,6 +183,7 @@ def test_unsupported_kinds_need_no_samples(tmp_path: Path) -> None:
     assert "swapped" in messages[0]
 
 
+@pytest.mark.slow
 def test_missing_unstreamed_samples_are_shown_to_be_confirmed(tmp_path: Path) -> None:
     header = [
         "from ask.testing import ProviderContract",

@@ -5,8 +5,9 @@ Command line options come first, then the conversation, the environment and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from ask.app import AppContext
 from ask.client.endpoint import (
@@ -15,20 +16,21 @@ from ask.client.endpoint import (
     explain_ignored,
     find_base_url,
     find_key_origin,
-    find_sign_in,
     format_key_hint,
     is_vendor_url,
     list_other_base_urls,
     load_provider,
     load_providers,
+    open_sign_in,
     remove_unusable_keys,
     resolve_headers,
     resolve_key,
     select_provider_entries,
 )
 from ask.config.base_url import add_default_path, is_local_url, is_same_service, repair_base_url, split_base_url
-from ask.config.secrets import KEY_COMMAND, format_variable_prefix
+from ask.config.secrets import KEY_COMMAND, SIGNED_IN, format_variable_prefix
 from ask.errors import ConfigError
+from ask.messages import EMPTY_MAPPING, DecisionQuestion
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.records import NamedTuple
 
@@ -113,7 +115,7 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
         other_base_urls=other_base_urls,
         headers=resolve_headers(app, provider.info.name),
         renew_key=partial(app.key_store.renew, provider.info.name) if key_origin == KEY_COMMAND else None,
-        sign_in=find_sign_in(app, provider.info.name, key_origin),
+        sign_in=open_sign_in(app, provider.info.name) if key_origin == SIGNED_IN else None,
     )
 
 
@@ -281,3 +283,20 @@ def _find_provider_with_key(app: AppContext, base_url: str) -> str:
         if find_key_origin(app, name):
             return name
     raise ConfigError("no API key is set", f"{format_key_hint(PREFERRED_PROVIDER)}; -p demo works without a key")
+
+
+def check_decision_model(
+    endpoint: ModelEndpoint,
+    questions: Sequence[DecisionQuestion] = (),
+    options: Mapping[str, Any] = EMPTY_MAPPING,
+) -> None:
+    """Check that a model can answer a request with these questions of `--decide` and model parameters, or without any.
+
+    Raises:
+        ParameterError: it has neither a decisions API nor logprobs, or makes nothing but decisions.
+        UsageError: an option has no effect.
+    """
+    if questions or endpoint.provider.find_profile(endpoint.model).decisions == "only":
+        from ask.client.decisions import check_decisions
+
+        check_decisions(endpoint.provider, endpoint.model, questions, options)

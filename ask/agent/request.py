@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from ask.agent.model_selection import ModelSelection, resolve_endpoint, resolve_fallbacks
-from ask.agent.toolset import Toolset, has_context_files
+from ask.agent.model_selection import ModelSelection, check_decision_model, resolve_endpoint, resolve_fallbacks
+from ask.agent.toolset import Toolset, has_context_files, limit_tools_with_data
 from ask.app import AppContext
 from ask.client.endpoint import ModelEndpoint, fetch_first_model
 from ask.config.directories import get_working_directory
@@ -23,6 +23,7 @@ from ask.inputs.readers import STDIN_NAMES, decode_text, is_stdin_piped, read_st
 from ask.messages import (
     EMPTY_MAPPING,
     Attachment,
+    DecisionQuestion,
     Message,
     ReportedUsage,
     ResumedConversation,
@@ -69,6 +70,7 @@ class RunRequest(NamedTuple):
         safe_mode: the run's safe mode; None if it is off.
         output_format: one of `OUTPUT_FORMATS`; "" for any format.
         response_schema: the schema of an answer in the format "schema"; None for any other format.
+        questions: the questions of `--decide`, whose answers match `response_schema`; () for an answer in text.
         fallbacks: the providers and models to ask in turn if `endpoint` cannot answer.
         project_context: the project's instructions, and the skills; None if there are none or tools are off.
         opening_messages: the messages of a template, between `message_history` and `user_message`.
@@ -89,6 +91,7 @@ class RunRequest(NamedTuple):
     safe_mode: SafeModeSession | None = None
     output_format: str = ""
     response_schema: ResponseSchema | None = None
+    questions: Sequence[DecisionQuestion] = ()
     fallbacks: Sequence[ModelEndpoint] = ()
     project_context: ProjectContext | None = None
     opening_messages: Sequence[Message] = ()
@@ -169,7 +172,8 @@ def prepare_request(options: RunOptions, app: AppContext) -> PreparedRun:
         from ask.agent.unanswered import add_unanswered
 
         prepared = add_unanswered(prepared)
-    check_attachments_supported(prepared.request.user_message.attachments, prepared.request.endpoint)
+    if attachments := prepared.request.user_message.attachments:
+        check_attachments_supported(attachments, prepared.request.endpoint)
     return prepared
 
 
@@ -192,26 +196,28 @@ def prepare_without_message(
     fill in the template, and safe mode is opened where a row runs tools. Raises the errors of `prepare_request`.
     """
     directory, toolset = get_working_directory(), Toolset(app, options.function_tools)
-    conversation, template, response_schema = ResumedConversation(generate_conversation_id()), None, None
+    conversation, template = ResumedConversation(generate_conversation_id()), None
     if options.resume is not None or options.continue_last:
         conversation = _read_conversation(options, app, directory)
     if options.template is not None or options.variables:
         template = _read_template(options, app, toolset, has_columns=has_columns)
-    if options.schema is not None:
-        from ask.schemas.response_schema import read_response_schema
-
-        response_schema = read_response_schema(options.schema, partial(read_text_file, notify=app.console.print_notice))
+    has_schema = options.schema is not None or options.decide
+    response_schema, questions = _read_schema(options, app) if has_schema else (None, ())
     extra_system_prompt = _read_extra_system_prompt(options.system, conversation, template, app.console.print_notice)
     settings = read_settings(options, extra_system_prompt, app, template)
-    settings, stdin_data = _limit_tools_with_data(settings, app) if reads_stdin else (settings, b"")
-    _print_config_warnings(app)
+    stdin_data = b""
+    if reads_stdin and settings.tools and settings.piped_tools != "all":  # only then does it matter what is piped
+        stdin_data = read_stdin(settings.stdin_limit, app.console.print_notice)
+        settings = limit_tools_with_data(settings, stdin_data)
+    for warning in (*app.config.warnings, *app.config.list_skipped("aliases", "providers", "tools.allow")):
+        app.console.print_notice(warning)
     endpoint = resolve_endpoint(app, _select_model(options, conversation, template))
     if endpoint.base_url and not settings.replay:
         from ask.client.preconnect import preconnect
 
         endpoint = endpoint._replace(preconnection=preconnect(endpoint.base_url))
     skip = None if options.fallback else app.console.print_notice  # one that is configured may be for another day
-    fallbacks = resolve_fallbacks(app, settings.fallback, endpoint, skip)
+    fallbacks = resolve_fallbacks(app, settings.fallback, endpoint, skip) if settings.fallback else ()
     secrets = app.collect_secrets()
     app.console.redact = secrets.redact
     is_same_model = conversation.last_model == (endpoint.provider_name, endpoint.model)
@@ -226,8 +232,9 @@ def prepare_without_message(
         endpoint=endpoint,
         secrets=secrets,
         reported_usage=conversation.reported_usage if is_same_model else ReportedUsage(),
-        output_format=next((form for form in OUTPUT_FORMATS if getattr(options, form)), ""),
+        output_format=next(filter(partial(getattr, options), OUTPUT_FORMATS), ""),
         response_schema=response_schema,
+        questions=tuple(question.redact(secrets.redact) for question in questions),
         fallbacks=fallbacks,
         opening_messages=template.opening_messages if template else (),
     )
@@ -235,7 +242,14 @@ def prepare_without_message(
         check_attachments_supported(message.attachments, endpoint)
     prepared = PreparedRun(request, toolset, template, conversation.unanswered, stdin_data=stdin_data)
     request = apply_settings(prepared, settings, options, app, opens_safe_mode=not has_columns)
-    return prepared._replace(request=_complete_endpoint(request, app.console.print_notice))
+    request = _complete_endpoint(request, app.console.print_notice)
+    return prepared._replace(request=_limit_files(request) if questions else request)
+
+
+def _limit_files(request: RunRequest) -> RunRequest:
+    """Return a request with questions, whose model accepts only the files that its decisions API accepts."""
+    endpoint = request.endpoint
+    return request._replace(endpoint=endpoint._replace(provider=endpoint.provider.limit_attachments(endpoint.model)))
 
 
 def _complete_endpoint(request: RunRequest, notify: Callable[[str], None]) -> RunRequest:
@@ -247,33 +261,12 @@ def _complete_endpoint(request: RunRequest, notify: Callable[[str], None]) -> Ru
     endpoint = request.endpoint
     if not endpoint.model:
         endpoint = endpoint._replace(model=fetch_first_model(endpoint, notify, request.settings))
-    _check_server_tools(request.settings, endpoint, notify)
-    return request._replace(endpoint=endpoint)
-
-
-def _check_server_tools(settings: Settings, endpoint: ModelEndpoint, notify: Callable[[str], None]) -> None:
-    if settings.server_tools:
+    check_decision_model(endpoint, request.questions, request.settings.options)
+    if request.settings.server_tools:
         from ask.agent.server_tools import check_server_tools
 
-        check_server_tools(settings, endpoint, notify)
-
-
-def _limit_tools_with_data(settings: Settings, app: AppContext) -> tuple[Settings, bytes]:
-    """Return the settings with the tools that are allowed if there are data on standard input, and the data.
-
-    It is only read if that makes a difference.
-    """
-    if not settings.tools or settings.piped_tools == "all":
-        return settings, b""
-    data = read_stdin(settings.stdin_limit, app.console.print_notice)
-    if data.strip():
-        settings = settings._replace(tools=settings.piped_tools != "none", read_only_tools=True)
-    return settings, data
-
-
-def _print_config_warnings(app: AppContext) -> None:
-    for warning in (*app.config.warnings, *app.config.list_skipped("aliases", "providers", "tools.allow")):
-        app.console.print_notice(warning)
+        check_server_tools(request.settings, endpoint, notify)
+    return request._replace(endpoint=endpoint)
 
 
 def apply_settings(
@@ -349,9 +342,11 @@ def continue_conversation(request: RunRequest, conversation: ResumedConversation
 
 
 def add_models(
-    request: RunRequest, models: Sequence[str], options: RunOptions, app: AppContext
+    request: RunRequest, models: Sequence[str], options: RunOptions, app: AppContext, *, may_decide: bool = False
 ) -> tuple[RunRequest, ...]:
     """Return the request, and the same request for each of the other models.
+
+    With `may_decide`, they include models that only make decisions, although the request has no questions yet.
 
     Raises:
         AskError: one of them cannot be used.
@@ -362,9 +357,28 @@ def add_models(
         endpoint = resolve_endpoint(app, selection._replace(other_base_urls=options.other_base_urls))
         if not endpoint.model:
             raise ParameterError(f"-m {model} does not name a model", "write provider:model")
-        _check_server_tools(request.settings, endpoint, app.console.print_notice)
+        if request.settings.server_tools:
+            from ask.agent.server_tools import check_server_tools
+
+            check_server_tools(request.settings, endpoint, app.console.print_notice)
+        if not may_decide:
+            check_decision_model(endpoint, request.questions, request.settings.options)
         requests.append(request._replace(endpoint=endpoint, secrets=app.collect_secrets()))
     return tuple(requests)
+
+
+def _read_schema(options: RunOptions, app: AppContext) -> tuple[ResponseSchema | None, Sequence[DecisionQuestion]]:
+    """Return the schema of the answer, and the questions of --decide.
+
+    Raises:
+        AskError: there is no schema, it cannot be read, or a field of it is no question.
+    """
+    from ask.schemas.response_schema import parse_decision_schema, read_response_schema
+
+    if options.schema is None:
+        raise UsageError("--decide needs a --schema", 'such as --schema "urgent bool, anger 1..5"')
+    schema = read_response_schema(options.schema, partial(read_text_file, notify=app.console.print_notice))
+    return parse_decision_schema(schema) if options.decide else (schema, ())
 
 
 def _read_conversation(options: RunOptions, app: AppContext, directory: Path) -> ResumedConversation:
@@ -435,7 +449,7 @@ def _read_template(options: RunOptions, app: AppContext, toolset: Toolset, *, ha
         AskError: there is no such prompt, a value is missing, it has no placeholder for one, or it is invalid.
     """
     name, variables = options.template, options.variables
-    from ask.inputs.sources import MCP_PREFIX
+    from ask.inputs.file_option import MCP_PREFIX
 
     if name is None or not name.lower().startswith(MCP_PREFIX):
         if name is not None and ":" in name:
@@ -481,13 +495,14 @@ def read_settings(
     Raises:
         UsageError: an option conflicts with another, or has no effect without one.
     """
-    format_options = [f"--{name}" for name in (*OUTPUT_FORMATS, "extract") if getattr(options, name)]
-    if len(format_options) > 1:
-        raise UsageError(f"{' and '.join(format_options)} cannot be combined", "use one of them")
+    formats = list(filter(partial(getattr, options), (*OUTPUT_FORMATS, "extract")))
+    if len(formats) > 1:
+        raise UsageError(f"--{' and --'.join(formats)} cannot be combined", "use one of them")
     if options.context and options.no_context:
         raise UsageError("--context and --no-context cannot be combined", "use one of them")
     settings = resolve_settings(
-        options._replace(no_tools=options.no_tools or options.cmd),  # the user runs the command, not the model
+        # With --cmd, the user runs the command, not the model.
+        options._replace(no_tools=options.no_tools or options.cmd or options.decide),
         app.environment,
         app.config,
         system=extra_system_prompt,
@@ -499,7 +514,19 @@ def read_settings(
             raise UsageError(f"--{name.replace('_', '-').rstrip('s')} needs --safe", hint)
     if options.allow_git and settings.safe_level == FILES_LEVEL:
         raise UsageError("--allow-git has no effect with --safe-files, which runs no commands", "use --safe")
-    return settings
+    return _limit_to_decisions(settings, options) if options.decide else settings
+
+
+def _limit_to_decisions(settings: Settings, options: RunOptions) -> Settings:
+    """Return the settings of a run with --decide: without streaming, tools, and options that are meant for text.
+
+    Raises:
+        UsageError: the command line has an option that decisions do not have.
+    """
+    if options.server_tools:
+        raise UsageError("-T has no effect with --decide, which asks for no text", "leave out -T")
+    given = {name: value for name, value in settings.options.items() if name in settings.given_options}
+    return settings._replace(stream=False, server_tools=(), options=given)
 
 
 def read_user_message(options: RunOptions, prepared: PreparedRun, app: AppContext) -> Message:
@@ -528,7 +555,7 @@ def read_user_message(options: RunOptions, prepared: PreparedRun, app: AppContex
             if not options.no_stdin and is_stdin_piped():
                 error.message += ", and stdin is empty"
             raise
-    from ask.inputs.sources import parse_stdin_content
+    from ask.inputs.file_option import parse_stdin_content
 
     stdin_reader = None if options.no_stdin else partial(read_piped, allow_terminal=True)
     piped_inputs = parse_stdin_content(piped_data, keep_location=request.settings.keep_location)
@@ -560,8 +587,8 @@ def read_files(
     Raises:
         AskError: one cannot be read.
     """
+    from ask.inputs.file_option import read_inputs
     from ask.inputs.prompt_inputs import InputReaders
-    from ask.inputs.sources import read_inputs
 
     def read_resource(address: str, timeout: float) -> PromptInputs:
         from ask.mcp.inputs import read_mcp_resource

@@ -13,13 +13,14 @@ from ask.agent.request import RunRequest
 from ask.agent.tool_loop import RunResult, ToolLoop, format_rounds, get_last_answer
 from ask.app import AppContext
 from ask.client.endpoint import report_retirement
-from ask.errors import AskError, to_ask_error
+from ask.errors import AskError, FileError, to_ask_error
 from ask.events import Event, MessageAdded, Notice
 from ask.messages import Attachment, Message, merge_user_messages
 from ask.text import decode_argument
 
 if TYPE_CHECKING:
     from ask.agent.generated_files import GeneratedFileSaver
+    from ask.history.daily_cost import DailyCostLimit
     from ask.history.recorder import Recorder
     from ask.hooks.run_hooks import RunHooks
     from ask.safety.approval import ApprovalResponse
@@ -49,14 +50,12 @@ def run_request(
     """
     enable_garbage_collection()
     request, opening_messages = _merge_opening_messages(request)
-    if request.settings.options:  # for which the model's profile is needed
-        from ask.client.models_list import add_cached_model
-
-        request = request._replace(endpoint=add_cached_model(request.endpoint, app.app_dirs.cache))
+    request = _add_model_info(request, app)
     report_retirement(request.endpoint, app, partial(_report_notice, on_event))
     hooks = request.open_hooks(partial(_report_notice, on_event)) if first_kept_run is None else None
     recorder = _create_recorder(request, app, on_event, first_kept_run, title) if request.settings.save else None
     savers: list[GeneratedFileSaver] = []
+    daily_limit = _create_daily_limit(request, app, recorder)
 
     def record_and_report(event: Event) -> None:
         if recorder:
@@ -73,6 +72,7 @@ def run_request(
         confirm_more_rounds=partial(_confirm_more_rounds, app, request) if asks_for_rounds else lambda *_: False,
         calls_tools=first_kept_run is None,
         save_files=partial(_save_files, savers, request, app, record_and_report),
+        daily_limit=daily_limit,
     )
     if recorder:
         recorder.begin(request.user_message, opening_messages, replaced_runs)
@@ -85,7 +85,17 @@ def run_request(
             recorder.end(to_ask_error(error).exit_code)
         raise
     _end_run(result, recorder, hooks)
+    _save_cost(result, daily_limit, on_event)
     return result
+
+
+def _add_model_info(request: RunRequest, app: AppContext) -> RunRequest:
+    """Return the request with what the models list says, if there are model options, which need it."""
+    if not request.settings.options:
+        return request
+    from ask.client.models_list import add_cached_model
+
+    return request._replace(endpoint=add_cached_model(request.endpoint, app.app_dirs.cache))
 
 
 def _report_notice(on_event: Callable[[Event], None], text: str) -> None:
@@ -153,6 +163,26 @@ def _create_recorder(
         title=request.secrets.redact(title),
     )
     return Recorder(app.app_dirs.history_file, metadata, partial(_report_notice, on_event))
+
+
+def _create_daily_limit(request: RunRequest, app: AppContext, recorder: Recorder | None) -> DailyCostLimit | None:
+    """Return the limit on the costs of a day; None without one, and for a row, which the job of the row limits."""
+    dollars = request.settings.max_cost_per_day
+    if dollars is None or request.settings.is_row:
+        return None
+    from ask.history.daily_cost import DailyCostLimit
+
+    return DailyCostLimit(app, dollars, find_own_run=lambda: recorder.run_number if recorder else 0)
+
+
+def _save_cost(result: RunResult, daily_limit: DailyCostLimit | None, on_event: Callable[[Event], None]) -> None:
+    """Save what a run has cost that is not in the history, for the limit of the day."""
+    if daily_limit is None or result.is_saved:
+        return
+    try:
+        daily_limit.add_unsaved_cost(result.cost.dollars or 0.0)
+    except FileError as error:
+        on_event(Notice(f"the cost of this run does not count toward the limit of the day: {error}"))
 
 
 def _request_approval(

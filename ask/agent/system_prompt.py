@@ -89,7 +89,8 @@ def build_system_prompt(
         if names := ", ".join(format_one_line(_to_utf8(path)) for path in inside):
             values["tools"] += "\n\n" + PLACEHOLDERS_TEXT.format(names=names)
         values["tools"] += "".join(f"\n\n{text}" for text in _explain_repositories(request.safe_mode.sandbox_config))
-    default = "\n\n".join(map(read_prompt, filter(None, ("system", request.output_format))))
+    output_format = "" if request.questions else request.output_format  # decisions have no text to format
+    default = "\n\n".join(map(read_prompt, filter(None, ("system", output_format))))
     text = re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], default)
     return "\n\n".join(filter(None, (text, skills_text, project_text, user_prompt)))
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from itertools import takewhile
+from itertools import repeat, takewhile
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ask.agent.model_requests import ModelRequests
+from ask.agent.model_selection import check_decision_model
 from ask.agent.request import RunRequest, check_attachments_supported
 from ask.agent.system_prompt import build_system_prompt, read_prompt
 from ask.app import AppContext
@@ -25,6 +26,7 @@ from ask.errors import (
     IncompleteResponseError,
     LimitReachedError,
     ProviderError,
+    RefusedQuestionsError,
     RunInterruptedError,
     SafetyError,
     to_ask_error,
@@ -34,6 +36,7 @@ from ask.messages import (
     INTERRUPTED_REASON,
     Attachment,
     Citation,
+    DecisionAnswer,
     Delta,
     FinishReason,
     Message,
@@ -47,8 +50,10 @@ from ask.plugin_api.types import ChatRequest
 if TYPE_CHECKING:
     from ask.agent.tool_runner import ToolRunner
     from ask.client.cost import Cost
+    from ask.history.daily_cost import DailyCostLimit
     from ask.safety.approval import ApprovalResponse
     from ask.safety.policy import PendingToolCall
+    from ask.schemas.schema import ResponseSchema
 
     ApprovalRequester = Callable[
         [PendingToolCall, RunRequest, Callable[[PendingToolCall], str]], ApprovalResponse | None
@@ -71,6 +76,7 @@ class RunResult:
         finish_reason: why the last response ended; CUT while one is incomplete.
         corrections: how often the model was asked to correct an answer that does not match the schema.
         citations: the sources of the last answer; the positions are those in its text (`get_last_answer`).
+        decisions: the answers to the questions of `--decide`, with all probabilities.
         error: why the run failed; None if it succeeded.
         is_refused: whether the provider refused the messages since the last answer.
         saved_run_number: the number of the run in the history; None if it is not saved.
@@ -85,6 +91,7 @@ class RunResult:
         self.finish_reason = FinishReason.STREAM_INCOMPLETE
         self.corrections = 0
         self.citations: tuple[Citation, ...] = ()
+        self.decisions: tuple[DecisionAnswer, ...] = ()
         self.error: AskError | None = None
         self.is_refused = False
         self.saved_run_number: int | None = None
@@ -132,6 +139,7 @@ class ToolLoop:
         system_prompt: the complete system prompt of a request whose conversation is never shortened; "" to build one
             from the request and the tools that are actually offered.
         save_files: saves the images of an answer, and returns them with the names of their files.
+        daily_limit: the limit on the costs of all runs of a day; None for none.
     """
 
     def __init__(
@@ -146,6 +154,7 @@ class ToolLoop:
         calls_tools: bool = True,
         system_prompt: str = "",
         save_files: Callable[[Sequence[Attachment]], tuple[Attachment, ...]] = tuple,
+        daily_limit: DailyCostLimit | None = None,
     ) -> None:
         self._request = request
         self._app = app
@@ -158,6 +167,7 @@ class ToolLoop:
         self._calls_tools = calls_tools
         self._system_prompt = system_prompt
         self._save_files = save_files
+        self._daily_limit = daily_limit
         self._tool_runner: ToolRunner | None = None
         self._result = RunResult([*request.message_history, request.user_message], app)
         self._reported_usage = request.reported_usage
@@ -219,9 +229,12 @@ class ToolLoop:
 
         Raises:
             ConfigError: the cost limit cannot be checked.
+            ParameterError: the model makes only decisions, or none.
         """
         request = self._request
-        if request.settings.max_cost is not None and not endpoint.provider.info.reports_cost:
+        check_decision_model(endpoint, request.questions, request.settings.options)
+        has_limit = request.settings.max_cost is not None or self._daily_limit
+        if has_limit and not endpoint.provider.info.reports_cost:
             self._require_price(endpoint)
         return create_client(
             endpoint,
@@ -230,13 +243,15 @@ class ToolLoop:
             request.secrets,
             output_format=request.output_format,
             shows_text=request.shows_text and not request.output_format,
+            questions=request.questions,
         )
 
     def _require_price(self, endpoint: ModelEndpoint) -> None:
-        """Raise an AskError unless the price of a model is known, for --max-cost."""
+        """Raise an AskError unless the price of a model is known, for a limit on costs."""
         from ask.client.run_costs import require_price
 
-        require_price(self._app, endpoint, self._request.settings)
+        settings, makes_decisions = self._request.settings, bool(self._request.questions)
+        require_price(self._app, endpoint, settings, makes_decisions=makes_decisions)
 
     def _use_model(self, endpoint: ModelEndpoint, client: ProviderClient) -> None:
         """Send the following requests to this model."""
@@ -256,8 +271,10 @@ class ToolLoop:
     def _run_rounds(self) -> None:
         """Send requests and run tools until the model has answered or a limit is reached."""
         result = self._result
+        if self._daily_limit and (error := self._daily_limit.find_excess()):
+            raise error
         while True:
-            limit = self._find_reached_limit()
+            limit = self._find_reached_limit() if result.rounds else None
             is_final = limit is not None or not self._calls_tools or result.corrections > 0
             chat_request = self._model.build_request(tool_choice="none" if is_final else "auto")
             self._on_event(RequestStarted())
@@ -267,12 +284,13 @@ class ToolLoop:
             if isinstance(response.error, ProviderError) and self._model.adapt_request(response.error, response):
                 continue
             usages = response.usages or (response.answer.usage,)
-            result.requests += [(self._model.endpoint, usage) for usage in usages]
+            result.requests += zip(repeat(self._model.endpoint), usages)
             if response.error is not None and (
                 self._correct_model(response.error) or self._switch_model(response.error)
             ):
                 continue
-            response = self._show_held_deltas(response)
+            if self._held_deltas:
+                response = self._show_held_deltas(response)
             result.finish_reason = response.answer.finish_reason
             self._model.handle_answer(response.answer.usage)
             has_content = self._add_answer(response, () if is_final else response.tool_calls)
@@ -282,7 +300,7 @@ class ToolLoop:
             is_done = is_final or (
                 not response.tool_calls and response.answer.finish_reason is not FinishReason.CONTINUE
             )
-            if is_done and self._request_correction():
+            if is_done and self._request.response_schema and self._request_correction(self._request.response_schema):
                 continue
             if limit:
                 raise limit
@@ -292,7 +310,7 @@ class ToolLoop:
             self._execute_calls(response.tool_calls)
 
     def _find_reached_limit(self) -> LimitReachedError | None:
-        """Return the limit that the run has reached, if any. The model may then only answer, without calling tools.
+        """Return the limit that the run has reached after a round, if any. The model may then only answer.
 
         The user can agree to more rounds, but not to more costs.
 
@@ -300,12 +318,8 @@ class ToolLoop:
             AskError: the cost is unknown.
         """
         result = self._result
-        if result.rounds and self._is_over_budget():
-            cost = result.cost
-            kind = "an estimated" if cost.is_estimated else "a"
-            return LimitReachedError(
-                f"reached the cost limit ({kind} cost ${cost.dollars:.4f})", "raise it with --max-cost"
-            )
+        if limit := self._find_reached_cost_limit():
+            return limit
         if result.rounds < self._max_rounds:
             return None
         settings = self._request.settings
@@ -320,30 +334,36 @@ class ToolLoop:
             f"{'continue with ask -c, or ' if is_continuable else ''}raise it with --max-rounds",
         )
 
-    def _is_over_budget(self) -> bool:
-        """Check whether the run has reached its cost limit. The first estimate of a run is reported.
+    def _find_reached_cost_limit(self) -> LimitReachedError | None:
+        """Return the limit on costs that is reached, if any. The first estimate of a run is reported.
 
         Raises:
             AskError: there is a limit, and the cost is unknown.
         """
         max_cost, result = self._request.settings.max_cost, self._result
-        if max_cost is None:
-            return False
+        if max_cost is None and not self._daily_limit:
+            return None
         cost, endpoint = result.cost, self._model.endpoint
         if cost.dollars is None:  # the provider reports it, but for example a proxy removed it
             self._require_price(endpoint)
             cost = result.cost
         if cost.dollars is None:
             from ask.client.prices import is_prepaid
+            from ask.client.run_costs import format_leave_out_hint, get_cost_option
 
-            message = f"{endpoint.provider_name} reports neither costs nor tokens, which --max-cost needs"
+            option = get_cost_option(self._request.settings)
+            message = f"{endpoint.provider_name} reports neither costs nor tokens, which {option} needs"
             if is_prepaid(endpoint.provider_name, tier := result.usage.service_tier):
-                message = f"--max-cost does not work with the prepaid service tier {tier}, which served the request"
-            raise ConfigError(message, "leave out --max-cost")
-        if cost.is_estimated and not self._estimate_reported:
+                message = f"{option} does not work with the prepaid service tier {tier}, which served the request"
+            raise ConfigError(message, format_leave_out_hint(option))
+        if max_cost is not None and cost.is_estimated and not self._estimate_reported:
             self._estimate_reported = True
             self._notify(f"{endpoint.provider_name} reports no costs; --max-cost uses an estimate")
-        return cost.dollars >= max_cost
+        if max_cost is not None and cost.dollars >= max_cost:
+            kind = "an estimated" if cost.is_estimated else "a"
+            message = f"reached the cost limit ({kind} cost ${cost.dollars:.4f})"
+            return LimitReachedError(message, "raise it with --max-cost")
+        return self._daily_limit.find_excess(cost.dollars) if self._daily_limit else None
 
     def _show_delta(self, delta: Delta) -> None:
         """Show a part of the answer, or hold it back if another model may still replace the answer."""
@@ -412,17 +432,17 @@ class ToolLoop:
         self._use_model(endpoint._replace(model=model), self._model.client)
         return True
 
-    def _request_correction(self) -> bool:
+    def _request_correction(self, schema: ResponseSchema) -> bool:
         """Add a request to correct the answer if it does not match the schema; return whether it is needed.
 
         Raises:
             IncompleteResponseError: there were enough corrections, or the cost limit is reached.
         """
-        schema, result = self._request.response_schema, self._result
-        problem = schema.find_problem(get_last_answer(result.messages)) if schema else ""
+        result = self._result
+        problem = schema.find_problem(get_last_answer(result.messages))
         if not problem:
             return False
-        if result.corrections == MAX_CORRECTIONS or self._is_over_budget():
+        if result.corrections == MAX_CORRECTIONS or self._find_reached_cost_limit():
             advice = "try again, or use another model or a simpler schema"
             raise IncompleteResponseError(f"the answer does not match the schema ({problem})", advice)
         result.corrections += 1
@@ -444,21 +464,26 @@ class ToolLoop:
         # Reasoning in tags is not saved: only this run sends it back, see `ModelRequests.tagged_answers`.
         if response.tagged_text and answer.provider_state and has_tag(answer.provider_state.data):
             message = message._replace(provider_state=None)
-        earlier_text = get_last_answer(self._result.messages)  # of an answer that the service paused
-        earlier_citations = self._result.citations if earlier_text else ()
-        self._result.citations = earlier_citations
-        if answer.citations:
-            from ask.citations import shift_citations
-
-            self._result.citations = (*earlier_citations, *shift_citations(answer.citations, len(earlier_text)))
+        self._result.decisions = answer.decisions
+        if answer.citations or self._result.citations:
+            self._add_citations(answer.citations)
         if answer.text or tool_calls or files or (answer.provider_state and response.error is None):
             if response.tagged_text:
                 self._model.tagged_answers[len(self._result.messages)] = response.tagged_text, answer.provider_state
-            self._add_message(MessageAdded(message, response.error is None, answer))
+            is_complete = response.error is None or isinstance(response.error, RefusedQuestionsError)
+            self._add_message(MessageAdded(message, is_complete, answer))
             return True
         if answer.reasoning:  # for the history, and not for the conversation
             self._on_event(MessageAdded(message, complete=False, answer=answer))
         return False
+
+    def _add_citations(self, citations: Sequence[Citation]) -> None:
+        """Add the citations of an answer to those of the text before it, if the service paused there."""
+        from ask.citations import shift_citations
+
+        earlier_text = get_last_answer(self._result.messages)
+        earlier_citations = self._result.citations if earlier_text else ()
+        self._result.citations = (*earlier_citations, *shift_citations(citations, len(earlier_text)))
 
     def _execute_calls(self, tool_calls: Sequence[ToolCall]) -> None:
         """Execute tool calls in order and add their results.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import product, starmap
 from operator import attrgetter
 from os.path import join, lexists
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.app import AppContext
-from ask.config.secrets import format_variable_prefix
 from ask.config.settings import COMMAND_SECONDS, FILES_LEVEL, MAX_COMMAND_SECONDS, Settings
 from ask.errors import UsageError
 from ask.text import decode_argument, format_one_line
@@ -19,48 +19,16 @@ from ask.tools.base import Tool
 from ask.tools.builtin import (
     BASH,
     BUILTIN_TOOLS,
-    DUCKDUCKGO,
-    ENGINE_BASE_URLS,
     READ_SKILL_NAME,
     SEARCH_WEB,
-    SearchEngine,
     create_bash_tool,
     create_search_tool,
-    is_ddgs_installed,
 )
+from ask.tools.search_engine import find_search_engine, format_search_setup_hint
 
 if TYPE_CHECKING:
     from ask.mcp.lazy_servers import LazyServers
     from ask.templates.template import Template
-
-
-def find_search_engine(app: AppContext, engine_name: str) -> SearchEngine | None:
-    """Return a search engine by its name, or with "" the first that is available.
-
-    Returns None if it has no key, or its package is not installed.
-
-    Raises:
-        ConfigError: keys.toml cannot be read.
-    """
-    for name, base_url in ENGINE_BASE_URLS.items():
-        if engine_name in ("", name):
-            if name == DUCKDUCKGO:
-                return SearchEngine(name, base_url) if is_ddgs_installed() else None
-            key, _ = app.key_store.find(name)
-            if key:
-                custom_url = app.environment.get(f"{format_variable_prefix(name)}_BASE_URL", "").strip()
-                return SearchEngine(name, custom_url or base_url, key)
-    return None
-
-
-def format_search_setup_hint(engine_name: str) -> str:
-    """Explain why a search engine is not available, and what to do."""
-    if engine_name == DUCKDUCKGO:
-        from ask.config.installation import format_install_command
-
-        return f"{engine_name} needs the package ddgs: {format_install_command('web')}"
-    variable = f"{format_variable_prefix(engine_name)}_API_KEY"
-    return f"no key for {engine_name}: set {variable} or run `ask keys set {engine_name}`"
 
 
 TOOL_NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
@@ -118,7 +86,8 @@ class Toolset:
             raise UsageError(f"unknown tool {name!r} in --disable-tool", advice)
         allowed = template.select_tools(names) if template else frozenset(names)
         allowed -= settings.disabled_tools
-        self._report_excluded_functions(settings, allowed)
+        if self._function_origins:
+            self._report_excluded_functions(settings, allowed)
         selected = [tool for tool in tools if settings.tools and tool.spec.name in allowed]
         if not settings.read_only_tools:
             return selected
@@ -253,6 +222,13 @@ class Toolset:
             self._app.console.print_notice(f"skipping {title}: {problem}")
 
 
+def limit_tools_with_data(settings: Settings, data: bytes) -> Settings:
+    """Return the settings with the tools that `tools.piped` allows with these data on standard input."""
+    if not data.strip():
+        return settings
+    return settings._replace(tools=settings.piped_tools != "none", read_only_tools=True)
+
+
 def _find_schema_problem(tool: Tool) -> str:
     """Return why providers reject a tool's parameters; "" if they do not."""
     from ask.plugin_api.tool_schemas import UnusableToolError, normalize_tool
@@ -267,8 +243,8 @@ def _find_schema_problem(tool: Tool) -> str:
 def has_context_files(directory: Path, settings: Settings, app: AppContext) -> bool:
     """Check cheaply whether instructions or skills may apply to a folder; they are looked for only then."""
     names = (*settings.context_files, ".agents")
-    folders = map(str, (directory, *directory.parents))
-    return app.app_dirs.skills.exists() or any(lexists(join(folder, name)) for folder in folders for name in names)
+    paths = starmap(join, product((directory, *directory.parents), names))
+    return app.app_dirs.skills.exists() or any(map(lexists, paths))
 
 
 def has_mcp_configuration(app: AppContext) -> bool:

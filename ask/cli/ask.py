@@ -176,7 +176,7 @@ MAX_LISTED_FILES = 4
 
 
 OPTION_GROUPS = {
-    "Model": ("provider", "model", "effort", "options", "fallback", "max_cost"),
+    "Model": ("provider", "model", "effort", "options", "fallback", "max_cost", "max_cost_per_day"),
     "Input": ("files", "system", "template", "variables", "context", "no_context"),
     "Conversation": ("continue_last", "resume", "unanswered", "no_save"),
     "Tools": (
@@ -184,7 +184,10 @@ OPTION_GROUPS = {
         *("max_rounds", "command_timeout", "max_command_timeout"),
     ),
     "Sandbox": ("safe", "safe_files", "allow_dirs", "allow_git", "allow_hosts", "allow_tools"),
-    "Output": ("cmd", "code", "extract", "schema", "as_json", "as_events", "input_events", "plain", "quiet", "verbose"),
+    "Output": (
+        *("cmd", "code", "extract", "schema", "decide"),
+        *("as_json", "as_events", "input_events", "plain", "quiet", "verbose"),
+    ),
 }
 """The sections of options in the help, by their parameter names."""
 RARE_OPTIONS = ("base_url", "key", "directory", "color", "usage", "record")
@@ -394,6 +397,7 @@ def _setting_option(
 )
 @_setting_option("max_rounds", "--max-rounds", metavar="N", type=parse_max_rounds)
 @_setting_option("max_cost", "--max-cost", metavar="USD", type=parse_dollars)
+@_setting_option("max_cost_per_day", "--max-cost-per-day", metavar="USD", type=parse_dollars)
 @_setting_option("tools.command_timeout", "--command-timeout", metavar="S", type=parse_seconds)
 @_setting_option("tools.max_command_timeout", "--max-command-timeout", metavar="S", type=parse_seconds)
 @_setting_option("tools.confirm", "--confirm")
@@ -413,6 +417,7 @@ def _setting_option(
     metavar="S",
     help='Answer with JSON matching a schema (inline, file, or "name, age int").',
 )
+@click.option("--decide", is_flag=True, help="Choose the values of --schema, with their probabilities.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @click.option("--events", "as_events", is_flag=True, help="Print events as JSON lines.")
 @click.option("--input-events", is_flag=True, help="Read messages and approvals as JSON lines; implies --events.")

@@ -272,4 +272,4 @@ def load_command(names: Sequence[str]) -> click.Command | None:
 
 def is_on_terminal() -> bool:
     """Check whether standard input and standard output are a terminal."""
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+    return bool(sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty())

@@ -96,7 +96,8 @@ def _prepare_requests(
     own_settings = request.settings._replace(options=app.config.options, given_options=frozenset(), server_tools=())
     own = request._replace(settings=own_settings)
     judge, combiner = (
-        add_models(own, [flags[name]], options, app)[1] if flags[name] else None for name in ("judge", "combine")
+        add_models(own, [flags[name]], options, app, may_decide=name == "judge")[1] if flags[name] else None
+        for name in ("judge", "combine")
     )
     return requests, judge, combiner
 

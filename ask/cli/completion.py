@@ -29,7 +29,7 @@ from ask.text import format_one_line, repair_surrogates
 
 if TYPE_CHECKING:
     from ask.config.mcp_servers import ServerConfig
-    from ask.mcp.address_cache import AddressKind
+    from ask.mcp.completion_cache import AddressKind
 
 SAFE_ASCII = re.compile(r"[A-Za-z0-9_.~/:@+,=%-]*")
 MAX_TITLED_ITEMS = 200
@@ -302,8 +302,8 @@ def complete_mcp_addresses(app_dirs: AppDirs, kind: AddressKind, incomplete: str
 
     No server is started. The URI of a template ends before its first placeholder.
     """
-    from ask.inputs.sources import MCP_PREFIX
-    from ask.mcp.address_cache import read_addresses
+    from ask.inputs.file_option import MCP_PREFIX
+    from ask.mcp.completion_cache import read_addresses
 
     for server in _list_servers(app_dirs):
         addresses = read_addresses(app_dirs.cache, server.name, kind)

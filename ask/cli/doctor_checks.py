@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 
 from ask import __distribution__, __version__
 from ask.agent.model_selection import ModelSelection, list_configured_models, resolve_endpoint, resolve_fallbacks
-from ask.agent.toolset import find_search_engine, format_search_setup_hint
 from ask.app import AppContext
 from ask.cli.commands import find_plugin_commands
 from ask.cli.doctor_results import OK, PROBLEM, WARNING, CheckResult, note, ok, problem, warning
@@ -32,10 +31,10 @@ from ask.client.endpoint import (
     find_base_url,
     find_key_origin,
     find_provider_origin,
-    find_sign_in,
     list_configured_services,
     list_other_base_urls,
     load_provider,
+    open_sign_in,
     report_plugin_output,
     requires_key,
     resolve_headers,
@@ -76,9 +75,10 @@ from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.text import decode_argument, format_size
 from ask.tools.base import Tool
-from ask.tools.builtin import BUILTIN_TOOLS, DUCKDUCKGO, KEYED_ENGINES, SEARCH_WEB
+from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
 from ask.tools.plugins.plugin_tools import format_origin, load_plugin_tools
 from ask.tools.plugins.source import PluginLoadError
+from ask.tools.search_engine import DUCKDUCKGO, KEYED_ENGINES, find_search_engine, format_search_setup_hint
 
 NO_KEY = ": no key"
 
@@ -648,7 +648,7 @@ def _inspect_provider(app: AppContext, name: str) -> tuple[CheckResult | None, M
         key = resolve_key(app, info, base_url)[0]
     except AskError as error:
         return problem(name, f"{result.found}, but {error.summary}", error.hint), None
-    sign_in = find_sign_in(app, info.name, key_origin)
+    sign_in = open_sign_in(app, info.name) if key_origin == SIGNED_IN else None
     return result, ModelEndpoint(
         loaded, "", base_url, key, sign_in=sign_in, other_base_urls=other_base_urls, headers=headers
     )

@@ -17,9 +17,9 @@ from ask.records import NamedTuple
 from ask.render.json_events import write_event, write_failed_result
 from ask.safety.approvable_calls import ApprovalScope, list_approvable
 from ask.safety.approval import ApprovalChoice, ApprovalResponse
+from ask.safety.approval_preview import build_preview, describe_pending_call
 from ask.safety.approval_store import ApprovalDuration
 from ask.safety.policy import PendingToolCall
-from ask.safety.preview import build_preview, describe_pending_call
 from ask.text import format_size
 from ask.type_checks import WrongTypeError, parse_value
 

@@ -487,7 +487,7 @@ def stats_command(*, days: int, as_json: bool, html_file: str | None) -> None:
     """
     if as_json and html_file is not None:
         raise UsageError("--json and --html cannot be combined", "use one of them")
-    from ask.export.usage_chart import to_statistics_dict, write_charts
+    from ask.export.usage_text import to_statistics_dict, write_charts
     from ask.history.statistics import RunCostCalculator, compute_statistics
 
     def make_pricing() -> RunCostCalculator:

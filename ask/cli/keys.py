@@ -12,7 +12,7 @@ from ask.config.secrets import KEYRING, is_valid_key, repair_key
 from ask.config.sign_in_services import SIGN_IN_SERVICES
 from ask.errors import ConfigError, UsageError
 from ask.render.table import write_table
-from ask.tools.builtin import KEYED_ENGINES
+from ask.tools.search_engine import KEYED_ENGINES
 
 
 @click.group("keys", cls=CommandGroup)

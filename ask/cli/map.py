@@ -17,6 +17,7 @@ from ask.cli.ask import (
 )
 from ask.cli.commands import ALL_HELP, SectionedCommand
 from ask.cli.groups import Subcommand, parse_whole_number
+from ask.cli.map_arguments import names_output
 from ask.cli.map_job import MapJobRunner, raise_open_files_limit
 from ask.cli.map_options import (
     parse_columns,
@@ -26,10 +27,12 @@ from ask.cli.map_options import (
     parse_failure_limit,
     parse_jobs,
     parse_rate,
+    parse_threshold,
     parse_wait,
 )
 from ask.cli.map_shards import locate_ledger, run_merge
 from ask.cli.run import open_session
+from ask.client.prices import COMPLETION_WINDOWS
 from ask.errors import UsageError
 from ask.map.ledger import Ledger
 from ask.map.rows import INPUT_FORMATS
@@ -37,8 +40,8 @@ from ask.render.amounts import format_since
 from ask.render.table import write_table
 
 OPTIONS = select_options(
-    *("provider", "key", "system", "options", "effort", "variables", "server_tools"),
-    *("plain", "quiet", "record"),
+    *("provider", "key", "system", "options", "effort", "variables", "server_tools", "decide"),
+    *("plain", "quiet", "record", "max_cost_per_day"),
 )
 
 OPTION_GROUPS = {
@@ -54,10 +57,24 @@ OPTION_GROUPS = {
         "sample",
         "shard",
     ),
-    "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema"),
-    "Output": ("output", "columns", "unordered", "csv_safe", "merge", "report", "plain", "quiet"),
-    "Speed and cost": ("jobs", "rpm", "tpm", "max_cost", "max_failures", "timeout", "wait", "dry_run", "engine"),
-    "Batch": ("batch", "detach", "cancel", "poll_interval"),
+    "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema", "decide"),
+    "Output": ("output", "columns", "unordered", "csv_safe", "review", "merge", "report", "score", "plain", "quiet"),
+    "Speed and cost": (
+        *(
+            "jobs",
+            "rpm",
+            "tpm",
+            "max_cost",
+            "max_cost_per_day",
+            "max_failures",
+            "timeout",
+            "wait",
+            "dry_run",
+            "no_dedupe",
+            "engine",
+        ),
+    ),
+    "Batch": ("batch", "completion_window", "detach", "cancel", "poll_interval"),
     "Tools": ("server_tools", "with_tools", "max_rounds", "workdir_template", "safe", "safe_files", "context"),
     "Jobs": ("retry_failed", "fresh", "no_save", "ledger", "list_jobs", "forget"),
 }
@@ -113,7 +130,19 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option(
     "--columns", metavar="NAMES", type=parse_columns, help="Write these columns (a,b), or all, with latency and tries."
 )
+@click.option(
+    "--review",
+    metavar="P FILE",
+    type=click.Tuple([click.types.convert_type(parse_threshold), str]),
+    help="With --decide: also write the rows with a probability below P to FILE.",
+)
 @click.option("--report", metavar="FILE", help="Write an HTML report on the rows, failures and answers to FILE.")
+@click.option(
+    "--score",
+    metavar="COLUMN",
+    multiple=True,
+    help="Compare answers with this column of labels (or FIELD=COLUMN).",
+)
 @click.option("--unordered", is_flag=True, help="Write rows as they finish, not in the order of the input.")
 @click.option("--limit", metavar="N", type=parse_whole_number(1), help="Read only the first N rows.")
 @click.option(
@@ -122,6 +151,7 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("--shard", metavar="I/N", help="Use every Nth row, from row I (auto: as Slurm or Kubernetes says).")
 @click.option("--merge", metavar="FILE", help="Join the outputs of all shards (the arguments) in a file.")
 @click.option("--dry-run", is_flag=True, help="Estimate rows, tokens and the price; send nothing.")
+@click.option("--no-dedupe", is_flag=True, help="Send rows with identical prompts one by one, not once.")
 @click.option("--retry-failed", is_flag=True, help="Send the failed rows of earlier runs again.")
 @click.option("--fresh", is_flag=True, help="Start over: forget earlier answers and replace the output file.")
 @click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop once the job has cost this many US dollars.")
@@ -140,6 +170,12 @@ class MapCommand(SectionedCommand, Subcommand):
     help="Wait this long if the service fails (30m; 0: stop).",
 )
 @click.option("--batch", is_flag=True, help="Use the provider's batch API: cheaper, answers within a day.")
+@click.option(
+    "--completion-window",
+    metavar="TIME",
+    type=click.Choice(COMPLETION_WINDOWS),
+    help="Have OpenAI answer within 2h or 8h, at a discount.",
+)
 @click.option("--detach", is_flag=True, help="With --batch: submit and exit; run again to collect the answers.")
 @click.option("--cancel", is_flag=True, help="With --batch: cancel the batch and keep its answers so far.")
 @click.option("--poll-interval", metavar="S", type=parse_seconds, help="With --batch: check every S seconds (2 to 60).")
@@ -148,7 +184,7 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("--no-save", is_flag=True, help="Delete the saved answers once the job is complete.")
 @click.option("--ledger", metavar="FILE", help="Save the answers in this database, not in the data folder.")
 @click.option("--list", "list_jobs", is_flag=True, help="List jobs.")
-@click.option("--json", "as_json", is_flag=True, help="With --list: print a JSON array.")
+@click.option("--json", "as_json", is_flag=True, help="With --list, or --score of an output: print JSON.")
 @click.option("--forget", metavar="ID", help="Delete a job and its answers; output files stay.")
 def command(**flags: Any) -> None:
     """Ask one prompt about many rows: a JSON, CSV, Parquet, Excel or text file, an SQLite table, or many files.
@@ -163,8 +199,9 @@ def command(**flags: Any) -> None:
     ask map --batch "Language: {{text}}" tickets.jsonl -O languages.jsonl
     """
     with open_session(quiet=flags["quiet"], plain=flags["plain"]) as app:
-        if flags["as_json"] and not flags["list_jobs"]:
-            raise UsageError("--json is only for --list", "the rows are JSON Lines without it")
+        scores_output = not (flags["merge"] or flags["list_jobs"] or flags["forget"]) and names_output(flags)
+        if flags["as_json"] and not (flags["list_jobs"] or scores_output):
+            raise UsageError("--json is only for --list and for --score of an output", "rows are JSON Lines without it")
         app.needs_keys = app.needs_keys and not flags["dry_run"]
         if flags["merge"]:
             raise_open_files_limit()
@@ -178,6 +215,10 @@ def command(**flags: Any) -> None:
                 list_jobs(ledger, as_json=flags["as_json"])
             else:
                 forget_job(ledger, flags["forget"])
+        elif scores_output:
+            from ask.cli.map_score import run_scoring
+
+            run_scoring(flags, app)
         else:
             MapJobRunner(flags, app).run()
 

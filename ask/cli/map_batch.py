@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
+from ask.client.answers import find_requested_tier
 from ask.client.endpoint import create_client
 from ask.console import StderrConsole
 from ask.errors import AskError, FileError, RunInterruptedError, UsageError
+from ask.map.background_jobs import TAG_PREFIX, BackgroundRunner, check_background
 from ask.map.batch_jobs import BatchRunner, get_batch_api
 from ask.map.job import Job, RowTask
-from ask.map.ledger import Ledger
+from ask.map.ledger import Ledger, PendingBatch
 from ask.map.rows import Row
 from ask.messages import Usage
 from ask.render.amounts import format_count
 
 CONFLICTING_OPTIONS = {
-    "engine": ("--batch and --engine cannot be combined", "leave out one of them"),
-    "with_tools": ("--batch does not run tools", "leave out --tools or --batch"),
-    "record": ("--record does not work with --batch", "leave out one of them"),
-    "max_cost": ("max_cost does not work with --batch, which sends all rows at once", "use --limit"),
-    "max_failures": ("--max-failures does not work with --batch, which sends all rows at once", "use --limit"),
+    "engine": ("{option} and --engine cannot be combined", "leave out one of them"),
+    "with_tools": ("{option} does not run tools", "leave out --tools or {option}"),
+    "decide": ("--decide does not work with {option}", "leave out {option}: decisions are cheap without it"),
+    "record": ("--record does not work with {option}", "leave out one of them"),
+    "max_cost": ("max_cost does not work with {option}, which sends all rows at once", "use --limit"),
+    "max_failures": ("--max-failures does not work with {option}, which sends all rows at once", "use --limit"),
 }
-"""The options that do not work with `--batch`, each with an error message and a hint."""
+"""The options that do not work with `--batch` or `--completion-window`, each with an error message and a hint."""
 COLLECT_HINT = "run the same command again to collect the answers, or add --cancel"
 
 
@@ -32,23 +36,39 @@ def check_batch_flags(flags: Mapping[str, Any], job: Job, ledger: Ledger) -> Non
     Raises:
         UsageError: they do not.
     """
-    is_pending = bool(ledger.list_batches(job.id))
-    if not flags["batch"]:
+    pending = ledger.list_batches(job.id)
+    window, is_pending = flags["completion_window"], bool(pending)
+    option = "--completion-window" if window else "--batch"
+    if window and flags["batch"]:
+        raise UsageError("--batch and --completion-window cannot be combined", "leave out one of them")
+    if not flags["batch"] and not window:
         meaningless = [option for option in ("detach", "cancel", "poll_interval") if flags[option]]
         if meaningless:
             raise UsageError(f"--{meaningless[0].replace('_', '-')} has no effect without --batch", "add --batch")
         if is_pending:
-            raise UsageError("this job has a batch in progress", "add --batch to collect it, or --batch --cancel")
+            option = _name_option(pending)
+            raise UsageError("this job has a batch in progress", f"add {option} to collect it, or {option} --cancel")
         return
     given = {**flags, "max_cost": job.requests[0].settings.max_cost}
     conflicts = [option for option in CONFLICTING_OPTIONS if given[option] is not None and given[option] is not False]
     if conflicts:
-        raise UsageError(*CONFLICTING_OPTIONS[conflicts[0]])
+        raise UsageError(*(text.format(option=option) for text in CONFLICTING_OPTIONS[conflicts[0]]))
     if len(job.requests) > 1:
-        raise UsageError("--batch works with one model only", "run the command once for each model")
+        raise UsageError(f"{option} works with one model only", "run the command once for each model")
+    if is_pending and _name_option(pending).partition(" ")[0] != option:
+        raise UsageError("this job has a batch in progress", f"use {_name_option(pending)} to collect it")
     if is_pending and flags["fresh"]:
         raise UsageError("this job has a batch in progress", "leave out --fresh to collect it, or cancel it first")
-    get_batch_api(job.requests[0].endpoint.provider)
+    request = job.requests[0]
+    if window:
+        check_background(request.endpoint.provider, find_requested_tier(request.settings.options))
+    else:
+        get_batch_api(request.endpoint.provider)
+
+
+def _name_option(pending: Sequence[PendingBatch]) -> str:
+    """Return the option with which the rows that are in progress were submitted."""
+    return "--completion-window 2h" if pending[0].tag.startswith(TAG_PREFIX) else "--batch"
 
 
 def run_batches(
@@ -57,6 +77,8 @@ def run_batches(
     ledger: Ledger,
     read_rows: Callable[[], Iterator[Row]],
     calculate_cost: Callable[[Usage], float | None],
+    *,
+    shares_answers: bool,
 ) -> int | None:
     """Submit the rows of a job and wait for the answers.
 
@@ -67,24 +89,27 @@ def run_batches(
         AskError: a request failed, or Ctrl-C.
     """
     request, console = job.requests[0], job.app.console
-    client = create_client(request.endpoint, console.print_notice, request.settings, request.secrets)
-    runner = BatchRunner(
+    window = flags["completion_window"]
+    runner = _create_runner(
         job,
-        client,
         ledger,
+        window,
         read_rows=read_rows,
         calculate_cost=calculate_cost,
         retry_failed=flags["retry_failed"],
+        shares_answers=shares_answers,
     )
 
     def show_progress(show: Callable[[str], None] = console.show_status, hint: str = "") -> None:
         batches = format_count(runner.pending_batches, "batch", "batches")
-        show(f"{runner.done_rows:,} of {runner.pending_rows:,} rows done in {batches}{hint}")
+        done = f"{runner.done_rows:,} of {runner.pending_rows:,} rows done in {batches}"
+        show(f"{format_count(runner.pending_rows, 'row')} in progress{hint}" if window else f"{done}{hint}")
 
     try:
         if flags["cancel"]:
             runner.cancel()
-            console.print_notice(f"canceled {format_count(runner.pending_batches, 'batch', 'batches')}")
+            noun = ("row",) if window else ("batch", "batches")
+            console.print_notice(f"canceled {format_count(runner.pending_batches, *noun)}")
         else:
             _submit_rows(runner, console)
         if flags["detach"]:
@@ -108,6 +133,14 @@ def run_batches(
     return runner.finished_earlier or 0
 
 
+def _create_runner(job: Job, ledger: Ledger, window: str | None, **options: Any) -> BatchRunner:
+    request, notify = job.requests[0], job.app.console.print_notice
+    open_client = partial(create_client, request.endpoint, notify, request.settings, request.secrets)
+    if window:
+        return BackgroundRunner(job, open_client, ledger, window, **options)
+    return BatchRunner(job, open_client(), ledger, **options)
+
+
 def _submit_rows(runner: BatchRunner, console: StderrConsole) -> None:
     """Submit rows, and print how many were submitted."""
     before = runner.submitted_rows
@@ -115,7 +148,8 @@ def _submit_rows(runner: BatchRunner, console: StderrConsole) -> None:
     rows = runner.submitted_rows - before
     if rows:
         batches = format_count(runner.submitted_batches, "batch", "batches")
-        console.print_notice(f"submitted {format_count(rows, 'row')} in {batches}")
+        where = f" in {batches}" if runner.submitted_batches else ""
+        console.print_notice(f"submitted {format_count(rows, 'row')}{where}")
 
 
 def refuse_row(_: RowTask) -> NoReturn:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import heapq
 import itertools
 import json
-import os
 import random
 import resource
 import signal
@@ -18,13 +18,17 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ask.agent.context_window import estimate_text_tokens
+from ask.agent.request import RunRequest
 from ask.agent.run import enable_garbage_collection
 from ask.app import AppContext
 from ask.cli.ask import (
     create_run_options,
 )
+from ask.cli.map_arguments import check_flags, parse_arguments
 from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
-from ask.cli.map_shards import check_shard_flags, list_own_files, locate_ledger, lock_job
+from ask.cli.map_review import ReviewFile
+from ask.cli.map_shards import list_own_files, locate_ledger, lock_job
+from ask.cli.map_summary import format_savings, format_summary
 from ask.cli.run import notify_end
 from ask.client.answers import find_requested_tier
 from ask.client.cost import Cost
@@ -35,6 +39,8 @@ from ask.config.options import RunOptions
 from ask.config.settings import UNSET_OPTION
 from ask.console import StderrConsole
 from ask.errors import FileError, RowsFailedError, RunInterruptedError, UsageError
+from ask.history.daily_cost import DailyCostLimit
+from ask.map.cost_limits import CostLimits
 from ask.map.engine import Engine, Progress
 from ask.map.job import (
     JobOptions,
@@ -46,10 +52,9 @@ from ask.map.job import (
     identify_rows,
     prepare_job,
 )
-from ask.map.ledger import Ledger
+from ask.map.ledger import Ledger, RowResult
 from ask.map.output import (
     ALL,
-    OUTPUT_SUFFIXES,
     ColumnNames,
     RowWriter,
     StdoutWriter,
@@ -61,36 +66,38 @@ from ask.map.rows import (
     STDIN,
     InputFormat,
     Row,
-    check_inputs,
     detect_encodings,
     estimate_row_count,
-    find_equivalent_input,
+    find_input_file,
     read_in_background,
     read_rows,
     read_until_error,
     select_inputs,
 )
 from ask.map.shards import ROW_NUMBER, InputTracker, parse_shard
+from ask.map.shared_answers import find_original, is_sampling
 from ask.map.sqlite_table import SqliteTable
 from ask.map.writers import is_input, is_table, is_text_table, open_writer
 from ask.messages import Usage
-from ask.parsing import BATCH_TIER
-from ask.render.amounts import format_cache_use, format_count, format_dollars, format_duration
+from ask.parsing import BATCH_TIER, DECISIONS_TIER
+from ask.render.amounts import format_count, format_dollars, format_duration
 from ask.render.progress_bar import ProgressBar
-from ask.text import decode_argument, format_age, format_one_line
+from ask.text import format_age, format_one_line, join_names
 
 if TYPE_CHECKING:
     from ask.cli.map_report import ReportFile
     from ask.map.agent_runner import AgentOptions
+    from ask.map.scores import JobScores
 
 MAX_OPEN_FILES = 10_240
 """The highest limit that macOS accepts (OPEN_MAX)."""
 SAMPLE_SEED = 0
 """A fixed seed, so that the same sample is drawn each time."""
-TOOL_OPTIONS = {
-    name: f"--{name.replace('_', '-')}" for name in ("safe", "safe_files", "context", "workdir_template", "max_rounds")
-}
-"""The options that have an effect only with `--tools`, by parameter name."""
+MIN_CACHED_TOKENS = 1_024
+"""Services cache a common beginning of prompts from about this length on:
+https://developers.openai.com/api/docs/guides/prompt-caching"""
+MIN_CACHED_ROWS = 10
+"""With fewer rows, caches save next to nothing."""
 CONTINUE_HINT = "run the same command again to continue"
 
 
@@ -106,8 +113,8 @@ class MapJobRunner:
     def __init__(self, flags: Mapping[str, Any], app: AppContext) -> None:
         self.flags = flags
         self.app = app
-        prompt, paths = _parse_arguments(flags)
-        _check_flags(flags)
+        prompt, paths = parse_arguments(flags)
+        check_flags(flags)
         first_url, *other_urls = flags["base_url"] or (None,)
         run_options = create_run_options(
             flags,
@@ -137,13 +144,9 @@ class MapJobRunner:
             "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
         )
         self.ledger = app.cleanup.enter_context(Ledger(locate_ledger(flags, app, self.job)))
-        self._report: ReportFile | None = None
-        self._report_name: str | None = flags["report"]
-        if self._report_name is not None:
-            from ask.cli.map_report import ReportFile, name_report
-
-            self._report_name = name_report(self._report_name, self.job.shard)
-            self._report = ReportFile(self._report_name, self.job, paths, self.ledger.file)
+        self._has_own_ledger = self.ledger.file != app.app_dirs.ledger_file
+        self._prepare_report_and_scores(paths)
+        self._review = ReviewFile(flags, self.job, paths, self.ledger, self._report_name) if flags["review"] else None
         self._notices: set[str] = set()
         uses_path, encoding, delimiter = self.job.prompt.uses_path, flags["encoding"] or "", flags["delimiter"] or ""
         rows_are_files = uses_path or flags["template"] is not None
@@ -158,8 +161,30 @@ class MapJobRunner:
         )
         self.inputs = detect_encodings(inputs, self._notify_once)
         self._models = [to_priced_model(app, request.endpoint) for request in self.job.requests]
-        self._cost = Cost()
+        self._cost, self._cache_savings = Cost(), 0.0
+        samples = flags["with_tools"] or is_sampling(self.job.requests[0].settings.options)
+        self._shares_answers = not (flags["no_dedupe"] or samples)
         self.reads_pipe = any(source.path == STDIN or Path(source.path).is_fifo() for source in self.inputs)
+
+    def _prepare_report_and_scores(self, paths: Sequence[str]) -> None:
+        """Prepare what is collected from finished rows; `paths` are those of the inputs."""
+        self._report: ReportFile | None = None
+        self._report_name: str | None = self.flags["report"]
+        if self._report_name is not None:
+            from ask.cli.map_report import ReportFile, name_report
+
+            self._report_name = name_report(self._report_name, self.job.shard)
+            self._report = ReportFile(self._report_name, self.job, paths, self.ledger.file)
+        self._scores: JobScores | None = None
+        if self.flags["score"]:
+            from ask.cli.map_score import prepare_scores
+
+            self.job, self._scores = prepare_scores(self.flags["score"], self.job)
+
+    @property
+    def _is_deferred(self) -> bool:
+        """Whether the rows are submitted, and answered later."""
+        return bool(self.flags["batch"] or self.flags["completion_window"])
 
     def run(self) -> None:
         """Run the job.
@@ -171,7 +196,7 @@ class MapJobRunner:
         raise_open_files_limit()
         flags, job, ledger = self.flags, self.job, self.ledger
         reread_rows: Callable[[], Iterator[Row]] = self._read_rows
-        if flags["batch"] and self.reads_pipe:
+        if self._is_deferred and self.reads_pipe:
             reread_rows = partial(iter, list(self._read_rows()))  # a pipe can be read only once
         first_row, rows = _peek_row(reread_rows(), job.prompt)
         if not first_row.error:
@@ -181,6 +206,7 @@ class MapJobRunner:
             self._print_estimate(rows)
             return
         check_batch_flags(flags, job, ledger)
+        daily_limit = self._open_daily_limit()
         for request in job.requests:
             report_retirement(request.endpoint, self.app, self.app.notify)
         self.app.cleanup.enter_context(lock_job(job, ledger))
@@ -190,14 +216,8 @@ class MapJobRunner:
         prompt = job.requests[0].secrets.redact(job.prompt.text)
         ledger.begin_job(job.id, prompt, ", ".join(job.models), str(job.output or ""))
         start, finished_earlier = time.monotonic(), None
-        if flags["batch"]:
-            finished_earlier = run_batches(
-                flags,
-                job,
-                ledger,
-                lambda: self._select_shard(reread_rows()),
-                lambda usage: self._calculate_cost(0, [usage]),
-            )
+        if self._is_deferred:
+            finished_earlier = self._run_batches(reread_rows, daily_limit)
             if finished_earlier is None:
                 return
             ledger.restart_rows()
@@ -205,12 +225,28 @@ class MapJobRunner:
         is_announced = finished_earlier is None and self.app.console.is_terminal
         if is_announced:
             self._announce_earlier_answers()
-        engine = self._run_engine(rows, first_row)
+        self._announce_uncached_text()
+        engine = self._run_engine(rows, first_row, daily_limit)
         if finished_earlier is not None:
             engine.progress.resumed = finished_earlier
         self.app.console.show_status("")
         self._summarize(engine, time.monotonic() - start, is_announced=is_announced)
         self._finish(engine)
+
+    def _run_batches(self, reread_rows: Callable[[], Iterator[Row]], daily_limit: DailyCostLimit | None) -> int | None:
+        """Submit the rows and collect the answers, as `run_batches` does; save what they have cost for the day."""
+        try:
+            return run_batches(
+                self.flags,
+                self.job,
+                self.ledger,
+                lambda: self._select_shard(reread_rows()),
+                lambda usage: self._calculate_cost(0, [usage]),
+                shares_answers=self._shares_answers,
+            )
+        finally:
+            if daily_limit and self._has_own_ledger:
+                daily_limit.add_unsaved_cost(self._cost.dollars or 0.0)
 
     def _summarize(self, engine: Engine, seconds: float, *, is_announced: bool) -> None:
         """Print the result of the run, and write the report; `is_announced` if --fresh was mentioned before."""
@@ -221,11 +257,16 @@ class MapJobRunner:
         cost = self._describe_cost(engine.progress)
         if self._report:
             try:
-                self._report.write(engine.progress, cost, seconds, engine.stop_error)
+                self._report.write(engine.progress, cost, seconds, engine.stop_error, self._scores)
             except FileError as error:
                 engine.stop(error)
-        summary = _format_summary(engine.progress, cost, seconds, output, is_announced=is_announced)
+        savings = format_savings(self._cache_savings, engine.progress)
+        summary = format_summary(engine.progress, cost, seconds, output, savings, is_announced=is_announced)
         self.app.console.print_notice(summary)
+        if self._scores:
+            from ask.cli.map_score import print_scores
+
+            print_scores(self._scores, self.app.console)
         notify_end(self.app, self.job.requests[0].settings, engine.stop_error)
 
     def _finish(self, engine: Engine) -> None:
@@ -261,7 +302,23 @@ class MapJobRunner:
         self._tracker = InputTracker()
         return self.job.shard.select(self._tracker.track(rows))
 
-    def _run_engine(self, rows: Iterator[Row], first_row: Row) -> Engine:
+    def _open_daily_limit(self) -> DailyCostLimit | None:
+        """Return the limit on the costs of a day; None without one.
+
+        Raises:
+            LimitReachedError: it is reached, and the rows would be sent all at once.
+        """
+        dollars = self.job.requests[0].settings.max_cost_per_day
+        if dollars is None:
+            return None
+        # Read with the connection of the job, because others may not be able to read its ledger.
+        sum_ledger = None if self._has_own_ledger else self.ledger.sum_costs
+        daily_limit = DailyCostLimit(self.app, dollars, sum_ledger=sum_ledger)
+        if self._is_deferred and not self.flags["cancel"] and (error := daily_limit.find_excess()):
+            raise error
+        return daily_limit
+
+    def _run_engine(self, rows: Iterator[Row], first_row: Row, daily_limit: DailyCostLimit | None) -> Engine:
         """Send the rows; return the engine."""
         job, schema = self.job, self.job.requests[0].response_schema
         agent_options = self._make_agent_options() if self.flags["with_tools"] else None
@@ -275,16 +332,11 @@ class MapJobRunner:
             has_patch=has_patch,
             has_citations=bool(self.flags["server_tools"]),
             is_table=is_table(job.output),
-            ignores_case=isinstance(job.output, SqliteTable),
+            ignores_case=isinstance(job.output, SqliteTable)
+            or (self._review is not None and self._review.ignores_case),
             chosen=chosen if chosen in (None, (ALL,)) else (*added, *chosen),
         )
-        if job.output:
-            writer: RowWriter = open_writer(
-                job.output, names, job.id, first_row, escape_formulas=self.flags["csv_safe"]
-            )
-        else:
-            writer = StdoutWriter(names, partial(self.app.console.show_status, ""))
-        self.app.cleanup.callback(writer.close)
+        writer = self._open_writer(names, first_row)
         endpoints = [request.endpoint for request in job.requests]
         # Also of the processes that the runner starts.
         self.app.cleanup.enter_context(report_plugin_output(endpoints, self.app.notify))
@@ -296,14 +348,20 @@ class MapJobRunner:
             RateLimiter(flags["jobs"], flags["rpm"], flags["tpm"], max_concurrency),
             writer,
             answer_task=answer_task,
+            limits=CostLimits(
+                job.requests[0].settings.max_cost,
+                daily_limit,
+                has_own_ledger=self._has_own_ledger,
+            ),
             calculate_cost=self._calculate_cost,
             ordered=not flags["unordered"],
-            retry_failed=flags["retry_failed"] and not flags["batch"],
+            retry_failed=flags["retry_failed"] and not self._is_deferred,
             max_failures=flags["max_failures"],
             max_wait=flags["wait"],
             on_pause=self._announce_pause,
             on_resume=self._announce_resumption,
-            on_result=self._report.add if self._report else None,
+            on_result=self._add_result if self._report or self._scores else None,
+            shares_answers=self._shares_answers,
         )
         available_rows = read_in_background(rows) if self.reads_pipe else rows
         with _stop_on_interrupt(engine, self.app.console):
@@ -316,6 +374,41 @@ class MapJobRunner:
             self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")
         return engine
 
+    def _open_writer(self, names: ColumnNames, first_row: Row) -> RowWriter:
+        """Open the output, and the file of the rows to review."""
+        job = self.job
+        if job.output:
+            writer: RowWriter = open_writer(
+                job.output, names, job.id, first_row, escape_formulas=self.flags["csv_safe"]
+            )
+        else:
+            writer = StdoutWriter(names, partial(self.app.console.show_status, ""))
+        self.app.cleanup.callback(writer.close)
+        if self._review:
+            writer = self._review.add_to(writer, first_row)
+            self.app.cleanup.callback(writer.close)
+        return writer
+
+    def _add_result(self, task: RowTask, result: RowResult) -> None:
+        """Add a finished row to the report and to the scores."""
+        if self._report:
+            self._report.add(task, result)
+        if self._scores:
+            self._scores.add(task, result, self._report.make_excerpt if self._report else None)
+
+    def _announce_uncached_text(self) -> None:
+        """Print on a terminal how the prompt could be cached, if the row comes before a long text that all share."""
+        if not self.app.console.is_terminal or self.reads_pipe:
+            return
+        name, text = self.job.prompt.find_text_after_row()
+        tokens = estimate_text_tokens(text)
+        count = estimate_row_count(self.inputs)
+        if tokens >= MIN_CACHED_TOKENS and (count is None or count >= MIN_CACHED_ROWS):
+            self.app.console.print_notice(
+                f"the same {tokens:,} tokens follow {{{{{name}}}}} in each row, where no service caches them; "
+                "move them before it to pay less"
+            )
+
     def _announce_pause(self, reason: str) -> None:
         """Print that the job waits for the service."""
         limit = format_duration(self.flags["wait"])
@@ -327,8 +420,11 @@ class MapJobRunner:
 
     def _calculate_cost(self, model_number: int, usages: Sequence[Usage]) -> float | None:
         """Return the cost of requests to one of the models, as far as it is known, and add it to that of this run."""
-        cost = self.app.share(open_price_finder).calculate_cost(self._models[model_number], usages)
+        finder, model = self.app.share(open_price_finder), self._models[model_number]
+        cost = finder.calculate_cost(model, usages)
         self._cost += cost
+        cached = [usage for usage in usages if usage.cached_tokens or usage.cache_write_tokens]
+        self._cache_savings += finder.calculate_cache_savings(model, cached) or 0.0
         return cost.dollars
 
     def _describe_cost(self, progress: Progress) -> str:
@@ -340,6 +436,8 @@ class MapJobRunner:
         is_marked = not progress.resumed and not self.flags["with_tools"]
         is_estimated = self._cost.is_estimated or not (is_marked or reports_cost)
         at_least = "" if self._cost.is_complete else "at least "
+        if self.flags["completion_window"]:
+            at_least = "at most "  # the discount is unknown
         return f"{at_least}{'~' if is_estimated else ''}{format_dollars(progress.cost)}" if progress.cost else ""
 
     def _choose_runner(self, agent_options: AgentOptions | None) -> tuple[Callable[[RowTask], TaskResult], int]:
@@ -348,7 +446,7 @@ class MapJobRunner:
         `agent_options` are those of rows with tools.
         """
         job, app = self.job, self.app
-        if self.flags["batch"]:
+        if self._is_deferred:
             return refuse_row, MAX_CONCURRENCY
         if self.flags["engine"] is not None:
             from ask.map.cluster import open_cluster
@@ -379,25 +477,32 @@ class MapJobRunner:
         """Print how many rows would be sent and what they would cost."""
         requests = self.job.requests
         overheads = [estimate_text_tokens(prompt) for prompt in self.job.system_prompts]
-        tier = BATCH_TIER if self.flags["batch"] else find_requested_tier(requests[0].settings.options)
+        window = self.flags["completion_window"]
+        deferred_tier = window or (BATCH_TIER if self.flags["batch"] else None)
+        tiers = [deferred_tier or _find_tier(request) for request in requests]
         calculate_cost = self.app.share(open_price_finder).calculate_cost
-        cost = calculate_cost(self._models[0], [Usage(0, 0, service_tier=tier)])
-        count = invalid = finished = tokens = 0
+        cost = calculate_cost(self._models[0], [Usage(0, 0, service_tier=tiers[0])])
+        count = invalid = finished = shared = tokens = 0
         for task in filter(None, identify_rows(self.job, self.ledger, rows)):
             if not task.can_be_sent:
                 invalid += 1
             elif task.stored_result and task.stored_result.is_final(retry_failed=self.flags["retry_failed"]):
                 finished += 1
+            elif self._shares_answers and find_original(task, self.ledger) != task.key:
+                shared += 1
             else:
                 count += 1
                 row_tokens = overheads[task.model_number] + estimate_text_tokens(task.message.content)
                 tokens += row_tokens
-                cost += calculate_cost(self._models[task.model_number], [Usage(row_tokens, 0, service_tier=tier)])
-        minimum = "" if cost.is_complete else "at least "
+                usage = Usage(row_tokens, 0, service_tier=tiers[task.model_number])
+                cost += calculate_cost(self._models[task.model_number], [usage])
+        minimum = "at most " if window else "" if cost.is_complete else "at least "
         price = (
             "price unknown" if cost.dollars is None else f"{minimum}{format_dollars(cost.dollars)} for the input alone"
         )
         parts = [format_count(count, "row"), f"about {tokens:,} input tokens", price]
+        if shared:
+            parts.append(f"{format_count(shared, 'row')} with the answer to an identical row")
         if finished:
             parts.append(f"{format_count(finished, 'row')} finished before")
         if invalid:
@@ -410,6 +515,8 @@ class MapJobRunner:
         Raises:
             UsageError: the output is another job's, or not one of `ask map`.
         """
+        if self._review:
+            self._review.check_owner()
         output = self.job.output
         if output is None or not has_rows(output):
             return
@@ -465,6 +572,12 @@ class MapJobRunner:
         if folder and not folder.is_dir():
             raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
         left_out = list_own_files(self.job, self.ledger, self._report_name)
+        if self._scores:
+            files = filter(None, (find_input_file(source.path) for source in self.inputs))
+            if folder:
+                left_out += tuple(Path(glob.escape(str(file.absolute()))) for file in files)
+            elif names := join_names(list(map(str, files)), 3):
+                self.app.console.print_notice(f"with --tools, the model can read the labels in {names}")
         return AgentOptions(folder, options, left_out)
 
     def _announce_earlier_answers(self) -> None:
@@ -482,6 +595,13 @@ def raise_open_files_limit() -> None:
     limit = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < limit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def _find_tier(request: RunRequest) -> str | None:
+    """Return the service tier that decides the price of a request; None for the service's default."""
+    if request.questions and request.endpoint.provider.get_decision_api(request.endpoint.model):
+        return DECISIONS_TIER
+    return find_requested_tier(request.settings.options)
 
 
 def _draw_sample(rows: Iterator[Row], size: int) -> list[Row]:
@@ -540,58 +660,3 @@ def _stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]
         yield
     finally:
         signal.signal(signal.SIGINT, previous)
-
-
-def _format_summary(progress: Progress, cost: str, seconds: float, output: str | None, *, is_announced: bool) -> str:
-    """Describe the result of a run on one line; `is_announced` if --fresh was mentioned before."""
-    hint = "" if is_announced else "; --fresh asks again"
-    parts = [f"{format_count(progress.answered, 'row')} answered"]
-    if progress.failed:
-        parts.append(f"{progress.failed:,} failed")
-    if progress.resumed:
-        total = f" of {progress.answered + progress.failed:,}" if progress.failed else ""
-        parts[-1] += f" ({progress.resumed:,}{total} earlier{hint})"
-    if cached := format_cache_use(progress.usage):
-        parts.append(f"{progress.usage.input_tokens or 0:,} tokens in{cached}")
-    if cost:
-        parts.append(cost)
-    parts.append(format_duration(seconds))
-    if output:
-        parts.append(f"written to {output}")
-    return ", ".join(parts)
-
-
-def _parse_arguments(flags: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Return the prompt, "" if it is that of a template, and the paths of the inputs.
-
-    Raises:
-        UsageError: there is no prompt or no input.
-        FileError: an input cannot be read.
-    """
-    has_template = flags["template"] is not None
-    if not has_template and not flags["arguments"]:
-        raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
-    prompt, *arguments = ("", *flags["arguments"]) if has_template else flags["arguments"]
-    if not has_template and os.path.isfile(prompt):  # Path.is_file() raises an exception for a long prompt
-        hint = f'put the prompt before it, such as: ask map "Language of this text: {{{{text}}}}" {prompt}'
-        raise UsageError(f"{prompt} was taken as the prompt", hint)
-    paths = [find_equivalent_input(path) for path in arguments]
-    check_inputs(paths)
-    return decode_argument(prompt), paths
-
-
-def _check_flags(flags: Mapping[str, Any]) -> None:
-    """Check that the options go together.
-
-    Raises:
-        UsageError: they do not.
-    """
-    for option in flags["options"]:
-        if option.endswith(OUTPUT_SUFFIXES) and "=" not in option:
-            raise UsageError("-o sets a model parameter", f"to write the output to a file, use -O {option}")
-    if flags["engine"] is not None and flags["key"]:
-        raise UsageError("--key does not work with --engine", "set the key in the environment of the workers")
-    check_shard_flags(flags)
-    without_tools = [name for name in TOOL_OPTIONS if flags[name] and not flags["with_tools"]]
-    if without_tools:
-        raise UsageError(f"{TOOL_OPTIONS[without_tools[0]]} needs --tools", "add --tools")

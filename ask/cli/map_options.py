@@ -66,6 +66,17 @@ def parse_encoding(text: str) -> str:
         raise click.BadParameter(f"unknown encoding {text!r}; {hint}") from None
 
 
+def parse_threshold(text: str) -> float:
+    """Parse a probability above 0: 0.8 or 80%."""
+    try:
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= 1:
+        raise click.BadParameter(f"must be a probability, such as 0.8, not {text!r}")
+    return number
+
+
 def parse_engine(text: str) -> str:
     """Parse "dask" or "dask=ADDRESS" to the scheduler's address; "" to start a cluster on this machine."""
     name, _, address = text.partition("=")

@@ -15,6 +15,7 @@ from ask.map.job import Job
 from ask.map.output import check_writable
 from ask.map.report import JobReport
 from ask.map.rows import STDIN, find_input_file
+from ask.map.scores import JobScores
 from ask.map.shards import Shard
 from ask.text import join_names
 
@@ -60,8 +61,17 @@ class ReportFile:
         self._report = JobReport(job.models, schema, job.prompt.text, request.secrets.redact)
         self.add = self._report.add
         """Adds a finished row."""
+        self.make_excerpt = self._report.make_excerpt
+        """Returns the beginning of a row."""
 
-    def write(self, progress: Progress, cost: str, seconds: float, stop_error: AskError | None) -> None:
+    def write(
+        self,
+        progress: Progress,
+        cost: str,
+        seconds: float,
+        stop_error: AskError | None,
+        scores: JobScores | None = None,
+    ) -> None:
         """Write the report.
 
         Args:
@@ -69,6 +79,7 @@ class ReportFile:
             cost: its cost as text; "" if it is unknown.
             seconds: how long this run took.
             stop_error: what ended it before all rows were finished.
+            scores: the comparison of the answers with labels.
 
         Raises:
             FileError: it cannot be written.
@@ -92,4 +103,4 @@ class ReportFile:
             seconds=seconds,
             stop_reason=redact(stop_error.message) if stop_error else "",
         )
-        write_output(self._path, render_map_report(summary, self._report))
+        write_output(self._path, render_map_report(summary, self._report, scores))

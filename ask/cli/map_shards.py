@@ -26,7 +26,7 @@ MERGE_CONFLICTS = {
     name: f"--{name.replace('_', '-')}"
     for name in (
         *("shard", "ledger", "dry_run", "report", "columns", "schema", "limit", "sample", "template", "retry_failed"),
-        *("batch", "engine", "with_tools", "csv_safe"),
+        *("batch", "engine", "with_tools", "csv_safe", "decide", "review"),
     )
 } | {"output": "-O", "with_tools": "--tools"}
 """The options that do not go with `--merge`."""
@@ -134,6 +134,10 @@ def run_merge(flags: Mapping[str, Any], app: AppContext) -> None:
     rows, failed = merge_shards(Path(flags["merge"]), ledgers, app.console.print_notice)
     files = format_count(len(paths), "shard")
     app.console.print_notice(f"{format_count(rows, 'row')} of {files} written to {flags['merge']}")
+    if flags["score"]:
+        from ask.cli.map_score import print_output_scores
+
+        print_output_scores(flags["merge"], flags, app)
     if failed:
         hint = "run the shards with --retry-failed, and merge them again"
         raise RowsFailedError(f"{format_count(failed, 'row')} failed", hint)

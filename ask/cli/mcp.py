@@ -20,8 +20,8 @@ from ask.cli.tools import to_tool_row
 from ask.config.config_editor import UNSET
 from ask.config.mcp_servers import ServerConfig, check_server_tables, parse_server_table
 from ask.errors import ConfigError, UsageError
-from ask.inputs.sources import MCP_PREFIX
-from ask.mcp.address_cache import write_addresses
+from ask.inputs.file_option import MCP_PREFIX
+from ask.mcp.completion_cache import write_addresses
 from ask.mcp.run_servers import (
     ADD_SERVER_HINT,
     check_mcp_installed,
@@ -433,7 +433,8 @@ def test_command(*, names: tuple[str, ...], as_json: bool) -> None:
 
 @command.command("serve", short_help="Be an MCP server that asks models.")
 @click.option("--tools", is_flag=True, help="Offer tools to the models that are asked.")
-def serve_command(*, tools: bool, **flags: Any) -> None:
+@click.option("--history", is_flag=True, help="Let callers search the saved conversations.")
+def serve_command(*, tools: bool, history: bool, **flags: Any) -> None:
     """Be an MCP server on stdin and stdout, with which other agents ask models.
 
     The options are limits of each call, which a caller cannot change.
@@ -443,7 +444,8 @@ def serve_command(*, tools: bool, **flags: Any) -> None:
         raise UsageError("ask mcp serve reads MCP messages on stdin", "configure it in an MCP client")
     from ask.mcp.server import serve
 
-    serve(create_run_options(flags, no_tools=not tools, no_context=not tools))
+    options = create_run_options(flags, no_tools=not tools, no_context=not tools)
+    serve(options, AppContext().app_dirs.results, searches_history=history)
 
 
 serve_command.params += select_options(

@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     Renderer = PlainRenderer | JsonRenderer
 
 
-NOTIFICATION_SECONDS = 30.0
-"""The terminal notifies the user of the end of a run that has taken longer."""
-
-
 def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
     """Run the prompt of the command line; return the exit code.
 
@@ -50,12 +46,14 @@ def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
     with open_session(quiet=options.quiet, plain=options.plain, verbose=options.verbose) as app:
         if literal_options and app.console.is_terminal:
             app.console.print_notice(f"treated as part of the question: {' '.join(literal_options)}")
+        # Standard input may be a pipe that is part of the question.
+        is_on_terminal = app.console.is_terminal and not app.console.is_quiet and is_output_terminal()
         prepared = prepare_request(options, app)
         if app.console.is_terminal:
             from ask.cli.first_run import warn_on_first_run
 
             warn_on_first_run(prepared.request, app)
-        if prepared.unanswered and _is_on_terminal(app):
+        if prepared.unanswered and is_on_terminal:
             from ask.agent.unanswered import confirm_unanswered
 
             prepared = confirm_unanswered(prepared, app)
@@ -75,7 +73,7 @@ def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
             app,
             extracted_renderer or renderer,
             replaced_runs=prepared.replaced_runs,
-            asks_for_rounds=_is_on_terminal(app) and can_ask_for_rounds(options),
+            asks_for_rounds=is_on_terminal and can_ask_for_rounds(options),
             title=prepared.title,
         )
         app.cleanup.enter_context(record_exit_code_on_error(run_result, request, app))
@@ -96,11 +94,6 @@ def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
             return RunInterruptedError.exit_code
     with record_exit_code_on_error(run_result, request, app):
         return exec_in_shell(command, request.secrets.build_child_environment())
-
-
-def _is_on_terminal(app: AppContext) -> bool:
-    """Check whether a person reads the output. Standard input may be a pipe that is part of the question."""
-    return is_output_terminal() and app.console.is_terminal and not app.console.is_quiet
 
 
 def can_ask_for_rounds(options: RunOptions) -> bool:
@@ -193,15 +186,12 @@ def run_and_render(
 
 
 def notify_end(app: AppContext, settings: Settings, error: AskError | None) -> None:
-    """Send the terminal's notification if the user has been waiting for a run that has ended for long."""
-    seconds = time.monotonic() - app.last_input_time
-    if seconds < NOTIFICATION_SECONDS or not app.console.accepts_notifications:
-        return
-    if not isinstance(error, RunInterruptedError):
-        from ask.notifications import describe_end, notify
+    """Announce the end of a run that the user has not interrupted, if it has taken long."""
+    if app.console.accepts_notifications and not isinstance(error, RunInterruptedError):
+        from ask.notifications import announce_end
 
-        text = describe_end(seconds, error.exit_code if error else 0)
-        notify(text, settings.notifications, app.environment)
+        seconds, exit_code = time.monotonic() - app.last_input_time, error.exit_code if error else 0
+        announce_end(seconds, exit_code, settings.notifications, app.environment)
 
 
 def run_row() -> int:

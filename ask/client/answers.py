@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from ask.config.secrets import Redactor, StreamRedactor
-from ask.errors import IncompleteResponseError
+from ask.errors import IncompleteResponseError, RefusedQuestionsError
 from ask.messages import (
     Delta,
     FinishReason,
@@ -19,12 +19,14 @@ from ask.messages import (
     ServerToolCall,
     ServerToolDelta,
     TextDelta,
+    ToolCall,
     ToolCallDelta,
     ToolSpec,
     Usage,
 )
 from ask.parsing import FAST_TIER, read_service_tier
 from ask.plugin_api.types import ChatRequest
+from ask.text import repair_surrogates
 
 MAX_COUNT = 10**12
 """More tokens, or dollars, than any request can have. SQLite cannot store integers of more than 64 bits."""
@@ -63,7 +65,7 @@ class DeltaRedactor:
             return
         create_decoder = getincrementaldecoder("utf-16-le")  # joins surrogate pairs, and replaces lone surrogates
         self._decoders = {ReasoningDelta: create_decoder("replace"), TextDelta: create_decoder("replace")}
-        self._redactors = {ReasoningDelta: redactor.open_stream(), TextDelta: redactor.open_stream()}
+        self._redactors = {ReasoningDelta: StreamRedactor(redactor), TextDelta: StreamRedactor(redactor)}
 
     def feed(self, delta: Delta) -> None:
         """Forward as much of the text as cannot be part of a secret.
@@ -117,33 +119,24 @@ def emit_answer(answer: ModelResponse, on_delta: Callable[[Delta], None]) -> Non
         on_delta(TextDelta(answer.text))
 
 
-def remove_impossible_counts(usage: Usage, *, has_content: bool, is_cut_off: bool) -> Usage:
+def correct_usage(usage: Usage, options: Mapping[str, Any], *, has_content: bool, is_cut_off: bool) -> Usage:
     """Return the usage without counts that cannot be: every request has tokens, and so has an answer's content.
 
-    What was counted of an answer before it was cut off is not all that has to be paid.
+    What was counted of an answer before it was cut off is not all that has to be paid. If the answer does not report
+    its service tier, that of the request's options counts.
     """
-    impossible = {
-        name: None
-        for name, value in usage._asdict().items()
-        if not (isinstance(value, str) or 0 <= (value or 0) < MAX_COUNT)
-    }
-    usage = usage._replace(**impossible)
+    for name, value in zip(Usage._fields, usage, strict=True):
+        if not (isinstance(value, str) or 0 <= (value or 0) < MAX_COUNT):
+            usage = usage._replace(**{name: None})
     is_unknown = is_cut_off or (has_content and not usage.output_tokens)
-    return usage._replace(
+    usage = usage._replace(
         input_tokens=usage.input_tokens or None,
         output_tokens=None if is_unknown else usage.output_tokens,
         reasoning_tokens=None if is_unknown else usage.reasoning_tokens,
     )
-
-
-def add_requested_tier(usage: Usage, options: Mapping[str, Any]) -> Usage:
-    """Return the usage with the service tier of the request if the answer does not report its own.
-
-    Without counts there is no tier either: nothing was reported.
-    """
-    if all(amount is None for amount in usage[:-1]):
+    if usage._replace(service_tier=None) == Usage():  # nothing was reported, so there is no tier either
         return Usage()
-    return usage._replace(service_tier=usage.service_tier or find_requested_tier(options))
+    return usage._replace(service_tier=usage.service_tier or find_requested_tier(options)) if options else usage
 
 
 def find_requested_tier(options: Mapping[str, Any]) -> str | None:
@@ -156,16 +149,24 @@ def find_requested_tier(options: Mapping[str, Any]) -> str | None:
 def redact_answer(redactor: Redactor, answer: ModelResponse) -> ModelResponse:
     """Replace the secrets in an answer."""
     message = redactor.redact_message(Message("assistant", answer.text, provider_state=answer.provider_state))
-    citations = answer.citations
-    if citations and message.content != answer.text:  # the positions are no longer valid
-        from ask.citations import remove_positions
-
-        citations = remove_positions(citations)
+    if answer.citations or answer.server_calls:
+        answer = _redact_sources(redactor, answer, is_text_changed=message.content != answer.text)
     return answer._replace(
         text=message.content,
         reasoning=redactor.redact(answer.reasoning),
         provider_state=message.provider_state,
         finish_message=redactor.redact(answer.finish_message),
+    )
+
+
+def _redact_sources(redactor: Redactor, answer: ModelResponse, *, is_text_changed: bool) -> ModelResponse:
+    """Replace the secrets in the sources of an answer, and in the calls that the service ran itself."""
+    citations = answer.citations
+    if is_text_changed:  # the positions are no longer valid
+        from ask.citations import remove_positions
+
+        citations = remove_positions(citations)
+    return answer._replace(
         citations=tuple(
             citation._replace(
                 url=redactor.redact(citation.url),
@@ -175,6 +176,7 @@ def redact_answer(redactor: Redactor, answer: ModelResponse) -> ModelResponse:
             for citation in citations
         ),
         server_calls=tuple(_redact_server_call(redactor, call) for call in answer.server_calls),
+        decisions=tuple(each._replace(refusal=redactor.redact(each.refusal)) for each in answer.decisions),
     )
 
 
@@ -203,15 +205,20 @@ def clean_answer(answer: ModelResponse, original_text: str) -> ModelResponse:
     )
 
 
+def repair_call(call: ToolCall) -> ToolCall:
+    """Return a call whose arguments can be encoded."""
+    return call._replace(arguments=repair_surrogates(call.arguments))
+
+
 def is_continuation(request: ChatRequest) -> bool:
     """Check whether the model continues an answer, so that its text does not begin at the start of one."""
     return bool(request.continuation_token) or (bool(request.messages) and request.messages[-1].role == "assistant")
 
 
-def explain_incomplete_answer(answer: ModelResponse, reason: str) -> IncompleteResponseError | None:
-    """Return the error for an answer that the model did not complete; None if it did. `reason` is the provider's."""
-    if answer.finish_reason not in INCOMPLETE_MESSAGES:
-        return None
+def make_incomplete_error(answer: ModelResponse, reason: str) -> IncompleteResponseError:
+    """Return the error for an answer with a finish reason of `INCOMPLETE_MESSAGES`. `reason` is the provider's."""
+    if answer.decisions and answer.finish_reason is FinishReason.CONTENT_FILTER:
+        return RefusedQuestionsError(f"no decision on {reason}")
     message, hint = INCOMPLETE_MESSAGES[answer.finish_reason]
     if answer.finish_reason is FinishReason.LENGTH and answer.reasoning.strip() and not answer.text.strip():
         message, hint = UNFINISHED_REASONING_MESSAGE

@@ -6,12 +6,22 @@ The saved conversation keeps the original files, because another model may have 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 
-from ask.attachments import PDF_TYPE, count_pdf_pages, is_document, replace_by_text, replace_file
+from ask.attachments import (
+    PDF_TYPE,
+    count_pdf_pages,
+    is_document,
+    move_answer_files,
+    move_result_files,
+    replace_by_text,
+    replace_file,
+)
 from ask.client.image_scaling import read_image_size, scale_image
+from ask.errors import PluginError
 from ask.messages import Attachment, Message
-from ask.plugin_api.loaded_provider import discard_notice
+from ask.plugin_api.loaded_provider import LoadedProvider, discard_notice
 from ask.profiles import ModelProfile
 from ask.text import format_one_line, format_size
 
@@ -22,7 +32,26 @@ https://platform.claude.com/docs/en/build-with-claude/vision
 """
 
 
-def convert_documents(messages: Sequence[Message], is_supported: Callable[[str], bool]) -> list[Message]:
+def adapt_attachments(
+    messages: Sequence[Message], provider: LoadedProvider, model: str, notify: Callable[[str], None]
+) -> list[Message]:
+    """Return messages with their files where the service accepts them, and without what it does not accept."""
+
+    def keep_in_place(is_supported: Callable[[str, str], bool], media_type: str) -> bool:
+        try:
+            return is_supported(model, media_type)
+        except PluginError as error:  # a file of which the hook does not know is sent after the message
+            notify(f"{error.summary}; sending files after the results")
+            return False
+
+    if any(message.role in ("tool", "assistant") and message.attachments for message in messages):
+        messages = move_result_files(messages, partial(keep_in_place, provider.supports_result_attachment))
+        messages = move_answer_files(messages, partial(keep_in_place, provider.supports_answer_attachment))
+    converted = _convert_documents(messages, partial(provider.supports_attachment, model))
+    return fit_attachments(converted, provider.find_profile(model), notify)
+
+
+def _convert_documents(messages: Sequence[Message], is_supported: Callable[[str], bool]) -> list[Message]:
     """Return messages with the text of documents that the model does not accept, or a note if they have none."""
     converted = [*messages]
     for position, message in enumerate(messages):

@@ -13,7 +13,7 @@ class Cost(NamedTuple):
     Attributes:
         dollars: the known part of the cost; None if nothing is known.
         sources: "reported", "local", or where the prices of an estimate come from: "genai-prices", "provider" (its
-            models list) or "openrouter".
+            models list), "openrouter" or "built-in" (the price of decisions).
         is_complete: whether the cost of all requests is known.
     """
 

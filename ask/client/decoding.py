@@ -191,7 +191,8 @@ class SseDecoder(EventDecoder):
 
     def _take_event(self, event_type: str | None) -> list[RawEvent]:
         data = b"\n".join(self._data_lines)
-        check_size(data)
+        if len(data) > SMALL_EVENT_BYTES:
+            check_size(data)
         self._data_lines, self._data_bytes = [], 0
         return [RawEvent(event_type, data.decode("utf-8", "replace"))]
 
@@ -210,7 +211,8 @@ class NdjsonDecoder(EventDecoder):
         line = line.removeprefix(b"data:")
         if not line.strip():
             return []
-        check_size(line)
+        if len(line) > SMALL_EVENT_BYTES:
+            check_size(line)
         return [RawEvent(None, line.decode("utf-8", "replace"))]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from ask.config.secrets import (
 )
 from ask.config.settings import Settings
 from ask.errors import ConfigError
-from ask.messages import EMPTY_MAPPING
+from ask.messages import EMPTY_MAPPING, DecisionQuestion
 from ask.plugin_api.index import API_CLASSES, PluginEntry, load_api, load_services
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_provider, switch_api
@@ -312,12 +312,8 @@ def find_key_origin(app: AppContext, name: str, variables: Iterable[str] = ()) -
     return SIGNED_IN if is_signed_in(app.app_dirs.logins, name, app.environment) else ""
 
 
-def find_sign_in(app: AppContext, provider_name: str, key_origin: str) -> SavedSignIn | None:
-    """Return the sign-in from which a provider's key is, which all requests of this command share."""
-    return _open_sign_in(app, provider_name) if key_origin == SIGNED_IN else None
-
-
-def _open_sign_in(app: AppContext, provider_name: str) -> SavedSignIn:
+def open_sign_in(app: AppContext, provider_name: str) -> SavedSignIn:
+    """Return the sign-in to a provider, which all requests of this command share."""
     from ask.client.saved_sign_in import SavedSignIn
 
     sign_ins = app.share(_create_sign_ins)
@@ -351,8 +347,8 @@ def resolve_key(app: AppContext, info: ProviderInfo, base_url: str) -> tuple[str
     else:
         key, origin = "", app.key_store.find_origin(info.name, info.key_env)
     origin = origin or find_key_origin(app, info.name)
-    if app.needs_keys and (sign_in := find_sign_in(app, info.name, origin)):
-        return sign_in.read_token(), origin
+    if app.needs_keys and origin == SIGNED_IN:
+        return open_sign_in(app, info.name).read_token(), origin
     if not origin and requires_key(app, info, base_url):
         if info.name in SIGN_IN_PROVIDERS:
             from ask.client.saved_sign_in import make_sign_in_error
@@ -450,9 +446,9 @@ def list_other_base_urls(app: AppContext, info: ProviderInfo, origin: str) -> tu
     Raises:
         ConfigError: a variable in one is not set.
     """
-    if origin != _format_config_origin(info.name):
-        return ()
     others = app.config.base_urls.get(info.name, ())[1:]
+    if not others or origin != _format_config_origin(info.name):
+        return ()
     return tuple(add_default_path(expand_base_url(app, info, repair_base_url(url)), info.base_url) for url in others)
 
 
@@ -492,6 +488,7 @@ def create_client(
     output_format: str = "",
     shows_text: bool = True,
     adjustments: RequestAdjustments | None = None,
+    questions: Sequence[DecisionQuestion] = (),
 ) -> ProviderClient:
     """Create a client for an endpoint, which records requests or replays a recording if the settings say so.
 
@@ -504,6 +501,7 @@ def create_client(
         output_format: the format of the answers, as in `RunRequest`, for a recording.
         shows_text: whether the text of an answer is shown while it arrives.
         adjustments: what refusals have shown about the model, if several clients share it.
+        questions: the questions that the model decides in each request, instead of writing text.
     """
     client_class: Callable[..., ProviderClient] = ProviderClient
     if settings.record or settings.replay:
@@ -520,10 +518,9 @@ def create_client(
         return Transport(base_url, timeout, preconnection, endpoint.headers)
 
     latest_key = endpoint.renew_key("") if endpoint.renew_key else ""
-    if endpoint.chat_fallback:
-        endpoint.chat_fallback.set_limits(timeout, notify)
+    provider, chat_fallback = _limit_provider(endpoint, timeout, notify, questions)
     return client_class(
-        endpoint.provider.with_limits(timeout, notify),
+        provider,
         partial(open_transport, endpoint.base_url),
         latest_key or endpoint.key,
         key_origin=endpoint.key_origin,
@@ -531,7 +528,7 @@ def create_client(
         backoff=settings.backoff,
         on_notice=notify,
         redactor=redactor,
-        chat_fallback=endpoint.chat_fallback,
+        chat_fallback=chat_fallback,
         on_headers=on_headers,
         shows_text=shows_text,
         given_options=settings.given_options,
@@ -540,6 +537,23 @@ def create_client(
         renew_key=endpoint.sign_in.get_token if endpoint.sign_in else endpoint.renew_key,
         read_key=endpoint.sign_in.get_token if endpoint.sign_in else None,
     )
+
+
+def _limit_provider(
+    endpoint: ModelEndpoint, timeout: float, notify: Callable[[str], None], questions: Sequence[DecisionQuestion]
+) -> tuple[LoadedProvider, ChatFallback | None]:
+    """Return the provider of a client's requests, and the one on Chat Completions that may replace it."""
+    provider, chat_fallback = endpoint.provider.with_limits(timeout, notify), endpoint.chat_fallback
+    if chat_fallback:
+        chat_fallback.set_limits(timeout, notify)
+    if questions:
+        from ask.client.decisions import use_decision_api
+
+        if chat_fallback and not provider.get_decision_api(endpoint.model):
+            # Compatible servers have logprobs on Chat Completions, and not all of them on the Responses API.
+            provider = chat_fallback.provider
+        return use_decision_api(provider, endpoint.model, questions), None
+    return provider, chat_fallback
 
 
 def fetch_first_model(endpoint: ModelEndpoint, notify: Callable[[str], None], settings: Settings) -> str:

@@ -259,7 +259,8 @@ class _LimitedConnection:
         if preconnection and preconnection.ssl_context:
             context: SSLContext | None = preconnection.ssl_context
         else:
-            context = _load_certificates(getattr(self, "ca_certs", None), getattr(self, "ca_cert_dir", None))
+            paths = getattr(self, "ca_certs", None), getattr(self, "ca_cert_dir", None)
+            context = _load_certificates(*paths) if any(paths) else None
         if context:
             # The paths of certificates would be loaded again.
             self.ssl_context, self.ca_certs, self.ca_cert_dir = context, None, None
@@ -271,10 +272,8 @@ class _LimitedConnection:
 def _load_certificates(file: str | None, folder: str | None) -> SSLContext | None:
     """Return the context with certificates that all connections share. Loading them takes 20 ms and 1 MB.
 
-    Return None without TLS, and for certificates that cannot be used: `urllib3` will raise the error.
+    Return None for certificates that cannot be used: `urllib3` will raise the error.
     """
-    if not (file or folder):
-        return None
     with _certificates_lock:
         if (file, folder) not in _ssl_contexts:
             from urllib3.util.ssl_ import ALPN_PROTOCOLS, create_urllib3_context

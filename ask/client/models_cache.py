@@ -1,6 +1,6 @@
-"""Cached models lists, in one file per provider and base URL.
+"""Cached models lists, in one file per provider and base URL, and how long they are valid.
 
-A list contains the models' ids, limits, efforts, tool support and prices. Callers decide how old a list may be.
+A list contains the models' ids, limits, efforts, tool support and prices.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ from ask.atomic_files import write_private_file
 from ask.parsing import read_dict, read_int, read_list, read_number, read_str
 from ask.plugin_api.types import ModelInfo
 from ask.records import NamedTuple
+
+REMOTE_LIST_SECONDS, LOCAL_LIST_SECONDS = 86_400.0, 60.0
+"""Seconds for which a list is valid: that of a service, and of a local server, which may load models at any time."""
+FAILED_LIST_RETRY_SECONDS = 600.0
+"""Seconds after a failed request before the list is requested again."""
 
 
 class CachedModels(NamedTuple):

@@ -11,7 +11,16 @@ from pathlib import Path
 
 from ask.client.endpoint import ModelEndpoint, create_client
 from ask.client.error_classification import is_model_unknown
-from ask.client.models_cache import find_model, find_same_model, get_cache_file, read_models, write_models
+from ask.client.models_cache import (
+    FAILED_LIST_RETRY_SECONDS,
+    LOCAL_LIST_SECONDS,
+    REMOTE_LIST_SECONDS,
+    find_model,
+    find_same_model,
+    get_cache_file,
+    read_models,
+    write_models,
+)
 from ask.client.retirement import find_retirement_date, format_retirement, is_due, keep_retirement_dates
 from ask.config.settings import Settings
 from ask.errors import AskError
@@ -19,13 +28,9 @@ from ask.plugin_api.loaded_provider import discard_notice
 from ask.plugin_api.types import ModelInfo
 from ask.text import find_similar
 
-REMOTE_LIST_SECONDS, LOCAL_LIST_SECONDS = 86_400.0, 60.0
-"""Seconds for which a list is valid: that of a service, and of a local server, which may load models at any time."""
 LIST_TIMEOUT_SECONDS = 3.0
 """Seconds without a byte after which the request is given up."""
 MAX_SUGGESTIONS = 3
-FAILED_LIST_RETRY_SECONDS = 600.0
-"""Seconds after a failed request before the list is requested again."""
 
 
 def read_listed_limit(endpoint: ModelEndpoint, cache_directory: Path, settings: Settings) -> int | None:

@@ -101,7 +101,7 @@ def _has_proxy() -> bool:
         from urllib.request import getproxies
 
         return bool(getproxies().keys() - {"no"})
-    return any(
-        name.lower().endswith("_proxy") and name.lower() != "no_proxy" and value.strip()
-        for name, value in os.environ.items()
-    )
+    for name, value in os.environ.items():
+        if name.lower().endswith("_proxy") and name.lower() != "no_proxy" and value.strip():
+            return True
+    return False

@@ -22,7 +22,7 @@ from ask.atomic_files import write_private_file
 from ask.client.cost import UNKNOWN_COST, Cost
 from ask.client.models_cache import find_model, find_newest_file, get_cache_file, read_models
 from ask.messages import Usage
-from ask.parsing import BATCH_TIER, STANDARD_TIER
+from ask.parsing import BATCH_TIER, DECISIONS_TIER, STANDARD_TIER
 from ask.plugin_api.types import ModelInfo
 from ask.records import NamedTuple
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 PRICES_EXTRA = "prices"
 OPENROUTER = "openrouter"
 GENAI_PRICES = "genai-prices"
+BUILT_IN = "built-in"
+"""The source of the prices in this module."""
 VENDORS: Mapping[str, str] = {
     "anthropic": "anthropic",
     "cohere": "cohere",
@@ -64,7 +66,9 @@ SERVICE_TIER_FACTORS = {
     ("openai", "flex"): 0.5,
 }
 """Times the standard price that a service tier costs, where genai-prices has no price for a model."""
-CHEAPER_TIERS = frozenset({BATCH_TIER, "flex", "offpeak"})
+COMPLETION_WINDOWS = ("2h", "8h")
+"""The tiers of OpenAI's responses in the background, whose discount no price list has."""
+CHEAPER_TIERS = frozenset({BATCH_TIER, "flex", "offpeak", *COMPLETION_WINDOWS})
 """Tiers that never cost more than the standard one, so that an estimate at its price is not too low."""
 PREPAID_TIERS = frozenset({"scale", "provisioned", "provisioned_throughput"})
 """Tiers with capacity that is paid in advance, not by the token."""
@@ -74,6 +78,12 @@ https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing"""
 HALF_DAY_FACTOR = 2
 """Times the price of writing to OpenAI's cache for 30 minutes that 12 hours cost:
 https://developers.openai.com/api/docs/models/gpt-6.1-terra"""
+DECISION_PRICE = 0.10
+"""The price of a million input tokens of decisions, which have no other."""
+LONG_DECISION_TOKENS = 272_000
+"""Input tokens above which OpenAI's price is twice that: https://developers.openai.com/api/docs/pricing"""
+DECISION_MODELS = {"gemini": "gemini-decision-1", "openai": "gpt-6-luna"}
+"""What the names of models begin with whose decisions have that price, by provider. Others report their costs."""
 FREE_SUFFIX = ":free"
 """Marks OpenRouter's free variant of a model. Others, such as ":nitro", are sold by the same hosts as the model."""
 RELEASE_SUFFIX = r"(-(\d{8}|\d{4}-\d\d-\d\d|latest|preview))+$"
@@ -183,6 +193,25 @@ class PriceFinder:
                 total += prices.calculate_cost(usage) if prices else UNKNOWN_COST
         return total
 
+    def calculate_cache_savings(self, model: PricedModel, usages: Iterable[Usage]) -> float | None:
+        """Return how much more requests would have cost without a prompt cache; None if it is unknown.
+
+        It is negative if writing to the cache has cost more than reading from it has saved.
+        """
+        if model.is_local:
+            return None
+        total = 0.0
+        for usage in usages:
+            prices = self.find_prices(model, None, usage.service_tier)
+            if prices is None:
+                return None
+            costs = [
+                prices.calculate_cost(each).dollars
+                for each in (usage._replace(cached_tokens=None, cache_write_tokens=None), usage)
+            ]
+            total += (costs[0] or 0.0) - (costs[1] or 0.0)
+        return total
+
     def find_prices(
         self, model: PricedModel, unix_time: float | None = None, service_tier: str | None = None
     ) -> ModelPrices | None:
@@ -191,6 +220,8 @@ class PriceFinder:
         `service_tier` is as in `Usage`; None for the standard tier. There is no price for a tier that is prepaid.
         """
         service_tier = service_tier or STANDARD_TIER
+        if service_tier == DECISIONS_TIER:
+            return _find_decision_prices(model) or self.find_prices(model, unix_time)
         if is_prepaid(model.provider, service_tier):
             return None
         if unix_time is None:
@@ -241,6 +272,17 @@ class PriceFinder:
             with contextlib.suppress(OSError):
                 write_private_file(file, json.dumps(entries).encode())
         return found
+
+
+def _find_decision_prices(model: PricedModel) -> ModelPrices | None:
+    """Return the prices of a vendor's decisions API; None if they are not known."""
+    known_model = DECISION_MODELS.get(model.provider)
+    if not known_model or not model.model.startswith(known_model):
+        return None
+    tiers = [PriceTier(0, DECISION_PRICE, 0, DECISION_PRICE, DECISION_PRICE, DECISION_PRICE)]
+    if model.provider == "openai":
+        tiers.append(tiers[0].scale(2)._replace(min_input_tokens=LONG_DECISION_TOKENS))
+    return ModelPrices(tuple(tiers), BUILT_IN)
 
 
 def _read_valid_prices(file: Path, now: float) -> dict[str, tuple[float, ModelPrices]]:

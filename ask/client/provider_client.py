@@ -6,21 +6,23 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ask.client.answers import (
+    INCOMPLETE_MESSAGES,
     MAX_REASON_CHARACTERS,
     DeltaRedactor,
-    add_requested_tier,
     clean_answer,
+    correct_usage,
     describe_missing_call,
     discard_delta,
     emit_answer,
-    explain_incomplete_answer,
     is_continuation,
+    make_incomplete_error,
     merge_deltas,
     redact_answer,
-    remove_impossible_counts,
+    repair_call,
 )
 from ask.client.reasoning_tags import ReasoningSplitter, separate_reasoning
 from ask.config.secrets import NO_SECRETS, Redactor
@@ -28,7 +30,6 @@ from ask.errors import (
     AskError,
     IncompleteStreamError,
     NetworkError,
-    PluginError,
     ProviderError,
     RetryAction,
     RunInterruptedError,
@@ -195,17 +196,10 @@ class ProviderClient:
         profile = provider.find_profile(request.model)
         options = self._adapt_options(request, profile) if request.options or self.adjustments else request.options
         messages = request.messages if profile.can_reason else self._drop_reasoning(request.messages)
-        if any(message.role in ("tool", "assistant") and message.attachments for message in messages):
-            from ask.attachments import move_answer_files, move_result_files
+        if any(map(attrgetter("attachments"), messages)):
+            from ask.client.attachment_limits import adapt_attachments
 
-            keeps, supports = self._keeps_in_place, self.provider
-            messages = move_result_files(messages, partial(keeps, supports.supports_result_attachment, request.model))
-            messages = move_answer_files(messages, partial(keeps, supports.supports_answer_attachment, request.model))
-        if any(message.attachments for message in messages):
-            from ask.client.attachment_limits import convert_documents, fit_attachments
-
-            messages = convert_documents(messages, partial(provider.supports_attachment, request.model))
-            messages = fit_attachments(messages, profile, self._notify_once)
+            messages = adapt_attachments(messages, provider, request.model, self._notify_once)
         messages = format_tool_results(map(redactor.redact_message, messages), provider.hooks)
         server_tools = self._select_server_tools(request, tools) if request.server_tools else EMPTY_MAPPING
         redacted_tools = [
@@ -232,17 +226,6 @@ class ProviderClient:
             self._notify_once("tool_search has nothing to find: all tools are built in")
             del selected[TOOL_SEARCH]
         return selected
-
-    def _keeps_in_place(self, is_supported: Callable[[str, str], bool], model: str, media_type: str) -> bool:
-        """Check whether a type of file stays in tool results, or in answers.
-
-        It is sent after them if the provider's hook fails.
-        """
-        try:
-            return is_supported(model, media_type)
-        except PluginError as error:
-            self._notify_once(f"{error.summary}; sending files after the results")
-            return False
 
     def _adapt_options(self, request: ChatRequest, profile: ModelProfile) -> Mapping[str, Any]:
         options, given, notify = request.options, self._given_options, self._notify_once
@@ -660,7 +643,7 @@ class ProviderClient:
             calls = self.provider.parse_tool_calls(response)
         except ProviderError as error:
             raise self._bodies.classify(error) from None
-        has_content = bool(answer.text or answer.reasoning or calls or answer.attachments)
+        has_content = not answer.decisions and bool(answer.text or answer.reasoning or calls or answer.attachments)
         if answer.attachments:
             from ask.attachments import identify_generated_files
 
@@ -671,9 +654,8 @@ class ProviderClient:
         answer = answer._replace(
             text=repair_surrogates(answer.text),
             reasoning=repair_surrogates(answer.reasoning),
-            usage=add_requested_tier(
-                remove_impossible_counts(answer.usage, has_content=has_content, is_cut_off=stream_error is not None),
-                request.options,
+            usage=correct_usage(
+                answer.usage, request.options, has_content=has_content, is_cut_off=stream_error is not None
             ),
             provider_state=state,
         )
@@ -692,9 +674,8 @@ class ProviderClient:
         if answer.finish_reason is FinishReason.ERROR:
             raise self._bodies.classify(ProviderError("the model stopped with an error"))
         reason = repair_surrogates(" ".join(answer.finish_message.split()))[:MAX_REASON_CHARACTERS]
-        if incomplete := explain_incomplete_answer(answer, reason):
-            return result._replace(answer=answer, tool_calls=(), error=incomplete)
+        if answer.finish_reason in INCOMPLETE_MESSAGES:
+            return result._replace(answer=answer, tool_calls=(), error=make_incomplete_error(answer, reason))
         if reason:
             self._notify_once(reason)
-        repaired = tuple(call._replace(arguments=repair_surrogates(call.arguments)) for call in calls)
-        return result._replace(answer=answer, tool_calls=repaired)
+        return result._replace(answer=answer, tool_calls=tuple(map(repair_call, calls)))

@@ -38,6 +38,7 @@ from ask.errors import (
 )
 from ask.messages import (
     Citation,
+    DecisionAnswer,
     Delta,
     FinishReason,
     Message,
@@ -205,7 +206,11 @@ def _describe_result(result: RequestResult, redactor: Redactor) -> Any:
             name: [
                 {field: value for field, value in record._asdict().items() if value is not None} for record in records
             ]
-            for name, records in (("citations", answer.citations), ("server_calls", answer.server_calls))
+            for name, records in (
+                ("citations", answer.citations),
+                ("server_calls", answer.server_calls),
+                ("decisions", answer.decisions),
+            )
         },
     }
     return _replace_directory({name: field for name, field in description.items() if field})
@@ -436,6 +441,10 @@ def _restore_result(response: Mapping[str, Any], provider: str) -> RequestResult
         finish_message=response.get("finish_message", ""),
         citations=tuple(Citation(**{"url": "", **fields}) for fields in response.get("citations", ())),
         server_calls=tuple(ServerToolCall(**fields) for fields in response.get("server_calls", ())),
+        decisions=tuple(
+            DecisionAnswer(**{**fields, "probabilities": tuple(fields.get("probabilities", ()))})
+            for fields in response.get("decisions", ())
+        ),
     )
     calls = []
     for call in response.get("tool_calls", ()):

@@ -26,6 +26,7 @@ from ask.config.base_url import is_local_url
 from ask.config.settings import Settings
 from ask.errors import AskError, ConfigError
 from ask.messages import Usage
+from ask.parsing import DECISIONS_TIER
 from ask.plugin_api.types import ModelInfo
 
 
@@ -49,10 +50,12 @@ def to_priced_model(app: AppContext, endpoint: ModelEndpoint) -> PricedModel:
     return PricedModel(info.name, endpoint.model, base_url, is_local_server and is_local_url(base_url))
 
 
-def make_history_pricing(app: AppContext) -> Callable[[str, str, Iterable[Usage], float], Cost]:
+def make_history_pricing(
+    app: AppContext, *, at_current_prices: bool = False
+) -> Callable[[str, str, Iterable[Usage], float], Cost]:
     """Return a function that calculates the cost of a saved run from provider, model, usages and start time.
 
-    The base URLs are today's: the history does not contain them.
+    The base URLs are today's: the history does not contain them. Current prices are found faster: they are cached.
     """
 
     @cache
@@ -64,26 +67,30 @@ def make_history_pricing(app: AppContext) -> Callable[[str, str, Iterable[Usage]
         return to_priced_model(app, ModelEndpoint(provider, model, resolve_base_url(app, provider.info), key=""))
 
     def calculate_cost(provider: str, model: str, usages: Iterable[Usage], start: float) -> Cost:
-        return app.share(open_price_finder).calculate_cost(find_model(provider, model), usages, start)
+        unix_time = None if at_current_prices else start
+        return app.share(open_price_finder).calculate_cost(find_model(provider, model), usages, unix_time)
 
     return calculate_cost
 
 
-def require_price(app: AppContext, endpoint: ModelEndpoint, settings: Settings) -> None:
-    """Make sure that the price of a model is known, for --max-cost.
+def require_price(
+    app: AppContext, endpoint: ModelEndpoint, settings: Settings, *, makes_decisions: bool = False
+) -> None:
+    """Make sure that the price of a model, or of its decisions, is known, for --max-cost or --max-cost-per-day.
 
     If it is not, models lists that may have it are fetched, unless a cached one is less than a day old.
 
     Raises:
         ConfigError: there is no price.
     """
-    model, finder = to_priced_model(app, endpoint), app.share(open_price_finder)
-    service_tier = find_requested_tier(settings.options)
+    model, finder, option = to_priced_model(app, endpoint), app.share(open_price_finder), get_cost_option(settings)
+    makes_decisions = makes_decisions and endpoint.provider.get_decision_api(endpoint.model) is not None
+    service_tier = DECISIONS_TIER if makes_decisions else find_requested_tier(settings.options)
     if is_prepaid(model.provider, service_tier):
         raise ConfigError(
-            f"--max-cost does not work with the prepaid service tier {service_tier}", "leave out one of them"
+            f"{option} does not work with the prepaid service tier {service_tier}", "leave out one of them"
         )
-    if model.is_local or finder.find_prices(model):
+    if model.is_local or finder.find_prices(model, service_tier=DECISIONS_TIER if makes_decisions else None):
         return
     failure = ""
     lists = [endpoint] if endpoint.provider.info.reports_cost or model.provider not in VENDORS else []
@@ -96,12 +103,22 @@ def require_price(app: AppContext, endpoint: ModelEndpoint, settings: Settings) 
             failure = f" ({error.summary})"
         if finder.find_prices(model):
             return
-    hint = "leave out --max-cost"
+    hint = format_leave_out_hint(option)
     if not is_genai_prices_installed():
         from ask.config.installation import format_install_command
 
         hint = f"{format_install_command(PRICES_EXTRA)} installs a price list; or {hint}"
-    raise ConfigError(f"--max-cost needs a price for {model.provider}:{model.model}, but none is known{failure}", hint)
+    raise ConfigError(f"{option} needs a price for {model.provider}:{model.model}, but none is known{failure}", hint)
+
+
+def format_leave_out_hint(option: str) -> str:
+    """Return the hint to leave out a limit on costs, which may also be in config.toml."""
+    return f"leave out {option}, or {option.removeprefix('--').replace('-', '_')} in config.toml"
+
+
+def get_cost_option(settings: Settings) -> str:
+    """Return the name of the option for the limit on costs."""
+    return "--max-cost-per-day" if settings.max_cost is None else "--max-cost"
 
 
 def _refresh_models_list(app: AppContext, endpoint: ModelEndpoint, settings: Settings) -> None:
@@ -110,8 +127,8 @@ def _refresh_models_list(app: AppContext, endpoint: ModelEndpoint, settings: Set
     Raises:
         AskError: it cannot be fetched.
     """
-    from ask.client.models_cache import get_cache_file, read_models
-    from ask.client.models_list import REMOTE_LIST_SECONDS, fetch_models_list
+    from ask.client.models_cache import REMOTE_LIST_SECONDS, get_cache_file, read_models
+    from ask.client.models_list import fetch_models_list
 
     cached = read_models(get_cache_file(app.app_dirs.cache, endpoint.provider_name, endpoint.base_url))
     if not cached.models or cached.age >= REMOTE_LIST_SECONDS:

@@ -101,7 +101,7 @@ class Transport:
             raise make_invalid_base_url_error(base_url)
         self.stall_timeout = stall_timeout
         self._headers = headers
-        self._header_names = {name.lower() for name in headers}
+        self._header_names = set(map(str.lower, headers))
         self._parts = parts
         self._connection_counter = ConnectionCounter(preconnection, parts.socket_path)
         self._last_request: tuple[str, Mapping[str, str], str | None, Mapping[str, str | bytes]] = ("", {}, None, {})

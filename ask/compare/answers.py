@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
+from operator import itemgetter
 from queue import SimpleQueue
 
 from ask.agent.request import RunRequest, check_attachments_supported
@@ -18,8 +19,8 @@ from ask.app import AppContext
 from ask.client.cost import Cost
 from ask.client.endpoint import ModelEndpoint
 from ask.errors import AskError, RunInterruptedError, to_ask_error
-from ask.events import Event
-from ask.messages import Citation, Usage
+from ask.events import Event, MessageAdded
+from ask.messages import EMPTY_MAPPING, Citation, DecisionAnswer, DecisionQuestion, Usage
 from ask.records import NamedTuple
 from ask.schemas.schema import ResponseSchema
 from ask.text import format_block
@@ -119,8 +120,11 @@ def judge_answers(
     Raises:
         AskError: the judge did not answer.
     """
+    can_decide = bool(request.endpoint.provider.find_profile(request.endpoint.model).decisions)
     shuffled = random.SystemRandom().sample(answers, len(answers))
     labeled = {f"#{number}": answer for number, answer in enumerate(shuffled, start=1)}
+    if can_decide:
+        return _decide_best(request, labeled, app, on_event)
     schema = ResponseSchema(
         {
             "type": "object",
@@ -129,7 +133,8 @@ def judge_answers(
             "additionalProperties": False,
         }
     )
-    judge_request = _quote_answers(request, "judge", labeled)._replace(output_format="schema", response_schema=schema)
+    judge_request = _quote_answers(request, ("judge", "judge_reason"), labeled)
+    judge_request = judge_request._replace(output_format="schema", response_schema=schema)
     response = ask_model(judge_request, app, on_event)
     response.check()
     verdict = json.loads(schema.extract_json(response.text))
@@ -140,13 +145,43 @@ def judge_answers(
     return labeled[verdict["best"]], response._replace(text=re.sub(r"#\d+", name_model, verdict["reason"]))
 
 
+def _decide_best(
+    request: RunRequest, labeled: Mapping[str, ModelAnswer], app: AppContext, on_event: Callable[[Event], None]
+) -> tuple[ModelAnswer, ModelAnswer]:
+    """Have a decisions API choose the best answer; the reason is its probability.
+
+    Raises:
+        AskError: the judge did not answer.
+    """
+    question = DecisionQuestion("best", "choice", (*labeled,), read_prompt("judge"))
+    # The options of the configuration are for text.
+    settings = request.settings._replace(options=EMPTY_MAPPING, stream=False)
+    judge_request = _quote_answers(request, (), labeled)._replace(settings=settings, questions=(question,))
+    decisions: list[DecisionAnswer] = []
+
+    def collect_decisions(event: Event) -> None:
+        if isinstance(event, MessageAdded) and event.answer:
+            decisions.extend(event.answer.decisions)
+        on_event(event)
+
+    response = ask_model(judge_request, app, collect_decisions)
+    response.check()
+    [decision] = decisions
+    named = zip((answer.endpoint.full_name for answer in labeled.values()), decision.probabilities, strict=False)
+    ranked = sorted(named, key=itemgetter(1), reverse=True)
+    text = ", ".join(f"{name} {probability:.2f}" for name, probability in ranked)
+    return labeled[str(decision.value)], response._replace(text=text and f"Probability of being the best: {text}.")
+
+
 def combine_answers(request: RunRequest, answers: Sequence[ModelAnswer]) -> RunRequest:
     """Return the request for one answer that is made from several, with the model that writes it as its endpoint."""
-    return _quote_answers(request, "combine", {f"#{number}": answer for number, answer in enumerate(answers, start=1)})
+    return _quote_answers(
+        request, ("combine",), {f"#{number}": answer for number, answer in enumerate(answers, start=1)}
+    )
 
 
-def _quote_answers(request: RunRequest, prompt_name: str, labeled: Mapping[str, ModelAnswer]) -> RunRequest:
+def _quote_answers(request: RunRequest, prompt_names: Sequence[str], labeled: Mapping[str, ModelAnswer]) -> RunRequest:
     """Return a request with instructions, the question of `request`, and the answers to it."""
-    blocks = [read_prompt(prompt_name), format_block("question", request.user_message.content, "")]
+    blocks = [*map(read_prompt, prompt_names), format_block("question", request.user_message.content, "")]
     blocks += [format_block("answer", answer.text, f' label="{label}"') for label, answer in labeled.items()]
     return request._replace(user_message=request.user_message._replace(content="\n\n".join(blocks)))

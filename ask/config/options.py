@@ -45,6 +45,7 @@ class RunOptions(NamedTuple):
         server_tools: the names of the service's own tools to offer.
         max_rounds: the maximum number of rounds of tool calls.
         max_cost: stop calling tools after this many dollars.
+        max_cost_per_day: stop once all runs of a day have cost this many dollars.
         command_timeout: kill a command after this time.
         max_command_timeout: the longest time that a model may give a command.
         confirm: ask before each tool call with side effects.
@@ -59,6 +60,7 @@ class RunOptions(NamedTuple):
         code: answer with code only.
         extract: print only the last code block of the answer.
         schema: answer with JSON that matches this schema: its text, its file, or its short form.
+        decide: have a decisions API choose the values of the schema's fields, with probabilities.
         as_json: print one JSON object at the end.
         as_events: print events as JSON lines.
         no_stream: print the answer once it is complete.
@@ -97,6 +99,7 @@ class RunOptions(NamedTuple):
     server_tools: tuple[str, ...] = ()
     max_rounds: int | None = None
     max_cost: float | None = None
+    max_cost_per_day: float | None = None
     command_timeout: float | None = None
     max_command_timeout: float | None = None
     confirm: bool = False
@@ -111,6 +114,7 @@ class RunOptions(NamedTuple):
     code: bool = False
     extract: bool = False
     schema: str | None = None
+    decide: bool = False
     as_json: bool = False
     as_events: bool = False
     no_stream: bool = False

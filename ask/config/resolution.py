@@ -51,13 +51,11 @@ def resolve_settings(
     """
     if system is not None:
         options = options._replace(system=system)
-    values = {
-        setting.field: _resolve_setting(
-            key, getattr(options, setting.option or setting.field, None), environment, config
-        )
-        for key, setting in SETTINGS.items()
-        if setting.field
-    }
+    values: dict[str, Any] = {}
+    for key, setting in SETTINGS.items():
+        if setting.field:
+            option = getattr(options, setting.option or setting.field, None)
+            values[setting.field] = _resolve_setting(key, option, environment, config)
     if options.safe and options.safe_files:
         raise UsageError("--safe and --safe-files cannot be combined", "use one of them")
     if options.safe or options.safe_files:
@@ -116,7 +114,7 @@ def _resolve_setting(key: str, option: Any, environment: Mapping[str, str], conf
     if key == "system":
         return "\n\n".join(filter(None, (value, option)))
     if setting.type is bool:
-        switch = read_switch(environment, setting.variable)
+        switch = read_switch(environment, setting.variable) if setting.variable in environment else None
         # Any source can enable safe mode, and none can disable it.
         if switch is not None and not (key == "safe.enabled" and value):
             value = switch

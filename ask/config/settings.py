@@ -62,6 +62,9 @@ SETTINGS = {
     "system": Setting(str, "extra system prompt", "system"),
     "max_rounds": Setting(PositiveInt, "maximum rounds of tool calls", "max_rounds"),
     "max_cost": Setting(PositiveFloat, "stop calling tools after this many US dollars", "max_cost"),
+    "max_cost_per_day": Setting(
+        PositiveFloat, "stop once all runs of a day have cost this many US dollars", "max_cost_per_day"
+    ),
     "timeout": Setting(PositiveFloat, "stop if no text arrives for this many seconds (300; 900 for xai)", "timeout"),
     "stream": Setting(bool, "print the answer while it arrives", "stream", "no_stream"),
     "stdin_limit": Setting(PositiveInt, "maximum size of stdin in bytes", "stdin_limit"),
@@ -127,6 +130,7 @@ class Settings(NamedTuple):
     read_only_tools: bool = False
     max_rounds: int = 10
     max_cost: float | None = None
+    max_cost_per_day: float | None = None
     command_timeout: float = COMMAND_SECONDS
     max_command_timeout: float = MAX_COMMAND_SECONDS
     confirm: bool = False

@@ -19,10 +19,12 @@ from ask.export.distribution_charts import (
     render_numbers,
     render_row,
 )
+from ask.export.score_charts import render_scores
 from ask.export.usage_html import STYLESHEET_PATH, UNKNOWN, escape_name, render_table
 from ask.map.distributions import MAX_SAMPLED_NUMBERS
 from ask.map.engine import Progress
 from ask.map.report import JobReport, ModelReport
+from ask.map.scores import JobScores
 from ask.records import NamedTuple
 from ask.render.amounts import (
     format_cache_use,
@@ -65,7 +67,7 @@ class JobOverview(NamedTuple):
     stop_reason: str
 
 
-def render_map_report(job: JobOverview, report: JobReport) -> Iterator[str]:
+def render_map_report(job: JobOverview, report: JobReport, scores: JobScores | None = None) -> Iterator[str]:
     """Yield the HTML of a report. Each section is left out if there is nothing to show."""
     stylesheet = STYLESHEET_PATH.read_text() + REPORT_STYLESHEET_PATH.read_text()
     head, tail = render_page_frame(f"Report on {job.title}", stylesheet, "en")
@@ -74,6 +76,8 @@ def render_map_report(job: JobOverview, report: JobReport) -> Iterator[str]:
     yield from _render_job(job, report)
     yield from _render_models(report)
     yield from _render_failures(report)
+    if scores:
+        yield from render_scores(scores)
     yield from _render_answers(report)
     yield from _render_requests(report)
     yield from _render_sample(report)
@@ -96,6 +100,7 @@ def _render_overview(job: JobOverview, report: JobReport) -> Iterator[str]:
         "Answered": f"{progress.answered:,}{format_share(progress.answered, count)}",
         "Failed": f"{progress.failed:,}{format_share(progress.failed, count)}{unavailable}",
         "From earlier runs": f"{progress.resumed:,}",
+        "Not sent, identical to another": f"{progress.shared:,}",
         "Cost": job.cost or UNKNOWN,
         "Tokens in": _format_tokens(usage.input_tokens) + format_cache_use(usage, format_compact_number),
         "Tokens out": _format_tokens(usage.output_tokens),

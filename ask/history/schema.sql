@@ -43,6 +43,7 @@ CREATE TABLE runs (
 CREATE INDEX runs_by_conversation ON runs (conversation);
 CREATE INDEX runs_by_terminal ON runs (terminal, number);
 CREATE INDEX runs_by_directory ON runs (directory, number);
+CREATE INDEX runs_by_time ON runs (started);
 
 -- `provider` and `model` are those of an answer, if they are not those of its run: the run's own model could not answer.
 -- `citations` and `server_calls` are JSON: the sources of an answer, and what the service's own tools did for it.
@@ -89,6 +90,9 @@ CREATE TABLE calls (
     exit_status INTEGER,
     PRIMARY KEY (message, position)
 ) WITHOUT ROWID;
+
+-- The costs of requests that are in no run, added up by periods of 15 minutes since 1970.
+CREATE TABLE unsaved_costs (period INTEGER PRIMARY KEY, dollars REAL NOT NULL);
 
 CREATE TABLE attachments (
     message INTEGER NOT NULL REFERENCES messages ON DELETE CASCADE,

@@ -37,17 +37,18 @@ FROM messages JOIN runs ON run = runs.number WHERE messages.model <> ''
 """The runs, with the answers of other models than the run's own in rows of their own."""
 REPORTED_COST_QUERY = f"""
 SELECT {DAY} AS day, provider || ':' || model AS model, sum(cost) AS cost
-FROM {USAGE_BY_MODEL} AS runs WHERE started >= ? AND cost IS NOT NULL GROUP BY day, model
+FROM {USAGE_BY_MODEL} AS runs WHERE started >= ? AND number <> ? AND cost IS NOT NULL GROUP BY day, model
 """
 UNREPORTED_COST_QUERY = f"""
-SELECT *, {DAY} AS day FROM {USAGE_BY_MODEL} AS runs WHERE started >= ? AND cost IS NULL
+SELECT *, {DAY} AS day FROM {USAGE_BY_MODEL} AS runs WHERE started >= ? AND number <> ? AND cost IS NULL
 """
 UNREPORTED_REQUEST_QUERY = f"""
 SELECT run, {", ".join(f"messages.{name}" for name in Usage._fields)}
-FROM runs JOIN messages ON run = runs.number
-WHERE started >= ? AND runs.cost IS NULL AND role = 'assistant' AND finish_reason <> '' AND messages.model = ''
+FROM runs CROSS JOIN messages ON run = runs.number
+WHERE started >= ? AND runs.number <> ? AND runs.cost IS NULL
+    AND role = 'assistant' AND finish_reason <> '' AND messages.model = ''
 """
-"""The requests to a run's own model whose cost the provider did not report."""
+"""The requests to a run's own model whose cost the provider did not report. The runs are found first, by their time."""
 ANSWERED_BY = """CASE messages.model WHEN '' THEN runs.provider || ':' || runs.model
     ELSE messages.provider || ':' || messages.model END"""
 RESPONSE_TIME_QUERY = """
@@ -134,7 +135,7 @@ def compute_statistics(
     total_costs: dict[str, Cost] = {}
     day_costs: dict[str, Cost] = {}
     model_costs: dict[str, Cost] = {}
-    for day, model, cost in _stream_costs(store, since, make_pricing):
+    for day, model, cost in stream_costs(store, since, make_pricing):
         for costs, name in ((total_costs, ""), (day_costs, day), (model_costs, model)):
             costs[name] = costs.get(name, Cost()) + cost
     tokens = "coalesce(sum(input_tokens), 0) + coalesce(sum(output_tokens), 0)"
@@ -152,20 +153,21 @@ def compute_statistics(
     )
 
 
-def _stream_costs(
-    store: Store, since: float, make_pricing: Callable[[], RunCostCalculator]
+def stream_costs(
+    store: Store, since: float, make_pricing: Callable[[], RunCostCalculator], *, excluded_run: int = 0
 ) -> Iterator[tuple[str, str, Cost]]:
-    """Yield the day, the model and the cost of runs.
+    """Yield the day, the model and the cost of all runs but one.
 
     Requests are priced one by one: long ones may cost more per token.
     """
-    for day, model, dollars in store.fetch_rows(REPORTED_COST_QUERY, [since]):
+    parameters = [since, excluded_run]
+    for day, model, dollars in store.fetch_rows(REPORTED_COST_QUERY, parameters):
         yield day, model, Cost.from_report(dollars)
     usages_by_run: dict[int, list[Usage]] = {}
-    for row in store.fetch_rows(UNREPORTED_REQUEST_QUERY, [since]):
+    for row in store.fetch_rows(UNREPORTED_REQUEST_QUERY, parameters):
         usages_by_run.setdefault(row["run"], []).append(parse_usage(row))
     calculate_cost: RunCostCalculator | None = None
-    for row in store.fetch_rows(UNREPORTED_COST_QUERY, [since]):
+    for row in store.fetch_rows(UNREPORTED_COST_QUERY, parameters):
         usages = [] if row["is_fallback"] else usages_by_run.get(row["number"], [])
         rest = _subtract_tokens(parse_usage(row), sum(usages, start=Usage()))  # of requests that left no message
         usages = [*usages, rest] if rest.input_tokens or rest.output_tokens else usages

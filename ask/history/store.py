@@ -34,6 +34,7 @@ MIGRATIONS = (
     "cache_writes.sql",
     "service_tiers.sql",
     "citations.sql",
+    "costs.sql",
 )
 """The scripts that upgrade each version to the next, starting from the first. A released script never changes."""
 SCHEMA_VERSION = 1 + len(MIGRATIONS)
@@ -66,8 +67,10 @@ COLUMN_TYPES: Mapping[str, type] = {
         ("status", "role", "content", "tool_call_id", "tool_name", "provider_state", "reasoning", "finish_reason"), str
     ),
     **dict.fromkeys(("name", "arguments", "decision", "rule", "media_type", "citations", "server_calls"), str),
-    **dict.fromkeys(("created", "updated", "started", "ended", "time", "seconds", "cost"), float),
-    **dict.fromkeys(("number", "conversation", "run", "message", "position", "first_kept_run", "replaced_by"), int),
+    **dict.fromkeys(("created", "updated", "started", "ended", "time", "seconds", "cost", "dollars"), float),
+    **dict.fromkeys(
+        ("number", "conversation", "run", "message", "position", "first_kept_run", "replaced_by", "period"), int
+    ),
     **dict.fromkeys(("exit_code", "exit_status", "rounds", "complete", "failed"), int),
     **dict.fromkeys(("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"), int),
     **dict.fromkeys(("cache_write_tokens", "cache_write_1h_tokens", "cache_write_12h_tokens"), int),

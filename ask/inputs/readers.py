@@ -16,7 +16,6 @@ from pathlib import Path
 
 from ask.errors import FileError
 from ask.text import format_size
-from ask.tools.file_names import find_equivalent_path
 
 STDIN_NAMES = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 """Names of standard input. It is read only once, so none of them is opened as a file."""
@@ -73,6 +72,8 @@ def read_text_file(path: str, notify: Callable[[str], None]) -> str:
     Raises:
         FileError: it cannot be read, is too long, or is not text.
     """
+    from ask.tools.file_names import find_equivalent_path
+
     try:
         data = read_bytes(find_equivalent_path(Path(path).expanduser()), MAX_TEXT_BYTES)
     except OSError as error:

@@ -24,6 +24,8 @@ from ask.login.redirect import SignInError, parse_redirect, receive_redirect
 from ask.parsing import read_str
 from ask.records import NamedTuple
 
+SIGN_IN_SECONDS = 300.0
+"""Seconds that the user has to sign in in the browser, also to an MCP server."""
 AGENT_NAME = "ask"
 """The name of this program, which the service shows to the user."""
 CLIENT_ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,200}")
@@ -82,7 +84,7 @@ def sign_in(store: LoginStore, service: SignInService, options: LoginOptions) ->
             parse_redirect(options.read_redirect(), authorization.state)
             if options.read_redirect
             else asyncio.run(
-                receive_redirect(listener, redirect_uri, lambda: authorization.state, service.title),
+                receive_redirect(listener, redirect_uri, lambda: authorization.state, service.title, SIGN_IN_SECONDS)
             )
         )
     client_id = _read_client_id(redirect, service, account)

@@ -17,6 +17,7 @@ from ask.errors import AskError, FileError, IncompleteResponseError, NetworkErro
 from ask.map.job import BATCH_ROWS, Job, identify_rows, save_row_files
 from ask.map.ledger import Ledger, PendingBatch, RowKey, RowResult
 from ask.map.rows import Row
+from ask.map.shared_answers import find_original
 from ask.messages import EMPTY_MAPPING, FinishReason, Message, Usage
 from ask.parsing import BATCH_TIER
 from ask.plugin_api.loaded_provider import LoadedProvider
@@ -54,6 +55,7 @@ class BatchRunner:
         read_rows: returns the rows of the input from the first one.
         calculate_cost: returns the cost of a request in US dollars; None if it is unknown.
         retry_failed: whether rows that failed in an earlier run are submitted again.
+        shares_answers: whether rows with the same request are submitted once.
 
     Attributes:
         finished_earlier: rows that were finished before this run; None until rows are submitted.
@@ -73,6 +75,7 @@ class BatchRunner:
         read_rows: Callable[[], Iterator[Row]],
         calculate_cost: Callable[[Usage], float | None],
         retry_failed: bool = False,
+        shares_answers: bool = False,
     ) -> None:
         self._job = job
         self._api = get_batch_api(client.provider)
@@ -81,6 +84,8 @@ class BatchRunner:
         self._read_rows = read_rows
         self._calculate_cost = calculate_cost
         self._retry_failed = retry_failed
+        self._shares_answers = shares_answers
+        self._service_tier = BATCH_TIER
         self._done_rows: dict[str, int] = {}
         self._foreign_ids: set[str] = set()
         """Batches that were taken for a lost one, until their results turned out to be of other requests."""
@@ -107,6 +112,8 @@ class BatchRunner:
             is_finished = stored is not None and stored.is_final(retry_failed=self._retry_failed)
             finished += is_finished
             if is_finished or self._ledger.is_in_batch(self._job.id, key):
+                continue
+            if self._shares_answers and find_original(task, self._ledger) != key:
                 continue
             try:
                 request = self._client.build_request(self._build_chat_request(task.message))
@@ -144,7 +151,8 @@ class BatchRunner:
     def _save_results(self, rows: Sequence[tuple[RowKey, RowResult]]) -> None:
         redact = self._job.requests[0].secrets.redact
         redacted_rows = [(key, result._replace(error=redact(result.error))) for key, result in rows]
-        self._ledger.save_results(self._job.id, redacted_rows)
+        dollars = sum(result.cost or 0.0 for _, result in redacted_rows)
+        self._ledger.save_results(self._job.id, redacted_rows, dollars)
 
     def _create_batch(self, chunk: Sequence[tuple[RowKey, str, Any]]) -> None:
         tag = f"ask-{secrets.token_hex(TAG_BYTES)}"
@@ -312,7 +320,7 @@ class BatchRunner:
             parsed = self._client.parse_response(self._build_chat_request(Message("user", "")), result.response)
             # Only Anthropic's answers report that they are from a batch; OpenAI's report the default tier.
             usage = parsed.answer.usage
-            usage = usage if usage == Usage() else usage._replace(service_tier=BATCH_TIER)
+            usage = usage if usage == Usage() else usage._replace(service_tier=self._service_tier)
             row, schema = row.add_usage(usage, self._calculate_cost(usage)), self._job.requests[0].response_schema
             citations = remove_positions(parsed.answer.citations) if schema else parsed.answer.citations
             row = row._replace(citations=citations_to_json(citations))

@@ -31,7 +31,7 @@ from ask.map.agent_runner import AgentOptions, AgentRunner
 from ask.map.failures import classify_failure
 from ask.map.job import Job, RowTask, TaskResult
 from ask.map.row_runner import RowRunner
-from ask.messages import Message
+from ask.messages import DecisionQuestion, Message
 from ask.records import NamedTuple
 from ask.schemas.schema import ResponseSchema
 
@@ -62,6 +62,7 @@ class ClusterJob(NamedTuple):
         system_prompts: the system prompt for each model.
         settings: the settings of each request.
         json_schema: the schema of answers; None for text.
+        questions: the questions of `--decide`; () for answers in text.
         agent_options: how rows with tools run; None for rows without.
     """
 
@@ -72,6 +73,7 @@ class ClusterJob(NamedTuple):
     system_prompts: tuple[str, ...]
     settings: Settings
     json_schema: Mapping[str, Any] | None
+    questions: tuple[DecisionQuestion, ...]
     agent_options: AgentOptions | None
 
 
@@ -111,6 +113,7 @@ class JobRunner:
             secrets=self._app.collect_secrets(),
             output_format="schema" if job.json_schema else "",
             response_schema=ResponseSchema(job.json_schema) if job.json_schema else None,
+            questions=job.questions,
         )
 
     def run(self, task: RowTask) -> TaskResult:
@@ -313,5 +316,6 @@ def _describe_job(job: Job, agent_options: AgentOptions | None, base_urls: tuple
         system_prompts=tuple(map(redact, job.system_prompts)),
         settings=first.settings._replace(system="", options=redact_value({**first.settings.options})),
         json_schema=redact_value(first.response_schema.value) if first.response_schema else None,
+        questions=tuple(first.questions),
         agent_options=agent_options,
     )

@@ -11,16 +11,19 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from ask.client.retries import MAX_RETRY_WAIT_SECONDS, choose_retry_delay
 from ask.errors import AskError, FileError, LimitReachedError, NetworkError, ProviderError, to_ask_error
+from ask.map.cost_limits import CostLimits
 from ask.map.failures import OutageMonitor, classify_failure
 from ask.map.job import BATCH_ROWS, Job, RowTask, TaskResult, save_row_files
 from ask.map.ledger import Ledger, RowResult
 from ask.map.output import RowWriter
-from ask.map.rate_limit import START_CONCURRENCY, RateLimiter
+from ask.map.rate_limit import RateLimiter
+from ask.map.shared_answers import WaitingCopies, copy_result, find_original
 from ask.messages import Usage
 
 MAX_HELD_BYTES = 64_000_000
@@ -43,7 +46,9 @@ MIN_ROWS_FOR_PERCENTAGE = 20
 class Progress:
     """The state of a run: counts of rows, requests in flight, and the cost (in US dollars) and tokens of the job.
 
-    The failed rows include the `unavailable` ones, which failed because of the service.
+    The failed rows include the `unavailable` ones, which failed because of the service. The answered ones include the
+    `refused` ones, in which the model refused some of the questions of `--decide`. The `shared` rows were not sent:
+    they got the answer, or the error, of another row with the same request.
     """
 
     answered: int = 0
@@ -53,6 +58,8 @@ class Progress:
     cost: float = 0.0
     usage: Usage = field(default_factory=Usage)
     unavailable: int = 0
+    shared: int = 0
+    refused: int = 0
 
 
 class Engine:
@@ -64,6 +71,7 @@ class Engine:
         limiter: decides when requests are sent.
         writer: writes the output.
         answer_task: answers a task; called in several threads at the same time.
+        limits: decide whether the job can afford another request.
         calculate_cost: returns the cost in US dollars of requests to one of the models; None if it is unknown.
         ordered: whether the output is in the order of the input.
         retry_failed: whether rows that failed in an earlier run are sent again.
@@ -72,6 +80,7 @@ class Engine:
         on_pause: is called with the reason when the job pauses.
         on_resume: is called with the seconds since the last answer when it continues.
         on_result: is called with each finished row, also of earlier runs.
+        shares_answers: whether rows with the same request are sent once.
     """
 
     def __init__(
@@ -82,6 +91,7 @@ class Engine:
         writer: RowWriter,
         *,
         answer_task: Callable[[RowTask], TaskResult],
+        limits: CostLimits,
         calculate_cost: Callable[[int, Sequence[Usage]], float | None],
         ordered: bool,
         retry_failed: bool,
@@ -90,22 +100,22 @@ class Engine:
         on_pause: Callable[[str], None],
         on_resume: Callable[[float], None],
         on_result: Callable[[RowTask, RowResult], None] | None = None,
+        shares_answers: bool = False,
     ) -> None:
         self._job = job
         self._models = job.models
         self._settings = job.requests[0].settings
-        self._ledger = ledger
-        self._limiter = limiter
-        self._writer = writer
+        self._ledger, self._limiter, self._writer = ledger, limiter, writer
         self._answer_task = answer_task
+        self._limits = limits
         self._calculate_cost = calculate_cost
-        self._ordered = ordered
-        self._retry_failed = retry_failed
+        self._ordered, self._retry_failed = ordered, retry_failed
         self._max_failures = max_failures
         self._max_wait = max_wait
-        self._on_pause = on_pause
-        self._on_resume = on_resume
-        self._on_result = on_result
+        self._on_pause, self._on_resume, self._on_result = on_pause, on_resume, on_result
+        self._shares_answers = shares_answers
+        self._waiting_copies = WaitingCopies()
+        self._copies: list[tuple[RowTask, RowResult]] = []
         self._outage = OutageMonitor(self._settings.backoff, max_wait)
         self._tasks: SimpleQueue[RowTask | None] = SimpleQueue()
         self._results: SimpleQueue[tuple[RowTask, TaskResult, float]] = SimpleQueue()
@@ -126,8 +136,8 @@ class Engine:
         self.is_published = self._has_write_failed = False
         usage = ledger.compute_usage(job.id)
         self.progress = Progress(cost=usage.cost or 0.0, usage=usage._replace(cost=None))
-        self._earlier_cost = self.progress.cost
-        self._paid_count = 0
+        self._saved_cost = self.progress.cost
+        limits.begin(self.progress.cost)
         self._last_progress = 0.0
         self._has_started = self._is_exhausted = self._is_input_idle = False
         self.stop_error: AskError | None = None
@@ -154,13 +164,17 @@ class Engine:
                 self._check_outage()
                 self._start_tasks()
                 self._flush()
-                is_waiting = self._ready or self._retries or self._last_tries
+                is_waiting = self._ready or self._retries or self._last_tries or self._copies
                 if not self.progress.in_flight and (self.stop_error or (self._is_exhausted and not is_waiting)):
                     break
-                self._collect(wait=self._is_input_idle or not self._has_room())
+                self._collect(wait=not self._copies and (self._is_input_idle or not self._has_room()))
                 self._report_progress(on_progress)
             self._flush()
             self.stop_error = self.stop_error or self._input_error
+            try:
+                self._limits.save(self.progress.cost)
+            except FileError as error:
+                self.stop(error)
             with self._stop_at_write_error():
                 if self._is_exhausted and (self.stop_error is None or self._written_count >= self._earlier_count):
                     self._publish()
@@ -173,7 +187,7 @@ class Engine:
         """Whether there may be another row, and it may be read."""
         if self._is_exhausted or self.stop_error or len(self._ready) >= 2 * self._limiter.concurrency:
             return False
-        return self._held_bytes < MAX_HELD_BYTES
+        return self._held_bytes + self._waiting_copies.held_bytes < MAX_HELD_BYTES
 
     def _admit_tasks(self, tasks: Iterator[RowTask | None]) -> None:
         """Take the next tasks, and finish those that need no request."""
@@ -182,14 +196,37 @@ class Engine:
             if task is None:
                 return
             stored = task.stored_result
-            if stored is None or (task.can_be_sent and not stored.is_final(retry_failed=self._retry_failed)):
+            if self._share_answer(task):
+                pass
+            elif stored is None or (task.can_be_sent and not stored.is_final(retry_failed=self._retry_failed)):
                 self._ready.append(task)
+                self._waiting_copies.begin(task)
             else:
                 self.progress.resumed += task.can_be_sent
                 self._finish(task, stored)
             if count == BATCH_ROWS or not self._has_room():
                 return
         self._is_exhausted = True
+
+    def _share_answer(self, task: RowTask) -> bool:
+        """Give a row without an answer the result of an earlier one with the same request, if there is one.
+
+        Also where it failed: the same request would most likely fail again.
+        """
+        stored = task.stored_result
+        if not self._shares_answers or not task.can_be_sent or (stored and stored.status == "answered"):
+            return False
+        original = find_original(task, self._ledger)
+        if original == task.key:
+            return False
+        if self._waiting_copies.wait_for(original, task):
+            return True
+        result = self._ledger.find_result(self._job.id, original)
+        is_final = stored is not None and stored.is_final(retry_failed=self._retry_failed)
+        if result is None or (is_final and result.status != "answered"):
+            return False
+        self._copies.append((task, copy_result(result)))
+        return True
 
     def _check_outage(self) -> None:
         """Pause if the service has failed; stop if it has failed for too long."""
@@ -219,7 +256,7 @@ class Engine:
 
     def _may_start(self, now: float) -> bool:
         """Check whether a task may be sent now."""
-        if not self._can_afford_request():
+        if not self._limits.can_afford(self.progress.cost, self.progress.in_flight):
             return False
         if not self._outage.is_paused:
             return self._limiter.get_delay(now, self.progress.in_flight) == 0
@@ -228,24 +265,14 @@ class Engine:
         self._outage.note_probe(now)
         return True
 
-    def _can_afford_request(self) -> bool:
-        """Check that one more request would not exceed the cost limit if those in flight cost as much as others."""
-        limit, in_flight = self._settings.max_cost, self.progress.in_flight
-        if limit is None or not in_flight:
-            return True
-        if not self._paid_count:
-            return in_flight < START_CONCURRENCY
-        cost = self.progress.cost
-        return cost + in_flight * (cost - self._earlier_cost) / self._paid_count < limit
-
     def _start_tasks(self) -> None:
         """Give tasks to the threads as far as the limits allow."""
         now = time.monotonic()
         while self._retries and self._retries[0][0] <= now:
             # First, because the output of later rows waits for it.
             self._ready.appendleft(heapq.heappop(self._retries)[2])
-        if self._ready and not self._has_started:
-            self._check_cost_limit()  # an earlier run may have reached it
+        if self._ready:
+            self._check_other_costs(now)
         while self._ready and self.stop_error is None and self._may_start(now):
             if not self._has_started:
                 self._has_started = True
@@ -279,9 +306,20 @@ class Engine:
                 batch.append(self._results.get_nowait())
         except Empty:
             pass
+        copies, self._copies = self._copies, []
         finished = [entry for each in batch if (entry := self._evaluate(*each))]
-        if finished:
-            self._ledger.save_results(self._job.id, [(task.key, result) for task, result in finished])
+        self._save_and_finish([*copies, *finished])
+        for task, result in finished:
+            waiting = self._waiting_copies.end(task.key)
+            while rows := list(islice(waiting, BATCH_ROWS)):
+                self._save_and_finish([(row, copy_result(result)) for row in rows])
+                self._flush()
+
+    def _save_and_finish(self, finished: Sequence[tuple[RowTask, RowResult]]) -> None:
+        """Save the results of rows, and what requests have cost; then write the rows."""
+        cost, self._saved_cost = self.progress.cost - self._saved_cost, self.progress.cost
+        if finished or cost:
+            self._ledger.save_results(self._job.id, [(task.key, result) for task, result in finished], cost)
         for task, result in finished:
             self._finish(task, result)
 
@@ -289,7 +327,11 @@ class Engine:
         """Return the seconds until something may have to be done."""
         waits = [INPUT_POLL_SECONDS if self._is_input_idle else PROGRESS_SECONDS]
         now = time.monotonic()
-        if self._ready and self.stop_error is None and self._can_afford_request():
+        if (
+            self._ready
+            and self.stop_error is None
+            and self._limits.can_afford(self.progress.cost, self.progress.in_flight)
+        ):
             paused, delay = self._outage.is_paused, self._limiter.get_delay(now, self.progress.in_flight)
             waits += [self._outage.get_probe_delay(now)] if paused else [] if delay is None else [delay]
         if self._retries:
@@ -307,7 +349,7 @@ class Engine:
         self._limiter.finish(
             now, latency=latency, is_refused=is_refused, wait=wait, headers=outcome.headers, tokens=tokens
         )
-        self._paid_count += error is None or usage != Usage()
+        self._limits.note_request(is_paid=error is None or usage != Usage())
         cost = self._add_cost(task, usage, outcome.usages)
         if error is None or failure == "row":
             if self._outage.is_paused and not self.stop_error:
@@ -369,15 +411,23 @@ class Engine:
             self._check_cost_limit()
         return cost
 
+    def _check_other_costs(self, now: float) -> None:
+        """Stop if an earlier run has reached the limit of the job, or other runs that of the day."""
+        try:
+            if self._limits.refresh(now, self.progress.cost) or not self._has_started:
+                self._check_cost_limit()
+        except FileError as error:
+            self.stop(error)
+
     def _check_cost_limit(self) -> None:
-        limit, cost = self._settings.max_cost, self.progress.cost
-        if limit is not None and cost >= limit:
-            self.stop(LimitReachedError(f"reached the cost limit (${cost:.4f} spent)", "raise it with --max-cost"))
+        if error := self._limits.find_reached(self.progress.cost):
+            self.stop(error)
 
     def _finish(self, task: RowTask, result: RowResult) -> None:
         """Count a finished row, and write it once all rows before it are written."""
         if result.status == "answered":
             self.progress.answered += 1
+            self.progress.refused += bool(result.error)
         else:
             self.progress.failed += 1
             self.progress.unavailable += result.status == "unavailable"
@@ -385,6 +435,7 @@ class Engine:
             if self._has_reached_failure_limit():
                 message = f"reached the failure limit ({self.progress.failed} failed)"
                 self.stop(LimitReachedError(message, "raise it with --max-failures"))
+        self.progress.shared += result.tries == 0
         if self._on_result:
             self._on_result(task, result)
         record = self._writer.names.build_record(task.columns, self._models[task.model_number], result)
@@ -394,7 +445,7 @@ class Engine:
             return
         self._buffer.append(record)
         self._next_position += 1
-        while encoded := self._finished.pop(self._next_position, b""):
+        while self._finished and (encoded := self._finished.pop(self._next_position, b"")):
             self._held_bytes -= len(encoded) + HELD_ROW_BYTES
             self._buffer.append(pickle.loads(encoded))  # noqa: S301 - encoded above
             self._next_position += 1

@@ -6,7 +6,8 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from ask.client.run_costs import require_price
 from ask.config.options import RunOptions
 from ask.config.settings import SAFE_OPTIONS, Settings
 from ask.errors import AskError, UsageError
-from ask.inputs.sources import CLIPBOARD, FILE_URL_PATTERN, LOADER_PATTERN, WEB_PREFIXES, path_exists
+from ask.inputs.file_option import CLIPBOARD, FILE_URL_PATTERN, LOADER_PATTERN, WEB_PREFIXES, path_exists
 from ask.map.failures import Failure
 from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.output import check_output
@@ -92,6 +93,10 @@ class RowTask(NamedTuple):
         return self.attempts > 1 or self.is_last_try
 
 
+PreparedRow = tuple[int, Row, int, Message | RowResult]
+"""The position of a row's output, the row, the number of its model, and its message or why it cannot be sent."""
+
+
 class TaskResult(NamedTuple):
     """The result of a row, the error that it failed with, what it used, and the last response's headers.
 
@@ -138,20 +143,44 @@ class RowPrompt:
         self._placeholders = [each for part in (text, *files) for each in find_placeholders(part, COLUMN_PATTERN)]
         self._column_names = {placeholder.name for placeholder in self._placeholders} - self._values.keys()
         self.uses_path = PATH in self._column_names
+        self._labels: frozenset[str] = frozenset()
+
+    def hide_labels(self, columns: Collection[str]) -> RowPrompt:
+        """Return the prompt for rows with columns of labels, which rows must have and models must not see.
+
+        Raises:
+            UsageError: the prompt names one of them.
+        """
+        for name in columns:
+            if name in self._column_names:
+                problem = f"the prompt contains {{{{{name}}}}}, so the model would see the labels of --score"
+                raise UsageError(problem, "remove it, or compare with another column")
+        prompt = copy(self)
+        prompt._labels = frozenset(columns)
+        return prompt
 
     def check(self, row: Row) -> None:
-        """Raise `UsageError` if a placeholder names none of a row's columns."""
+        """Raise `UsageError` if a row lacks a column that a placeholder names, or one of labels."""
         for name in self._find_missing_columns(row):
             hint = format_suggestion(name, row.columns, f"the columns are {', '.join(row.columns)}")
             raise UsageError(f"there is no column {name!r} in {row.location}", hint)
 
     def has_columns(self, row: Row) -> bool:
-        """Check that a row has every column that a placeholder without a default names."""
+        """Check that a row has every column of labels and that a placeholder without a default names."""
         return not self._find_missing_columns(row)
 
     def _find_missing_columns(self, row: Row) -> list[str]:
         known = {*row.columns, *self._values, INDEX, INPUT_NAME}
-        return [name for name, default in self._placeholders if default is None and name not in known]
+        missing = [name for name, default in self._placeholders if default is None and name not in known]
+        return missing + [name for name in self._labels if name not in row.columns]
+
+    def find_text_after_row(self) -> tuple[str, str]:
+        """Return the first placeholder that differs between the rows, and the text after it without placeholders."""
+        for match in COLUMN_PATTERN.finditer(self.text):
+            escaped, name, _ = match.groups()
+            if not escaped and name in self._column_names:
+                return name, COLUMN_PATTERN.sub("", self.text[match.end() :])
+        return "", ""
 
     def render(self, row: Row, index: int) -> tuple[str, list[str]]:
         """Return the prompt of a row, and the files to attach.
@@ -167,12 +196,19 @@ class RowPrompt:
             if PATH in row.columns:
                 files.append(_check_file(str(row.columns[PATH])))
             else:
-                row_text = row.text or json.dumps(row.columns, ensure_ascii=False)
+                row_text = self._format_row(row)
         values.setdefault(INPUT_NAME, row_text)
         text = fill_placeholders(self.text, values, COLUMN_PATTERN)
         if not self._column_names:
             text = "\n\n".join(filter(None, (text, row_text)))
         return text, files
+
+    def _format_row(self, row: Row) -> str:
+        """Return the text of a row, without its labels."""
+        if row.text and not self._labels:
+            return row.text
+        columns = {name: value for name, value in row.columns.items() if name not in self._labels}
+        return json.dumps(columns, ensure_ascii=False)
 
 
 def _check_file(file: str, option: str = "") -> str:
@@ -233,18 +269,12 @@ class Job(NamedTuple):
             return [self.requests[0].endpoint.model]
         return [request.endpoint.full_name for request in self.requests]
 
-    def make_task(self, row: Row, number: int, position: int, model_number: int) -> RowTask:
-        """Return the task of a row for one of the models, without its result in the ledger."""
+    def prepare_message(self, row: Row, number: int, model_number: int) -> Message | RowResult:
+        """Return the message for a row and one of the models, or the result of a row that cannot be sent."""
         try:
-            message = self._create_message(row, number, model_number)
+            return self._create_message(row, number, model_number)
         except AskError as error:
-            failure = RowResult("failed", error=f"{row.location}: {error}")
-            return RowTask(position, row.columns, model_number, row.location, stored_result=failure)
-        digest = blake2b(f"{model_number}\0{message.content}".encode("utf-8", "replace"), digest_size=DIGEST_BYTES)
-        for attachment in message.attachments:
-            digest.update(blake2b(attachment.data).digest())
-        key = RowKey(digest.digest(), 0)
-        return RowTask(position, row.columns, model_number, row.location, message, key)
+            return RowResult("failed", error=f"{row.location}: {error}")
 
     def _create_message(self, row: Row, number: int, model_number: int) -> Message:
         """Return the message for a row.
@@ -320,10 +350,10 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
     )
     requests = add_models(first, list(filter(None, other_models)), options.run, app)
     system_prompts = tuple(build_system_prompt(request, app.environment, ()) for request in requests)
-    if first.settings.max_cost is not None:
+    if first.settings.max_cost is not None or first.settings.max_cost_per_day is not None:
         for request in requests:
             if not request.endpoint.provider.info.reports_cost:
-                require_price(app, request.endpoint, request.settings)
+                require_price(app, request.endpoint, request.settings, makes_decisions=bool(request.questions))
     safe_option = get_safe_option(first.settings) if options.with_tools else ""
     identity: list[object] = [
         prompt_text,
@@ -336,6 +366,8 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
         first.response_schema.value if first.response_schema else None,
         [options.with_tools, safe_option, options.context, options.directory_template or ""],
     ]
+    if first.questions:
+        identity.append([question._asdict() for question in first.questions])
     server_tools = get_server_tools(first.settings)
     own_parts = [str(output or ""), *([server_tools] if server_tools else []), *([{"shard": shard}] if shard else [])]
     job_id, shared_id = _digest([*identity, *own_parts]), _digest([*identity, server_tools])
@@ -382,7 +414,7 @@ def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Itera
 
     None also follows rows that took long to make, because a loader or a server has their files.
     """
-    tasks: list[RowTask] = []
+    batch: list[PreparedRow] = []
     position = row_count = 0
     deadline = time.monotonic() + BATCH_SECONDS
     for row in rows:
@@ -390,16 +422,35 @@ def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Itera
             number = job.shard.get_row_number(row_count) if job.shard else row_count + 1
             row_count += 1
             for model_number in range(len(job.requests)):
-                tasks.append(job.make_task(row, number, position, model_number))
+                batch.append((position, row, model_number, job.prepare_message(row, number, model_number)))
                 position += 1
         is_slow = time.monotonic() > deadline
-        if row is None or is_slow or len(tasks) >= BATCH_ROWS:
-            yield from _add_stored_results(job, ledger, tasks)
+        if row is None or is_slow or len(batch) >= BATCH_ROWS:
+            yield from _create_tasks(job, ledger, batch)
             if row is None or is_slow:
                 yield None
-            tasks = []
+            batch = []
             deadline = time.monotonic() + BATCH_SECONDS
-    yield from _add_stored_results(job, ledger, tasks)
+    yield from _create_tasks(job, ledger, batch)
+
+
+def _create_tasks(job: Job, ledger: Ledger, batch: Sequence[PreparedRow]) -> Iterator[RowTask]:
+    """Yield the tasks of rows with their keys and results in the ledger."""
+    digests = [_compute_digest(number, message) for _, _, number, message in batch if isinstance(message, Message)]
+    found = iter(ledger.find_results(job.id, digests) if digests else ())
+    for position, row, model_number, message in batch:
+        if isinstance(message, Message):
+            yield RowTask(position, row.columns, model_number, row.location, message, *next(found))
+        else:
+            yield RowTask(position, row.columns, model_number, row.location, stored_result=message)
+
+
+def _compute_digest(model_number: int, message: Message) -> bytes:
+    """Return what identifies a message to one of the models in the ledger."""
+    digest = blake2b(f"{model_number}\0{message.content}".encode("utf-8", "replace"), digest_size=DIGEST_BYTES)
+    for attachment in message.attachments:
+        digest.update(blake2b(attachment.data).digest())
+    return digest.digest()
 
 
 def add_row_numbers(
@@ -412,15 +463,3 @@ def add_row_numbers(
         else:
             number = {column: shard.get_row_number(task.position // model_count)}
             yield task._replace(columns={**number, **task.columns, **number})
-
-
-def _add_stored_results(job: Job, ledger: Ledger, tasks: Sequence[RowTask]) -> Iterator[RowTask]:
-    """Yield tasks with their keys and results in the ledger."""
-    digests = [task.key.digest for task in tasks if task.can_be_sent]
-    found = iter(ledger.find_results(job.id, digests) if digests else ())
-    for task in tasks:
-        if task.can_be_sent:
-            position, columns, model_number, location, message, *_ = task
-            yield RowTask(position, columns, model_number, location, message, *next(found))
-        else:
-            yield task

@@ -42,6 +42,14 @@ _decoder = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_parse_fi
 decode_json = _decoder.decode
 
 
+def parse_json_answer(text: str) -> Any:
+    """Parse an answer that matches a schema; an empty one, or one that is not JSON, has no values."""
+    try:
+        return decode_json(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 class JsonValue(NamedTuple):
     """A value.
 

@@ -7,12 +7,15 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from ask.atomic_files import create_private_folder, open_private_file
 from ask.errors import FileError, UsageError
+from ask.history.daily_cost import ADD_COST, SUM_COSTS, get_period
 from ask.map.locks import LockFile, is_on_network
+from ask.map.occurrences import OccurrenceCounter
 from ask.map.shards import ShardInput
 from ask.messages import Usage
 from ask.records import NamedTuple
@@ -66,13 +69,18 @@ CREATE TABLE IF NOT EXISTS shard_inputs (
     digest TEXT NOT NULL,
     failed_count INTEGER NOT NULL
 );
+CREATE TABLE IF NOT EXISTS costs (period INTEGER PRIMARY KEY, dollars REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS reviews (
+    output TEXT PRIMARY KEY,
+    job TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE
+);
 CREATE INDEX IF NOT EXISTS batch_rows_by_key ON batch_rows (key, occurrence);
 """
 LOCK_SUFFIX = ".lock"
 LEDGER_LOCK = "1"
 """The identity that is locked in place of the ledger file where the file system has no locks."""
 CACHE_KIBIBYTES = 4096
-"""The limit for SQLite's page cache, of the file and of the temporary table each."""
+"""The limit for SQLite's page cache."""
 
 Status = Literal["answered", "failed", "unavailable"]
 """A row is unavailable if it failed because of the service; the next run sends it again."""
@@ -84,7 +92,8 @@ class RowResult(NamedTuple):
     Tokens and cost (in US dollars) are None if the provider does not report them. `patch` is what the tools changed in
     the row's working copy, `citations` the sources of the answer as JSON. `time` is when the row was finished, in
     seconds since 1970, `latency` the seconds that its last request took, and `tries` how many requests it took; None if
-    unknown. A failed row may have a part of an answer.
+    unknown. A row that got the answer to another one has 0 tries, no latency, no tokens and no cost. A failed row may
+    have a part of an answer.
     """
 
     status: Status
@@ -194,12 +203,15 @@ class Ledger:
             self._connection.executescript(SCHEMA)
             self._add_new_columns()
             # A temporary file instead of a dictionary, because there may be millions of rows.
-            self._counts = sqlite3.connect("", isolation_level=None)
+            self._first_rows = sqlite3.connect("", isolation_level=None)
             for name, value in (("cache_size", -CACHE_KIBIBYTES), ("journal_mode", "OFF"), ("synchronous", "OFF")):
-                self._counts.execute(f"PRAGMA {name} = {value}")
-            self._counts.execute("CREATE TABLE counts (digest INTEGER PRIMARY KEY, count INTEGER NOT NULL)")
-            self._counts.execute("BEGIN")
+                self._first_rows.execute(f"PRAGMA {name} = {value}")
+            self._first_rows.execute(
+                "CREATE TABLE first_rows (digest BLOB PRIMARY KEY, key BLOB, occurrence) WITHOUT ROWID"
+            )
+            self._first_rows.execute("BEGIN")
             stack.pop_all()
+        self._occurrences = OccurrenceCounter()
 
     def _connect(self) -> sqlite3.Connection:
         """Open the file with a journal that works on its file system."""
@@ -230,7 +242,6 @@ class Ledger:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._counts.close()
         self._connection.close()
         self.lock_file.close()
 
@@ -257,39 +268,62 @@ class Ledger:
         found = self._execute("SELECT id FROM jobs WHERE output = ? ORDER BY updated DESC", (output,))
         return found[0][0] if found else None
 
+    def set_review(self, job: str, output: str) -> None:
+        """Save where the rows of a job that are to be reviewed are written."""
+        self._execute("REPLACE INTO reviews VALUES (?, ?)", (output, job))
+
+    def find_job_with_review(self, output: str) -> str | None:
+        """Return the job whose rows to review are in a file."""
+        found = self._execute("SELECT job FROM reviews WHERE output = ?", (output,))
+        return found[0][0] if found else None
+
     def find_results(self, job: str, digests: Sequence[bytes]) -> list[tuple[RowKey, RowResult | None]]:
         """Return the keys of the next rows, which have these digests, with their results if they were finished."""
-        with self._convert_errors():
-            keys = self._assign_keys(digests)
-        marks = ",".join("?" * len(digests))
-        columns = ", ".join(RowResult._fields)
-        query = f"SELECT key, occurrence, {columns} FROM results WHERE job = ? AND key IN ({marks})"  # noqa: S608
-        stored = {row[:2]: RowResult._make(row[2:]) for row in self._execute(query, (job, *digests))}
+        keys = list(map(RowKey, digests, self._occurrences.count(digests)))
+        # Joined, because IN (VALUES ...) would read all results of the job.
+        marks = ",".join(["(?, ?)"] * len(keys))
+        columns = ", ".join(f"results.{name}" for name in ("key", "occurrence", *RowResult._fields))
+        query = f"""WITH wanted (key, occurrence) AS (VALUES {marks}) SELECT {columns} FROM wanted CROSS JOIN results
+            ON job = ? AND results.key = wanted.key AND results.occurrence = wanted.occurrence"""  # noqa: S608
+        parameters = (*chain.from_iterable(keys), job)
+        stored = {row[:2]: RowResult._make(row[2:]) for row in self._execute(query, parameters)}
         return [(key, stored.get(key)) for key in keys]
 
-    def _assign_keys(self, digests: Sequence[bytes]) -> list[RowKey]:
-        """Return the keys of the next rows, and count them."""
-        numbers = [int.from_bytes(digest[:8], "big", signed=True) for digest in digests]
-        query = f"SELECT digest, count FROM counts WHERE digest IN ({','.join('?' * len(numbers))})"  # noqa: S608
-        counts = dict(self._counts.execute(query, numbers).fetchall())
-        keys = []
-        for digest, number in zip(digests, numbers, strict=True):
-            occurrence = counts.get(number, 0)
-            counts[number] = occurrence + 1
-            keys.append(RowKey._make((digest, occurrence)))
-        self._counts.executemany("REPLACE INTO counts VALUES (?, ?)", counts.items())
-        return keys
+    def find_result(self, job: str, key: RowKey) -> RowResult | None:
+        """Return the result of a row; None if it has none."""
+        columns = ", ".join(RowResult._fields)
+        query = f"SELECT {columns} FROM results WHERE job = ? AND key = ? AND occurrence = ?"  # noqa: S608
+        found = self._execute(query, (job, *key))
+        return RowResult._make(found[0]) if found else None
 
-    def save_results(self, job: str, results: Iterable[tuple[RowKey, RowResult]]) -> None:
-        """Save the results of rows in one transaction."""
+    def find_first_row(self, digest: bytes, key: RowKey) -> RowKey:
+        """Return the key that this was first called with for a digest, since the input is read from its first row."""
+        with self._convert_errors():
+            self._first_rows.execute("INSERT OR IGNORE INTO first_rows VALUES (?, ?, ?)", (digest, *key))
+            query = "SELECT key, occurrence FROM first_rows WHERE digest = ?"
+            return RowKey._make(self._first_rows.execute(query, (digest,)).fetchone())
+
+    def save_results(self, job: str, results: Iterable[tuple[RowKey, RowResult]], dollars: float = 0.0) -> None:
+        """Save the results of rows, and what the requests since the last call have cost, in one transaction.
+
+        The sums of costs stay when results are deleted or replaced. `max_cost_per_day` limits them.
+        """
         now = time.time()
         rows = [(job, *key, *(result if result.time else result._replace(time=now))) for key, result in results]
         with self._transaction():
             self._connection.executemany(SAVE_RESULT, rows)
+            if dollars:
+                self._connection.execute(ADD_COST.format(table="costs"), (get_period(now), dollars))
+
+    def sum_costs(self, period: int) -> float:
+        """Return the costs of all jobs from a period on, in US dollars."""
+        [(dollars,)] = self._execute(SUM_COSTS.format(table="costs"), (period,))
+        return float(dollars)
 
     def restart_rows(self) -> None:
         """Prepare for reading the input again from its first row."""
-        self._counts.execute("DELETE FROM counts")
+        self._occurrences = OccurrenceCounter()
+        self._first_rows.execute("DELETE FROM first_rows")
 
     def begin_batch(self, job: str, tag: str, keys: Sequence[RowKey]) -> None:
         """Save a batch that is about to be created, with the keys of its rows in order."""

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain
@@ -82,6 +82,7 @@ class ColumnNames:
     Attributes:
         all: the names of the columns in their order.
         schemas: the JSON Schemas of the columns that are not from the input.
+        answer_columns: the names of the columns of the answers, by the fields of the schema.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class ColumnNames:
             taken.add(fold(unique))
             self.schemas[unique] = each
         self._names = self.all[len(input_columns) :]
+        self.answer_columns = dict(zip(answer_schemas, self._names, strict=False))
         self._input_columns = set(input_columns)
         self._is_table = is_table
         self._chosen = None if chosen is None or tuple(chosen) == (ALL,) else tuple(chosen)
@@ -145,11 +147,17 @@ class ColumnNames:
         record = {**columns, **dict(zip(self._names, values, strict=True))}
         if self._chosen:
             return {name: record.get(name) for name in self._chosen}
-        new_columns = columns.keys() - self._input_columns
-        self.left_out |= new_columns if self._is_table else new_columns.intersection(self._names)
+        if not columns.keys() <= self._input_columns:
+            new_columns = columns.keys() - self._input_columns
+            self.left_out |= new_columns if self._is_table else new_columns.intersection(self._names)
         if citations and not (self._has_citations or self._is_table):
             record.setdefault(CITATIONS, citations)
         return record
+
+
+def _format_lines(records: Iterable[Mapping[str, Any]]) -> str:
+    """Format rows as JSONL."""
+    return "\n".join([*map(encode_json, records), ""])
 
 
 def _encode_text(text: str) -> bytes:
@@ -173,7 +181,7 @@ class StdoutWriter:
 
     def write(self, records: Sequence[Mapping[str, Any]]) -> None:
         self._erase_status()
-        self._output.write(_encode_text("".join(encode_json(record) + "\n" for record in records)).decode())
+        self._output.write(_encode_text(_format_lines(records)).decode())
 
     def publish(self) -> None:
         """Do nothing: what is written cannot be replaced."""
@@ -252,10 +260,7 @@ class FileWriter:
                 self._append(self._format_table([dict(zip(names.all, names.all, strict=True))]))
 
     def write(self, records: Sequence[Mapping[str, Any]]) -> None:
-        if self._delimiter:
-            text = self._format_table(records)
-        else:
-            text = "".join(encode_json(record) + "\n" for record in records)
+        text = self._format_table(records) if self._delimiter else _format_lines(records)
         with convert_write_errors(self._file.path):
             self._append(text)
 

@@ -15,10 +15,9 @@ import math
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import NamedTuple
 
-from ask.parsing import parse_duration, read_number
+from ask.map.quotas import Quotas
 
 START_CONCURRENCY, MAX_CONCURRENCY = 32, 1000
 """How many requests run at the same time. Each takes a thread, and about 0.1 MB."""
@@ -78,33 +77,10 @@ MAX_REFUSAL_SECONDS = 1.0
 """Refusals take no longer, unless earlier requests of the same row took the time."""
 CLOCK_TOLERANCE = 0.002
 """The difference in seconds between the times at which the caller and its thread start a request."""
-LOW_QUOTA = 0.2
-"""Below this part of its quota, what the service reports as remaining is spread over the time until it is renewed."""
-MAX_QUOTA_SECONDS = 120.0
-"""Quotas that are renewed later are those of a day: they are used up, not spread over the day."""
-QUOTA_PERIODS = (1.0, 60.0)
-"""The seconds in which quotas that are renewed continuously are complete again, as those of OpenAI and Anthropic."""
-PERIOD_TOLERANCE = 0.1
-QUOTA_USES = 6
-"""How many times in its period what is left of such a quota could be used up: it is used sooner than it is renewed."""
 MAX_PAUSE_SECONDS = 60.0
 """The longest time that `Retry-After` stops a job."""
 DEFAULT_TOKENS = 1000
 """Tokens that a request is assumed to use until the first has been answered."""
-RATE_HEADERS = tuple(
-    tuple(map(name.format, ("remaining", "limit", "reset")))
-    for name in (
-        "x-ratelimit-{}-requests",
-        "x-ratelimit-{}-tokens",
-        "anthropic-ratelimit-requests-{}",
-        "anthropic-ratelimit-tokens-{}",
-        "x-ratelimit-{}",
-    )
-)
-"""The headers with the remaining amount, the limit and the time of renewal of each quota.
-
-https://platform.openai.com/docs/guides/rate-limits, https://docs.anthropic.com/en/api/rate-limits
-"""
 
 
 class Start(NamedTuple):
@@ -216,7 +192,7 @@ class RateLimiter:
         self._rate = Limit(START_RATE if self._is_adaptive else math.inf, math.inf, RATE_DOUBLING)
         self._requests_per_minute = requests_per_minute or math.inf
         self._tokens_per_minute = tokens_per_minute or math.inf
-        self._quota_rate, self._quota_end = math.inf, -math.inf
+        self._quotas = Quotas()
         self._next_start = self._paused_until = self._last_acceptance = -math.inf
         self._first_start = self._last_step = math.inf
         self._rate_known_since = self._concurrency_lowered = -math.inf
@@ -318,7 +294,7 @@ class RateLimiter:
         if tokens is not None:
             self._total_tokens += tokens
             self._token_count += 1
-        self._read_quotas(now, headers)
+        self._quotas.read(now, headers, self._mean_tokens)
         if is_refused:
             self._handle_refusal(now, min(latency, MAX_REFUSAL_SECONDS), wait)
             return
@@ -332,9 +308,8 @@ class RateLimiter:
         """Return the requests per second that all limits allow."""
         factor = FAST_ROUND if self._is_fast_round else SLOW_ROUND if self._is_slow_round else 1
         rate = self._rate.value * factor
-        quota_rate = self._quota_rate if now < self._quota_end else math.inf
         token_rate = self._tokens_per_minute / 60 / self._mean_tokens
-        return min(rate, quota_rate, self._requests_per_minute / 60, token_rate)
+        return min(rate, self._quotas.get_rate(now), self._requests_per_minute / 60, token_rate)
 
     def _grow(self, now: float) -> None:
         """Raise the limits that held requests back."""
@@ -502,48 +477,9 @@ class RateLimiter:
         limit.lower(accepted, accepted)
         self._concurrency_lowered = now
 
-    def _read_quotas(self, now: float, headers: Mapping[str, str]) -> None:
-        """Slow down before a quota is used up."""
-        quotas, is_known = [], False
-        for remaining_header, limit_header, reset_header in RATE_HEADERS:
-            remaining = read_number(headers.get(remaining_header))
-            if remaining is None:  # first, because most services send few of these headers
-                continue
-            is_known = True
-            limit = read_number(headers.get(limit_header))
-            reset = parse_reset(headers.get(reset_header, ""))
-            if not limit or reset is None or reset > MAX_QUOTA_SECONDS or remaining > limit * LOW_QUOTA:
-                continue
-            period = reset / (1 - remaining / limit)
-            # A quota that is renewed continuously is complete again at that time. Otherwise, what is left has to last.
-            is_continuous = any(abs(period / usual - 1) < PERIOD_TOLERANCE for usual in QUOTA_PERIODS)
-            amount, seconds = (limit + QUOTA_USES * remaining, period) if is_continuous else (remaining, reset)
-            requests = amount / self._mean_tokens if "token" in remaining_header else amount
-            # Even if nothing is left, a request now and then shows when the quota is renewed.
-            quotas.append((max(requests, 0.5) / max(seconds, 0.1), now + reset))
-        if is_known:
-            self._quota_rate, self._quota_end = min(quotas) if quotas else (math.inf, -math.inf)
-
 
 def _calculate_misfit(rounds: Collection[Round], expected: Iterable[float]) -> float:
     """Compare the refusals in rounds with the expected numbers (chi-square)."""
     share = sum(each.refused for each in rounds) / sum(each.sent for each in rounds)
     squares = ((each.refused - number) ** 2 / each.sent for each, number in zip(rounds, expected, strict=True))
     return sum(squares) / (share * (1 - share))
-
-
-def parse_reset(text: str) -> float | None:
-    """Parse when a quota is renewed, as seconds from now; None if the format is unknown.
-
-    OpenAI sends durations such as "1s" and "6m0s", Anthropic sends a date (RFC 3339).
-    """
-    if (duration := parse_duration(text)) is not None:
-        return duration
-    try:
-        if "T" in text:
-            date = datetime.fromisoformat(text)
-            return max(0.0, (date - datetime.now(date.tzinfo)).total_seconds())
-        seconds = float(text)
-    except ValueError:
-        return None
-    return seconds if seconds < 86_400 * 30 else None

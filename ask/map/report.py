@@ -17,7 +17,7 @@ from ask.map.distributions import (
     to_text,
 )
 from ask.map.job import RowTask
-from ask.map.json_values import decode_json
+from ask.map.json_values import parse_json_answer
 from ask.map.ledger import RowResult
 from ask.map.output import ANSWER
 from ask.messages import Usage
@@ -130,7 +130,7 @@ class JobReport:
     def add(self, task: RowTask, result: RowResult) -> None:
         """Add a finished row."""
         number = task.position // len(self.models) + 1
-        row = SampledRow(task.position, number, partial(self._make_excerpt, task, result))
+        row = SampledRow(task.position, number, partial(self.make_excerpt, task, result))
         model = self.models[task.model_number]
         model.add(row, result)
         if result.time:
@@ -141,7 +141,7 @@ class JobReport:
         if result.status != "answered":
             self._add_failure(row, task, result)
             return
-        answer = _parse_answer(result.answer) if self._has_schema else result.answer
+        answer = parse_json_answer(result.answer) if self._has_schema else result.answer
         if self._fields:
             fields = answer if isinstance(answer, dict) else {}
             values = [fields.get(name) for name in self._fields]
@@ -169,8 +169,9 @@ class JobReport:
         """The reasons of the failed rows, the most frequent first."""
         return sorted(self._reasons.values(), key=lambda reason: (-reason.count, reason.label))
 
-    def _make_excerpt(self, task: RowTask, result: RowResult) -> RowExcerpt:
-        names = [name for name in self._prompt_columns if name in task.columns]
+    def make_excerpt(self, task: RowTask, result: RowResult, first_column: str = "") -> RowExcerpt:
+        """Return the beginning of a row, with a column that comes first."""
+        names = [name for name in (first_column, *self._prompt_columns) if name in task.columns]
         names = list(dict.fromkeys([*names, *task.columns]))[:MAX_EXCERPT_COLUMNS]
         return RowExcerpt(
             self._shorten(task.location),
@@ -188,11 +189,3 @@ class JobReport:
 def _mask_part(match: re.Match[str]) -> str:
     """Return an HTTP status as it is, and an ellipsis for anything else."""
     return match[1] or "…"
-
-
-def _parse_answer(text: str) -> Any:
-    """Parse an answer that matches a schema; an empty one, or one that is not JSON, has no values."""
-    try:
-        return decode_json(text)
-    except (ValueError, RecursionError):
-        return None

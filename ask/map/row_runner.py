@@ -13,6 +13,7 @@ from ask.citations import citations_to_json, remove_positions
 from ask.client.adjustments import RequestAdjustments
 from ask.client.endpoint import ModelEndpoint, create_client
 from ask.client.provider_client import ProviderClient
+from ask.errors import RefusedQuestionsError
 from ask.map.failures import Failure
 from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult
@@ -83,6 +84,9 @@ class RowRunner:
         answer, schema = get_last_answer(result.messages), request.response_schema
         citations = citations_to_json(remove_positions(result.citations) if schema else result.citations)
         files = [file for message in result.messages if message.role == "assistant" for file in message.attachments]
+        refusals = ""
+        if isinstance(result.error, RefusedQuestionsError) and not all(each.refusal for each in result.decisions):
+            refusals, result.error = result.error.message, None
         if result.error is not None:
             is_empty = result.finish_reason is FinishReason.EMPTY and not result.usage.output_tokens
             failure: Failure | None = "service" if is_empty else None
@@ -92,6 +96,7 @@ class RowRunner:
             "answered",
             schema.extract_json(answer) if schema else answer,
             result.finish_reason,
+            error=refusals,
             citations=citations,
         )
         return TaskResult(row_result, None, result.usage, local.headers, files, usages=usages)
@@ -115,6 +120,7 @@ class RowRunner:
             output_format=request.output_format,
             shows_text=False,
             adjustments=adjustments,
+            questions=request.questions,
         )
 
     def _keep_headers(self, headers: Mapping[str, str]) -> None:

@@ -120,7 +120,8 @@ def _choose_type(name: str, names: ColumnNames, first_row: Mapping[str, Any], in
     """Return the type of a column; "" if it gets values of any type."""
     if name in names.schemas:
         schema_type = names.schemas[name].get("type")
-        return TYPES.get(schema_type, "TEXT") if isinstance(schema_type, str) else ""
+        types = [each for each in (schema_type if isinstance(schema_type, list) else [schema_type]) if each != "null"]
+        return TYPES.get(types[0], "TEXT") if len(types) == 1 and types[0] else ""
     value = first_row.get(name)
     if str(input_types.get(name)) == "uint64" or (isinstance(value, int) and value not in INT64_RANGE):
         return ""  # a column of numbers would round integers of more than 63 bits, which are text

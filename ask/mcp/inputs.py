@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from ask.app import AppContext
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import AskError, ConfigError, FileError, UsageError
+from ask.inputs.file_option import MCP_PREFIX
 from ask.inputs.prompt_inputs import PromptInputs, parse_content
-from ask.inputs.sources import MCP_PREFIX
-from ask.mcp.address_cache import write_addresses
+from ask.mcp.completion_cache import write_addresses
 from ask.mcp.connection import RequestError
 from ask.mcp.lazy_servers import LazyServers
 from ask.mcp.prompts import PromptMessage, get_prompt, list_prompts

@@ -19,7 +19,7 @@ from ask.tools.base import ToolContext, ToolError, ToolResult
 if TYPE_CHECKING:
     from mcp import Client
 
-    from ask.mcp.servers import ServerPool
+    from ask.mcp.started_servers import ServerPool
 
 T = TypeVar("T")
 

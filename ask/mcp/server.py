@@ -1,6 +1,6 @@
-"""`ask mcp serve`: an MCP server whose tool asks a model, with the official SDK.
+"""`ask mcp serve`: an MCP server whose tools ask models, with the official SDK.
 
-Each call is a child process with an event session (`ask/cli/event_session.py`).
+Each call is a child process: of the tool `ask`, with an event session (`ask/cli/event_session.py`).
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Mapping
-from contextlib import suppress
+import tempfile
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import mcp_types as types
@@ -22,14 +24,17 @@ from mcp.server.stdio import stdio_server
 from ask import __version__
 from ask.config.installation import find_launcher
 from ask.config.options import EVENT_SESSION_ARGUMENT, RunOptions
-from ask.errors import AskError, UsageError
+from ask.errors import AskError, RowsFailedError, UsageError
 from ask.process.parent_exit import end_with_parent
 from ask.process.process_tree import kill_process_tree, mark_environment
 from ask.records import NamedTuple
 from ask.type_checks import WrongTypeError, parse_value
 
+T = TypeVar("T")
 MAX_EVENT_BYTES = 256 * 1024 * 1024
 """The longest line that is read from a child process."""
+END_SECONDS = 60
+"""Seconds that a child process may take after its result, for hooks and for what it saves."""
 INTERRUPT_SECONDS = 5
 """Seconds between SIGINT and the end of the child process with everything that it started."""
 DEFAULT_DENIAL = "the client cannot ask its user for approval"
@@ -52,6 +57,47 @@ ASK_TOOL = types.Tool(
         "additionalProperties": False,
     },
 )
+MAX_ROWS_CHARACTERS = 100_000
+"""The limit for the rows in the result of `map_rows`; more are in a file that the result names."""
+MAP_TOOL = types.Tool(
+    name="map_rows",
+    description=(
+        "Ask a language model one question about each of many rows. Placeholders such as {{text}} in the prompt stand "
+        "for the columns of a row. Interrupted calls continue where they stopped."
+    ),
+    input_schema={
+        "type": "object",
+        "properties": {
+            "prompt": {"type": "string", "minLength": 1, "description": "The question, with placeholders"},
+            "rows": {
+                "type": "array",
+                "items": {"type": ["object", "string"]},
+                "description": "Objects with the columns; a string is a row with the column text",
+            },
+            "file": {"type": "string", "description": "A table in the server's working folder, in place of rows"},
+            "schema": {
+                "type": ["object", "string"],
+                "description": 'A JSON Schema of the answers, or its short form, such as "urgent bool"',
+            },
+            "model": {"type": "string", "description": "A model, provider:model, or an alias of the user"},
+        },
+        "required": ["prompt"],
+        "additionalProperties": False,
+    },
+)
+SEARCH_TOOL = types.Tool(
+    name="search_history",
+    description="Find the user's saved conversations that contain all words.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "minLength": 1, "description": "Words, or a phrase in double quotes"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "At most so many (20)"},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+)
 APPROVAL_SCHEMA: types.ElicitRequestedSchema = {
     "type": "object",
     "properties": {"allow": {"type": "boolean", "title": "Allow the call"}},
@@ -68,12 +114,41 @@ class AskArguments(NamedTuple):
     files: tuple[str, ...] = ()
 
 
-class AskServer:
-    """Answers the calls of one client, each in a child process."""
+class MapArguments(NamedTuple):
+    """The arguments of the tool `map_rows`."""
 
-    def __init__(self, options: RunOptions) -> None:
+    prompt: str
+    rows: tuple[Mapping[str, Any] | str, ...] | None = None
+    file: str | None = None
+    schema: Mapping[str, Any] | str | None = None
+    model: str | None = None
+
+
+class SearchArguments(NamedTuple):
+    """The arguments of the tool `search_history`."""
+
+    query: str
+    limit: int = 20
+
+
+class AskServer:
+    """Answers the calls of one client, each in a child process.
+
+    Args:
+        options: the user's limits, which a caller cannot change.
+        results_folder: a folder for results that are too large.
+        searches_history: whether to offer the tool `search_history`.
+    """
+
+    def __init__(self, options: RunOptions, results_folder: Path, *, searches_history: bool) -> None:
         self._options = options
-        """The user's limits, which a caller cannot change."""
+        self._results_folder = results_folder
+        self._tools: dict[str, tuple[types.Tool, type[Any], Callable[..., Awaitable[types.CallToolResult]]]] = {
+            "ask": (ASK_TOOL, AskArguments, self._ask),
+            "map_rows": (MAP_TOOL, MapArguments, self._map_rows),
+        }
+        if searches_history:
+            self._tools["search_history"] = SEARCH_TOOL, SearchArguments, self._search_history
         self._conversations: set[str] = set()
         """The IDs of the conversations that this server began."""
 
@@ -86,19 +161,19 @@ class AskServer:
     async def _list_tools(
         self, ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[ASK_TOOL])
+        return types.ListToolsResult(tools=[tool for tool, *_ in self._tools.values()])
 
     async def _call_tool(
         self, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         try:
-            if params.name != ASK_TOOL.name:
-                raise UsageError(f"unknown tool {params.name!r}", f"the only tool is {ASK_TOOL.name!r}")
+            if params.name not in self._tools:
+                raise UsageError(f"unknown tool {params.name!r}", f"known: {', '.join(self._tools)}")
+            _, argument_type, call = self._tools[params.name]
             fields = params.arguments or {}
-            if unknown := fields.keys() - set(AskArguments._fields):
-                raise UsageError(f"unknown argument {min(unknown)!r}", f"known: {', '.join(AskArguments._fields)}")
-            arguments: AskArguments = parse_value(fields, AskArguments)
-            return await self._ask(ctx, arguments)
+            if unknown := fields.keys() - {*argument_type._fields}:
+                raise UsageError(f"unknown argument {min(unknown)!r}", f"known: {', '.join(argument_type._fields)}")
+            return await call(ctx, parse_value(fields, argument_type))
         except (AskError, WrongTypeError) as error:
             return _create_error(str(error))
 
@@ -109,24 +184,66 @@ class AskServer:
         if arguments.model is not None:
             options = options._replace(provider=None, model=arguments.model)
         message = {"type": "message", "text": arguments.prompt, "files": list(map(_find_file, arguments.files))}
-        environment, mark = mark_environment(os.environ)
-        process = await asyncio.create_subprocess_exec(
-            str(find_launcher()),
-            EVENT_SESSION_ARGUMENT,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env=environment,
-            limit=MAX_EVENT_BYTES,
-            start_new_session=True,
-            preexec_fn=end_with_parent,
-        )
-        try:
+        async with _start_process([EVENT_SESSION_ARGUMENT]) as process:
             await _send_lines(process, options.to_json(), json.dumps(message))
             result = await self._read_events(ctx, process)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await _end_process(process, mark)
         return self._to_tool_result(result)
+
+    async def _map_rows(self, ctx: ServerRequestContext[Any], arguments: MapArguments) -> types.CallToolResult:
+        if (arguments.rows is None) == (arguments.file is None):
+            raise UsageError("map_rows needs either rows or a file", "give one of them")
+        source = ["--input-format", "jsonl", "--", arguments.prompt, "-"]
+        if arguments.file is not None:
+            source = ["--", arguments.prompt, _find_file(arguments.file)]
+        rows = [{"text": row} if isinstance(row, str) else row for row in arguments.rows or ()]
+        async with _start_process(["map", *self._list_map_options(arguments), *source]) as process:
+            reader = asyncio.create_task(_read_rows(ctx, process, len(rows) or None))
+            errors = asyncio.create_task(_read_last_line(process))
+            await _send_lines(process, *(json.dumps(row) for row in rows))
+            _get_pipe(process.stdin).close()
+            answered, error, exit_code = await reader, await errors, await process.wait()
+        if exit_code not in (0, RowsFailedError.exit_code):
+            return _create_error(error.removeprefix("ask: "), {"exit_code": exit_code, "rows": len(answered)})
+        failed = sum(row.get("error") is not None for row in answered)
+        fields: dict[str, Any] = {"count": len(answered), "failed": failed, "exit_code": exit_code, "summary": error}
+        text = json.dumps(answered, ensure_ascii=False)
+        if len(text) <= MAX_ROWS_CHARACTERS:
+            fields["rows"] = answered
+        else:
+            fields["file"] = text = str(self._save_rows(answered))
+        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=fields)
+
+    def _list_map_options(self, arguments: MapArguments) -> list[str]:
+        options, schema = self._options, arguments.schema
+        model = arguments.model if arguments.model is not None else options.model
+        provider = options.provider if arguments.model is None else None
+        values = {
+            "--provider": provider,
+            "--model": model,
+            "--max-cost": options.max_cost,
+            "--timeout": options.timeout,
+            "--schema": json.dumps(schema) if isinstance(schema, Mapping) else schema,
+        }
+        return [word for name, value in values.items() if value is not None for word in (name, str(value))]
+
+    def _save_rows(self, rows: Sequence[Mapping[str, Any]]) -> Path:
+        """Save the answered rows as JSON lines; return the file."""
+        self._results_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor, name = tempfile.mkstemp(".jsonl", "rows-", self._results_folder)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        return Path(name)
+
+    async def _search_history(self, _: ServerRequestContext[Any], arguments: SearchArguments) -> types.CallToolResult:
+        limit = str(max(1, min(arguments.limit, 100)))
+        async with _start_process(["history", "search", "--json", "-n", limit, "--", arguments.query]) as process:
+            errors = asyncio.create_task(_read_last_line(process))
+            text = (await _get_pipe(process.stdout).read()).decode()
+            error, exit_code = await errors, await process.wait()
+        if exit_code:
+            return _create_error(error.removeprefix("ask: "), {"exit_code": exit_code})
+        fields = {"conversations": json.loads(text)}
+        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=fields)
 
     async def _read_events(
         self, ctx: ServerRequestContext[Any], process: asyncio.subprocess.Process
@@ -136,9 +253,8 @@ class AskServer:
         Raises:
             AskError: the process ended without one.
         """
-        assert process.stdout  # noqa: S101
         count = 0
-        async for line in process.stdout:
+        async for line in _get_pipe(process.stdout):
             event: dict[str, Any] = json.loads(line)
             if event["type"] == "result":
                 return event
@@ -202,25 +318,77 @@ async def _request_approval(ctx: ServerRequestContext[Any], event: Mapping[str, 
     return {"decision": "deny"}
 
 
+@asynccontextmanager
+async def _start_process(arguments: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Start `ask` with these arguments; at the end of the block, end it with everything that it has started.
+
+    If the block has ended by an exception, such as a cancellation, it is interrupted.
+    """
+    environment, mark = mark_environment(os.environ)
+    process = await asyncio.create_subprocess_exec(
+        str(find_launcher()),
+        *arguments,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        env=environment,
+        limit=MAX_EVENT_BYTES,
+        start_new_session=True,
+        preexec_fn=end_with_parent,
+    )
+    is_done = False
+    try:
+        yield process
+        is_done = True
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _end_process(process, mark, interrupts=not is_done)
+
+
+def _get_pipe(pipe: T | None) -> T:
+    assert pipe is not None  # noqa: S101 - each process is started with all of them
+    return pipe
+
+
+async def _read_rows(
+    ctx: ServerRequestContext[Any], process: asyncio.subprocess.Process, total: int | None
+) -> list[dict[str, Any]]:
+    """Read the answered rows of a process, and report each as progress."""
+    rows: list[dict[str, Any]] = []
+    async for line in _get_pipe(process.stdout):
+        rows.append(json.loads(line))
+        await ctx.session.report_progress(len(rows), total)
+    return rows
+
+
+async def _read_last_line(process: asyncio.subprocess.Process) -> str:
+    """Read what a process prints for people; return its last line."""
+    last = ""
+    async for line in _get_pipe(process.stderr):
+        last = line.decode("utf-8", "replace").strip() or last
+    return last
+
+
 async def _send_lines(process: asyncio.subprocess.Process, *lines: str) -> None:
-    assert process.stdin  # noqa: S101
+    pipe = _get_pipe(process.stdin)
     with suppress(ConnectionError):  # the process has ended, which its events or their absence report
-        process.stdin.write("".join(f"{line}\n" for line in lines).encode())
-        await process.stdin.drain()
+        for line in lines:
+            pipe.write(f"{line}\n".encode())
+            await pipe.drain()
 
 
-async def _end_process(process: asyncio.subprocess.Process, mark: str) -> None:
-    """Interrupt a child process that still runs, and kill what is left of everything that it started."""
-    assert process.stdin  # noqa: S101
-    process.stdin.close()
-    with suppress(ProcessLookupError):
-        process.send_signal(signal.SIGINT)
+async def _end_process(process: asyncio.subprocess.Process, mark: str, *, interrupts: bool) -> None:
+    """Wait for the end of a child process, and kill what is left of everything that it started."""
+    _get_pipe(process.stdin).close()
+    if interrupts:
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGINT)
     with suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), INTERRUPT_SECONDS)
+        await asyncio.wait_for(process.wait(), INTERRUPT_SECONDS if interrupts else END_SECONDS)
     await asyncio.to_thread(kill_process_tree, process.pid if process.returncode is None else None, mark)
     await process.wait()
 
 
-def serve(options: RunOptions) -> None:
+def serve(options: RunOptions, results_folder: Path, *, searches_history: bool) -> None:
     """Serve on stdin and stdout until stdin is closed."""
-    anyio.run(AskServer(options).run)
+    anyio.run(AskServer(options, results_folder, searches_history=searches_history).run)

@@ -81,6 +81,7 @@ class ChatStreamReader(AnswerAccumulator):
         self._top_level_fields: dict[str, Any] = {}
         self._choice_fields: dict[str, Any] = {}
         self._texts: dict[str, StringIO] = {}
+        self._has_text = False
         self._content: list[AnswerPart] = []
         """The parts of a list in `content`, once it contains thinking."""
         self._reasoning_details: dict[Any, tuple[dict[str, Any], dict[str, StringIO]]] = {}
@@ -100,7 +101,7 @@ class ChatStreamReader(AnswerAccumulator):
             self.complete = True
         choices = to_object_list(chunk.get("choices"))
         has_usage = not choices and bool(read_dict(chunk.get("usage")))
-        self.may_end = not self.calls and (has_usage or (self.may_end and not choices)) and self._has_text()
+        self.may_end = not self.calls and (has_usage or (self.may_end and not choices)) and self._has_text
         self._deltas = []
         for choice in choices:
             self._read_choice(read_dict(choice))
@@ -108,16 +109,15 @@ class ChatStreamReader(AnswerAccumulator):
             merge_usage(self.usage, chunk["usage"], is_final=self.complete or not choices)
         return self._deltas
 
-    def _has_text(self) -> bool:
-        return any(self._texts[name].tell() for name in ("content", "refusal") if name in self._texts)
-
     def _read_choice(self, choice: dict[str, Any]) -> None:
         if (read_int(choice.get("index")) or 0) > 0:  # with the option `n`, only the first answer is read
             return
         delta = read_dict(choice.get("delta"))
         if not delta and (message := read_dict(choice.get("message"))):
             delta = self._remove_streamed(message)
-        self._read_text_fields(self._read_media(delta))
+        if "images" in delta or "audio" in delta:
+            delta = self._read_media(delta)
+        self._read_text_fields(delta)
         # Even if it is empty, DeepSeek's models on OpenRouter need the list back:
         # https://github.com/OpenRouterTeam/ai-sdk-provider/pull/487
         self._has_reasoning_details |= isinstance(delta.get("reasoning_details"), list)
@@ -185,7 +185,8 @@ class ChatStreamReader(AnswerAccumulator):
             if name in REASONING_FIELDS:
                 reasoning = reasoning or text
                 continue
-            if name == "content" and (self._content or _has_thinking(value)):
+            self._has_text = self._has_text or text != ""
+            if name == "content" and (self._content or (isinstance(value, list) and _has_thinking(value))):
                 reasoning = reasoning or self._add_content(value)
             if text:
                 self._deltas.append(TextDelta(text))
@@ -223,7 +224,7 @@ class ChatStreamReader(AnswerAccumulator):
         """
         if fragment.get("type") == SERVER_CALL_DETAIL and fragment.get("result") is not None:
             self.size += len(str(fragment))
-            from ask.plugin_api.sources import make_detail_call
+            from ask.plugin_api.openai_citations import make_detail_call
 
             self._deltas.append(ServerToolDelta(make_detail_call(fragment)))
         is_encrypted = fragment.get("data") is not None
@@ -240,7 +241,9 @@ class ChatStreamReader(AnswerAccumulator):
 
     def response(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None}
-        message |= {name: text.getvalue() for name, text in self._texts.items()} | self._media_fields
+        for name, text in self._texts.items():
+            message[name] = text.getvalue()
+        message |= self._media_fields
         if self._annotations:
             message["annotations"] = self._annotations
         if self._has_reasoning_details:
@@ -291,6 +294,8 @@ CACHE_WRITE_FIELDS = ("cache_write_tokens", "cache_creation_input_tokens", "cach
 MAX_CALL_ID_CHARACTERS = 40
 MAX_TOOL_NAME_CHARACTERS = 64
 """The limits for tool calls, on services as strict as OpenAI."""
+MAX_TOP_LOGPROBS = 20
+"""The limit for the alternatives of a token: https://developers.openai.com/api/reference/resources/chat"""
 SIGNATURE_SEPARATOR = "__thought__"
 """Separates a call id from Gemini's signature in LiteLLM: https://github.com/BerriAI/litellm/pull/16895"""
 
@@ -422,11 +427,13 @@ class ChatCompletions(Provider):
                 for call in message.tool_calls
             ]
         # An imported conversation may contain any state; what is shown of the message must be what is sent.
-        state = self.find_provider_state(message, model)
-        fields = {name: state[name] for name in self.state_fields if name in state}
-        if "content" in fields and read_str(fields["content"]) != message.content:
-            del fields["content"]
-        return formatted | fields
+        if message.provider_state:
+            state = self.find_provider_state(message, model)
+            fields = {name: state[name] for name in self.state_fields if name in state}
+            if "content" in fields and read_str(fields["content"]) != message.content:
+                del fields["content"]
+            formatted |= fields
+        return formatted
 
     def format_call_id(self, call_id: str) -> str:
         """Return the id under which a call of any provider is sent, with the call and with its result.
@@ -470,14 +477,15 @@ class ChatCompletions(Provider):
         content = message.get("content")
         groq_fields = read_dict(response.get("x_groq"))
         state = {name: message[name] for name in self.state_fields if message.get(name) is not None}
-        if "content" in state and not _has_thinking(content):
+        if "content" in state and not (isinstance(content, list) and _has_thinking(content)):
             del state["content"]
         audio = read_dict(message.get("audio"))
         image_urls = list(map(_read_image_url, read_list(message.get("images"))))
         linked_images = ", ".join(filter(_is_web_address, image_urls))
         answer = ModelResponse(
             text=(read_str(content) or read_str(audio.get("transcript"))) + refusal,
-            reasoning=read_str(message.get("reasoning") or message.get("reasoning_content")) or _read_thinking(content),
+            reasoning=read_str(message.get("reasoning") or message.get("reasoning_content"))
+            or (_read_thinking(content) if isinstance(content, list) else ""),
             finish_reason=FinishReason.CONTENT_FILTER
             if refusal
             else FINISH_REASONS.get(str(choice.get("finish_reason")).lower(), FinishReason.STOP),
@@ -516,7 +524,13 @@ class ChatCompletions(Provider):
             reasoning_tokens=read_int(read_dict(usage.get("completion_tokens_details")).get("reasoning_tokens")),
             cost=read_cost(usage),
         )
-        return add_cache_writes(parsed, details)
+        return add_cache_writes(parsed, details) if details else parsed
+
+    def provider_logprob_options(self) -> dict[str, Any]:
+        return {"logprobs": True, "top_logprobs": MAX_TOP_LOGPROBS}
+
+    def provider_parse_logprobs(self, response: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return list(map(read_dict, read_list(read_dict(read_first_choice(response).get("logprobs")).get("content"))))
 
     # Models
 
@@ -551,18 +565,18 @@ def _is_web_address(url: str) -> bool:
     return url.startswith(("http://", "https://"))
 
 
-def _has_thinking(content: Any) -> bool:
-    """Check whether a message's content is a list with thinking in it, as Mistral sends it."""
-    return isinstance(content, list) and any(read_dict(part).get("type") == "thinking" for part in content)
+def _has_thinking(parts: Sequence[Any]) -> bool:
+    """Check whether there is thinking in the list that is the content of a message, as Mistral sends it."""
+    return any(read_dict(part).get("type") == "thinking" for part in parts)
 
 
-def _read_thinking(content: Any) -> str:
-    """Return the thinking in a message's content.
+def _read_thinking(parts: Sequence[Any]) -> str:
+    """Return the thinking in the list that is the content of a message.
 
     https://docs.mistral.ai/studio-api/conversations/reasoning
     """
-    parts = map(read_dict, read_list(content))
-    return "".join(read_str(part.get("thinking")) for part in parts if part.get("type") == "thinking")
+    thinking = (part for part in map(read_dict, parts) if part.get("type") == "thinking")
+    return "".join(read_str(part.get("thinking")) for part in thinking)
 
 
 def add_cache_writes(usage: Usage, details: Mapping[str, Any]) -> Usage:
@@ -571,8 +585,6 @@ def add_cache_writes(usage: Usage, details: Mapping[str, Any]) -> Usage:
     OpenAI keeps them for 30 minutes or, on request, 12 hours. Alibaba and LiteLLM have names like Anthropic's:
     https://www.alibabacloud.com/help/en/model-studio/context-cache
     """
-    if not details:
-        return usage
     counts = [read_int(details.get(name)) for name in CACHE_WRITE_FIELDS]
     anthropic_lifetimes = read_dict(details.get("cache_creation") or details.get("cache_creation_token_details"))
     openai_lifetimes = read_dict(details.get("cache_write_tokens_details"))
@@ -612,6 +624,6 @@ def _read_sources(message: Mapping[str, Any], response: Mapping[str, Any]) -> di
     fields = (message.get("annotations"), message.get("reasoning_details"), *map(response.get, SOURCE_FIELDS))
     if not any(fields):
         return {}
-    from ask.plugin_api.sources import read_message_calls, read_message_citations
+    from ask.plugin_api.openai_citations import read_message_calls, read_message_citations
 
     return {"citations": read_message_citations(message, response), "server_calls": read_message_calls(message)}

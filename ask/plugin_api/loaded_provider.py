@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from ask.errors import AskError, MissingDependencyError, NetworkError, PluginError, SignalExit
 from ask.messages import EMPTY_MAPPING, Delta, RawEvent, ToolCall
-from ask.plugin_api.provider import BatchApi, Provider
+from ask.plugin_api.provider import BatchApi, DecisionApi, Provider
 from ask.plugin_api.types import HttpRequest, ModelInfo, ProviderInfo, StreamReader
 from ask.profiles import ModelProfile, find_profile
 
@@ -179,10 +179,24 @@ class LoadedProvider:
     def get_batch_api(self) -> BatchApi | None:
         """Return the provider's batch API; None if it has none."""
         api = self.hooks.provider_batch()
-        if not api:
-            return None
-        members = {name: getattr(api, name) for name in vars(BatchApi) if not name.startswith("_")}
-        return cast("BatchApi", CheckedHooks(self, members, BatchApi, " of its batch API"))
+        return cast("BatchApi", self._check_members(api, BatchApi, " of its batch API")) if api else None
+
+    def get_decision_api(self, model: str) -> DecisionApi | None:
+        """Return the decisions API that a model has; None if it has none."""
+        api = self.hooks.provider_decisions() if self.find_profile(model).decisions else None
+        return cast("DecisionApi", self._check_members(api, DecisionApi, " of its decisions API")) if api else None
+
+    def limit_attachments(self, model: str) -> LoadedProvider:
+        """Return the provider with only the types of files that the decisions API of a model accepts."""
+        api = self.get_decision_api(model)
+        if api is None or api.attachments is None:
+            return self
+        row = ModelProfile(model, attachments=api.attachments)
+        return self.with_profiles((row, *self.configured_profiles), self.listed_profiles)
+
+    def _check_members(self, api: object, specification: type, suffix: str) -> CheckedHooks:
+        members = {name: getattr(api, name) for name in vars(specification) if not name.startswith("_")}
+        return CheckedHooks(self, members, specification, suffix)
 
     def bind(self, hook: str, function: Callable[..., Any], expected: Any = None) -> Callable[..., Any]:
         """Return a function that calls a hook, or a method of its result, and checks what it returns.
@@ -275,7 +289,7 @@ def _get_return_type(method: FunctionType) -> Any:
 
 
 class CheckedHooks:
-    """The hooks of a provider, or the members of its batch API, as attributes: functions made by `LoadedProvider.bind`.
+    """The hooks of a provider, or the members of one of its APIs: functions made by `LoadedProvider.bind`.
 
     Args:
         provider: the provider.

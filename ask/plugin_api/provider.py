@@ -14,7 +14,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from ask.errors import ProviderError, RetryAction
-from ask.messages import Message, ModelResponse, RawEvent, ToolCall, ToolSpec
+from ask.messages import DecisionQuestion, Message, ModelResponse, RawEvent, ToolCall, ToolSpec
 from ask.parsing import (
     choose_retry_action,
     extract_error_text,
@@ -34,6 +34,8 @@ from ask.plugin_api.types import (
     BatchRequest,
     BatchResult,
     ChatRequest,
+    DecisionRequest,
+    DecisionResponse,
     HttpRequest,
     ModelInfo,
     ProviderInfo,
@@ -331,6 +333,30 @@ class Provider:
         """
         return None
 
+    def provider_decisions(self) -> DecisionApi | None:
+        """Return the service's decisions API, a `DecisionApi`; None, the default, if there is none.
+
+        Runs for `--decide`. Only models whose profile has `decisions` are asked through it.
+        """
+        return None
+
+    def provider_logprob_options(self) -> dict[str, Any]:
+        """Return the model parameters that request the logprobs of an answer's tokens; {}, the default, if none do.
+
+        Runs for `--decide` with a model that is not asked through a decisions API. The parameters are added to
+        `ChatRequest.options`, in which the user's own come last. Request as many alternative tokens as possible.
+        """
+        return {}
+
+    def provider_parse_logprobs(self, response: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the tokens of the answer in a response with their logprobs, in order; [], the default, for none.
+
+        Runs for each response to a request with the `provider_logprob_options`. Each token is a dict as in the
+        `logprobs.content` of Chat Completions: its text `token`, its UTF-8 `bytes` or None, its natural `logprob`, and
+        `top_logprobs`, a list of such dicts for the most likely tokens at its position.
+        """
+        return []
+
     @staticmethod
     def normalize_tool(tool: ToolSpec, *, inline_references: bool = False) -> ToolSpec:
         """Return a tool whose schema uses only what all services accept, for `provider_format_tools`.
@@ -484,6 +510,49 @@ class BatchApi:
 
     def parse_results(self, body: Any) -> list[BatchResult]:
         """Parse a JSON value of a response with results."""
+        raise NotImplementedError
+
+
+class DecisionApi:
+    """The decisions API of a service: builds its requests and parses its responses. It does no I/O.
+
+    A decisions API answers questions that have a fixed set of answers, with the probability of each, and generates no
+    text. Errors are those of `Provider.provider_parse_error`.
+
+    `providers/decision_apis.py` in the repository of ask has the decisions APIs of three services.
+
+    Args:
+        build_headers: returns the headers of a request for an API key.
+
+    Attributes:
+        max_questions: the limit for the questions of one request; more are an error before anything is sent.
+        max_values: the limit for the values of a choice and the levels of a score.
+        attachments: the MIME types of the files that the input may contain; None for those that messages to the model
+            may contain.
+    """
+
+    max_questions = 400
+    max_values = 255
+    attachments: Sequence[str] | None = None
+
+    def __init__(self, build_headers: Callable[[str], Mapping[str, str]]) -> None:
+        self.build_headers = build_headers
+
+    def build_request(self, request: DecisionRequest, key: str) -> HttpRequest:
+        """Return the HTTP request, including authentication headers.
+
+        The system message belongs at the beginning of the input.
+        """
+        raise NotImplementedError
+
+    def parse_response(self, questions: Sequence[DecisionQuestion], response: Mapping[str, Any]) -> DecisionResponse:
+        """Parse the response to a request with these questions.
+
+        A question that the service refused, or did not answer, has a `DecisionAnswer.refusal`.
+
+        Raises:
+            ask.ProviderError: the response contains an error. `Provider.parse_embedded_error` creates it.
+        """
         raise NotImplementedError
 
 

@@ -48,6 +48,7 @@ from ask.parsing import (
     read_tool_calls,
 )
 from ask.plugin_api.chat_completions import (
+    MAX_TOP_LOGPROBS,
     ChatCompletions,
     ChatStreamReader,
     add_cache_writes,
@@ -55,7 +56,8 @@ from ask.plugin_api.chat_completions import (
     sanitize_tool_name,
     shorten_call_id,
 )
-from ask.plugin_api.provider import BatchApi, Provider, format_tool_results
+from ask.plugin_api.openai_citations import make_item_call, read_item_calls, read_item_citations
+from ask.plugin_api.provider import BatchApi, DecisionApi, Provider, format_tool_results
 from ask.plugin_api.response_items import (
     IMAGE_ITEM,
     PART_SEPARATOR,
@@ -72,7 +74,6 @@ from ask.plugin_api.response_items import (
     read_text,
     remove_images,
 )
-from ask.plugin_api.sources import make_item_call, read_item_calls, read_item_citations
 from ask.plugin_api.types import ChatRequest, HttpRequest, ModelInfo
 from ask.profiles import TOKEN_LIMIT_OPTIONS, ModelProfile, merge_options
 
@@ -292,6 +293,7 @@ MAX_CALL_ID_CHARACTERS = 64
 WITHOUT_REASONING = ModelProfile("gpt-3.5*|gpt-4*|chatgpt-*|gpt-{5}-chat*", efforts=())
 """OpenAI's models without reasoning, which other services offer, too."""
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
+LOGPROBS = "message.output_text.logprobs"
 OPTION_NAMES = {
     "max_output_tokens": "max_tokens",
     "reasoning.effort": "reasoning_effort",
@@ -534,7 +536,7 @@ class Responses(Provider):
             reasoning_tokens=read_int(read_dict(usage.get("output_tokens_details")).get("reasoning_tokens")),
             cost=read_cost(usage),
         )
-        return add_cache_writes(parsed, details)
+        return add_cache_writes(parsed, details) if details else parsed
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = self.chat.provider_parse_error(status, headers, body)
@@ -548,6 +550,18 @@ class Responses(Provider):
 
     def provider_batch(self) -> BatchApi | None:
         return self.chat.provider_batch()
+
+    def provider_decisions(self) -> DecisionApi | None:
+        return self.chat.provider_decisions()
+
+    def provider_logprob_options(self) -> dict[str, Any]:
+        top = self.chat.provider_logprob_options().get("top_logprobs", MAX_TOP_LOGPROBS)
+        return {"include": [LOGPROBS], "top_logprobs": top}
+
+    def provider_parse_logprobs(self, response: Mapping[str, Any]) -> list[dict[str, Any]]:
+        messages = [item for item in read_items(response) if item.get("type") == "message"]
+        parts = (read_dict(part) for message in messages for part in read_list(message.get("content")))
+        return [read_dict(token) for part in parts for token in read_list(part.get("logprobs"))]
 
     # Models
 

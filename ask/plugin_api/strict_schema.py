@@ -28,7 +28,7 @@ def to_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """Convert a schema to strict form; return None if that is not possible.
 
     Whatever matches the strict form also matches the schema. `additionalProperties: false` is added where it is
-    missing; `$schema` and `$id` are removed.
+    missing; `$schema`, `$id` and `ordered`, which only says something about an enum to --decide, are removed.
     """
     if schema.get("type") != "object":
         return None
@@ -41,7 +41,7 @@ def to_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 def _convert_schema(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict) or ("$ref" in value and len(value) > 1) or not value.keys() & TYPE_KEYWORDS:
         raise _NoStrictSchemaError
-    converted = {name: _convert_keyword(name, inner) for name, inner in value.items()}
+    converted = {name: _convert_keyword(name, inner) for name, inner in value.items() if name != "ordered"}
     types = converted.get("type")
     if "object" not in (types if isinstance(types, list) else [types]):
         if "properties" in converted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from ask.messages import EMPTY_MAPPING, Delta, Message, RawEvent
+from ask.messages import EMPTY_MAPPING, DecisionAnswer, DecisionQuestion, Delta, Message, RawEvent, Usage
 from ask.profiles import UNKNOWN_MODEL, ModelProfile
 from ask.records import NamedTuple
 
@@ -281,3 +281,38 @@ class ResultsRequest(NamedTuple):
 
     request: HttpRequest
     is_jsonl: bool = False
+
+
+class DecisionRequest(NamedTuple):
+    """One request to a decisions API: questions about a conversation.
+
+    Attributes:
+        model: the model's name in the provider's API.
+        messages: the input of all questions, beginning with the system message. Files are only of types that
+            `provider_supports_attachment` accepts. There are no tool calls.
+        questions: the questions, at most `DecisionApi.max_questions`, with unique names.
+        options: the parameters that the user set with `-o`. Add them to the body last.
+        profile: what is known about the model.
+        is_own_url: whether the base URL is the service's own; see `ChatRequest.is_own_url`.
+    """
+
+    model: str
+    messages: Sequence[Message]
+    questions: Sequence[DecisionQuestion]
+    options: Mapping[str, Any] = EMPTY_MAPPING
+    profile: ModelProfile = UNKNOWN_MODEL
+    is_own_url: bool = True
+
+
+class DecisionResponse(NamedTuple):
+    """The response of a decisions API.
+
+    Attributes:
+        answers: one answer for each question, in the order of `DecisionRequest.questions`.
+        usage: the tokens and the cost.
+        model: the model that answered, as the service names it; "" if it does not.
+    """
+
+    answers: tuple[DecisionAnswer, ...]
+    usage: Usage = Usage()
+    model: str = ""

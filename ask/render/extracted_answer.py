@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import RunResult, get_last_answer
 from ask.console import StderrConsole, is_in_foreground, is_output_terminal
-from ask.errors import IncompleteResponseError, LimitReachedError
+from ask.errors import IncompleteResponseError, LimitReachedError, RefusedQuestionsError
 from ask.events import Event
-from ask.messages import TextDelta
+from ask.messages import DecisionAnswer, TextDelta
 from ask.render.answer_extraction import extract_code, extract_command, extract_last_block
 from ask.render.json_events import JsonRenderer
 from ask.render.plain import PlainRenderer
+from ask.schemas.decision_questions import format_probabilities
 
 
 class ExtractedAnswerRenderer:
@@ -22,7 +25,7 @@ class ExtractedAnswerRenderer:
         request: the request, with the output format.
         renderer: shows everything else.
         console: standard error.
-        verbose: whether to show an answer that does not match the schema.
+        verbose: whether to show an answer that does not match the schema, and the probabilities of decisions.
 
     Attributes:
         extracted: the part; "" before the end and if there is none.
@@ -42,6 +45,7 @@ class ExtractedAnswerRenderer:
         self._renderer = renderer
         self._console = console
         self._is_on_terminal = is_output_terminal() and not isinstance(renderer, JsonRenderer)
+        self._verbose = verbose
         self._shows_mismatch = verbose and request.response_schema is not None
         self.extracted = ""
         self.is_shown = not (request.output_format == "cmd" and self._is_on_terminal and is_in_foreground())
@@ -61,7 +65,7 @@ class ExtractedAnswerRenderer:
         `conversation_id` is "" if the run is not saved.
         """
         text = get_last_answer(run_result.messages)
-        is_usable = run_result.error is None or isinstance(run_result.error, LimitReachedError)
+        is_usable = run_result.error is None or isinstance(run_result.error, LimitReachedError | RefusedQuestionsError)
         if is_usable or self._request.output_format in ("code", ""):
             try:
                 self.extracted = self._extract(text)
@@ -69,9 +73,16 @@ class ExtractedAnswerRenderer:
                 run_result.error = run_result.error or error
         if text and not self.extracted and self._shows_mismatch:
             self._console.print_dim(text if text.endswith("\n") else f"{text}\n")
+        if self._verbose and run_result.decisions:
+            self._show_probabilities(run_result.decisions)
         if self.extracted and self.is_shown:
             self._renderer.show(TextDelta(self.extracted))
         self._renderer.finish(run_result, conversation_id)
+
+    def _show_probabilities(self, decisions: Sequence[DecisionAnswer]) -> None:
+        """Print the probabilities of all values of each question, the highest first."""
+        for line in format_probabilities(self._request.questions, decisions):
+            self._console.print_dim(f"· {line}\n")
 
     def _extract(self, text: str) -> str:
         """Return the part.

@@ -168,6 +168,7 @@ class JsonRenderer:
             "saved": bool(conversation_id),
             "text": text,
             **({"data": data} if self._request.response_schema else {}),
+            **({"decisions": self._describe_decisions(run_result)} if self._request.questions else {}),
             "reasoning": "".join(self._reasoning),
             "files": self._files,
             "tool_calls": self._tool_calls,
@@ -189,6 +190,19 @@ class JsonRenderer:
                 error.is_in_result = True
         else:
             self._output.write(json.dumps(result, ensure_ascii=False) + "\n")
+
+    def _describe_decisions(self, run_result: RunResult) -> list[dict[str, Any]]:
+        """Return the answers to the questions, with the probability of each value, by its text."""
+        return [
+            {
+                "name": answer.name,
+                "value": answer.value,
+                "probability": answer.probability,
+                "probabilities": dict(zip(question.labels, answer.probabilities, strict=False)),
+                "refusal": answer.refusal or None,
+            }
+            for question, answer in zip(self._request.questions, run_result.decisions, strict=False)
+        ]
 
     def _end_answer(self, text: str, answer: ModelResponse | None = None) -> None:
         """Add an answer to the result. What was streamed may have been reasoning that turned out to be text."""

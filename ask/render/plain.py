@@ -88,7 +88,8 @@ class PlainRenderer:
         """
         self._end_dim_line()
         self._output.end_line()
-        self._print_notes()
+        if self._citations:
+            self._print_notes()
         if self._shows_usage:
             from ask.render.amounts import format_usage
 
@@ -98,8 +99,6 @@ class PlainRenderer:
 
     def _print_notes(self) -> None:
         """Print the sources: below the answer on a terminal, where they are no part of data."""
-        if not self._citations:
-            return
         from ask.citations import format_notes
 
         notes = format_notes(self._citations)

@@ -21,7 +21,6 @@ from ask.safety.crowded_folders import cover_paths, limit_mounts
 from ask.safety.git_paths import GitReader, find_git
 from ask.safety.home_links import find_linked_paths
 from ask.safety.outer_repository import REPOSITORY_CONTENT, read_gitfile
-from ask.safety.path_policy import SYSTEM_FOLDERS, format_folder_hint
 from ask.safety.protected_paths import (
     PROTECTED_NAME_SET,
     SHOWN_ONCE,
@@ -30,6 +29,7 @@ from ask.safety.protected_paths import (
     find_placeholder_names,
     is_in_any,
 )
+from ask.safety.refused_folders import SYSTEM_FOLDERS, format_folder_hint
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.scan_record import ScanRecord, read_scan_record, write_scan_record
 from ask.text import format_one_line, join_names

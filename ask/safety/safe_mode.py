@@ -15,11 +15,11 @@ from ask.config.symbolic_links import expand_folder
 from ask.errors import FileError, SafetyError, UsageError
 from ask.safety.folder_scan import is_bare_repository
 from ask.safety.imported_modules import ImportedModules
-from ask.safety.path_policy import build_sandbox_config
 from ask.safety.policy import ToolPolicy, is_local, is_offered
 from ask.safety.protected_paths import SHOWN_ONCE
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
+from ask.safety.sandbox_folders import build_sandbox_config
 from ask.text import format_one_line, format_paths
 from ask.tools.base import RunToolContext, Tool, ToolError
 

@@ -1,12 +1,13 @@
 """The sandbox of a run, which is started and tested before anything is sent to a provider.
 
-`sandbox_config` defines its mounts and limits, `path_policy` chooses the folders, and `worker` runs the calls in it.
+`sandbox_config` defines its mounts and limits, `sandbox_folders` chooses its folders, and `worker` runs the calls.
 """
 
 from __future__ import annotations
 
 import codecs
 import json
+import time
 from binascii import a2b_base64
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,14 +23,16 @@ from ask.process import worker_channel
 from ask.process.worker_channel import WorkerDiedError, WorkerTimeoutError
 from ask.safety.bubblewrap import BUBBLEWRAP_PATHS, SandboxProcess, find_bubblewrap
 from ask.safety.folder_scan import inspect_filesystem
-from ask.safety.path_policy import check_folders_unmoved
 from ask.safety.placeholders import MountPlaceholders
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
+from ask.safety.sandbox_folders import check_folders_unmoved
 from ask.safety.self_test import SelfTestHost, SelfTestResult, encode_pairs
 from ask.text_diff import TextDiff
 from ask.tools.base import RunToolContext, Tool, ToolError, ToolResult
 
 _START_SECONDS = 10.0
+_RETRY_DELAYS = (0.0, 0.05, 0.1, 0.2, 0.4)
+"""Seconds before each new start after a path has changed. useradd creates and removes several locks in a moment."""
 _TIMEOUT_GRACE_SECONDS = 7.0
 """Seconds after its timeout that a call has to end: its processes may ignore SIGTERM or be slow to exit."""
 _RESTART_NOTE = "The sandbox was restarted: /tmp and the home directory are empty again"
@@ -104,14 +107,16 @@ class Sandbox:
         if self._closed:
             raise SafetyError("the sandbox is closed")
         self._inspect_filesystem()
-        filesystem = self._filesystem
-        try:
-            return self._start_tested_process(filesystem)
-        except SafetyError:
-            self._inspect_filesystem()
-            if self._filesystem == filesystem:
-                raise
-            return self._start_tested_process(self._filesystem)  # a path was created or deleted during the start
+        for delay in _RETRY_DELAYS:
+            filesystem = self._filesystem
+            try:
+                return self._start_tested_process(filesystem)
+            except SafetyError as error:
+                time.sleep(delay)
+                self._inspect_filesystem()
+                if self._filesystem == filesystem and not _names_hidden_path(error, filesystem):
+                    raise
+        return self._start_tested_process(self._filesystem)
 
     def _inspect_filesystem(self) -> None:
         """Find the paths to mount, protect and hide, and create the placeholders."""
@@ -221,6 +226,11 @@ class Sandbox:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _names_hidden_path(error: SafetyError, filesystem: HostFilesystem) -> bool:
+    """Check whether an error is about a path to hide, which may have been deleted and created again."""
+    return any(str(path) in error.message for path in (*filesystem.hidden_files, *filesystem.hidden_folders))
 
 
 def parse_tool_result(payload: bytes) -> ToolResult:

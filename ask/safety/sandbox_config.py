@@ -35,7 +35,7 @@ class Limits(NamedTuple):
 class SandboxConfig(NamedTuple):
     """The paths, environment and limits of a sandbox.
 
-    All paths are absolute and resolved; `path_policy.build_sandbox_config` checks them.
+    All paths are absolute and resolved; `sandbox_folders.build_sandbox_config` checks them.
     """
 
     working_directory: Path

@@ -1,4 +1,4 @@
-"""`--schema`: reading the schema."""
+"""`--schema` and `--decide`: reading the schema."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 
 from ask.errors import UsageError
+from ask.messages import DecisionQuestion
+from ask.schemas.decision_questions import build_result_schema, parse_questions
 from ask.schemas.schema import ResponseSchema, parse_schema
 from ask.schemas.short_form import parse_short_form
 from ask.text import JSON_ERRORS, STRICT_DECODER, decode_argument
@@ -37,3 +39,13 @@ def read_response_schema(option_value: str, read_file: Callable[[str], str]) -> 
             return ResponseSchema(parse_short_form(text))
         raise UsageError(f"--schema: invalid JSON: {error}", "correct it there") from None
     return parse_schema(value) if isinstance(value, dict | list | bool) else ResponseSchema(parse_short_form(text))
+
+
+def parse_decision_schema(schema: ResponseSchema) -> tuple[ResponseSchema, tuple[DecisionQuestion, ...]]:
+    """Return the questions that the fields of a schema are, and before them the schema of the JSON with their answers.
+
+    Raises:
+        UsageError: a field is no question.
+    """
+    questions = parse_questions(schema.value)
+    return ResponseSchema(build_result_schema(questions)), questions

@@ -6,6 +6,7 @@
     type    = one ["|" one]...
     one     = string | int | float | bool | null | any | object | date | time | datetime | email | url
             | "[" type "]" | "{" fields "}" | "a text"     quoted: exactly this text
+            | integer ".." integer                         an integer in this range, such as 1..5
 
 Names and descriptions with other characters must be quoted. Additional fields are not allowed in the answer.
 """
@@ -39,7 +40,7 @@ TYPES: dict[str, SchemaDict] = {
     "email": {"type": "string", "format": "email"},
     "url": {"type": "string", "format": "uri"},
 }
-TYPES_HINT = f"use {', '.join(TYPES)}, [type] or {{name type}}"
+TYPES_HINT = f"use {', '.join(TYPES)}, 1..5, [type] or {{name type}}"
 FIELDS_HINT = 'write fields like "name, age int"; quote other names'
 NAME_PATTERN = r"[^\W\d][\w-]*"
 QUOTED_PATTERN = r'"(?:[^"\\\n]|\\.)*"|' + r"'(?:[^'\\\n]|\\.)*'"
@@ -140,10 +141,20 @@ class _ShortFormParser:
             return schema
         if self.is_next("[\"']"):
             return {"type": "string", "enum": [self.take_quoted()]}
+        if self.is_next(r"[-+]?\d"):
+            return self.parse_range()
         match = self.is_next(NAME_PATTERN)
         if match and match[0] not in TYPES:
             self.fail(f"unknown type {match[0]!r}", format_suggestion(match[0], TYPES, TYPES_HINT))
         return TYPES[self.expect(NAME_PATTERN, "{} is not a type", TYPES_HINT)]
+
+    def parse_range(self) -> SchemaDict:
+        """Parse a range of integers, such as 1..5."""
+        text = self.expect(r"[-+]?\d{1,9}\s*\.\.\s*[-+]?\d{1,9}(?![\w.])", "{} is not a range", "write a range as 1..5")
+        low, high = map(int, text.split(".."))
+        if low >= high:
+            self.fail(f"the range {text} has no levels", "write the lower number first, such as 1..5")
+        return {"type": "integer", "minimum": low, "maximum": high}
 
     def take_quoted(self) -> str:
         """Skip a quoted text, in which a backslash escapes the next character; return its content."""

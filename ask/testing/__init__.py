@@ -22,13 +22,16 @@ pytest.register_assert_rewrite(*(f"{__name__}.{module.name}" for module in iter_
 from ask.testing.base import UntestedWarning  # noqa: E402 - imported after the registration
 from ask.testing.changed_answer_tests import ChangedAnswerTests  # noqa: E402
 from ask.testing.command_contract import CommandContract  # noqa: E402
+from ask.testing.decision_tests import DecisionTests  # noqa: E402
 from ask.testing.failure_tests import FailureTests  # noqa: E402
 from ask.testing.isolation_tests import IsolationTests  # noqa: E402
 from ask.testing.loader_contract import LoaderContract  # noqa: E402
 from ask.testing.samples import (  # noqa: E402
     CHAT_COMPLETIONS_SAMPLES,
     CHAT_COMPLETIONS_UNSTREAMED,
+    DECISION_QUESTIONS,
     EXPECTED,
+    EXPECTED_DECISIONS,
     RESPONSES_SAMPLES,
     RESPONSES_UNSTREAMED,
     ExpectedAnswer,
@@ -41,7 +44,9 @@ from ask.tools.plugins.functions import create_tool  # noqa: E402
 __all__ = [
     "CHAT_COMPLETIONS_SAMPLES",
     "CHAT_COMPLETIONS_UNSTREAMED",
+    "DECISION_QUESTIONS",
     "EXPECTED",
+    "EXPECTED_DECISIONS",
     "RESPONSES_SAMPLES",
     "RESPONSES_UNSTREAMED",
     "CommandContract",
@@ -54,7 +59,7 @@ __all__ = [
 ]
 
 
-class ProviderContract(FailureTests, StreamTests, ChangedAnswerTests, IsolationTests, StructureTests):
+class ProviderContract(FailureTests, StreamTests, ChangedAnswerTests, DecisionTests, IsolationTests, StructureTests):
     """The complete test suite. Subclass it under a name that begins with `Test`, and set `provider`.
 
     Among other things, it checks that
@@ -89,6 +94,8 @@ class ProviderContract(FailureTests, StreamTests, ChangedAnswerTests, IsolationT
         models: the JSON of a models list. The default, None, uses one in the formats of most services.
         model: the model to test with; by default the provider's default model. Choose one that accepts tools and
             images, if there is one: what it does not accept is not tested, as an `UntestedWarning` says.
+        decision_model: a model that has the decisions API of `provider_decisions`; "" for a provider without one.
+        decision_response: a response of that API to `DECISION_QUESTIONS`, with the answers `EXPECTED_DECISIONS`.
         unsupported: what the service does not have: kinds of samples, "usage", "schema", "cached" (cached tokens),
             "tools", "images", "attachments" or "reasoning_history" (reasoning sent back in later requests).
     """

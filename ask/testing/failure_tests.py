@@ -158,8 +158,10 @@ class FailureTests(ContractBase):
             self.read_damaged_response(self.get_response(reader))
 
     def read_damaged_response(self, response: Mapping[str, Any]) -> None:
-        """Check that both parsing hooks handle a malformed response."""
+        """Check that all parsing hooks handle a malformed response."""
         with suppress(AskError):
             self.parse_tool_calls(response)
         with suppress(AskError):
             self.call("provider_parse_response", response=response)
+        with suppress(AskError):
+            self.call("provider_parse_logprobs", response=response)

@@ -54,7 +54,7 @@ class IsolationTests(HistoryTests):
         self.check_unchanged("provider_build_request", request, lambda: self.build_formatted(request))
         for kind in sorted(self.responses):
             response = json.loads(json.dumps(self.responses[kind]))
-            for hook in ("provider_parse_response", "provider_parse_tool_calls"):
+            for hook in ("provider_parse_response", "provider_parse_tool_calls", "provider_parse_logprobs"):
                 self.check_unchanged(hook, response, partial(self.call_or_ignore, hook, response=response))
         if self.models is not None:
             body = json.loads(json.dumps(self.models))

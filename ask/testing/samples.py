@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ask import FinishReason, RawEvent
+from ask import DecisionAnswer, DecisionQuestion, FinishReason, RawEvent
 from ask.parsing import parse_json
 from ask.testing.conversation import iterate_fields, iterate_leaves, iterate_parts
 
@@ -291,3 +291,25 @@ def sends_text(value: Any, arguments: Mapping[str, Any]) -> bool:
 def find_state_texts(response: Mapping[str, Any]) -> set[str]:
     """Return the signatures and encrypted parts in a response, which services need back."""
     return {leaf for key, leaf in iterate_fields(response) if isinstance(leaf, str) and leaf and STATE_KEYS.search(key)}
+
+
+DECISION_QUESTIONS = (
+    DecisionQuestion("urgent", "predicate", (True, False), "a person waits"),
+    DecisionQuestion("kind", "choice", ("bug", "order"), "what it is about"),
+    DecisionQuestion("anger", "score", (1, 2, 3), "how angry the writer is"),
+    DecisionQuestion("spam", "predicate", (True, False), "it is an advertisement"),
+)
+"""The questions that `decision_response` answers.
+
+`urgent` and `spam` are predicates, `kind` is a choice between "bug" and "order", and `anger` a score from 1 to 3.
+"""
+EXPECTED_DECISIONS = (
+    DecisionAnswer("urgent", False, 0.75, (0.25, 0.75)),
+    DecisionAnswer("kind", "order", 0.875, (0.125, 0.875)),
+    DecisionAnswer("anger", 2, 0.5, (0.25, 0.5, 0.25)),
+)
+"""The answers that `decision_response` must have.
+
+`urgent` is true with a probability of 0.25; `kind` is "order" with 0.875 and "bug" with 0.125; the levels of `anger`
+have 0.25, 0.5 and 0.25. `spam` is refused, or has no answer.
+"""

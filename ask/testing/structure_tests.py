@@ -226,6 +226,7 @@ class StructureTests(ContractBase):
         yield FEED, lambda: self.feed(self.streams.get("text", ()))
         yield from self.list_response_calls()
         yield "provider_parse_error", self.parse_ordinary_errors
+        yield "provider_logprob_options", lambda: self.call("provider_logprob_options")
         yield "provider_models_request", lambda: self.call("provider_models_request", key=KEY)
         yield "provider_parse_models", self.parse_ordinary_models
 
@@ -242,6 +243,7 @@ class StructureTests(ContractBase):
         self.parse_ordinary_response(self.get_response(self.feed(self.streams[kind])[0]), kind)
 
     def parse_ordinary_response(self, response: Mapping[str, Any], kind: str) -> None:
+        self.call("provider_parse_logprobs", response=response)
         try:
             self.read(response)
         except ProviderError as error:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ask.config.settings import COMMAND_SECONDS, MAX_COMMAND_SECONDS
 from ask.messages import ToolSpec
-from ask.records import NamedTuple
 from ask.tools.base import Tool, build_parameters_schema
+
+if TYPE_CHECKING:
+    from ask.tools.search_engine import SearchEngine
 
 READ_SKILL_NAME = "read_skill"
 """The tool that `ask.project.skills` creates where there are skills."""
@@ -147,15 +149,6 @@ FETCH_URL = Tool(
 BUILTIN_TOOLS = (READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIR, BASH, FETCH_URL)
 """The built-in tools, in the order in which models see them."""
 
-DUCKDUCKGO = "duckduckgo"
-ENGINE_BASE_URLS = {
-    "brave": "https://api.search.brave.com/res/v1",
-    "tavily": "https://api.tavily.com",
-    DUCKDUCKGO: "https://html.duckduckgo.com",
-}
-"""The engines with their base URLs, in order of preference."""
-KEYED_ENGINES = tuple(name for name in ENGINE_BASE_URLS if name != DUCKDUCKGO)
-"""Engines that need an API key; their base URL can be changed."""
 DEFAULT_RESULT_COUNT, MAX_RESULT_COUNT = 8, 20
 """Number of results if the model does not specify it, and the maximum."""
 
@@ -169,32 +162,14 @@ SEARCH_WEB = ToolSpec(
 )
 
 
-class SearchEngine(NamedTuple):
-    """A search engine to query.
-
-    Attributes:
-        name: its name in `ENGINE_BASE_URLS`.
-        base_url: the base URL of its API.
-        key: its API key, or several separated by "|"; "" if it needs none.
-    """
-
-    name: str
-    base_url: str
-    key: str = ""
+_SEARCH = _load_on_call("web_search", "search_web")
 
 
 def create_search_tool(engine: SearchEngine) -> Tool:
     return Tool(
         SEARCH_WEB,
-        partial(_load_on_call("web_search", "search_web"), engine),
+        partial(_SEARCH, engine),
         has_side_effects=False,
         get_host=lambda arguments: _get_host(engine.base_url),
         needs_sandbox=False,
     )
-
-
-def is_ddgs_installed() -> bool:
-    """Check whether the `ddgs` package is installed, without importing it."""
-    from importlib.machinery import PathFinder
-
-    return PathFinder.find_spec("ddgs") is not None

@@ -54,5 +54,6 @@ def env(home: Home, server: ModelServer) -> Mapping[str, str]:
 
 
 @pytest.fixture
-def ask(home: Home, env: Mapping[str, str]) -> Ask:
-    return Ask(env, home.work, installed=True)
+def ask(home: Home, env: Mapping[str, str], request: pytest.FixtureRequest) -> Ask:
+    """Slow tests start the installed command; in the others, its start would take most of the time."""
+    return Ask(env, home.work, installed=request.node.get_closest_marker("slow") is not None)

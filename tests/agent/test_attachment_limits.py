@@ -142,6 +142,7 @@ def test_pdfs_of_earlier_messages_are_left_out() -> None:
     assert all(word in fitted[0].content for word in ("part.pdf", "400", "600"))
 
 
+@pytest.mark.slow
 def test_pages_in_compressed_objects_are_counted() -> None:
     pages = b"<</Type/Pages/Kids[1 0 R 2 0 R]/Count 2>>" + b"<</Type/Page/Parent 3 0 R>>" * 2
     packed = zlib.compress(pages)

@@ -165,9 +165,9 @@ def test_answer_of_an_image_alone(ask: Ask, server: ModelServer) -> None:
     server.reply(OPENROUTER.paints("", IMAGE))
     result = ask(*COMMAND, "--events", "draw a fox")
     events = [json.loads(line) for line in result.text.splitlines()]
-    assert [event["type"] for event in events] == ["file", "notice", "result"]
-    assert events[0]["path"] == str(ask.cwd / "image.png")
-    assert (events[2]["text"], events[2]["finish"], events[2]["exit_code"]) == ("", "stop", 0)
+    assert [event["type"] for event in events] == ["start", "usage", "file", "notice", "result"]
+    assert events[2]["path"] == str(ask.cwd / "image.png")
+    assert (events[-1]["text"], events[-1]["finish"], events[-1]["exit_code"]) == ("", "stop", 0)
 
 
 def test_image_that_cannot_be_written(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -228,6 +228,7 @@ def test_rows_with_tools_have_images(ask: Ask, server: ModelServer) -> None:
     assert (ask.cwd / "image-1.png").read_bytes() == IMAGE
 
 
+@pytest.mark.slow
 def test_a_large_image_arrives(ask: Ask, server: ModelServer) -> None:
     data = IMAGE + os.urandom(20_000_000)
     server.reply(OPENROUTER.paints("A fox.", data))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ask.config.secrets import REDACTED
-from ask.tools.builtin import KEYED_ENGINES
+from ask.tools.search_engine import KEYED_ENGINES
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, Result, run

@@ -343,7 +343,9 @@ def test_sources_and_calls_are_saved_and_exported_as_links(ask: Ask, home: Home,
 def test_an_answer_that_is_not_streamed_has_the_same(ask: Ask, server: ModelServer) -> None:
     server.reply(responses_answer(stream=False))
     lines = ask("--events", "--no-stream", "-p", "openai", "-T", "web_search", "hi").text.splitlines()
-    assert [json.loads(line)["type"] for line in lines] == ["tool_call", "tool_result", "text", "citations", "result"]
+    assert [json.loads(line)["type"] for line in lines] == [
+        *("start", "tool_call", "tool_result", "text", "usage", "citations", "result"),
+    ]
     assert json.loads(lines[-1])["citations"] == [CITATION]
 
 
@@ -353,7 +355,7 @@ def test_events_have_calls_and_sources_in_their_order(ask: Ask, server: ModelSer
         json.loads(line) for line in ask("--events", "-p", "anthropic", "-T", "web_search", "hi").text.splitlines()
     ]
     order = list(dict.fromkeys(line["type"] for line in lines))
-    assert order == ["tool_call", "tool_result", "text", "citations", "result"]
+    assert order == ["start", "tool_call", "tool_result", "text", "usage", "citations", "result"]
     assert lines[-2]["citations"] == lines[-1]["citations"] == [CITATION]
 
 

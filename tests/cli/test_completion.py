@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ask.cli.completion import is_safe_word
 from ask.client.models_cache import get_cache_file, read_models, write_models
-from ask.mcp.address_cache import write_addresses
+from ask.mcp.completion_cache import write_addresses
 from ask.plugin_api.types import ModelInfo
 from tests import wire
 from tests.history.saved import save, user

@@ -106,7 +106,7 @@ def test_a_row_that_fails_does_not_stop_the_others(ask: Ask, server: ModelServer
 def test_the_same_command_continues(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo)
     file = write_rows(home.work, *make_rows(5), {"id": 9, "text": "word 0"})
-    command = (*COMMAND, file, "-O", "out.jsonl")
+    command = (*COMMAND, file, "-O", "out.jsonl", "--no-dedupe")
     assert ask(*command).code == 0
     first = (home.work / "out.jsonl").read_bytes()
     (home.work / "out.jsonl").unlink()
@@ -649,9 +649,10 @@ def test_a_real_service_is_used_like_the_simulated_one(ask: Ask, server: ModelSe
     assert ask.process(*COMMAND, file, timeout=120).code == 0
     simulated = simulate(RateLimiter(), SCENARIOS[name], seconds)
     end = min(seconds, sent[-1].time) - 1
-    expected = count_accepted(simulated, 2, end)
-    # On a quiet machine, they agree within 7 %.
-    assert count_accepted(sent, 2, end) == pytest.approx(expected, rel=0.15)
+    # One refusal more or less ends the search for the rate at another one, which takes five seconds to correct.
+    for begin, tolerance in ((2, 0.15), (7, 0.05)):
+        expected = count_accepted(simulated, begin, end)
+        assert count_accepted(sent, begin, end) == pytest.approx(expected, rel=tolerance)
 
 
 def write_file(request: Request) -> Reply:

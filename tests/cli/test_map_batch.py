@@ -71,7 +71,7 @@ def test_rows_are_answered_in_order(service: BatchService, run: Batch, home: Hom
         )
         expected_cost = float(price.total_price)
     assert output[0]["cost"] == pytest.approx(expected_cost)
-    total = format_dollars(sum(row["cost"] for row in output))
+    total = format_dollars(sum(row["cost"] or 0 for row in output))
     assert f", {'' if service.name == 'openrouter' else '~'}{total}, " in result.stderr
     (batch,) = service.batches.values()
     assert "earlier" not in result.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from ask.client.models_cache import get_cache_file, write_models
 from ask.map.ledger import Ledger
-from ask.mcp.address_cache import write_addresses
+from ask.mcp.completion_cache import write_addresses
 from ask.plugin_api.types import ModelInfo
 from ask.safety.approvable_calls import ApprovalScope
 from ask.safety.approval_store import Approval

@@ -135,6 +135,7 @@ def test_hostile_documents_cost_only_themselves(data: bytes, problem: str) -> No
     assert "root:" not in converted.text
 
 
+@pytest.mark.slow
 def test_far_cell_takes_no_time() -> None:
     book = Workbook()
     book.active["XFD1048576"] = "far"

@@ -318,3 +318,26 @@ LISTED = [
 def test_a_vendors_model_is_found_in_openrouters_list(vendor: str, model: str, price: float | None) -> None:
     found = find_vendor_model(LISTED, vendor, model)
     assert (found and found.input_price) == price
+
+
+@pytest.mark.parametrize(
+    ("model", "input_tokens", "dollars"),
+    [
+        ("openai:gpt-6-luna", 272_000, 0.0272),
+        ("openai:gpt-6-luna-2026-10-06", 300_000, 0.06),
+        ("gemini:gemini-decision-1", 300_000, 0.03),
+    ],
+)
+def test_decisions_have_a_price_of_their_own(model: str, input_tokens: int, dollars: float, tmp_path: Path) -> None:
+    provider, _, name = model.partition(":")
+    usage = Usage(input_tokens, 0, cached_tokens=1000, service_tier="decisions")
+    cost = PriceFinder(tmp_path).calculate_cost(PricedModel(provider, name), [usage])
+    assert cost.dollars == pytest.approx(dollars)
+    assert (cost.source, cost.is_complete, cost.is_estimated) == ("built-in", True, True)
+
+
+def test_decisions_of_other_providers_have_the_price_of_the_model(tmp_path: Path) -> None:
+    write_list(tmp_path, "own", PRICED)
+    usage = Usage(1_000_000, 0, service_tier="decisions")
+    cost = PriceFinder(tmp_path).calculate_cost(PricedModel("own", "m", "http://localhost"), [usage])
+    assert (cost.dollars, cost.source) == (2.0, "provider")

@@ -251,7 +251,7 @@ def test_late_usage_is_awaited_unless_nothing_can_follow(
 )
 def test_growing_answer_may_take_longer_than_the_timeout(server: ModelServer, piece: Any) -> None:
     outcome = send(
-        server, wire.streams(wire.text("so "), *[piece, 0.2] * 3, wire.text("far"), wire.finish()), stall=0.4
+        server, wire.streams(wire.text("so "), *[piece, 0.3] * 3, wire.text("far"), wire.finish()), stall=0.8
     )
     assert outcome.error_text == ""
     assert (outcome.shown_text[:3], outcome.shown_text[-3:]) == ("so ", "far")

@@ -223,6 +223,6 @@ def test_calls_are_forwarded_at_once() -> None:
 
 def test_long_reasoning_in_single_characters_is_fast() -> None:
     deltas: list[Delta] = [*map(TextDelta, "<think>" + "a b <" * 40_000 + "</think>Yes.")]
-    start = time.monotonic()
+    start = time.process_time()
     assert join(stream(deltas))[1] == "Yes."
-    assert time.monotonic() - start < 3
+    assert time.process_time() - start < 3

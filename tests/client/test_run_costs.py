@@ -338,7 +338,7 @@ def test_each_request_of_a_job_has_its_own_price(ask: Ask, home: Home, server: M
     mapped = ask(*command, "{{line}}", "-", stdin=b"a\n", env=env)
     assert (mapped.code, json.loads(mapped.stdout)["cost"]) == (0, pytest.approx(0.3 * 1.25)), mapped.stderr
     rows = (b"word " * 90_000 + b"\n") * 3
-    estimate = ask(*command, "{{line}}", "-", "--dry-run", stdin=rows, env=env).stderr
+    estimate = ask(*command, "{{line}}", "-", "--dry-run", "--no-dedupe", stdin=rows, env=env).stderr
     tokens = int(re.findall(r"about ([\d,]+)", estimate)[0].replace(",", ""))
     assert tokens > 200_000
     assert f"${tokens * 1.25e-6:.2f}" in estimate

@@ -28,7 +28,7 @@ from ask.plugin_api.types import HttpRequest
 from tests import wire
 from tests.model_server import DROP, HOLD, RESET, ModelServer, Repeat, Reply, Step
 
-STALL = 0.4
+STALL = 0.8
 LATE = STALL * 0.9
 TOO_LATE = STALL * 1.7
 ENOUGH = 20.0

@@ -60,14 +60,8 @@ def attack(host: FakeHost, name: str, options: Sequence[str]) -> tuple[int, str,
     return second.result.code, "".join(second.outputs) + second.result.stderr, is_placed
 
 
-IN_EVERY_RUN = {"decoys", "the link"}
-"""The attacks that `make test` tries; the others are of the same kinds, and `make test-slow` tries them."""
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in IN_EVERY_RUN)) for name in ATTACKS]
-)
+@pytest.mark.parametrize("name", ATTACKS)
 def test_no_call_makes_the_next_scan_miss_anything(host: FakeHost, name: str) -> None:
     code, output, is_placed = attack(host, name, ["--safe"])
     assert code in (0, 8), output

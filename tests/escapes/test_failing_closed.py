@@ -151,7 +151,7 @@ def test_nothing_is_run_or_sent_if_the_mounts_are_not_as_requested(host: FakeHos
 
 @pytest.mark.parametrize("allowed", [False, True], ids=["started there", "--allow-dir"])
 def test_folder_that_cannot_be_confined_is_refused(host: FakeHost, allowed: bool) -> None:
-    """tests/safety/test_path_policy.py tests all kinds of such folders."""
+    """tests/safety/test_sandbox_folders.py tests all kinds of such folders."""
     folder = host.base / "home"
     options = ("--safe", "--allow-dir", str(folder)) if allowed else ("--safe",)
     done = run(host, bash("touch ran"), *options, directory=None if allowed else folder)

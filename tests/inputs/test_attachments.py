@@ -158,7 +158,7 @@ def test_json_and_events_do_not_change_with_files(ask: Ask) -> None:
     plain, with_file = (json.loads(ask("--json", *given, BOX).text) for given in ([], ["-f", "photo.png"]))
     assert {**plain, "conversation": ""} == {**with_file, "conversation": ""}
     events = [json.loads(line)["type"] for line in ask("--events", "-f", "photo.png", BOX).text.splitlines()]
-    assert set(events) == {"text", "result"}
+    assert set(events) == {"start", "text", "usage", "result"}
 
 
 def test_a_key_inside_a_picture_is_not_redacted(ask: Ask, server: ModelServer) -> None:
@@ -349,7 +349,7 @@ def test_sizes_have_limits(ask: Ask, server: ModelServer, *, name: str, beginnin
 def test_all_attachments_together_have_a_limit(ask: Ask, server: ModelServer) -> None:
     for name in ("a", "b", "c"):
         large(ask.cwd / name, png(), 19_000_000)
-    result = ask("-f", "a", "-f", "b", "-f", "c", BOX)
+    result = ask("-f", "a", "-f", "b", "-f", "c", BOX, timeout=120)
     assert (result.code, server.requests) == (9, [])
     assert "57 MB" in result.stderr
     assert "50 MB" in result.stderr

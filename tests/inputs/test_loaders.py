@@ -239,7 +239,14 @@ def test_a_slow_loader_is_killed(ask: Ask, server: ModelServer) -> None:
     assert not server.requests
 
 
-@pytest.mark.parametrize("source", ["odd-return-many:10001", "odd-return-long:60000001", "odd-return-long:250000000"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "odd-return-many:10001",
+        "odd-return-long:60000001",
+        pytest.param("odd-return-long:250000000", marks=pytest.mark.slow),
+    ],
+)
 def test_too_much_is_an_error(source: str, ask: Ask, server: ModelServer) -> None:
     result = ask("-f", source, "why?")
     assert (result.code, result.stderr.count("\n")) == (9, 1)

@@ -306,7 +306,7 @@ def test_versions_are_compared_by_name() -> None:
 
 
 def test_a_worker_that_joins_later_is_compared_too() -> None:
-    job = ClusterJob("id", {"ask": "0"}, ("demo:demo",), (), ("",), Settings(), None, None)
+    job = ClusterJob("id", {"ask": "0"}, ("demo:demo",), (), ("",), Settings(), None, (), None)
     result = answer_row(job, RowTask(0, {}, 0, message=Message("user", "hi")))
     assert isinstance(result.error, ConfigError)
     assert "instead of 0" in str(result.error)

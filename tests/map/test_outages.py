@@ -103,7 +103,7 @@ def read_output(home: Home) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("kind", mark_others_slow(list(OUTAGES), ["500", "dropped"]))
 def test_an_outage_fails_no_row(ask: Ask, server: ModelServer, home: Home, kind: str) -> None:
     service = Service(server, OUTAGES[kind])
-    service.fail_after(40, 12 * QUIET_SECONDS)
+    service.fail_after(40, 20 * QUIET_SECONDS)
     result = ask(*COMMAND, write_rows(home, 150))
     # It takes some seconds to find out that a server that drops connections does not expect HTTPS: the outage may
     # be over by then.

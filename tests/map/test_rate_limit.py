@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter, parse_reset
+from ask.map.quotas import parse_reset
+from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from tests.map.simulated_service import SCENARIOS, Sent, Service, count_accepted, simulate, simulate_ideal
 from tests.slow_parameters import mark_others_slow
 
@@ -18,23 +19,24 @@ def count_refused(sent: list[Sent]) -> int:
     return sum(each.decision == "limited" for each in sent)
 
 
-COMMON_SCENARIOS = [name for name, service in SCENARIOS.items() if service.rate < 100 or service.concurrency < 100]
+COMMON_SCENARIOS = [name for name, service in SCENARIOS.items() if service.rate < 50 or service.concurrency < 50]
 """Those in which few requests are sent."""
-BOUNDS: Mapping[str, tuple[float, float, float]] = {
-    # Two minutes have few requests: the search for the limit is 3 % of them.
-    "2/s, latency 0.3": (0.9, 0.85, 0.06),
-    "2/s, latency 5": (0.9, 0.85, 0.08),
-    "2/s, latency 60": (0.9, 0.64, 0.08),
-    "2/s, burst 0.1": (0.9, 0.82, 0.19),
-    "2/s, burst 5": (0.9, 0.85, 0.13),
-    "2/s, burst 20": (0.9, 0.85, 0.15),
-    "2/s in a second": (0.9, 0.85, 0.07),
-    "2/s, Retry-After 1": (0.9, 0.85, 0.06),
-    "2/s, Retry-After 2": (0.9, 0.85, 0.06),
-    "2/s, Retry-After 30": (0.9, 0.85, 0.06),
+TARGETS = (0.9, 0.85, 0.03)
+"""The least share of what can be attained, from second 5 on and in the first 30 seconds, and the greatest share of
+requests that are refused because of the job's own rate."""
+SLOW_RATE, SEARCH_REFUSALS = 10, 12
+"""Services that allow less than the rate at which a job starts may refuse so many requests more: the rate is about 30/s
+when the first refusals arrive, and needs four halvings to 2/s, each after three refusals, because fewer may be random.
+In two minutes at 2/s, 3 % are only eight requests."""
+NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
+    # The search leaves the bucket empty and the number of concurrent requests low.
+    "2/s, latency 60": (0.9, 0.64, 0.03),
+    "2/s, burst 0.1": (0.9, 0.82, 0.15),
+    "2/s, burst 5": (0.9, 0.85, 0.1),
+    "2/s, burst 20": (0.9, 0.85, 0.12),
     # Once the requests of a minute are used up, only further ones show when the next minute begins.
-    "120 in a minute": (0.9, 0.85, 0.44),
-    "480 in a minute": (0.9, 0.85, 0.23),
+    "120 in a minute": (0.9, 0.85, 0.42),
+    "480 in a minute": (0.9, 0.85, 0.22),
     "3000 in a minute": (0.9, 0.85, 0.12),
     # Few requests are answered in two minutes, and most refusals are those before the first answer.
     "4 at once, latency 10": (0.9, 0.85, 0.77),
@@ -56,12 +58,11 @@ BOUNDS: Mapping[str, tuple[float, float, float]] = {
     "8/s, 4/s used by others": (0.77, 0.81, 0.11),
     "200/s, 100/s used by others": (0.9, 0.85, 0.07),
     # Possible, but not attained.
-    "8/s, burst 5": (0.9, 0.85, 0.05),
     "200/s in a second": (0.88, 0.85, 0.07),
-    "120 in a minute, Retry-After": (0.9, 0.85, 0.23),
-    "480 in a minute, Retry-After": (0.9, 0.85, 0.15),
+    "120 in a minute, Retry-After": (0.9, 0.85, 0.2),
+    "480 in a minute, Retry-After": (0.9, 0.85, 0.14),
     "3000 in a minute, Retry-After": (0.9, 0.85, 0.11),
-    "480 in a sliding minute": (0.9, 0.85, 0.31),
+    "480 in a sliding minute": (0.9, 0.85, 0.3),
     "20/s, latency 30": (0.81, 0.8, 0.07),
     "50/s, latency 15": (0.75, 0.73, 0.04),
     "8/s, burst 0.1": (0.76, 0.53, 0.06),
@@ -70,23 +71,22 @@ BOUNDS: Mapping[str, tuple[float, float, float]] = {
     "8/s in a sliding second": (0.9, 0.72, 0.03),
     "64 at once, latency varies": (0.85, 0.85, 0.06),
     "latency varies": (0.9, 0.82, 0.03),
-    "8/s, latency varies": (0.9, 0.85, 0.05),
     "64 at once, refusals late": (0.9, 0.85, 0.07),
 }
-"""Where the share of what can be attained is below 90 % from second 5 on or 85 % in the first 30 seconds, or 3 % are
-refused because of the rate: these shares."""
+"""What the scenarios attain that miss a target, instead of the targets."""
 
 
 @pytest.mark.parametrize("name", mark_others_slow(SCENARIOS, COMMON_SCENARIOS))
 def test_what_a_service_allows_is_used(name: str) -> None:
     service = SCENARIOS[name]
-    late_share, early_share, refused_share = BOUNDS.get(name, (0.9, 0.85, 0.03))
+    late_share, early_share, refused_share = NOT_ATTAINED.get(name, TARGETS)
+    search_refusals = SEARCH_REFUSALS if service.rate < SLOW_RATE else 0
     # Without a limit, thousands of requests are sent each second.
     seconds = 40 if service.latency < 10 and service.rate == service.concurrency == math.inf else 130
     sent, ideal = simulate(RateLimiter(), service, seconds), simulate_ideal(service, seconds)
     assert count_accepted(sent, 5, seconds) >= late_share * count_accepted(ideal, 5, seconds)
     assert count_accepted(sent, 0, 30) >= early_share * count_accepted(ideal, 0, 30)
-    assert count_refused(sent) < refused_share * len(sent)
+    assert count_refused(sent) < refused_share * len(sent) + search_refusals
 
 
 @pytest.mark.parametrize("used_until", [0.01, 0.5, 0.9])

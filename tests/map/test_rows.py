@@ -48,6 +48,7 @@ def test_a_byte_order_mark_is_not_part_of_the_first_row(tmp_path: Path, input_fo
     assert columns(read(tmp_path, b"\xef\xbb\xbfone", input_format)) == [{"line": "one"}]
 
 
+@pytest.mark.slow
 def test_a_long_row_is_read_as_fast_as_many_short_ones(tmp_path: Path) -> None:
     text = "word " * 8_000_000
     start = time.monotonic()

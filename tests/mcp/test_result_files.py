@@ -10,6 +10,7 @@ from tests.mcp.setting import PIXEL, SDK, configure, program, start_server
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
 from tests.provider_wires import SERVICES, Wire, build_service_variables
+from tests.slow_parameters import mark_others_slow
 
 CALL = ToolCall("call_1", "sdk__screenshots", "{}")
 LINKS = ToolCall("call_2", "sdk__links", "{}")
@@ -37,7 +38,9 @@ def check_files(ask: Ask, server: ModelServer, service: Wire) -> None:
     assert text.count("does not accept") == len(kinds) - len(supported)
 
 
-@pytest.mark.parametrize("name", ["anthropic", "openai", "openrouter", "ollama", "deepseek"])
+@pytest.mark.parametrize(
+    "name", mark_others_slow(["anthropic", "openai", "openrouter", "ollama", "deepseek"], ["anthropic", "deepseek"])
+)
 def test_files_of_a_server_reach_the_model(ask: Ask, home: Home, server: ModelServer, name: str) -> None:
     configure(home, {"sdk": program(SDK)})
     check_files(ask, server, SERVICES[name])

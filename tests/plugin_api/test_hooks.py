@@ -18,7 +18,8 @@ HOOKS = {
     *("provider_parse_tool_calls", "provider_format_tool_result", "provider_build_request", "provider_send"),
     "provider_stream_reader",
     *("provider_parse_response", "provider_join_responses", "provider_parse_error", "provider_notice"),
-    *("provider_models_request", "provider_parse_models", "provider_batch"),
+    *("provider_models_request", "provider_parse_models", "provider_batch", "provider_decisions"),
+    *("provider_logprob_options", "provider_parse_logprobs"),
 }
 
 

@@ -100,3 +100,9 @@ def test_strict_form_meets_the_requirements(short_form: str) -> None:
         Draft202012Validator.check_schema(strict)
         check_requirements(strict)
         assert strict == parse_short_form(short_form)
+
+
+def test_the_order_of_an_enum_is_left_out() -> None:
+    level = {"type": "string", "enum": ["low", "high"]}
+    assert to_strict_schema(make_strict_object(level=level | {"ordered": True})) == make_strict_object(level=level)
+    assert to_strict_schema(make_strict_object(ordered=TEXT)) == make_strict_object(ordered=TEXT)

@@ -12,6 +12,7 @@ from ask.testing import ProviderContract
 from ask.testing.conversation import LONG_CONVERSATION, SHORT_CONVERSATION, TOOL_CONVERSATION, TOOLS
 from ask.tools.builtin import BUILTIN_TOOLS
 from providers.gemini import provider as gemini
+from tests.decision_services import GEMINI_SAMPLE
 from tests.host_requests import prepare_request
 from tests.model_server import ModelServer, Reply
 from tests.program import Ask
@@ -34,6 +35,8 @@ GROUNDING = {
 
 class TestGemini(ProviderContract):
     provider = gemini
+    decision_model = "gemini-decision-1"
+    decision_response = GEMINI_SAMPLE
     models: ClassVar = {"models": [{"name": "models/gemini-3", "supportedGenerationMethods": ["generateContent"]}]}
     samples: ClassVar = {
         "text": wire.stream(*HELLO),

@@ -14,6 +14,7 @@ from ask import ChatRequest, Message, ProviderError, ToolSpec
 from ask.errors import ParameterError
 from providers.openai import provider
 from tests import wire
+from tests.decision_services import OPENAI_SAMPLE
 from tests.host_requests import prepare_request
 from tests.model_server import ModelServer
 from tests.recorded_exchanges import ExchangeResult, send_request
@@ -34,6 +35,8 @@ HAS_NO_NONE = "Unsupported value: 'reasoning_effort' does not support 'none' wit
 class TestOpenAI(SharedReaderContract):
     provider = openai
     model = "gpt-6-sol"  # newer ones call tools only on the Responses API
+    decision_model = "gpt-6-luna"
+    decision_response = OPENAI_SAMPLE
 
 
 class TestRecordings(RecordingTests):

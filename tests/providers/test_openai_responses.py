@@ -11,6 +11,7 @@ from ask import ChatRequest, Message, ProviderError, RetryAction, ToolSpec
 from ask.errors import ParameterError
 from providers.openai import provider as openai
 from tests import responses_wire, wire
+from tests.decision_services import OPENAI_SAMPLE
 from tests.host_requests import prepare_request
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import TEST_KEY, Ask, Home
@@ -25,6 +26,8 @@ NO_CREDIT = {"message": "You exceeded your current quota.", "param": None, "code
 
 class TestOpenAI(SharedReaderContract):
     provider = openai
+    decision_model = "gpt-6-luna"
+    decision_response = OPENAI_SAMPLE
 
 
 @pytest.fixture

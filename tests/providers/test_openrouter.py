@@ -16,6 +16,7 @@ from ask.profiles import EFFORTS
 from ask.testing.conversation import remove_cache_markers
 from providers.openrouter import provider as openrouter
 from tests import wire
+from tests.decision_services import OPENROUTER_SAMPLE
 from tests.host_requests import prepare_request
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home
@@ -28,6 +29,8 @@ LIST = ("list_dir", {"dirpath": "."})
 
 class TestOpenRouter(SharedReaderContract):
     provider = openrouter
+    decision_model = "openai/gpt-6-luna-decisions"
+    decision_response = OPENROUTER_SAMPLE
 
 
 @pytest.fixture

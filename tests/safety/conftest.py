@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ask.safety.path_policy import build_sandbox_config
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
+from ask.safety.sandbox_folders import build_sandbox_config
 from ask.tools.base import RunToolContext, ToolResult
 from ask.tools.builtin import BASH
 from tests.safety.fake_host import FakeHost, create_fake_host

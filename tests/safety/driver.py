@@ -17,9 +17,9 @@ def main() -> None:
     request: dict[str, Any] = json.loads(sys.stdin.readline())
     sys.path.append(request["root"])
     from ask.errors import SafetyError
-    from ask.safety.path_policy import build_sandbox_config
     from ask.safety.sandbox import Sandbox
     from ask.safety.sandbox_config import Limits
+    from ask.safety.sandbox_folders import build_sandbox_config
     from ask.tools.base import RunToolContext, Tool, ToolError
     from ask.tools.builtin import BUILTIN_TOOLS
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ask.safety.folder_scan import inspect_filesystem
-from ask.safety.path_policy import build_sandbox_config
 from ask.safety.sandbox_config import HostFilesystem
+from ask.safety.sandbox_folders import build_sandbox_config
 
 NOTHING_BEFORE = HostFilesystem()
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from ask.errors import SafetyError
 from ask.safety.crowded_folders import MAX_MOUNTS, MAX_POSSIBLE_MOUNTS, limit_mounts
 from ask.safety.folder_scan import inspect_filesystem
-from ask.safety.path_policy import build_sandbox_config
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
+from ask.safety.sandbox_folders import build_sandbox_config
 from ask.tools.base import RunToolContext, ToolError
 from ask.tools.builtin import BASH
 from tests.safety.traces import processes

@@ -255,6 +255,70 @@ with Sandbox({as_source(sandbox_config)}):
     assert processes(sandbox_config.working_directory) == []
 
 
+@pytest.fixture
+def toolchain(sandbox_config: SandboxConfig, tmp_path: Path) -> tuple[Path, SandboxConfig]:
+    """A folder that calls can read, with a secret, and a sandbox that has it."""
+    folder = tmp_path / "toolchain"
+    folder.mkdir()
+    (folder / "lasting.env").write_text("TOKEN=secret")
+    return folder, sandbox_config._replace(readable_folders=(*sandbox_config.readable_folders, folder))
+
+
+def read_toolchain(sandbox: Sandbox, context: RunToolContext, folder: Path) -> str:
+    return sandbox.wrap_tool(BASH).run({"command": f"ls {folder}; cat {folder}/*"}, context).text
+
+
+@pytest.mark.needs("bwrap", "root")  # nobody else can own a program that is trusted
+def test_a_private_file_vanishes_before_it_is_hidden(
+    toolchain: tuple[Path, SandboxConfig], context: RunToolContext, tmp_path: Path
+) -> None:
+    folder, config = toolchain
+    (folder / "1.env").write_text("TOKEN=secret")
+    program = tmp_path / "bwrap"
+    program.write_text(f"""#!/bin/sh
+cd {folder}
+for number in 1 2 3
+do
+    if [ -e $number.env ]
+    then
+        mv $number.env $((number + 1)).env
+        break
+    fi
+done
+exec /usr/bin/bwrap "$@"
+""")
+    program.chmod(0o755)
+    with Sandbox(config, [str(program)]) as sandbox:
+        text = read_toolchain(sandbox, context, folder)
+    assert "4.env" in text
+    assert "secret" not in text
+
+
+@pytest.mark.slow
+def test_private_files_come_and_go_while_sandboxes_open(
+    toolchain: tuple[Path, SandboxConfig], context: RunToolContext
+) -> None:
+    folder, config = toolchain
+    comes_and_goes = f"""
+import random, time
+from pathlib import Path
+files = [Path({str(folder)!r}, name + ".env") for name in ("group", "passwd", "shadow")]
+while True:
+    for file in files:
+        file.write_text("")
+        time.sleep(0.005)
+    time.sleep(random.random() * 0.05)
+    for file in files:
+        file.unlink()
+    time.sleep(random.random() * 0.2)
+"""
+    with Running([sys.executable, "-c", comes_and_goes], env={}, cwd=folder) as running:
+        for _ in range(20):
+            with Sandbox(config) as sandbox:
+                assert "secret" not in read_toolchain(sandbox, context, folder)
+        running.signal(signal.SIGKILL)
+
+
 def test_an_interrupt_kills_all_processes_of_the_call(bash: Bash, sandbox: Sandbox, context: RunToolContext) -> None:
     def interrupt(text: str) -> None:
         raise KeyboardInterrupt

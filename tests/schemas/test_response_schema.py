@@ -76,8 +76,8 @@ def test_json_output_has_the_value_as_text_and_as_data(ask: Ask, server: ModelSe
 def test_events_have_the_value_once_it_matches(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says(TOO_FEW), wire.says(ADA))
     events = [json.loads(line) for line in ask("--events", "--schema", SHORT, "who?").text.splitlines()]
-    assert [event["type"] for event in events] == ["notice", "text", "result"]
-    assert (events[1]["text"], events[2]["data"]) == (ADA, json.loads(ADA))
+    assert [event["type"] for event in events] == ["start", "usage", "notice", "usage", "text", "result"]
+    assert (events[-2]["text"], events[-1]["data"]) == (ADA, json.loads(ADA))
 
 
 def test_without_a_stream_it_is_the_same(ask: Ask, server: ModelServer) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from ask.schemas.pattern_guard import MAX_SEARCH_SECONDS, PatternError, PatternGuard
 from ask.schemas.schema import MAX_CHECK_SECONDS, LenientSchema, parse_schema
+from tests.slow_parameters import mark_others_slow
 
 SLOW = "^(a+)+$"
 TEXT = "a" * 40 + "b"
@@ -27,7 +28,7 @@ SCHEMAS: dict[str, tuple[dict[str, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", SCHEMAS)
+@pytest.mark.parametrize("case", mark_others_slow(SCHEMAS, ["patternProperties", "unevaluatedProperties"]))
 def test_a_slow_pattern_is_left_unchecked_and_named(case: str) -> None:
     schema, value = SCHEMAS[case]
     checker = LenientSchema(schema)
@@ -37,7 +38,7 @@ def test_a_slow_pattern_is_left_unchecked_and_named(case: str) -> None:
     assert checker.unchecked
 
 
-@pytest.mark.parametrize("case", SCHEMAS)
+@pytest.mark.parametrize("case", mark_others_slow(SCHEMAS, ["pattern", "without a check of signals"]))
 def test_an_answer_that_a_pattern_cannot_be_searched_in_does_not_match(case: str) -> None:
     schema, value = SCHEMAS[case]
     problem = parse_schema(schema).describe_problems(value)

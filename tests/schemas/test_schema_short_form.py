@@ -53,6 +53,10 @@ def told(description: str) -> dict[str, Any]:
         ("a:", fields(a=TEXT)),
         ('"first name", größe-2 float', fields(**{"first name": TEXT, "größe-2": {"type": "number"}})),
         ("string, int", fields(string=TEXT, int=TEXT)),
+        ("a 1..5, b", fields(a={"type": "integer", "minimum": 1, "maximum": 5}, b=TEXT)),
+        ("a -1 .. 1: mood", fields(a={"type": "integer", "minimum": -1, "maximum": 1, "description": "mood"})),
+        ("[0..100]", {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 100}}),
+        ("a 1..2|null", fields(a={"anyOf": [{"type": "integer", "minimum": 1, "maximum": 2}, {"type": "null"}]})),
     ],
 )
 def test_short_forms_expand_to_schemas(short: str, schema: dict[str, Any]) -> None:
@@ -78,6 +82,10 @@ def test_short_forms_expand_to_schemas(short: str, schema: dict[str, Any]) -> No
         ("[string] b", ["'b'", "character 10"]),
         ("5", ["'5'", "character 1"]),
         ("a 5", ["'5'", "character 3"]),
+        ("a 5..1", ["5..1", "character 7"]),
+        ("a 1..1", ["1..1", "character 7"]),
+        ("a 1..2.5", ["'1..2.5'", "character 3"]),
+        ("a 1...5", ["'1...5'", "character 3"]),
         ("a 'x", ["quote", "character 3"]),
         ("a |int", ["'|int'"]),
         ("a " + "[" * 100, ["too deep"]),
@@ -107,7 +115,7 @@ def objects(types: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 ONE = st.recursive(
-    st.sampled_from([*TYPES, '"a text"', "'it\\'s'"]),
+    st.sampled_from([*TYPES, '"a text"', "'it\\'s'", "1..5", "-2 .. +2"]),
     lambda inner: st.one_of(
         lists(inner),
         objects(inner).map("{{{}}}".format),

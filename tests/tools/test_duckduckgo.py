@@ -17,7 +17,8 @@ import pytest
 from ask.client.certificates import CA_VARIABLES
 from ask.config.installation import format_install_command
 from ask.tools.base import RunToolContext, ToolError
-from ask.tools.builtin import DUCKDUCKGO, ENGINE_BASE_URLS, SearchEngine, create_search_tool, is_ddgs_installed
+from ask.tools.builtin import create_search_tool
+from ask.tools.search_engine import DUCKDUCKGO, ENGINE_BASE_URLS, SearchEngine, is_ddgs_installed
 from tests.program import run
 
 ROOT = Path(__file__).parents[2]
@@ -251,7 +252,8 @@ def test_a_broken_package_is_reported_with_the_command_to_reinstall_it(context: 
 def test_the_package_is_detected_without_importing_it() -> None:
     assert is_ddgs_installed()
     code = (
-        "import sys; from ask.tools.builtin import is_ddgs_installed; print(is_ddgs_installed(), 'ddgs' in sys.modules)"
+        "import sys; from ask.tools.search_engine import is_ddgs_installed\n"
+        "print(is_ddgs_installed(), 'ddgs' in sys.modules)"
     )
     assert run([sys.executable, "-c", code]).text == "True False\n"
     without_packages = [sys.executable, "-S", "-c", code]

@@ -9,7 +9,7 @@ import click
 from ask.cli.ask import AskCommand, create_run_options
 from ask.cli.ask import command as ask_command
 
-EXCLUDED_OPTIONS = frozenset({"cmd", "code", "extract", "input_events", "no_stdin", "schema", "version"})
+EXCLUDED_OPTIONS = frozenset({"cmd", "code", "extract", "input_events", "no_stdin", "schema", "decide", "version"})
 """Parameter names of the `ask` options that make no sense in a chat."""
 
 

@@ -40,7 +40,7 @@ from ask.cli.completion import (
     is_safe_word,
     list_model_ids,
 )
-from ask.console import get_descriptor, is_output_terminal, lend_standard_output, should_use_color
+from ask.console import get_descriptor, is_output_terminal, lend_standard_output, read_color_choice
 from ask.errors import AskError, FileError
 from ask.history.listing import find_titles
 from ask.history.store import Store
@@ -66,7 +66,7 @@ class ChatPrompt:
             terminal_input.vt100_parser = KeyParser(terminal_input.vt100_parser.feed_key_callback)
         # On a dumb terminal prompt_toolkit supports only single lines.
         self._is_dumb_terminal = is_dumb_terminal() and is_output_terminal()
-        use_color = should_use_color(app.environment) and not session.options.plain
+        use_color = read_color_choice(app.environment) is not False and not session.options.plain
         save_history = session.request.settings.save
         history_file = app.app_dirs.data / "chat_history"
         self._prompt_session: PromptSession[str] = PromptSession(

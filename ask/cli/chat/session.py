@@ -474,7 +474,7 @@ class ChatSession:
 
     def attach_files(self, text: str) -> PromptInputs:
         """Attach the files named by one or more paths or URLs to the next message; return their content."""
-        from ask.inputs.sources import parse_dropped_paths
+        from ask.inputs.file_option import parse_dropped_paths
 
         return self.add_files(parse_dropped_paths(text))
 

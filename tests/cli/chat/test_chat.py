@@ -12,7 +12,7 @@ from threading import Event
 
 import pytest
 
-from ask.mcp.address_cache import write_addresses
+from ask.mcp.completion_cache import write_addresses
 from tests import wire
 from tests.cli.chat.chat_session import (
     ALT_ENTER,

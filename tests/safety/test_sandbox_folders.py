@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ask.errors import SafetyError
-from ask.safety.path_policy import build_sandbox_config
 from ask.safety.sandbox_config import SandboxConfig
+from ask.safety.sandbox_folders import build_sandbox_config
 from ask.safety.scan_record import ScanRecord, write_scan_record
 
 

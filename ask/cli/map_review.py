@@ -1,0 +1,92 @@
+"""`ask map --review`: which file the rows to review are written to, and what it must not replace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ask.errors import UsageError
+from ask.map.job import Job
+from ask.map.ledger import Ledger
+from ask.map.output import ColumnNames, RowWriter, check_output, has_rows
+from ask.map.review import ReviewWriter, find_probability_columns
+from ask.map.rows import Row
+from ask.map.sqlite_table import SqliteTable
+from ask.map.writers import is_input, open_writer
+
+
+class ReviewFile:
+    """The file with the rows of a job that a person should review.
+
+    Args:
+        flags: the options of `ask map`.
+        job: the job.
+        inputs: the paths of its inputs.
+        ledger: its ledger.
+        report: the file of the report; None without one.
+
+    Raises:
+        UsageError: the job makes no decisions, or the file is an input, the output, the report or the ledger.
+        FileError: it cannot be written.
+    """
+
+    def __init__(
+        self, flags: Mapping[str, Any], job: Job, inputs: Sequence[str], ledger: Ledger, report: str | None
+    ) -> None:
+        self._threshold, name = flags["review"]
+        if not job.requests[0].questions:
+            raise UsageError("--review needs the probabilities of --decide", "add --decide")
+        if job.shard:
+            if SqliteTable.parse(name):
+                raise UsageError("the rows of a shard cannot be written to a database", "name a file, such as c.csv")
+            name = str(job.shard.name_file(Path(name)))
+        self._output = check_output(name, job.app.app_dirs)
+        self._job = job
+        self._ledger = ledger
+        others = {str(ledger.file): "the ledger"} | ({report: "the report"} if report else {})
+        if isinstance(job.output, Path):
+            others[str(job.output)] = "the output"
+        kinds = {os.path.realpath(other): kind for other, kind in others.items()}
+        kind = None if isinstance(self._output, SqliteTable) else kinds.get(os.path.realpath(self._output))
+        if self._output == job.output:
+            kind = "the output"
+        if is_input(self._output, inputs):
+            kind = "an input"
+        if kind:
+            raise UsageError(f"{name} is {kind}", "write the rows to review to another file")
+        self._escape_formulas = flags["csv_safe"]
+        self._is_fresh = flags["fresh"]
+
+    def check_owner(self) -> None:
+        """Refuse to replace rows of another job, or a file that is not from `ask map`.
+
+        Raises:
+            UsageError: the file has such rows.
+        """
+        if not has_rows(self._output):
+            return
+        owner = self._ledger.find_job_with_review(str(self._output))
+        may_replace = self._is_fresh and isinstance(self._output, Path)
+        if owner != self._job.id and not may_replace:
+            whose = "to review of another job" if owner else "that are not from --review"
+            raise UsageError(f"{self._output} has rows {whose}", "use another file, or --fresh to replace it")
+
+    def add_to(self, writer: RowWriter, first_row: Row) -> RowWriter:
+        """Return a writer that writes all rows with `writer`, and those to review to the file.
+
+        Raises:
+            UsageError: the output lacks a column with probabilities.
+            FileError: the file cannot be written.
+        """
+        names: ColumnNames = writer.names
+        columns = find_probability_columns(names, self._job.requests[0].questions)
+        review_writer = open_writer(self._output, names, self._job.id, first_row, escape_formulas=self._escape_formulas)
+        self._ledger.set_review(self._job.id, str(self._output))
+        return ReviewWriter(writer, review_writer, self._threshold, columns)
+
+    @property
+    def ignores_case(self) -> bool:
+        """Whether columns whose names differ only in case are the same."""
+        return isinstance(self._output, SqliteTable)

@@ -1,0 +1,266 @@
+"""`ask map --score`: compares answers with labels, of a job while it runs, or in the output of one."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from ask.app import AppContext
+from ask.console import StandardOutput, StderrConsole, get_descriptor
+from ask.errors import UsageError
+from ask.map.distributions import BOOLEANS, is_number
+from ask.map.job import Job
+from ask.map.output import ANSWER
+from ask.map.rows import Row, check_inputs, detect_encodings, find_equivalent_input, read_rows, select_inputs
+from ask.map.scored_fields import BOOLEAN_WORDS, ScoredField, make_key, parse_scores
+from ask.map.scores import FieldScore, Interval, JobScores
+from ask.render.score_tables import format_scores
+from ask.text import format_suggestion
+
+STDOUT, STDERR = 1, 2
+DEFAULT_WIDTH = 100
+SCORING_OPTIONS = frozenset(
+    {"arguments", "score", "as_json", "quiet", "plain", "input_format", "delimiter", "encoding", "sheet", "limit"}
+)
+"""The options that go with scoring an output, by parameter name."""
+MAX_PEEKED_ROWS = 1000
+MAX_MODELS = 20
+OTHER_MODELS = "other models"
+INDENTATION = "  "
+
+
+def prepare_scores(options: Sequence[str], job: Job) -> tuple[Job, JobScores]:
+    """Return a job whose prompt leaves out the columns of labels, and the scores to collect.
+
+    Raises:
+        UsageError: it is not clear what is compared, or the prompt names a column of labels.
+    """
+    request = job.requests[0]
+    schema = request.response_schema.value if request.response_schema else None
+    fields = parse_scores(options, schema)
+    prompt = job.prompt.hide_labels({field.column for field in fields})
+    return job._replace(prompt=prompt), JobScores(fields, job.models, schema, request.secrets.redact)
+
+
+def print_scores(scores: JobScores, console: StderrConsole) -> None:
+    """Print scores on standard error."""
+    lines = format_scores(scores.list_scores(), scores.compare_models(), _measure_width(STDERR), "--report FILE")
+    _print_notices(lines, console)
+
+
+def _print_notices(lines: Iterable[str], console: StderrConsole) -> None:
+    for line in lines:
+        if line.startswith(INDENTATION):
+            console.print_line(line)
+        else:
+            console.print_notice(line)
+
+
+def _measure_width(stream: int) -> int:
+    try:
+        return os.get_terminal_size(get_descriptor(stream)).columns or DEFAULT_WIDTH
+    except OSError:
+        return DEFAULT_WIDTH
+
+
+def run_scoring(flags: Mapping[str, Any], app: AppContext) -> None:
+    """Print the scores of the outputs that the arguments name.
+
+    Raises:
+        AskError: an option needs a prompt, or a file or column does not exist.
+    """
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name not in SCORING_OPTIONS and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            hint = f"to ask a model, put the prompt before {flags['arguments'][0]}"
+            raise UsageError(f"{parameter.opts[-1]} does not work without a prompt", hint)
+    scores = _read_scores(flags["arguments"], flags, app)
+    output = StandardOutput()
+    if flags["as_json"]:
+        output.write(json.dumps([_describe_score(score) for score in scores], ensure_ascii=False, indent=2) + "\n")
+    else:
+        output.write("".join(f"{line}\n" for line in format_scores(scores, (), _measure_width(STDOUT), "--json")))
+
+
+def print_output_scores(path: str, flags: Mapping[str, Any], app: AppContext) -> None:
+    """Print the scores of an output on standard error."""
+    lines = format_scores(_read_scores([path], flags, app), (), _measure_width(STDERR), f"--json {path}")
+    _print_notices(lines, app.console)
+
+
+def _read_scores(paths: Sequence[str], flags: Mapping[str, Any], app: AppContext) -> list[FieldScore]:
+    """Score the rows of outputs, for each model and, of several outputs, for each of these.
+
+    Raises:
+        AskError: a file cannot be read, or has no such column.
+    """
+    paths = [find_equivalent_input(path) for path in paths]
+    check_inputs(paths)
+    app.needs_keys = False
+    redact = app.collect_secrets().redact
+    encoding, delimiter = flags["encoding"] or "", flags["delimiter"] or ""
+    scores: list[FieldScore] = []
+    for path in paths:
+        inputs = select_inputs(
+            [path], flags["input_format"], encoding, delimiter, rows_are_files=False, sheet=flags["sheet"]
+        )
+        inputs = detect_encodings(inputs, app.console.print_notice)
+        rows = itertools.islice(read_rows(inputs, app.console.print_notice), flags["limit"])
+        peeked = list(itertools.islice(rows, MAX_PEEKED_ROWS))
+        fields = [_find_columns(option, path, peeked) for option in flags["score"]]
+        models = _ModelScores(fields, path if len(paths) > 1 else "", redact)
+        for row in itertools.chain(peeked, rows):
+            models.add(row)
+        scores += models.list_scores()
+    return scores
+
+
+def _find_columns(option: str, path: str, rows: Sequence[Row]) -> ScoredField:
+    """Return the columns to compare.
+
+    Raises:
+        UsageError: there is no such column.
+    """
+    columns = list(dict.fromkeys(itertools.chain.from_iterable(row.columns for row in rows)))
+    field, separator, column = option.partition("=")
+    if not separator:
+        field, column = ANSWER, option
+        if ANSWER not in columns and column in columns:
+            hint = f"write --score COLUMN={column}; the columns are {', '.join(columns)}"
+            raise UsageError(f"{path} has no column {ANSWER!r} to compare with {column}", hint)
+    for name in (field, column):
+        if name not in columns:
+            hint = format_suggestion(name, columns, f"the columns are {', '.join(columns)}")
+            raise UsageError(f"there is no column {name!r} in {path}", hint)
+    keys, labels = ({make_key(row.columns.get(name)) for row in rows} - {""} for name in (field, column))
+    # SQLite has 0 and 1 for booleans.
+    is_boolean = keys <= BOOLEAN_WORDS.keys() and (keys <= {*BOOLEANS} or labels <= BOOLEAN_WORDS.keys())
+    return ScoredField(field, column, is_boolean=bool(keys) and is_boolean)
+
+
+class _ModelScores:
+    """The scores of one output, by models.
+
+    Args:
+        fields: the fields to score.
+        path: the name of the output; "" if there is only one.
+        redact: removes secrets from a text.
+    """
+
+    def __init__(self, fields: Sequence[ScoredField], path: str, redact: Any) -> None:
+        self._fields = fields
+        self._path = path
+        self._redact = redact
+        self._scores: dict[str, list[FieldScore]] = {}
+
+    def add(self, row: Row) -> None:
+        """Count a row."""
+        columns = row.columns
+        # An input column of this name has moved that of the model to model_2.
+        model = str(columns.get("model_2") or columns.get("model") or "")
+        if model not in self._scores and len(self._scores) >= MAX_MODELS:
+            model = OTHER_MODELS
+        if model not in self._scores:
+            self._scores[model] = [FieldScore(field, model, self._redact) for field in self._fields]
+        cost = _parse_cell(columns.get("cost"))
+        for score in self._scores[model]:
+            score.add_cost(cost if is_number(cost) else None)
+            field = score.field
+            probability = _parse_cell(columns.get(field.probability))
+            value = columns.get(field.field)
+            if probability is None and columns.get("error"):
+                value = None  # the part of an answer that arrived
+            score.add(columns.get(field.column), value, probability)
+
+    def list_scores(self) -> list[FieldScore]:
+        """Return the scores, of one field after the other."""
+        for model, scores in self._scores.items():
+            for score in scores:
+                name = model if len(self._scores) > 1 else ""
+                score.model = " ".join(filter(None, (self._path, name)))
+        return [score for scores in zip(*self._scores.values(), strict=True) for score in scores]
+
+
+def _parse_cell(value: Any) -> Any:
+    """Return the number of a cell of a table; anything else as it is, and None for an empty one."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
+
+
+def _describe_score(score: FieldScore) -> dict[str, Any]:
+    """Return a score as a JSON object."""
+    described: dict[str, Any] = {
+        "field": score.field.field,
+        "label": score.field.column,
+        "model": score.model or None,
+        "cost": score.cost,
+        "labeled": score.labeled,
+        "unlabeled": score.unlabeled,
+        "answered": score.answered,
+        "right": score.right,
+        "accuracy": _describe_interval(score.accuracy),
+        "answered_accuracy": _describe_interval(score.answered_accuracy),
+        "macro_f1": _round(score.macro_f1),
+        "mean_absolute_error": _round(score.mean_absolute_error) if score.is_scale else None,
+        "within_one": _describe_interval(score.within_one),
+        "classes": [
+            {
+                "value": each.label,
+                "rows": each.rows,
+                "precision": _round(each.precision),
+                "recall": _round(each.recall),
+                "f1": _round(each.f1),
+            }
+            for each in score.list_classes()
+        ],
+        "confusion": [
+            {"label": label, "answer": answer, "rows": count} for label, answer, count in score.list_confusions()
+        ],
+    }
+    probabilities = score.probabilities
+    if probabilities.count:
+        described["probabilities"] = {
+            "rows": probabilities.count,
+            "brier": _round(probabilities.brier),
+            "calibration_error": _round(probabilities.calibration_error),
+            "chance_calibration_error": _round(probabilities.chance_error),
+            "bins": [
+                {
+                    "from": each.low,
+                    "to": each.high,
+                    "rows": each.rows,
+                    "mean": _round(each.mean),
+                    "accuracy": _describe_interval(each.accuracy),
+                }
+                for each in probabilities.list_bins()
+            ],
+            "thresholds": [
+                {
+                    "threshold": each.threshold,
+                    "rows": each.rows,
+                    "share": _round(each.share),
+                    "accuracy": _describe_interval(each.accuracy),
+                }
+                for each in probabilities.list_thresholds()
+            ],
+        }
+    return described
+
+
+def _describe_interval(interval: Interval | None) -> dict[str, float | None] | None:
+    if interval is None:
+        return None
+    return {name: _round(value) for name, value in zip(("share", "low", "high"), interval, strict=True)}
+
+
+def _round(number: float | None) -> float | None:
+    return None if number is None else round(number, 4)

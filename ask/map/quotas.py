@@ -1,0 +1,83 @@
+"""The quotas in response headers, and the rate that makes them last until they are renewed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+
+from ask.parsing import parse_duration, read_number
+
+LOW_QUOTA = 0.2
+"""Below this part of its quota, what the service reports as remaining is spread over the time until it is renewed."""
+MAX_QUOTA_SECONDS = 120.0
+"""Quotas that are renewed later are those of a day: they are used up, not spread over the day."""
+QUOTA_PERIODS = (1.0, 60.0)
+"""The seconds in which quotas that are renewed continuously are complete again, as those of OpenAI and Anthropic."""
+PERIOD_TOLERANCE = 0.1
+QUOTA_USES = 6
+"""How many times in its period what is left of such a quota could be used up: it is used sooner than it is renewed."""
+RATE_HEADERS = tuple(
+    tuple(map(name.format, ("remaining", "limit", "reset")))
+    for name in (
+        "x-ratelimit-{}-requests",
+        "x-ratelimit-{}-tokens",
+        "anthropic-ratelimit-requests-{}",
+        "anthropic-ratelimit-tokens-{}",
+        "x-ratelimit-{}",
+    )
+)
+"""The headers with the remaining amount, the limit and the time of renewal of each quota.
+
+https://platform.openai.com/docs/guides/rate-limits, https://docs.anthropic.com/en/api/rate-limits
+"""
+
+
+class Quotas:
+    """What is left of a service's quotas. Times are in seconds, of a monotonic clock."""
+
+    def __init__(self) -> None:
+        self._rate, self._end = math.inf, -math.inf
+
+    def get_rate(self, now: float) -> float:
+        """Return the requests per second that the quotas allow."""
+        return self._rate if now < self._end else math.inf
+
+    def read(self, now: float, headers: Mapping[str, str], mean_tokens: float) -> None:
+        """Read the headers of a response; a request uses so many tokens on average."""
+        quotas, is_known = [], False
+        for remaining_header, limit_header, reset_header in RATE_HEADERS:
+            remaining = read_number(headers.get(remaining_header))
+            if remaining is None:  # first, because most services send few of these headers
+                continue
+            is_known = True
+            limit = read_number(headers.get(limit_header))
+            reset = parse_reset(headers.get(reset_header, ""))
+            if not limit or reset is None or reset > MAX_QUOTA_SECONDS or remaining > limit * LOW_QUOTA:
+                continue
+            period = reset / (1 - remaining / limit)
+            # A quota that is renewed continuously is complete again at that time. Otherwise, what is left has to last.
+            is_continuous = any(abs(period / usual - 1) < PERIOD_TOLERANCE for usual in QUOTA_PERIODS)
+            amount, seconds = (limit + QUOTA_USES * remaining, period) if is_continuous else (remaining, reset)
+            requests = amount / mean_tokens if "token" in remaining_header else amount
+            # Even if nothing is left, a request now and then shows when the quota is renewed.
+            quotas.append((max(requests, 0.5) / max(seconds, 0.1), now + reset))
+        if is_known:
+            self._rate, self._end = min(quotas) if quotas else (math.inf, -math.inf)
+
+
+def parse_reset(text: str) -> float | None:
+    """Parse when a quota is renewed, as seconds from now; None if the format is unknown.
+
+    OpenAI sends durations such as "1s" and "6m0s", Anthropic sends a date (RFC 3339).
+    """
+    if (duration := parse_duration(text)) is not None:
+        return duration
+    try:
+        if "T" in text:
+            date = datetime.fromisoformat(text)
+            return max(0.0, (date - datetime.now(date.tzinfo)).total_seconds())
+        seconds = float(text)
+    except ValueError:
+        return None
+    return seconds if seconds < 86_400 * 30 else None

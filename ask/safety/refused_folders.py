@@ -1,0 +1,109 @@
+"""The folders in which safe mode refuses to work, because making them writable would defeat it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ask.errors import SafetyError
+from ask.safety.bubblewrap import FILES_HINT
+from ask.safety.mounts import is_below, read_mounts
+
+SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/etc", "/opt", "/nix")
+_KERNEL_FOLDERS = ("/dev", "/proc", "/sys", "/run")
+_MACOS_FOLDERS = ("/System", "/Library", "/Applications")
+HOST_FOLDERS = (*SYSTEM_FOLDERS, *_KERNEL_FOLDERS, *_MACOS_FOLDERS)
+_KERNEL_FILESYSTEMS = {
+    *("proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "configfs"),
+    *("efivarfs", "selinuxfs", "binfmt_misc", "bpf", "fusectl", "pstore"),
+}
+"""Pseudo file systems: writing there changes the machine."""
+PACKAGE_FOLDER = Path(__file__).resolve().parents[1]
+PYTHON_PREFIXES = {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).resolve()}
+"""The Python installation that the worker runs on."""
+_LIBRARY_FOLDER_NAMES = ("site-packages", "dist-packages")
+_COMPANION_PACKAGES = ("ask_providers", "ask_prompts")
+
+
+def check_folders(folders: Sequence[Path], homes: Sequence[Path], own_folders: Sequence[Path]) -> None:
+    """Refuse writable folders that would defeat the sandbox."""
+    for folder in folders:
+        _check_folder(folder, format_folder_hint(folder, folders[0]), homes, own_folders)
+    _check_mounts(folders)
+
+
+def _check_folder(folder: Path, hint: str, homes: Sequence[Path], own_folders: Sequence[Path]) -> None:
+    """Refuse a writable folder that would defeat the sandbox, with a hint for the user."""
+    if any(resolve_path(path).is_relative_to(folder) for path in HOST_FOLDERS):
+        raise SafetyError(f"safe mode protects nothing in {folder}: it contains the system", hint)
+    if any(home.is_relative_to(folder) for home in homes):
+        raise SafetyError(f"safe mode protects nothing in {folder}: it contains your home directory", hint)
+    if any(map(folder.is_relative_to, _KERNEL_FOLDERS)):
+        raise SafetyError(f"safe mode cannot work in {folder}: it belongs to the kernel", hint)
+    for entry in (resolve_path(entry) for entry in sys.path if entry):
+        if entry.is_relative_to(folder):
+            raise SafetyError(
+                f"safe mode cannot work in {folder}: Python loads ask's modules from {entry}",
+                f"unset PYTHONPATH, or {hint}",
+            )
+    named_folders = zip(("configuration", "data", "cache"), own_folders, strict=True)
+    for content, path in (*named_folders, *(("code", path) for path in _list_code_folders())):
+        if path.is_relative_to(folder) or folder.is_relative_to(path):
+            raise SafetyError(f"safe mode cannot work in {folder}: it contains ask's own {content} ({path})", hint)
+
+
+def _check_mounts(folders: Sequence[Path]) -> None:
+    """Refuse kernel file systems in the writable folders. Only Linux has /proc, and such mounts in any folder."""
+    for mount in read_mounts() if os.path.isdir("/proc/self") else ():
+        if mount.filesystem_type in _KERNEL_FILESYSTEMS and any(
+            is_below(mount.mount_point, str(folder)) for folder in folders
+        ):
+            raise SafetyError(
+                f"safe mode protects nothing in {mount.mount_point}: it belongs to the kernel", "unmount it"
+            )
+
+
+def format_folder_hint(folder: Path, working_directory: Path) -> str:
+    """Return the hint for a writable folder that safe mode refuses."""
+    if folder == working_directory:
+        return "start in the project's own folder"
+    return "choose a smaller folder for --allow-dir (or safe.allow_dirs)"
+
+
+def _list_code_folders() -> list[Path]:
+    """List the folders of all code that runs in ask's own process."""
+    from importlib.util import find_spec
+
+    python = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+    specs = [find_spec(name) for name in _COMPANION_PACKAGES]
+    companions = [Path(folder) for spec in specs if spec for folder in spec.submodule_search_locations or ()]
+    libraries = [Path(entry) for entry in sys.path if Path(entry).name in _LIBRARY_FOLDER_NAMES]
+    folders = (PACKAGE_FOLDER, python.parent, Path(os.__file__).parent, *companions, *libraries)
+    return [resolve_path(path) for path in folders]
+
+
+def check_homes(homes: Iterable[Path]) -> None:
+    """Refuse a home directory in a system folder, which is readable. That of a system account has no files."""
+    for home in homes:
+        folder = next(filter(home.is_relative_to, SYSTEM_FOLDERS), None)
+        if folder and os.access(home, os.W_OK):
+            raise SafetyError(
+                f"--safe cannot hide your home directory {home}: commands can read {folder}", f"use {FILES_HINT}"
+            )
+
+
+def check_python(private_folders: Iterable[Path]) -> None:
+    """Refuse a Python whose folder contains what must stay hidden."""
+    for prefix in PYTHON_PREFIXES:
+        if any(path.is_relative_to(prefix) for path in private_folders):
+            raise SafetyError(
+                f"--safe would have to expose {prefix}, which contains Python",
+                "use a Python installed in its own folder",
+            )
+
+
+def resolve_path(path: str | Path) -> Path:
+    """Resolve a path. Path.resolve() raises an exception for a link to itself, which may be anywhere in PATH."""
+    return Path(os.path.realpath(path))
