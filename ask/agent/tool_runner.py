@@ -45,6 +45,9 @@ DECORATED_NAME_PATTERN = re.compile(r"(?:(?:functions|default_api)[.:])?(.*?)(?:
 https://github.com/vllm-project/vllm/issues/32587, https://github.com/juspay/clairvoyance/pull/1030
 """
 
+MAX_QUOTED_CHANGE = 2_000
+"""Characters of changed arguments that the model is shown: the result of the call follows them."""
+
 
 class ToolCallRejectedError(ToolError):
     """The call is not executed.
@@ -301,7 +304,8 @@ class ToolRunner:
         if checked.arguments == arguments:
             return arguments, change, checked.question
         changed = json.dumps(checked.arguments, ensure_ascii=False)
-        change = f"a hook of the user changed the arguments to: {changed}"
+        more = "..." if len(changed) > MAX_QUOTED_CHANGE else ""
+        change = f"a hook of the user changed the arguments to: {changed[:MAX_QUOTED_CHANGE]}{more}"
         try:
             return parse_arguments(tool.spec, changed), change, checked.question
         except ToolError as error:
