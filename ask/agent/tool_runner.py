@@ -228,15 +228,24 @@ class ToolRunner:
             self._unchecked_reported.add(notice)
             self._on_event(Notice(notice))
 
-    def _authorize(self, call_id: str, tool: Tool, arguments: Mapping[str, Any], change: str = "") -> ApprovedToolCall:
+    def _authorize(self, call_id: str, tool: Tool, arguments: Mapping[str, Any]) -> ApprovedToolCall:
         """Decide whether a call may run, asking the user if necessary. Hooks are asked first, and may change it.
+
+        Raises:
+            ToolCallRejectedError: it may not run.
+        """
+        return self._authorize_checked_call(call_id, tool, *self._check_hooks(call_id, tool, arguments, ""))
+
+    def _authorize_checked_call(
+        self, call_id: str, tool: Tool, arguments: Mapping[str, Any], change: str, question: str
+    ) -> ApprovedToolCall:
+        """Decide whether a call may run to which no hook objects. `question` is the hook that wants the user asked.
 
         Hooks and the policy also apply to a command that the user has edited, which `change` describes.
 
         Raises:
             ToolCallRejectedError: it may not run.
         """
-        arguments, change, question = self._check_hooks(call_id, tool, arguments, change)
         decision = self._policy.decide(tool, arguments)
         if decision.verdict is Verdict.DENY:
             raise ToolCallRejectedError(decision.rule, _format_changed_result(change, decision.reason))
@@ -279,9 +288,9 @@ class ToolRunner:
             ToolCallRejectedError: a hook or the policy denies it.
         """
         change = f"the user changed the command to: {arguments['command']}"
-        checked_arguments, checked_change, _ = self._check_hooks(call_id, tool, arguments, change)
+        checked_arguments, checked_change, question = self._check_hooks(call_id, tool, arguments, change)
         if checked_arguments != arguments:  # which the user has not seen
-            return self._authorize(call_id, tool, checked_arguments, checked_change)
+            return self._authorize_checked_call(call_id, tool, checked_arguments, checked_change, question)
         decision = self._policy.decide(tool, arguments)
         if decision.verdict is Verdict.DENY:
             reason = _format_changed_result(change, decision.reason)

@@ -422,3 +422,17 @@ def test_hooks_can_be_tried(bench: HookBench, arguments: tuple[str, ...], code: 
     result = bench.ask("hooks", "test", *arguments)
     assert (result.code, output in result.text + result.stderr) == (code, True), result.stderr
     assert not bench.server.requests
+
+
+@pytest.mark.needs("jq")
+def test_a_hook_changes_an_edited_command_once(bench: HookBench) -> None:
+    bench.configure(
+        {
+            "event": "before_tool",
+            "command": """jq -c '{arguments: (.arguments | .command += " | tee -a made")}'""",
+        }
+    )
+    bench.server.reply(wire.calls(("bash", {"command": "echo hi"})), wire.says("Done."))
+    answers = [("Run this?", "e"), ("tee -a made", "\x15echo own\r"), ("Run this?", "y")]
+    assert bench.ask.on_terminal("--confirm", "go", answers=answers).code == 0
+    assert (bench.home.work / "made").read_text() == "own\n"
