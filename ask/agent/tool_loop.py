@@ -263,7 +263,7 @@ class ToolLoop:
         """Send requests and run tools until the model has answered or a limit is reached."""
         result = self._result
         while True:
-            limit = self._find_reached_limit() if result.rounds else None
+            limit = self._find_reached_limit()
             is_final = limit is not None or not self._calls_tools or result.corrections > 0
             chat_request = self._model.build_request(tool_choice="none" if is_final else "auto")
             self._on_event(RequestStarted())
