@@ -299,7 +299,7 @@ class ToolLoop:
             self._execute_calls(response.tool_calls)
 
     def _find_reached_limit(self) -> LimitReachedError | None:
-        """Return the limit that the run has reached after a round, if any. The model may then only answer.
+        """Return the limit that the run has reached, if any. The model may then only answer, without calling tools.
 
         The user can agree to more rounds, but not to more costs.
 
@@ -309,7 +309,7 @@ class ToolLoop:
         result = self._result
         if not result.requests and self._daily_limit and (error := self._daily_limit.find_excess()):
             raise error
-        if limit := self._find_reached_cost_limit():
+        if result.rounds and (limit := self._find_reached_cost_limit()):
             return limit
         if result.rounds < self._max_rounds:
             return None
