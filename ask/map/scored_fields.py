@@ -60,14 +60,7 @@ def make_key(value: Any) -> str:
     text that is a number, an array or an object in JSON equals this value, because cells of CSV are text.
     """
     if isinstance(value, str):
-        text = value.strip()
-        if NUMBER_PATTERN.fullmatch(text):
-            return _make_number_key(text)
-        if text.startswith(("{", "[")):
-            with suppress(ValueError, RecursionError):
-                return _make_json_key(decode_json(text))
-        folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
-        return _shorten(" ".join(folded.split()))
+        return _make_text_key(value.strip())
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
     if isinstance(value, bool):
@@ -78,6 +71,16 @@ def make_key(value: Any) -> str:
         return _make_json_key(value)
     except RecursionError:  # nested so deeply that it is compared as nothing
         return ""
+
+
+def _make_text_key(text: str) -> str:
+    if NUMBER_PATTERN.fullmatch(text):
+        return _make_number_key(text)
+    if text.startswith(("{", "[")):
+        with suppress(ValueError, RecursionError):
+            return _make_json_key(decode_json(text))
+    folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    return _shorten(" ".join(folded.split()))
 
 
 def _make_json_key(value: Any) -> str:
