@@ -45,6 +45,9 @@ DECORATED_NAME_PATTERN = re.compile(r"(?:(?:functions|default_api)[.:])?(.*?)(?:
 https://github.com/vllm-project/vllm/issues/32587, https://github.com/juspay/clairvoyance/pull/1030
 """
 
+MAX_QUOTED_CHANGE = 2_000
+"""Characters of changed arguments that the model is shown: the result of the call follows them."""
+
 
 class ToolCallRejectedError(ToolError):
     """The call is not executed.
@@ -225,15 +228,24 @@ class ToolRunner:
             self._unchecked_reported.add(notice)
             self._on_event(Notice(notice))
 
-    def _authorize(self, call_id: str, tool: Tool, arguments: Mapping[str, Any], change: str = "") -> ApprovedToolCall:
+    def _authorize(self, call_id: str, tool: Tool, arguments: Mapping[str, Any]) -> ApprovedToolCall:
         """Decide whether a call may run, asking the user if necessary. Hooks are asked first, and may change it.
+
+        Raises:
+            ToolCallRejectedError: it may not run.
+        """
+        return self._authorize_checked_call(call_id, tool, *self._check_hooks(call_id, tool, arguments, ""))
+
+    def _authorize_checked_call(
+        self, call_id: str, tool: Tool, arguments: Mapping[str, Any], change: str, question: str
+    ) -> ApprovedToolCall:
+        """Decide whether a call may run to which no hook objects. `question` is the hook that wants the user asked.
 
         Hooks and the policy also apply to a command that the user has edited, which `change` describes.
 
         Raises:
             ToolCallRejectedError: it may not run.
         """
-        arguments, change, question = self._check_hooks(call_id, tool, arguments, change)
         decision = self._policy.decide(tool, arguments)
         if decision.verdict is Verdict.DENY:
             raise ToolCallRejectedError(decision.rule, _format_changed_result(change, decision.reason))
@@ -276,9 +288,9 @@ class ToolRunner:
             ToolCallRejectedError: a hook or the policy denies it.
         """
         change = f"the user changed the command to: {arguments['command']}"
-        checked_arguments, checked_change, _ = self._check_hooks(call_id, tool, arguments, change)
+        checked_arguments, checked_change, question = self._check_hooks(call_id, tool, arguments, change)
         if checked_arguments != arguments:  # which the user has not seen
-            return self._authorize(call_id, tool, checked_arguments, checked_change)
+            return self._authorize_checked_call(call_id, tool, checked_arguments, checked_change, question)
         decision = self._policy.decide(tool, arguments)
         if decision.verdict is Verdict.DENY:
             reason = _format_changed_result(change, decision.reason)
@@ -301,7 +313,8 @@ class ToolRunner:
         if checked.arguments == arguments:
             return arguments, change, checked.question
         changed = json.dumps(checked.arguments, ensure_ascii=False)
-        change = f"a hook of the user changed the arguments to: {changed}"
+        more = "..." if len(changed) > MAX_QUOTED_CHANGE else ""
+        change = f"a hook of the user changed the arguments to: {changed[:MAX_QUOTED_CHANGE]}{more}"
         try:
             return parse_arguments(tool.spec, changed), change, checked.question
         except ToolError as error:

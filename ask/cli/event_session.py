@@ -191,12 +191,15 @@ def run_event_session(options: RunOptions) -> int:
         events = EventInput(StandardOutput(), session.request.settings.stdin_limit)
         app.request_approval = events.request_approval
         code = _send(session, InputMessage(words)) if words else 0
-        try:
-            for message in events.iterate_messages():
-                code = _send(session, message)
-        except KeyboardInterrupt:  # between two runs
-            return RunInterruptedError.exit_code
-    return code
+        messages = events.iterate_messages()
+        while True:
+            try:
+                message = next(messages, None)
+            except (KeyboardInterrupt, SystemExit) as error:  # between two runs, so there is no result
+                return RunInterruptedError.from_exception(error).exit_code
+            if message is None:
+                return code
+            code = _send(session, message)
 
 
 def run_call_session() -> int:

@@ -139,6 +139,11 @@ def _find_columns(option: str, path: str, rows: Sequence[Row]) -> ScoredField:
         if name not in columns:
             hint = format_suggestion(name, columns, f"the columns are {', '.join(columns)}")
             raise UsageError(f"there is no column {name!r} in {path}", hint)
+    if field == column:
+        # In the output of a job, the column of the input has moved that of the answers.
+        answers = f"{column}_2"
+        hint = f"write --score {answers}={column}" if answers in columns else "name the column of the answers"
+        raise UsageError(f"--score {option} compares {column!r} in {path} with itself", hint)
     keys, labels = ({make_key(row.columns.get(name)) for row in rows} - {""} for name in (field, column))
     # SQLite has 0 and 1 for booleans.
     is_boolean = keys <= BOOLEAN_WORDS.keys() and (keys <= {*BOOLEANS} or labels <= BOOLEAN_WORDS.keys())

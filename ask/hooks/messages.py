@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,8 @@ def translate_arguments(name: str, arguments: Mapping[str, Any], directory: Path
     translated = {names.get(key, key): value for key, value in arguments.items()}
     for path_name in {*names.values()} & {"file_path", "path"}:
         if isinstance(path := translated.get(path_name), str):
-            translated[path_name] = os.path.join(directory, os.path.expanduser(path))
+            with suppress(ValueError):  # a NUL in the name of a user
+                translated[path_name] = os.path.join(directory, os.path.expanduser(path))
     if name == "bash" and "timeout" in translated:
         translated["timeout"] = round(translated["timeout"] * 1000)
     return translated

@@ -169,6 +169,8 @@ class RunHooks:
                 return CheckedCall(arguments, f"not run: a hook of the user refused it: {reason}", hook.name)
             if response.decision == "ask":
                 question = hook.name
+                if response.reason:
+                    self._notify(f"the hook {hook.name} asks: {self._format(response.reason)}")
             if response.arguments is not None:
                 arguments = response.arguments
         return CheckedCall(arguments, question=question)
@@ -214,7 +216,7 @@ class RunHooks:
             result = hook.run_command(arguments, context)
             output, _ = json.JSONDecoder().raw_decode(result.text)  # the sandbox may append a note
             response = parse_response(output["stdout"], output["stderr"], result.exit_status or 0, tool_name)
-        except (ToolError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ToolError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             reason = str(error) if isinstance(error, ToolError) else "the sandbox did not return its output"
             response = HookResponse("deny", f"the hook {hook.name} failed: {reason}", problem=reason)
         if response.problem:

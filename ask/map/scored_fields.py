@@ -59,22 +59,36 @@ def make_key(value: Any) -> str:
     text that is a number, an array or an object in JSON equals this value, because cells of CSV are text.
     """
     if isinstance(value, str):
-        text = value.strip()
-        if NUMBER_PATTERN.fullmatch(text):
-            return _make_number_key(text)
-        if text.startswith(("{", "[")):
-            with suppress(ValueError, RecursionError):
-                value = decode_json(text)
-        if isinstance(value, str):
-            folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
-            return _shorten(" ".join(folded.split()))
+        return _make_text_key(value.strip())
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
     if isinstance(value, bool):
         return BOOLEANS[value]
     if isinstance(value, int | float):
         return _make_number_key(encode_json(value))
-    return _shorten(encode_json(_sort_keys(value)))
+    try:
+        return _make_json_key(value)
+    except RecursionError:  # nested so deeply that it is compared as nothing
+        return ""
+
+
+def _make_text_key(text: str) -> str:
+    if NUMBER_PATTERN.fullmatch(text):
+        return _make_number_key(text)
+    if text.startswith(("{", "[")):
+        with suppress(ValueError, RecursionError):
+            return _make_json_key(decode_json(text))
+    folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    return _shorten(" ".join(folded.split()))
+
+
+def _make_json_key(value: Any) -> str:
+    """Return the key of an array or object.
+
+    Raises:
+        RecursionError: it is nested too deeply.
+    """
+    return _shorten(encode_json(_normalize(value)))
 
 
 def _make_number_key(text: str) -> str:
@@ -85,10 +99,13 @@ def _make_number_key(text: str) -> str:
     return str(int(number)) if number.is_integer() else repr(number)
 
 
-def _sort_keys(value: Any) -> Any:
+def _normalize(value: Any) -> Any:
+    """Sort the keys of objects, and write whole numbers without a fraction."""
     if isinstance(value, dict):
-        return {name: _sort_keys(value[name]) for name in sorted(value)}
-    return [_sort_keys(item) for item in value] if isinstance(value, list) else value
+        return {name: _normalize(value[name]) for name in sorted(value)}
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return [_normalize(item) for item in value] if isinstance(value, list) else value
 
 
 def _shorten(text: str) -> str:

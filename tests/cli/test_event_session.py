@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from typing import Any
 
 import jsonschema
@@ -103,6 +104,20 @@ def test_a_failed_or_interrupted_run_has_one_result(ask: Ask, server: ModelServe
         interrupted = running.finish()
     results = [event for event in read_events(interrupted.stdout) if event["type"] == "result"]
     assert [result["exit_code"] for result in results] == [130]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_between_two_runs_adds_no_result(ask: Ask, server: ModelServer, number: signal.Signals) -> None:
+    server.reply(wire.says("One."))
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb"), ask.start("--input-events", "hi", stdin=reading) as running:
+        os.close(reading)
+        running.wait_for('"result"')
+        time.sleep(0.2)  # until it reads stdin
+        running.signal(number)
+        ended = running.finish()
+    assert [event["type"] for event in read_events(ended.stdout)].count("result") == 1
+    assert ended.code == 128 + number
 
 
 def test_a_question_about_events_is_no_stream_of_them(ask: Ask, server: ModelServer) -> None:

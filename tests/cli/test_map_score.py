@@ -234,6 +234,8 @@ def test_text_is_compared_with_the_column(ask: Ask, home: Home, server: ModelSer
     result = ask(*command, "-O", "out.csv")
     assert "2 of 2 rows" in result.stderr
     assert [row["right"] for row in score_output(ask, "--score", "answer_2=language", "out.csv")] == [2]
+    itself = ask("map", "--score", "answer", "out.csv")
+    assert (itself.code, "--score answer_2=answer" in itself.stderr) == (2, True)
 
 
 def test_a_part_of_an_answer_is_no_answer(ask: Ask, home: Home) -> None:
@@ -254,6 +256,7 @@ def test_a_part_of_an_answer_is_no_answer(ask: Ask, home: Home) -> None:
         (("map", "--score", "kind=lable", "tickets.csv"), "'kind'"),
         (("map", "--score", "text=lable", "tickets.csv"), "did you mean label?"),
         (("map", "--score", "label", "tickets.csv"), "COLUMN=label"),
+        (("map", "--score", "label=label", "tickets.csv"), "with itself"),
         (("map", "--score", "text=label", "tickets.csv", "-O", "out.csv"), "put the prompt before tickets.csv"),
         (("map", "--score", "text=label", "tickets.csv", "missing.csv"), "missing.csv"),
         (("map", "--json", "Say {{text}}", "tickets.csv", "--score", "label"), "--json"),

@@ -100,6 +100,8 @@ def test_the_fields_of_claude_code_are_there_too(bench: HookBench) -> None:
         ),
         ("""echo '{"continue": false, "stopReason": "no pushes"}'""", "no pushes"),
         ("exit 2", "gave no reason"),
+        ("""printf '\\357\\273\\277{"decision": "deny", "reason": "no pushes"}\\r\\n'""", "no pushes"),
+        ("""printf '{"pad": "%01200000d", "decision": "deny"}' 0""", "more than"),
         ("sleep 30", "timed out"),
         ("no-such-program", "cannot be started"),
         ("./not-executable", "cannot be started"),
@@ -196,14 +198,33 @@ def test_hooks_and_the_policy_check_the_command_that_the_user_edits(bench: HookB
     assert "no rm" in bench.messages[-1]["content"]
 
 
-def test_a_hook_has_the_user_asked(bench: HookBench) -> None:
-    bench.configure({"event": "before_tool", "command": """echo '{"permissionDecision": "ask"}'"""})
+def test_a_hook_has_the_user_asked_and_says_why(bench: HookBench) -> None:
+    answer = '{"permissionDecision": "ask", "permissionDecisionReason": "it creates a file"}'
+    bench.configure({"event": "before_tool", "command": f"echo '{answer}'"})
     assert "no terminal" in bench.call("touch made")
     assert bench.result.code == 8
+    assert "it creates a file" in bench.result.stderr
     assert not (bench.home.work / "made").exists()
     bench.server.reply(wire.calls(("bash", {"command": "touch made"})), wire.says("Done."))
     assert bench.ask.on_terminal("go", answers=[("Run this?", "y")]).code == 0
     assert (bench.home.work / "made").exists()
+
+
+@pytest.mark.parametrize("event", ["before_tool", "after_tool"])
+def test_a_path_that_cannot_be_expanded_is_described_as_it_is(bench: HookBench, event: str) -> None:
+    bench.configure({"event": event, "command": log_to("log")})
+    bench.call("", tool="read_file", filepath="~a\0b")
+    assert bench.result.code == 0, bench.result.stderr
+    assert bench.read("log")[0]["tool_input"] == {"file_path": "~a\0b"}
+
+
+@pytest.mark.needs("jq")
+def test_a_hook_changes_large_arguments(bench: HookBench) -> None:
+    bench.configure({"event": "before_tool", "command": """jq -c '{arguments: (.arguments | .content += "end")}'"""})
+    result = bench.call("", tool="write_file", filepath="a", content="x" * 500_000)
+    assert "created a" in result
+    assert len(result) < 3_000
+    assert (bench.home.work / "a").read_text() == "x" * 500_000 + "end"
 
 
 @pytest.mark.parametrize(
@@ -401,3 +422,17 @@ def test_hooks_can_be_tried(bench: HookBench, arguments: tuple[str, ...], code: 
     result = bench.ask("hooks", "test", *arguments)
     assert (result.code, output in result.text + result.stderr) == (code, True), result.stderr
     assert not bench.server.requests
+
+
+@pytest.mark.needs("jq")
+def test_a_hook_changes_an_edited_command_once(bench: HookBench) -> None:
+    bench.configure(
+        {
+            "event": "before_tool",
+            "command": """jq -c '{arguments: (.arguments | .command += " | tee -a made")}'""",
+        }
+    )
+    bench.server.reply(wire.calls(("bash", {"command": "echo hi"})), wire.says("Done."))
+    answers = [("Run this?", "e"), ("tee -a made", "\x15echo own\r"), ("Run this?", "y")]
+    assert bench.ask.on_terminal("--confirm", "go", answers=answers).code == 0
+    assert (bench.home.work / "made").read_text() == "own\n"

@@ -68,6 +68,8 @@ def get_field(name: str) -> ScoredField:
         ("TRUE", True),
         ('["b", "a"]', ["b", "a"]),
         ('{"b": 1, "a": 2}', {"a": 2, "b": 1}),
+        ('[1.0, {"a": -0.0}]', [1, {"a": 0}]),
+        ("[" * 900 + "]" * 900, "[" * 900 + "]" * 900 + " "),
         ("x" * 500 + "A", "x" * 500 + "a"),
     ],
 )
@@ -93,6 +95,13 @@ def test_values_are_different(label: Any, value: Any) -> None:
 
 @pytest.mark.parametrize("value", [None, "", "  \t", float("nan")])
 def test_blank_is_no_value(value: Any) -> None:
+    assert make_key(value) == ""
+
+
+def test_a_value_that_is_nested_too_deeply_is_no_value() -> None:
+    value: list[Any] = []
+    for _ in range(2_000):
+        value = [value]
     assert make_key(value) == ""
 
 
