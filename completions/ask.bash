@@ -236,7 +236,7 @@ _ask_about() {  # COMMAND: what it takes
             rest='server' ;;
         'mcp serve')
             commands=''
-            options='--tools -p --provider -m --model --no-save --max-rounds --max-cost --confirm --safe --safe-files --timeout -h --help'
+            options='--tools --history -p --provider -m --model --no-save --max-rounds --max-cost --confirm --safe --safe-files --timeout -h --help'
             values='-p=provider --provider=provider -m=model --model=model --max-rounds=nothing --max-cost=nothing --timeout=nothing'
             rest='nothing' ;;
         models)

@@ -546,6 +546,7 @@ _ask_arguments() {  # COMMAND
     'mcp serve')
       _arguments -s -S -A '-*' \
         '(--tools)--tools[Offer tools to the models that are asked]' \
+        '(--history)--history[Let callers search the saved conversations]' \
         '(-p --provider)-p+[Provider to use (see ask providers)]:NAME:_ask_provider' \
         '(-p --provider)--provider=[Provider to use (see ask providers)]:NAME:_ask_provider' \
         '(-m --model)-m+[Model to use; without -p also as provider\:model]:NAME:_ask_model' \

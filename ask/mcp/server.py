@@ -224,7 +224,8 @@ class AskServer:
             "--timeout": options.timeout,
             "--schema": json.dumps(schema) if isinstance(schema, Mapping) else schema,
         }
-        return [word for name, value in values.items() if value is not None for word in (name, str(value))]
+        words = [word for name, value in values.items() if value is not None for word in (name, str(value))]
+        return [*words, "--no-save"] if options.no_save else words
 
     def _save_rows(self, rows: Sequence[Mapping[str, Any]]) -> Path:
         """Save the answered rows as JSON lines; return the file."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
+import anyio
 import mcp_types as types
 import pytest
 from mcp import Client, StdioServerParameters
 
 from tests import wire
-from tests.model_server import ModelServer
+from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import ASK, Ask, Home
-
-pytestmark = pytest.mark.slow
 
 
 def use(ask: Ask, home: Home, action: Callable[[Client], Awaitable[Any]], *args: str, **options: Any) -> Any:
@@ -30,6 +33,25 @@ def use(ask: Ask, home: Home, action: Callable[[Client], Awaitable[Any]], *args:
     return asyncio.run(asyncio.wait_for(connect(), 60))
 
 
+def read_text(result: Any) -> str:
+    [content] = result.content
+    text: str = content.text
+    return text
+
+
+def wait_for_end(path: Path) -> None:
+    """Wait until the process whose id is in a file has ended."""
+    pid = int(path.read_text())
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{pid} still runs")
+
+
 def test_a_question_is_answered_without_tools_and_continued(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("one"), wire.says("two"))
     (home.work / "note.txt").write_text("a note")
@@ -42,42 +64,229 @@ def test_a_question_is_answered_without_tools_and_continued(ask: Ask, home: Home
         return [tool.name for tool in tools.tools], first, second
 
     names, first, second = use(ask, home, action)
-    assert names == ["ask"]
-    assert [first.content[0].text, second.content[0].text] == ["one", "two"]
+    assert names == ["ask", "map_rows"]
+    assert [read_text(first), read_text(second)] == ["one", "two"]
     assert first.structured_content["exit_code"] == 0
     assert not server.requests[0].json.get("tools")
     assert "a note" in str(server.requests[0].json)
+    assert [message["role"] for message in server.requests[1].json["messages"]][:2] == ["system", "user"]
     assert "hi" in str(server.requests[1].json["messages"])
 
 
-def test_files_outside_and_other_conversations_are_refused(ask: Ask, home: Home, server: ModelServer) -> None:
+@pytest.mark.slow
+def test_what_a_caller_may_not_have_is_refused(ask: Ask, home: Home, server: ModelServer) -> None:
     (home.path / "secret").write_text("secret")
     (home.work / "link").symlink_to(home.path / "secret")
     (home.work / ".env").write_text("secret")
-    calls: list[dict[str, Any]] = [
-        *({"prompt": "hi", "files": [name]} for name in ("../secret", "link", ".env", "https://example.org")),
-        {"prompt": "hi", "conversation": "abc"},
-        {"prompt": "hi", "base_url": "http://127.0.0.1:1"},
-        {"prompt": 1},
+    (home.work / "folder").mkdir()
+    files = ("../secret", "link", ".env", "https://example.org", "folder", "a\0b", "")
+    calls: list[tuple[str, dict[str, Any]]] = [
+        *(("ask", {"prompt": "hi", "files": [name]}) for name in files),
+        *(("map_rows", {"prompt": "{{text}}", "file": name}) for name in files),
+        ("ask", {"prompt": "hi", "conversation": "abc"}),
+        ("ask", {"prompt": "hi", "base_url": "http://127.0.0.1:1"}),
+        ("ask", {"prompt": 1}),
+        ("ask", {}),
+        ("map_rows", {"prompt": "{{text}}"}),
+        ("map_rows", {"prompt": "{{text}}", "rows": ["a"], "file": "b"}),
+        ("map_rows", {"prompt": "{{text}}", "rows": [1]}),
+        ("search_history", {"query": "a"}),
+        ("bash", {"command": "true"}),
     ]
 
     async def action(client: Client) -> Any:
-        return [(await client.call_tool("ask", call)).is_error for call in calls]
+        return [(await client.call_tool(name, call)).is_error for name, call in calls]
 
     assert use(ask, home, action) == [True] * len(calls)
     assert not server.requests
 
 
-@pytest.mark.parametrize("answer", ["accept", "decline", None])
-def test_an_approval_is_an_elicitation(ask: Ask, home: Home, server: ModelServer, answer: Any) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(("answer", "told"), [("accept", ""), ("decline", "declined"), (None, "cannot ask its user")])
+def test_an_approval_is_an_elicitation(ask: Ask, home: Home, server: ModelServer, answer: Any, told: str) -> None:
     server.reply(wire.calls(("bash", {"command": "touch made"})), wire.says("done"))
+    asked = []
 
-    async def elicit(context: Any, params: Any) -> types.ElicitResult:
+    async def elicit(_: Any, params: Any) -> types.ElicitResult:
+        asked.append(params.message)
         return types.ElicitResult(action=answer, content={"allow": True} if answer == "accept" else None)
 
     async def action(client: Client) -> Any:
         return await client.call_tool("ask", {"prompt": "go"})
 
     options: dict[str, Any] = {"elicitation_callback": elicit, "mode": "legacy"} if answer else {}
-    use(ask, home, action, "--tools", "--confirm", **options)
-    assert (home.work / "made").exists() == (answer == "accept")
+    result = use(ask, home, action, "--tools", "--confirm", **options)
+    assert (read_text(result), (home.work / "made").exists()) == ("done", answer == "accept")
+    assert len(asked) == bool(answer)
+    assert all("touch made" in message for message in asked)
+    assert told in json.dumps(server.requests[-1].json["messages"][-1])
+
+
+@pytest.mark.slow
+def test_a_failure_is_an_error_of_the_tool(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.fails(401, "bad key"))
+
+    async def action(client: Client) -> Any:
+        return (
+            await client.call_tool("ask", {"prompt": "hi"}),
+            await client.call_tool("ask", {"prompt": "hi", "model": "missing:m"}),
+        )
+
+    refused, unknown = use(ask, home, action)
+    assert (refused.is_error, unknown.is_error) == (True, True)
+    assert "bad key" in read_text(refused)
+    assert refused.structured_content["exit_code"] == 6
+
+
+@pytest.mark.slow
+def test_calls_run_at_the_same_time_and_report_progress(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(
+        wire.calls(("bash", {"command": "until [ -e second ]; do sleep 0.05; done"})),
+        wire.says("first"),
+    )
+    messages: list[str | None] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        messages.append(message)
+
+    async def action(client: Client) -> Any:
+        async with anyio.create_task_group() as group:
+            results: list[Any] = []
+
+            async def call() -> None:
+                results.append(await client.call_tool("ask", {"prompt": "go"}, progress_callback=note))
+
+            group.start_soon(call)
+            while len(server.requests) < 1:
+                await anyio.sleep(0.05)
+            server.reply(wire.says("first"))
+            (home.work / "second").touch()
+        return results[0]
+
+    assert read_text(use(ask, home, action, "--tools")) == "first"
+    assert "calls bash" in messages
+
+
+@pytest.mark.slow
+def test_a_canceled_call_ends_with_its_command(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "echo $$ > pid; exec sleep 60"})))
+    pid = home.work / "pid"
+
+    async def action(client: Client) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "ask", {"prompt": "go"})
+            while not (pid.exists() and pid.read_text().strip()):
+                await anyio.sleep(0.05)
+            group.cancel_scope.cancel()
+        await anyio.to_thread.run_sync(wait_for_end, pid)
+        await client.list_tools()
+
+    use(ask, home, action, "--tools")
+
+
+@pytest.mark.slow
+def test_nothing_is_left_when_the_client_goes(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "echo $$ > pid; exec sleep 60"})))
+    pid = home.work / "pid"
+
+    async def action(client: Client) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "ask", {"prompt": "go"})
+            while not (pid.exists() and pid.read_text().strip()):
+                await anyio.sleep(0.05)
+            raise EOFError
+
+    with pytest.raises(BaseException):  # noqa: B017 - the group of the EOFError
+        use(ask, home, action, "--tools")
+    wait_for_end(pid)
+
+
+@pytest.mark.slow
+def test_hooks_at_the_end_of_a_run_are_not_interrupted(ask: Ask, home: Home, server: ModelServer) -> None:
+    (home.config).mkdir(parents=True, exist_ok=True)
+    (home.config / "config.toml").write_text('[[hooks]]\nevent = "run_end"\ncommand = "sleep 0.5; touch ended"\n')
+    server.reply(wire.says("one"))
+
+    async def action(client: Client) -> Any:
+        return await client.call_tool("ask", {"prompt": "go"})
+
+    assert read_text(use(ask, home, action)) == "one"
+    assert (home.work / "ended").exists()
+
+
+def answer_row(request: Any) -> Reply:
+    [part] = request.json["messages"][-1]["content"]
+    return wire.says(part["text"].upper())
+
+
+@pytest.mark.slow
+def test_rows_are_answered_in_order_with_progress(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(answer_row)
+    (home.work / "table.csv").write_text("name\nann\nbob\n")
+    reported: list[tuple[float, float | None]] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        reported.append((progress, total))
+
+    async def action(client: Client) -> Any:
+        rows = [{"text": f"row {number}"} for number in range(20)]
+        return (
+            await client.call_tool("map_rows", {"prompt": "say {{text}}", "rows": rows}, progress_callback=note),
+            await client.call_tool("map_rows", {"prompt": "say {{text}}", "rows": ["one"]}),
+            await client.call_tool("map_rows", {"prompt": "say {{name}}", "file": "table.csv"}),
+            await client.call_tool("map_rows", {"prompt": "say {{missing}}", "rows": ["one"]}),
+            await client.call_tool("map_rows", {"prompt": "-x {{text}}", "rows": ["x" * 200_000]}),
+        )
+
+    many, text, table, broken, large = use(ask, home, action)
+    assert [row["answer"] for row in many.structured_content["rows"]] == [f"SAY ROW {n}" for n in range(20)]
+    assert (many.structured_content["count"], many.structured_content["failed"]) == (20, 0)
+    assert reported[-1] == (20, 20)
+    assert [row["answer"] for row in text.structured_content["rows"]] == ["SAY ONE"]
+    assert [row["answer"] for row in table.structured_content["rows"]] == ["SAY ANN", "SAY BOB"]
+    assert (broken.is_error, "missing" in read_text(broken)) == (True, True)
+    [saved] = map(json.loads, Path(large.structured_content["file"]).read_text().splitlines())
+    assert saved["answer"].startswith("-X XXX")
+
+
+@pytest.mark.slow
+def test_rows_have_the_fields_of_a_schema_and_failed_rows_say_why(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.says('{"urgent": true}'), wire.fails(400, "too bad"))
+
+    async def action(client: Client) -> Any:
+        call = {"prompt": "Urgent? {{text}}", "rows": ["a", "b"], "schema": "urgent bool"}
+        return await client.call_tool("map_rows", call)
+
+    result = use(ask, home, action)
+    assert sorted(str(row["urgent"]) for row in result.structured_content["rows"]) == ["None", "True"]
+    assert (result.structured_content["failed"], result.is_error) == (1, False)
+
+
+@pytest.mark.slow
+def test_the_history_is_searched_only_if_the_user_allows_it(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.says("a fox"))
+    ask("tell me about foxes")
+
+    async def action(client: Client) -> Any:
+        return (
+            [tool.name for tool in (await client.list_tools()).tools],
+            await client.call_tool("search_history", {"query": "foxes"}),
+            await client.call_tool("search_history", {"query": "--help"}),
+        )
+
+    names, found, none = use(ask, home, action, "--history")
+    assert "search_history" in names
+    assert len(found.structured_content["conversations"]) == 1
+    assert none.structured_content["conversations"] == []
+
+
+@pytest.mark.slow
+def test_an_interrupted_client_does_not_send_again(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(Reply((HOLD,)))
+
+    async def action(client: Client) -> None:
+        with anyio.move_on_after(3):
+            await client.call_tool("map_rows", {"prompt": "say {{text}}", "rows": ["a"]})
+
+    use(ask, home, action)
+    assert len(server.requests) <= 1
