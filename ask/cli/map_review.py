@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from ask.map.output import ColumnNames, RowWriter, check_output, has_rows
 from ask.map.review import ReviewWriter, find_probability_columns
 from ask.map.rows import Row
 from ask.map.sqlite_table import SqliteTable
-from ask.map.writers import is_input, open_writer
+from ask.map.writers import is_input, is_same_output, open_writer
 
 
 class ReviewFile:
@@ -45,12 +44,9 @@ class ReviewFile:
         self._output = check_output(name, job.app.app_dirs)
         self._job = job
         self._ledger = ledger
-        others = {str(ledger.file): "the ledger"} | ({report: "the report"} if report else {})
-        if isinstance(job.output, Path):
-            others[str(job.output)] = "the output"
-        kinds = {os.path.realpath(other): kind for other, kind in others.items()}
-        kind = None if isinstance(self._output, SqliteTable) else kinds.get(os.path.realpath(self._output))
-        if self._output == job.output:
+        others = {ledger.file: "the ledger"} | ({Path(report): "the report"} if report else {})
+        kind = next((kind for other, kind in others.items() if is_same_output(self._output, other)), None)
+        if job.output and is_same_output(self._output, job.output):
             kind = "the output"
         if is_input(self._output, inputs):
             kind = "an input"

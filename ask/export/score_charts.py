@@ -111,7 +111,7 @@ def _render_confusion(score: FieldScore) -> Iterator[str]:
         total = sum(counts)
         yield f'<tr><th scope="row"><bdi>{escape_name(name)}</bdi></th>'
         for column, count in zip(table.columns, counts, strict=True):
-            shade = -(-SHADES * count // total)
+            shade = -(-SHADES * count // total) if count else 0
             css_class = f"{'right' if column == name else 'wrong'} shade{0 if column == name == OTHER_NAME else shade}"
             yield f'<td class="{css_class}">{count:,}</td>'
         yield "</tr>\n"

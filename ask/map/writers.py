@@ -59,3 +59,12 @@ def is_input(output: Path | SqliteTable, paths: Iterable[str]) -> bool:
     # Path.resolve() raises an exception for a link to itself (https://github.com/python/cpython/issues/109187).
     files = filter(None, map(find_input_file, paths))
     return os.path.realpath(output) in map(os.path.realpath, files)
+
+
+def is_same_output(output: Path | SqliteTable, other: Path | SqliteTable) -> bool:
+    """Check whether two outputs replace each other. Two tables of a database do not."""
+    files = [each.file if isinstance(each, SqliteTable) else each for each in (output, other)]
+    if os.path.realpath(files[0]) != os.path.realpath(files[1]):
+        return False
+    is_database = isinstance(output, SqliteTable) and isinstance(other, SqliteTable)
+    return not is_database or output.name.lower() == other.name.lower()

@@ -203,6 +203,37 @@ def test_the_file_for_review_replaces_no_other(ask: Ask, home: Home, command: Se
 
 
 @pytest.mark.parametrize(
+    "names",
+    [
+        ("sqlite:out.db?table=rows", "sqlite:out.db?table=ROWS"),
+        ("sqlite:out.db?table=rows", "sqlite:link.db?table=rows"),
+        ("out.csv", "sqlite:out.csv?table=rows"),
+        ("sqlite:out.csv?table=rows", "out.csv"),
+        ("out.csv", "link.csv"),
+    ],
+)
+def test_the_file_for_review_is_not_the_output_by_another_name(
+    ask: Ask, server: ModelServer, home: Home, command: Sequence[str], names: tuple[str, str]
+) -> None:
+    (home.work / "link.db").symlink_to("out.db")
+    (home.work / "link.csv").symlink_to("out.csv")
+    output, review = names
+    assert ask(*command, "-O", output, "--review", "0.8", review).code == 2
+    assert server.requests == []
+
+
+def test_a_report_of_scores_has_values_without_labels(ask: Ask, home: Home, command: Sequence[str]) -> None:
+    labels = [{"right": word, "level": level} for word, level in zip(WORDS[:2], (1, 5), strict=True)]
+    write_rows(home.work, *(row | labels[row["id"] % 2] for row in ROWS))
+    options = ("-O", "out.csv", "--report", "report.html", "--score", "kind=right", "--score", "anger=level")
+    result = ask(*command, *options)
+    assert result.code == 12, result.stderr  # a row without any answer
+    report = (home.work / "report.html").read_text()
+    assert "Calibration" in report and all(f"{name}_p" in report for name in ("kind", "anger"))
+    assert "anger: mean absolute error" in result.stderr
+
+
+@pytest.mark.parametrize(
     "options",
     [
         ("--review", "0.8", "review.csv", "--columns", "id,kind"),
