@@ -18,7 +18,7 @@ from tests.cli.test_map import read_output, write_rows
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import TEST_KEY, Ask, Home
 
-ROWS = [{"id": number, "text": f"ticket {number}"} for number in range(20)]
+ROWS: list[dict[str, Any]] = [{"id": number, "text": f"ticket {number}"} for number in range(20)]
 SCHEMA = "urgent bool, kind " + " | ".join(map(json.dumps, WORDS)) + ", anger 1..5"
 FIELDS: dict[str, Sequence[Any]] = {"urgent": [True, False], "kind": WORDS, "anger": [1, 2, 3, 4, 5]}
 REFUSED = {"kind": ["ticket 3", "ticket 4"], "urgent": ["ticket 4"], "anger": ["ticket 4"]}
