@@ -263,6 +263,8 @@ class MapJobRunner:
         savings = format_savings(self._cache_savings, engine.progress)
         summary = format_summary(engine.progress, cost, seconds, output, savings, is_announced=is_announced)
         self.app.console.print_notice(summary)
+        if self._review and engine.is_published:
+            self.app.console.print_notice(self._review.describe())
         if self._scores:
             from ask.cli.map_score import print_scores
 

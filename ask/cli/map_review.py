@@ -14,6 +14,7 @@ from ask.map.review import ReviewWriter, find_probability_columns
 from ask.map.rows import Row
 from ask.map.sqlite_table import SqliteTable
 from ask.map.writers import is_input, is_same_output, open_writer
+from ask.render.amounts import format_count
 
 
 class ReviewFile:
@@ -41,6 +42,8 @@ class ReviewFile:
             if SqliteTable.parse(name):
                 raise UsageError("the rows of a shard cannot be written to a database", "name a file, such as c.csv")
             name = str(job.shard.name_file(Path(name)))
+        self._name = name
+        self._writer: ReviewWriter | None = None
         self._output = check_output(name, job.app.app_dirs)
         self._job = job
         self._ledger = ledger
@@ -80,7 +83,13 @@ class ReviewFile:
         columns = find_probability_columns(names, self._job.requests[0].questions)
         review_writer = open_writer(self._output, names, self._job.id, first_row, escape_formulas=self._escape_formulas)
         self._ledger.set_review(self._job.id, str(self._output))
-        return ReviewWriter(writer, review_writer, self._threshold, columns)
+        self._writer = ReviewWriter(writer, review_writer, self._threshold, columns)
+        return self._writer
+
+    def describe(self) -> str:
+        """Return how many rows were written to which file."""
+        count = self._writer.count if self._writer else 0
+        return f"{format_count(count, 'row')} to review written to {self._name}"
 
     @property
     def ignores_case(self) -> bool:

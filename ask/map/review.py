@@ -20,10 +20,14 @@ class ReviewWriter:
         review_writer: writes the rows to review, with the same columns.
         threshold: rows with a probability below it are to be reviewed, and so are rows without one.
         columns: the columns with probabilities.
+
+    Attributes:
+        count: how many rows to review were written.
     """
 
     def __init__(self, writer: RowWriter, review_writer: RowWriter, threshold: float, columns: Sequence[str]) -> None:
         self.names = writer.names
+        self.count = 0
         self._writer = writer
         self._review_writer = review_writer
         self._threshold = threshold
@@ -33,6 +37,7 @@ class ReviewWriter:
         self._writer.write(records)
         if uncertain := [record for record in records if self._is_uncertain(record)]:
             self._review_writer.write(uncertain)
+            self.count += len(uncertain)
 
     def _is_uncertain(self, record: Mapping[str, Any]) -> bool:
         probabilities = [record[column] for column in self._columns]

@@ -169,13 +169,15 @@ def test_uncertain_rows_are_also_written_for_review(
     ask: Ask, server: ModelServer, home: Home, command: Sequence[str]
 ) -> None:
     for threshold in ("0.5", "40%", "0.5"):
-        assert ask(*command, "-O", "out.csv", "--review", threshold, "review.csv").code == 12
+        result = ask(*command, "-O", "out.csv", "--review", threshold, "review.csv")
+        assert result.code == 12
         limit = 0.4 if threshold == "40%" else 0.5
         rows = read_table(home.work / "out.csv")
         names = ("urgent_p", "kind_p", "anger_p")
         expected = [row for row in rows if any(not row[name] or float(row[name]) < limit for name in names)]
         assert read_table(home.work / "review.csv") == expected
         assert 2 < len(expected) < len(rows)
+        assert f"{len(expected)} rows to review written to review.csv" in result.stderr
         assert {"3", "4"} <= {row["id"] for row in expected}
     assert len(server.requests) == len(ROWS)
 
