@@ -70,7 +70,9 @@ class ReviewFile:
         may_replace = self._is_fresh and isinstance(self._output, Path)
         if owner != self._job.id and not may_replace:
             whose = "to review of another job" if owner else "that are not from --review"
-            raise UsageError(f"{self._output} has rows {whose}", "use another file, or --fresh to replace it")
+            is_table = isinstance(self._output, SqliteTable)
+            hint = "use another table, or drop this one" if is_table else "use another file, or --fresh to replace it"
+            raise UsageError(f"{self._output} has rows {whose}", hint)
 
     def add_to(self, writer: RowWriter, first_row: Row) -> RowWriter:
         """Return a writer that writes all rows with `writer`, and those to review to the file.

@@ -224,6 +224,15 @@ def test_the_file_for_review_is_not_the_output_by_another_name(
     assert server.requests == []
 
 
+def test_a_table_for_review_is_not_replaced(ask: Ask, home: Home, command: Sequence[str]) -> None:
+    with closing(sqlite3.connect(home.work / "mine.db")) as database:
+        database.executescript("CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('mine')")
+        result = ask(*command, "--review", "0.8", "sqlite:mine.db?table=notes", "--fresh")
+        assert result.code == 2
+        assert "--fresh" not in result.stderr  # which would not help
+        assert database.execute("SELECT text FROM notes").fetchall() == [("mine",)]
+
+
 def test_a_report_of_scores_has_values_without_labels(ask: Ask, home: Home, command: Sequence[str]) -> None:
     labels = [{"right": word, "level": level} for word, level in zip(WORDS[:2], (1, 5), strict=True)]
     write_rows(home.work, *(row | labels[row["id"] % 2] for row in ROWS))
