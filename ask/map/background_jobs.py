@@ -32,6 +32,7 @@ PATH = "/responses"
 TAG_PREFIX = "ask-row-"
 """The beginning of the tags of responses in the ledger; other tags are those of batches."""
 PENDING_STATUSES = ("queued", "in_progress")
+CANCELED_STATUS = "cancelled"
 CONCURRENCY = 16
 """How many rows are submitted or asked for at a time."""
 MAX_PENDING_POLLS = 8
@@ -39,6 +40,7 @@ MAX_PENDING_POLLS = 8
 MAX_REFUSALS = 8
 """How often rows that a rate limit refuses are submitted again, with growing delays."""
 LOST_ROW = "this row may have been submitted when ask was ended; --retry-failed submits it again"
+CANCELED_ROW = "this row was canceled; --retry-failed submits it again"
 STANDARD_TIERS = (None, "auto", "default", STANDARD_TIER)
 
 
@@ -218,7 +220,10 @@ class BackgroundRunner(BatchRunner):
         if response is None:
             self._end_batch(pending, keys, "the service no longer has the response")
             return
-        self._save_results([(key, self._convert_result(BatchResult("", read_dict(response)), 0)) for key in keys])
+        result = self._convert_result(BatchResult("", read_dict(response)), 0)
+        if response.get("status") == CANCELED_STATUS and result.status == "failed":
+            result = result._replace(error=CANCELED_ROW)  # the response itself has no reason
+        self._save_results([(key, result) for key in keys])
         self._ledger.end_batch(pending.tag)
 
 

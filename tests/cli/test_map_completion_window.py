@@ -149,6 +149,7 @@ def test_rows_are_canceled_on_request(service: BackgroundService, run: Run, home
     assert run(*WINDOW, "-O", "out.jsonl", "--detach").code == 0
     result = run(*WINDOW, "-O", "out.jsonl", "--cancel")
     assert (result.code, len(service.canceled)) == (12, 3), result.stderr
+    assert all("canceled" in row["error"] for row in read_output(home.work / "out.jsonl"))
     assert run(*WINDOW, "-O", "out.jsonl", "--cancel").code == 2, "there is nothing to cancel"
 
 
