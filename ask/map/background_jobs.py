@@ -32,6 +32,7 @@ PATH = "/responses"
 TAG_PREFIX = "ask-row-"
 """The beginning of the tags of responses in the ledger; other tags are those of batches."""
 PENDING_STATUSES = ("queued", "in_progress")
+CANCELED_STATUS = "cancelled"
 CONCURRENCY = 16
 """How many rows are submitted or asked for at a time."""
 MAX_PENDING_POLLS = 8
@@ -39,6 +40,7 @@ MAX_PENDING_POLLS = 8
 MAX_REFUSALS = 8
 """How often rows that a rate limit refuses are submitted again, with growing delays."""
 LOST_ROW = "this row may have been submitted when ask was ended; --retry-failed submits it again"
+CANCELED_ROW = "this row was canceled; --retry-failed submits it again"
 STANDARD_TIERS = (None, "auto", "default", STANDARD_TIER)
 
 
@@ -156,7 +158,8 @@ class BackgroundRunner(BatchRunner):
         except AskError as error:
             failure = classify_failure(error)
             status = error.status if isinstance(error, ProviderError) else None
-            is_refused = status is not None and 400 <= status < 500 and status not in UNCLEAR_STATUSES
+            is_client_error = status is not None and 400 <= status < 500 and status not in UNCLEAR_STATUSES
+            is_refused = is_client_error or failure == "refusal"
             if not is_refused and failure != "unreachable":
                 return error
             is_own_error = failure == "row"
@@ -179,27 +182,37 @@ class BackgroundRunner(BatchRunner):
         pending = self._ledger.list_batches(self._job.id)
         position = next((number for number, one in enumerate(pending, 1) if one.tag == self._last_tag), 0)
         pending = pending[position:] + pending[:position]
-        unfinished = 0
+        unfinished, first_error = 0, None
         with ThreadPoolExecutor(CONCURRENCY) as executor:
             while pending and unfinished < MAX_PENDING_POLLS:
                 group, pending = pending[:CONCURRENCY], pending[CONCURRENCY:]
-                for one, response in zip(group, executor.map(self._fetch_response, group), strict=True):
-                    if response is None or self._api.parse_batch(response).is_complete:
-                        self._collect_response(one, response)
-                        unfinished = 0
+                for one, future in [(one, executor.submit(self._fetch_response, one)) for one in group]:
+                    try:
+                        response = future.result()
+                    except AskError as error:  # must not keep the others from being collected
+                        first_error = first_error or error
                     else:
-                        unfinished += 1
-                        self._last_tag = one.tag
+                        if response is None or self._api.parse_batch(response).is_complete:
+                            self._collect_response(one, response)
+                            unfinished = 0
+                            continue
+                    unfinished += 1
+                    self._last_tag = one.tag
         self._update_counts()
+        if first_error:
+            raise first_error
 
     def _fetch_response(self, pending: PendingBatch) -> Any:
         """Return a response; None if the service no longer has it."""
         try:
-            return self._fetch(partial(self._api.build_poll_request, pending.batch_id))
+            response = self._fetch(partial(self._api.build_poll_request, pending.batch_id))
         except ProviderError as error:
-            if error.status in GONE_STATUSES:
+            if error.status in GONE_STATUSES and error.is_from_api:
                 return None
             raise
+        if self._api.parse_batch(response).id != pending.batch_id:
+            raise ProviderError("the answer is not the response that was asked for", None)
+        return response
 
     def _collect_response(self, pending: PendingBatch, response: Any) -> None:
         """Save the result of a row."""
@@ -207,7 +220,10 @@ class BackgroundRunner(BatchRunner):
         if response is None:
             self._end_batch(pending, keys, "the service no longer has the response")
             return
-        self._save_results([(key, self._convert_result(BatchResult("", read_dict(response)), 0)) for key in keys])
+        result = self._convert_result(BatchResult("", read_dict(response)), 0)
+        if response.get("status") == CANCELED_STATUS and result.status == "failed":
+            result = result._replace(error=CANCELED_ROW)  # the response itself has no reason
+        self._save_results([(key, result) for key in keys])
         self._ledger.end_batch(pending.tag)
 
 

@@ -28,7 +28,8 @@ class BackgroundService:
         self.polls: dict[str, int] = {}
         self.canceled: set[str] = set()
         self.is_paused = False
-        self.refusals = 0
+        self.refusals, self.refusal_status = 0, 429
+        self.poll_replies: dict[str, Reply] = {}
         self.create_ending: Ending | None = None
 
     def __call__(self, request: Request) -> Reply:
@@ -40,6 +41,8 @@ class BackgroundService:
             return json_reply({"error": {"message": "not found", "type": "invalid_request_error"}}, 404)
         if action == "cancel":
             self.canceled.add(response_id)
+        elif response_id in self.poll_replies:
+            return self.poll_replies[response_id]
         else:
             self.polls[response_id] += not self.is_paused
         return json_reply(self.describe(response_id))
@@ -47,7 +50,7 @@ class BackgroundService:
     def create(self, body: dict[str, Any]) -> Reply:
         if self.refusals:
             self.refusals -= 1
-            return json_reply({"error": {"message": "slow down", "type": "rate_limit_error"}}, 429)
+            return json_reply({"error": {"message": "slow down", "type": "rate_limit_error"}}, self.refusal_status)
         assert (body["background"], body["store"]) == (True, True)
         assert body["background_options"] == {"completion_window": "2h"}
         assert not body.get("stream")
@@ -146,6 +149,7 @@ def test_rows_are_canceled_on_request(service: BackgroundService, run: Run, home
     assert run(*WINDOW, "-O", "out.jsonl", "--detach").code == 0
     result = run(*WINDOW, "-O", "out.jsonl", "--cancel")
     assert (result.code, len(service.canceled)) == (12, 3), result.stderr
+    assert all("canceled" in row["error"] for row in read_output(home.work / "out.jsonl"))
     assert run(*WINDOW, "-O", "out.jsonl", "--cancel").code == 2, "there is nothing to cancel"
 
 
@@ -224,3 +228,47 @@ def test_what_does_not_work_is_refused_before_anything_is_sent(
     env = {"OPENAI_API_KEY": TEST_KEY, "OPENAI_BASE_URL": server.base_url}
     result = ask("map", *arguments, *WINDOW, "Say {{text}}", "in.jsonl", env=env)
     assert (result.code, "--completion-window" in result.stderr, server.requests) == (2, True, []), result.stderr
+
+
+HTML = b"<html><body>Sign in</body></html>"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        json_reply({}),
+        json_reply(None),
+        json_reply([]),
+        json_reply({"id": "resp_other", "status": "completed", "output": []}),
+        Reply((HTML,), content_type="text/html"),
+        Reply((HTML,), 404, content_type="text/html"),
+        json_reply({"error": {"message": "it broke", "type": "server_error"}}, 500),
+        json_reply({"error": {"message": "slow down", "type": "rate_limit_error"}}, 429),
+    ],
+    ids=["empty", "null", "list", "other", "html", "html-404", "500", "429"],
+)
+def test_an_answer_that_is_no_response_loses_no_row(
+    service: BackgroundService, run: Run, home: Home, reply: Reply
+) -> None:
+    write_rows(home.work, *make_rows(30))
+    service.poll_replies = {"resp_1": reply}
+    for _ in range(3):  # each collects what is complete, and ends because of the one that cannot be read
+        failed = run(*WINDOW, "-O", "out.jsonl")
+        assert (failed.code != 0, len(service.bodies)) == (True, 30), failed.stderr
+    assert sorted(service.polls.values()) == [0, *[2] * 29], "the others are collected"
+    service.poll_replies = {}
+    result = run(*WINDOW, "-O", "out.jsonl")
+    assert (result.code, len(service.bodies)) == (0, 30), result.stderr
+    assert [row["answer"] for row in read_output(home.work / "out.jsonl")] == [f"SAY WORD {n}" for n in range(30)]
+
+
+def test_rows_that_an_overloaded_service_refuses_are_submitted_later(
+    service: BackgroundService, run: Run, home: Home
+) -> None:
+    write_rows(home.work, *make_rows(3))
+    service.refusals, service.refusal_status = 1_000, 529
+    failed = run(*WINDOW, "-O", "out.jsonl")
+    assert (failed.code, len(service.bodies)) == (6, 0), failed.stderr
+    service.refusals = 0
+    result = run(*WINDOW, "-O", "out.jsonl")
+    assert (result.code, len(service.bodies)) == (0, 3), result.stderr
