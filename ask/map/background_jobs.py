@@ -7,10 +7,12 @@ https://developers.openai.com/api/docs/guides/background
 from __future__ import annotations
 
 import secrets
+import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -133,19 +135,23 @@ class BackgroundRunner(BatchRunner):
         with ThreadPoolExecutor(CONCURRENCY) as executor:
             try:
                 for row in rows:
-                    tag = TAG_PREFIX + secrets.token_hex(TAG_BYTES)
-                    self._ledger.begin_batch(self._job.id, tag, [row[0]])
-                    request = BatchRequest(tag, row[1], row[2])
-                    build = partial(self._api.build_create_request, [request], tag, "")
-                    # Sent once: after a failure of the network, the response may exist.
-                    futures[executor.submit(self._fetch, build, may_repeat=False)] = tag, row
+                    with _hold_signals():
+                        tag = TAG_PREFIX + secrets.token_hex(TAG_BYTES)
+                        self._ledger.begin_batch(self._job.id, tag, [row[0]])
+                        build = partial(self._api.build_create_request, [BatchRequest(tag, *row[1:])], tag, "")
+                        # Sent once: after a failure of the network, the response may exist.
+                        futures[executor.submit(self._fetch, build, may_repeat=False)] = tag, row
                 wait(futures)
-            finally:  # the ids are saved even after Ctrl-C
-                for future, (tag, row) in futures.items():
-                    error = self._save_id(tag, row[0], future)
-                    if error is not None and classify_failure(error) == "refusal":
-                        refused.append(row)
-                    first_error = first_error or error
+            finally:
+                try:
+                    wait(futures)  # after Ctrl-C, too, until the second one
+                finally:
+                    with _hold_signals():
+                        for future, (tag, row) in futures.items():
+                            error = self._save_id(tag, row[0], future) if future.done() else None
+                            if error is not None and classify_failure(error) == "refusal":
+                                refused.append(row)
+                            first_error = first_error or error
         return refused, first_error
 
     def _save_id(self, tag: str, key: RowKey, future: Future[Any]) -> AskError | None:
@@ -225,6 +231,24 @@ class BackgroundRunner(BatchRunner):
             result = result._replace(error=CANCELED_ROW)  # the response itself has no reason
         self._save_results([(key, result) for key in keys])
         self._ledger.end_batch(pending.tag)
+
+
+@contextmanager
+def _hold_signals() -> Iterator[None]:
+    """Deliver signals that end the program only after the block, which has to be complete."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    handlers = {number: signal.signal(number, lambda number, _: held.append(number)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if held:
+            signal.raise_signal(held[0])
 
 
 def check_background(provider: LoadedProvider, service_tier: str | None) -> None:

@@ -57,6 +57,17 @@ _RESULT = {
     "saved": _BOOLEAN,
     "text": _STRING,
     "data": {},
+    "decisions": _array(
+        _object(
+            {
+                "name": _STRING,
+                "value": {},
+                "probability": _nullable(_NUMBER),
+                "probabilities": {"type": "object", "additionalProperties": _NUMBER},
+                "refusal": _nullable(_STRING),
+            }
+        )
+    ),
     "reasoning": _STRING,
     "files": _array(_object(_FILE)),
     "tool_calls": _array(_object(_TOOL_RESULT)),
@@ -110,7 +121,7 @@ EVENTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "result": ("a run has ended, or could not begin", _RESULT),
 }
 """The events with their descriptions and fields, in the order in which they occur."""
-_OPTIONAL = {"result": ("data",)}
+_OPTIONAL = {"result": ("data", "decisions")}
 INPUTS: Mapping[str, tuple[str, Mapping[str, Any], tuple[str, ...]]] = {
     "message": ("a message to the model", {"text": _STRING, "files": _array(_STRING)}, ("files",)),
     "approval": (

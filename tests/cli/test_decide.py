@@ -371,3 +371,34 @@ def test_a_judge_with_a_decisions_api_decides(ask: Ask, server: ModelServer, ser
     assert result.code == 0
     assert value["judge"]["best"] == "openrouter:v/b"
     assert value["judge"]["text"].index("openrouter:v/b 0.80") < value["judge"]["text"].index("openrouter:v/a 0.20")
+
+
+def replace_leaves(value: Any, wrong: Any, path: tuple[Any, ...] = ()) -> Any:
+    """Yield copies of a JSON value, in each of which another part is wrong or missing."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield path, {**value, key: wrong} if isinstance(value, dict) else [*value[:key], wrong, *value[key + 1 :]]
+        if isinstance(value, dict):
+            yield path, {name: each for name, each in value.items() if name != key}
+        for inner_path, changed in replace_leaves(item, wrong, (*path, key)):
+            copied = dict(value) if isinstance(value, dict) else list(value)
+            copied[key] = changed
+            yield inner_path, copied
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", [None, "x", -0.1, 1.5, True, [], {}, [{}], 10**400, ""], ids=repr)
+def test_an_answer_with_a_wrong_part_is_an_error_or_a_refused_question(
+    ask: Ask, server: ModelServer, service: DecisionService, wrong: Any
+) -> None:
+    decide(ask, type(service), "--no-save", "hi")
+    good = service.build_response(service.bodies[0], ANSWERS)
+    for path, body in replace_leaves(good, wrong):
+        server.reply(json_reply(body))
+        result = decide(ask, type(service), "--no-save", "--json", "hi")
+        assert result.code in (0, 6, 7, 10), (path, body, result.stderr)
+        data = json.loads(result.text)["data"] if result.text else None
+        if data:
+            for name, values in {"urgent": (True, False), "kind": tuple(ANSWERS["kind"]), "anger": (1, 2, 3)}.items():
+                assert data[name] is None or data[name] in values, (path, body)
+                assert data[f"{name}_p"] is None or 0 <= data[f"{name}_p"] <= 1, (path, body)

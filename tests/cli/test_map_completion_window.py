@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -272,3 +273,18 @@ def test_rows_that_an_overloaded_service_refuses_are_submitted_later(
     service.refusals = 0
     result = run(*WINDOW, "-O", "out.jsonl")
     assert (result.code, len(service.bodies)) == (0, 3), result.stderr
+
+
+@pytest.mark.slow
+def test_ctrl_c_fails_no_row(service: BackgroundService, ask: Ask, server: ModelServer, home: Home) -> None:
+    write_rows(home.work, *make_rows(400))
+    env = {"OPENAI_API_KEY": TEST_KEY, "OPENAI_BASE_URL": server.base_url}
+    command = ("map", "-p", "openai", "-m", "gpt-6-sol", "Say {{text}}", "in.jsonl", *WINDOW, "-O", "out.jsonl")
+    for count in (20, 70, 120, 170, 220, 270):
+        with ask.start(*command, env=env) as running:
+            server.wait_for_requests(count, 30)
+            running.signal(signal.SIGINT)
+            assert running.process.wait(10) == 130
+    assert ask(*command, env=env).code == 0
+    assert len(service.bodies) == len(set(service.prompts))
+    assert all(row["answer"] for row in read_output(home.work / "out.jsonl"))
