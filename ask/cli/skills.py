@@ -9,7 +9,8 @@ from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_text
 from ask.config.directories import get_working_directory
 from ask.errors import FileError, UsageError
 from ask.project.project_context import list_all_skills
-from ask.project.skills import PROJECT_SKILLS_FOLDER, SKILL_FILE, decode_skill_file
+from ask.project.skill_validation import SKILL_FILE, decode_skill_file
+from ask.project.skills import PROJECT_SKILLS_FOLDER
 from ask.project.trusted_files import UntrustedFileError
 from ask.render.table import write_table
 from ask.text import decode_argument, format_suggestion

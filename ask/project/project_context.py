@@ -22,7 +22,8 @@ from ask.project.instructions import (
     list_project_folders,
     read_instructions,
 )
-from ask.project.skills import SKILL_FILE, Skill, accept_any, find_project_skills, find_user_skills, mark_hidden_skills
+from ask.project.skill_validation import SKILL_FILE
+from ask.project.skills import Skill, accept_any, find_project_skills, find_user_skills, mark_hidden_skills
 from ask.project.trust import TrustStore
 from ask.project.trust_marks import ChangedFile, TrustMarks
 from ask.records import NamedTuple
