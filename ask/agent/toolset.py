@@ -6,13 +6,20 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from operator import attrgetter
-from os.path import join, lexists
+from os.path import expanduser, join, lexists
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.app import AppContext
 from ask.config.secrets import format_variable_prefix
-from ask.config.settings import COMMAND_SECONDS, FILES_LEVEL, MAX_COMMAND_SECONDS, Settings
+from ask.config.settings import (
+    CLAUDE_SKILLS_FOLDER,
+    COMMAND_SECONDS,
+    FILES_LEVEL,
+    MAX_COMMAND_SECONDS,
+    SHARED_SKILLS_FOLDERS,
+    Settings,
+)
 from ask.errors import UsageError
 from ask.text import decode_argument, format_one_line
 from ask.tools.base import Tool
@@ -266,9 +273,14 @@ def _find_schema_problem(tool: Tool) -> str:
 
 def has_context_files(directory: Path, settings: Settings, app: AppContext) -> bool:
     """Check cheaply whether instructions or skills may apply to a folder; they are looked for only then."""
-    names = (*settings.context_files, ".agents")
+    shared_folders = SHARED_SKILLS_FOLDERS if settings.skill_folders is None else settings.skill_folders
+    names = (*settings.context_files, ".agents", *(name for name in shared_folders if name == CLAUDE_SKILLS_FOLDER))
     folders = map(str, (directory, *directory.parents))
-    return app.app_dirs.skills.exists() or any(lexists(join(folder, name)) for folder in folders for name in names)
+    return (
+        app.app_dirs.skills.exists()
+        or any(lexists(join(folder, name)) for folder in folders for name in names)
+        or any(lexists(expanduser(name)) for name in shared_folders if name != CLAUDE_SKILLS_FOLDER)
+    )
 
 
 def has_mcp_configuration(app: AppContext) -> bool:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from ask.project.front_matter import FrontMatterError, read_values, split_front_matter
 from ask.records import NamedTuple
-from ask.text import decode_argument
 from ask.type_checks import WrongTypeError, parse_value
 
 SKILL_FILE = "SKILL.md"
@@ -45,10 +43,10 @@ def read_front_matter(data: bytes) -> SkillFrontMatter:
 
 def find_problem(values: SkillFrontMatter, folder_name: str) -> str:
     """Return why a skill in a folder of this name is not offered; "" if it is."""
-    return find_name_problem(values.name, folder_name) or _find_description_problem(values.description)
+    return _find_name_problem(values.name, folder_name) or _find_description_problem(values.description)
 
 
-def find_name_problem(name: str, folder_name: str | None = None) -> str:
+def _find_name_problem(name: str, folder_name: str | None = None) -> str:
     """Return why a name is invalid, or is not that of its folder; "" for neither."""
     name = unicodedata.normalize("NFKC", name.strip())
     if not name:
@@ -73,11 +71,11 @@ def _find_description_problem(description: str) -> str:
     return ""
 
 
-def find_violations(folder: Path, data: bytes) -> list[str]:
-    """Return how the SKILL.md of a folder violates the specification."""
+def find_violations(folder_name: str, data: bytes) -> list[str]:
+    """Return how the SKILL.md in a folder of this name violates the specification."""
     try:
         lines = split_front_matter(decode_skill_file(data))[0]
-        problem = find_problem(read_front_matter(data), decode_argument(folder.name))
+        problem = find_problem(read_front_matter(data), folder_name)
     except (FrontMatterError, WrongTypeError) as error:
         return [str(error)]
     return [*filter(None, [problem]), *_find_strict_violations(lines)]

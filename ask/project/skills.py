@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ask.config.settings import CLAUDE_SKILLS_FOLDER
 from ask.messages import ToolSpec
 from ask.project.front_matter import FrontMatterError, split_front_matter
 from ask.project.instructions import list_project_folders
@@ -21,11 +22,9 @@ from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_param
 from ask.tools.builtin import READ_SKILL_NAME
 from ask.type_checks import WrongTypeError
 
-PROJECT_SKILLS_FOLDER, CLAUDE_SKILLS_FOLDER = ".agents/skills", ".claude/skills"
+PROJECT_SKILLS_FOLDER = ".agents/skills"
 PROJECT_SKILLS_FOLDERS = (PROJECT_SKILLS_FOLDER, CLAUDE_SKILLS_FOLDER)
 """The folders of a project that may contain skills; the second is read only if the user wants that."""
-SHARED_FOLDERS = (f"~/{CLAUDE_SKILLS_FOLDER}", "~/.codex/skills", CLAUDE_SKILLS_FOLDER)
-"""The folders of other programs that the user is asked about: in the home directory, and in projects."""
 MAX_SKILL_FILE_BYTES = 1_000_000
 
 
@@ -87,24 +86,28 @@ def find_user_skills(folder: Path) -> list[Skill]:
     return list(_find_skills(folder, None))
 
 
-def list_user_folders(own_folder: Path, shared_folders: Sequence[str]) -> list[Path]:
-    """List the folders with the user's own skills: that of the configuration first, then those of other programs."""
-    return [own_folder, *(Path(name).expanduser() for name in shared_folders if name != CLAUDE_SKILLS_FOLDER)]
-
-
 def mark_hidden_skills(skills: Sequence[Skill]) -> list[Skill]:
-    """Add a problem to each usable skill whose name an earlier one has."""
+    """Add a problem to each usable skill whose name an earlier one has.
+
+    A second path to the same skill is left out, as for the home directory as a project.
+    """
     usable: dict[str, Skill] = {}
     marked = []
     for skill in skills:
         first = skill if skill.problem else usable.setdefault(skill.name, skill)
+        if first is not skill and first.folder == skill.folder:
+            continue
         marked.append(skill if first is skill else skill._replace(problem=f"{first.folder} has the same name"))
     return marked
 
 
 def _find_skills(parent: Path, root: Path | None) -> Iterator[Skill]:
     try:
-        folders = sorted(folder for folder in parent.iterdir() if os.path.lexists(folder / SKILL_FILE))
+        folders = sorted(
+            folder
+            for folder in parent.iterdir()
+            if not folder.name.startswith(".") and os.path.lexists(folder / SKILL_FILE)
+        )
     except OSError:
         return
     for folder in folders:

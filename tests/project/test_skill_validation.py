@@ -43,7 +43,7 @@ DESCRIPTIONS = st.sampled_from(
 def compare(parent: Path, folder_name: str, text: str) -> None:
     folder = parent / folder_name
     write(folder / "SKILL.md", text)
-    expected, found = validate(folder), find_violations(folder, text.encode())
+    expected, found = validate(folder), find_violations(folder_name, text.encode())
     assert bool(expected) == bool(found), (expected, found, text)
 
 
