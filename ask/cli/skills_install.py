@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from ask.app import AppContext
+from ask.atomic_files import convert_write_errors, create_private_folder
 from ask.cli.groups import TEXT, print_notice, require_confirmation, subcommand
 from ask.cli.pager import page_output
 from ask.console import BOLD, StandardOutput
@@ -88,6 +89,8 @@ def add_command(*, source: str, names: Sequence[str], installs_all: bool, ref: s
             _require_answer(f"Install {_describe_packages([package for _, package in packages])}?", "install")
         for chosen, package in packages:
             store.install(package, chosen.location, chosen.commit)
+            for note in package.notes if yes else ():
+                print_notice(note)
             print_notice(f"installed {_describe_packages([package])} from {format_source(chosen)}")
 
 
@@ -149,7 +152,9 @@ def format_source(origin: SkillRepository | InstalledSkill) -> str:
 
 def _fetch(location: SkillLocation, app: AppContext) -> SkillRepository:
     """Fetch a repository into a folder that is deleted at the end of the command."""
-    folder = TemporaryDirectory(prefix="ask-skills-", ignore_cleanup_errors=True)
+    with convert_write_errors(app.app_dirs.cache):
+        create_private_folder(app.app_dirs.cache)
+        folder = TemporaryDirectory(prefix="fetched-", dir=app.app_dirs.cache, ignore_cleanup_errors=True)
     return fetch_repository(location, app.environment, Path(app.cleanup.enter_context(folder)), app.console)
 
 

@@ -32,7 +32,7 @@ from ask.text import decode_argument, escape_non_ascii, format_one_line, format_
 from ask.text_diff import draw_diff, format_unified_diff
 
 TRUST_QUESTION = "Trust this project and send them now and in later runs?"
-SHARED_SKILLS_QUESTION = "Offer skills of such folders to the model (those in projects only if you trust them)?"
+SHARED_SKILLS_QUESTION = "Offer skills of these programs to the model, now and in later runs?"
 MAX_DIFF_LINES = 20
 """Maximum number of lines of a changed file that are shown."""
 MAX_CHANGES = 20
@@ -164,7 +164,9 @@ def _select_shared_folders(
     )
     if not shown:
         return ()
-    answer = confirm(f"ask: there are skills for other programs:\n{shown}\n{SHARED_SKILLS_QUESTION}")
+    answer = confirm(
+        f"ask: there are skills for other programs, such as Claude Code:\n{shown}\n{SHARED_SKILLS_QUESTION}"
+    )
     if answer is None:
         return ()
     from ask.config.config_editor import update_config_file

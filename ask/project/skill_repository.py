@@ -300,11 +300,11 @@ def _join(folder: str, name: str) -> str:
 
 def _is_inside(link: str, target: str, names: set[str]) -> bool:
     """Check whether a link leads to a file or folder of the skill, without a detour over another link."""
-    parts = target.rstrip("/").split("/")
+    parts = [part for part in target.rstrip("/").split("/") if part != "."]
     rest = parts[next((number for number, part in enumerate(parts) if part != ".."), len(parts)) :]
     folders = link.split("/")[:-1]
     depth = len(folders) - (len(parts) - len(rest))
-    if target.startswith("/") or depth < 0 or not rest or {"", ".", ".."} & {*rest}:
+    if target.startswith("/") or depth < 0 or not rest or {"", ".."} & {*rest}:
         return False
     path = "/".join([*folders[:depth], *rest])
     return path in names or any(name.startswith(f"{path}/") for name in names)
