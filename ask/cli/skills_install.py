@@ -91,7 +91,7 @@ def add_command(*, source: str, names: Sequence[str], installs_all: bool, ref: s
             store.install(package, chosen.location, chosen.commit)
             for note in package.notes if yes else ():
                 print_notice(note)
-            print_notice(f"installed {_describe_packages([package])} from {format_source(chosen)}")
+            print_notice(f"installed {package.skill.name} from {format_source(chosen)}")
 
 
 @subcommand("update")

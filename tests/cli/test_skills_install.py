@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,8 +53,8 @@ def skills(home: Home) -> Path:
     return home.config / "skills"
 
 
-def list_skills(ask: Ask) -> list[dict[str, str]]:
-    rows: list[dict[str, str]] = json.loads(ask("skills", "list", "--json").text)
+def list_skills(ask: Ask) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(ask("skills", "list", "--json").text)
     return rows
 
 
