@@ -109,6 +109,14 @@ function __ask_valued -a command  # the options of a command that take a value
             string split ' ' -- ''
         case 'skills show'
             string split ' ' -- ''
+        case 'skills add'
+            string split ' ' -- '--ref'
+        case 'skills update'
+            string split ' ' -- ''
+        case 'skills remove'
+            string split ' ' -- ''
+        case 'skills check'
+            string split ' ' -- ''
         case 'templates'
             string split ' ' -- ''
         case 'templates list'
@@ -152,7 +160,7 @@ function __ask_commands -a command  # what a command consists of
         case 'mcp'
             string split ' ' -- 'list resources prompts add remove login logout test serve'
         case 'skills'
-            string split ' ' -- 'list show'
+            string split ' ' -- 'list show add update remove check'
         case 'templates'
             string split ' ' -- 'list show new delete edit'
         case 'tools'
@@ -160,7 +168,7 @@ function __ask_commands -a command  # what a command consists of
     end
 end
 set -g __ask_tools read_file write_file edit_file list_dir bash fetch_url search_web
-set -g __ask_keys provider model fallback system max_rounds max_cost max_cost_per_day timeout stream stdin_limit footer context_limit notifications server_tools tools.enabled tools.disabled tools.piped tools.command_timeout tools.max_command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files media_dir attachments.keep_location network.tries network.backoff
+set -g __ask_keys provider model fallback system max_rounds max_cost max_cost_per_day timeout stream stdin_limit footer context_limit notifications server_tools tools.enabled tools.disabled tools.piped tools.command_timeout tools.max_command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files skills.folders media_dir attachments.keep_location network.tries network.backoff
 set -g __ask_parameters frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p
 set -g __ask_efforts none minimal low medium high xhigh max
 complete -c ask -n '__ask_first \'\'' -f -a chat -d 'Chat with a model'
@@ -182,7 +190,7 @@ complete -c ask -n '__ask_first \'\'' -f -a mcp -d 'Manage MCP servers'
 complete -c ask -n '__ask_first \'\'' -f -a models -d 'List a provider\'s models'
 complete -c ask -n '__ask_first \'\'' -f -a providers -d 'List the providers'
 complete -c ask -n '__ask_first \'\'' -f -a safe -d 'Check whether --safe works here'
-complete -c ask -n '__ask_first \'\'' -f -a skills -d 'List and show Agent Skills'
+complete -c ask -n '__ask_first \'\'' -f -a skills -d 'List, install and check Agent Skills'
 complete -c ask -n '__ask_first \'\'' -f -a templates -d 'Manage prompt templates (-t)'
 complete -c ask -n '__ask_first \'\'' -f -a tools -d 'List the tools available to models, and manage approvals'
 complete -c ask -n '__ask_first \'\'' -f -a undo -d 'Restore the files that a run changed'
@@ -579,6 +587,10 @@ complete -c ask -n '__ask_in \'safe\'' -s h -l help -d 'Show this message and ex
 complete -c ask -n '__ask_words \'safe\'' -f
 complete -c ask -n '__ask_first \'skills\'' -f -a list -d 'List the skills of this project, and your own'
 complete -c ask -n '__ask_first \'skills\'' -f -a show -d 'Print a skill'
+complete -c ask -n '__ask_first \'skills\'' -f -a add -d 'Install skills from a git repository, after showing their files'
+complete -c ask -n '__ask_first \'skills\'' -f -a update -d 'Update installed skills, by default all, after showing what changes in their'
+complete -c ask -n '__ask_first \'skills\'' -f -a remove -d 'Remove skills that ask skills add has installed'
+complete -c ask -n '__ask_first \'skills\'' -f -a check -d 'Check skills against the specification'
 complete -c ask -n '__ask_in \'skills\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'skills\'' -f
 complete -c ask -n '__ask_in \'skills list\'' -l json -d 'Print a JSON array'
@@ -586,6 +598,20 @@ complete -c ask -n '__ask_in \'skills list\'' -s h -l help -d 'Show this message
 complete -c ask -n '__ask_words \'skills list\'' -f
 complete -c ask -n '__ask_in \'skills show\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'skills show\'' -f -a '(__ask_skill)'
+complete -c ask -n '__ask_in \'skills add\'' -l all -d 'Install all skills of the repository'
+complete -c ask -n '__ask_in \'skills add\'' -l ref -x -d 'The branch, tag or commit to install from'
+complete -c ask -n '__ask_in \'skills add\'' -s y -l yes -d 'Do not ask for confirmation'
+complete -c ask -n '__ask_in \'skills add\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'skills add\'' -f -a '(__fish_complete_directories)'
+complete -c ask -n '__ask_in \'skills update\'' -l force -d 'Also replace skills that you have changed'
+complete -c ask -n '__ask_in \'skills update\'' -s y -l yes -d 'Do not ask for confirmation'
+complete -c ask -n '__ask_in \'skills update\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'skills update\'' -f -a '(__ask_skill)'
+complete -c ask -n '__ask_in \'skills remove\'' -s y -l yes -d 'Do not ask for confirmation'
+complete -c ask -n '__ask_in \'skills remove\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'skills remove\'' -f -a '(__ask_skill)'
+complete -c ask -n '__ask_in \'skills check\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'skills check\'' -f -a '(__fish_complete_directories)'
 complete -c ask -n '__ask_first \'templates\'' -f -a list -d 'List the templates, yours and the built-in ones'
 complete -c ask -n '__ask_first \'templates\'' -f -a show -d 'Print a template'
 complete -c ask -n '__ask_first \'templates\'' -f -a new -d 'Create a template'

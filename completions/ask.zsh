@@ -602,6 +602,35 @@ _ask_arguments() {  # COMMAND
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_ask_skill' ;;
+    'skills add')
+      _arguments -s -S -A '-*' \
+        '(--all)--all[Install all skills of the repository]' \
+        '(--ref)--ref=[The branch, tag or commit to install from]:REF:' \
+        '(-y --yes)-y[Do not ask for confirmation]' \
+        '(-y --yes)--yes[Do not ask for confirmation]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :_files -/' ;;
+    'skills update')
+      _arguments -s -S -A '-*' \
+        '(--force)--force[Also replace skills that you have changed]' \
+        '(-y --yes)-y[Do not ask for confirmation]' \
+        '(-y --yes)--yes[Do not ask for confirmation]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :_ask_skill' ;;
+    'skills remove')
+      _arguments -s -S -A '-*' \
+        '(-y --yes)-y[Do not ask for confirmation]' \
+        '(-y --yes)--yes[Do not ask for confirmation]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :_ask_skill' ;;
+    'skills check')
+      _arguments -s -S -A '-*' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :_files -/' ;;
     templates)
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
@@ -684,21 +713,21 @@ _ask_arguments() {  # COMMAND
 }
 _ask_commands() {  # COMMAND: what it consists of
   case $1 in
-    '') reply=('chat:Chat with a model' 'compact:Summarize older messages of a conversation' 'compare:Ask several models the same question' 'config:Show and change settings' 'context:List or forget trusted projects' 'doctor:Check the installation and suggest fixes' 'events:Print the JSON Schema of events (--events)' 'help:Show the help of ask or a command' 'history:List, search, export and delete conversations' 'hooks:List and try the commands that run at events' 'init:Set up ask in bash, zsh or fish' 'keys:Manage API keys' 'login:Sign in to a provider, in place of a key' 'logout:Sign out of a provider' 'map:Ask one prompt about many rows or files' 'mcp:Manage MCP servers' 'models:List a provider'"'"'s models' 'providers:List the providers' 'safe:Check whether --safe works here' 'skills:List and show Agent Skills' 'templates:Manage prompt templates (-t)' 'tools:List the tools available to models, and manage approvals' 'undo:Restore the files that a run changed' 'version:Print the version') ;;
+    '') reply=('chat:Chat with a model' 'compact:Summarize older messages of a conversation' 'compare:Ask several models the same question' 'config:Show and change settings' 'context:List or forget trusted projects' 'doctor:Check the installation and suggest fixes' 'events:Print the JSON Schema of events (--events)' 'help:Show the help of ask or a command' 'history:List, search, export and delete conversations' 'hooks:List and try the commands that run at events' 'init:Set up ask in bash, zsh or fish' 'keys:Manage API keys' 'login:Sign in to a provider, in place of a key' 'logout:Sign out of a provider' 'map:Ask one prompt about many rows or files' 'mcp:Manage MCP servers' 'models:List a provider'"'"'s models' 'providers:List the providers' 'safe:Check whether --safe works here' 'skills:List, install and check Agent Skills' 'templates:Manage prompt templates (-t)' 'tools:List the tools available to models, and manage approvals' 'undo:Restore the files that a run changed' 'version:Print the version') ;;
     config) reply=('list:List all settings, their values, and where they are set' 'get:Print the value of a setting' 'set:Change a setting in config.toml' 'unset:Remove a setting from config.toml' 'path:Print the path of config.toml' 'edit:Edit config.toml in your editor') ;;
     context) reply=('list:List the projects that you were asked about' 'trust:Trust a project with its current instructions' 'forget:Forget a project, so that ask asks again') ;;
     history) reply=('list:List conversations, newest first' 'show:Show a conversation' 'search:Search all conversations' 'export:Export conversations as Markdown, JSON or HTML' 'import:Import conversations from a JSON export' 'delete:Delete conversations' 'stats:Show runs, tokens and cost by day, model and tool') ;;
     hooks) reply=('list:List the hooks of config.toml' 'test:Run the hooks for an event, and print what they decide') ;;
     keys) reply=('set:Save the key of PROVIDER, typed without echo or read from standard input' 'list:List the providers that have a key, and where it is set' 'remove:Remove the saved key of PROVIDER') ;;
     mcp) reply=('list:List the MCP servers, or the tools of one' 'resources:List the resources of MCP servers, for -f' 'prompts:List the prompts of MCP servers, for -t' 'add:Add an MCP server to config.toml' 'remove:Remove an MCP server from config.toml' 'login:Sign in to a remote MCP server in the browser' 'logout:Sign out of a remote MCP server' 'test:Start MCP servers and check that they work' 'serve:Be an MCP server that asks models') ;;
-    skills) reply=('list:List the skills of this project, and your own' 'show:Print a skill') ;;
+    skills) reply=('list:List the skills of this project, and your own' 'show:Print a skill' 'add:Install skills from a git repository, after showing their files' 'update:Update installed skills, by default all, after showing what changes in their' 'remove:Remove skills that ask skills add has installed' 'check:Check skills against the specification') ;;
     templates) reply=('list:List the templates, yours and the built-in ones' 'show:Print a template' 'new:Create a template' 'delete:Delete a template' 'edit:Edit a template, or a copy of a built-in one') ;;
     tools) reply=('list:List the tools available to models' 'approvals:List the remembered approvals' 'forget:Forget remembered approvals, so that ask asks again') ;;
     *) reply=() ;;
   esac
 }
 _ask_tools=(read_file write_file edit_file list_dir bash fetch_url search_web)
-_ask_keys=(provider model fallback system max_rounds max_cost max_cost_per_day timeout stream stdin_limit footer context_limit notifications server_tools tools.enabled tools.disabled tools.piped tools.command_timeout tools.max_command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files media_dir attachments.keep_location network.tries network.backoff)
+_ask_keys=(provider model fallback system max_rounds max_cost max_cost_per_day timeout stream stdin_limit footer context_limit notifications server_tools tools.enabled tools.disabled tools.piped tools.command_timeout tools.max_command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files skills.folders media_dir attachments.keep_location network.tries network.backoff)
 _ask_parameters=(frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p)
 _ask_efforts=(none minimal low medium high xhigh max)
 # to here

@@ -55,7 +55,7 @@ WORDS = {
     **dict.fromkeys(("templates delete", "templates edit", "templates show"), "template"),
     **dict.fromkeys(("compare", "templates new"), "nothing"),
     "hooks test": f"choice:{','.join(CLAUDE_EVENTS)}",
-    "skills show": "skill",
+    **dict.fromkeys(("skills show", "skills update", "skills remove"), "skill"),
     "tools forget": "approval",
     **dict.fromkeys(("map", "mcp add"), "file"),
     **dict.fromkeys(("login", "logout"), f"choice:{','.join(SIGN_IN_SERVICES)}"),
@@ -64,13 +64,13 @@ WORDS = {
 METAVARS = {
     "PATH": "file",
     "FILE": "file",
-    **dict.fromkeys(("DIR", "FOLDER"), "directory"),
+    **dict.fromkeys(("DIR", "FOLDER", "SOURCE"), "directory"),
     "ID": "conversation",
     "PROVIDER": "provider",
     "COMMAND": f"choice:{','.join(COMMANDS)}",
     "SERVER": "server",
     **dict.fromkeys(("TOOL", "URL", "KEY", "KEYS", "N", "C", "NAME", "S", "USD", "AGE", "HOST"), "nothing"),
-    **dict.fromkeys(("VALUE", "WORDS", "K=V", "TIME", "NAMES", "COLUMN"), "nothing"),
+    **dict.fromkeys(("VALUE", "WORDS", "K=V", "TIME", "NAMES", "COLUMN", "REF"), "nothing"),
 }
 PARAMETERS = (
     *("frequency_penalty", "max_tokens", "presence_penalty", "reasoning_effort", "seed", "stop"),

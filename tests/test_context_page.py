@@ -7,24 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from ask.config.settings import SETTINGS
-from ask.project.skills import find_project_skills
 from tests import wire
 from tests.doc_pages import find_code_blocks, find_code_spans, matches_documented_output, parse_console_steps
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
-from tests.project.projects import make_repository, write
+from tests.project.projects import make_repository, write, write_skill
 from tests.test_docs import OPTIONS
 
 PAGE = (Path(__file__).parents[1] / "docs" / "context.md").read_text()
-FIRST, COMMANDS = find_code_blocks(PAGE, "console")
-(SKILL,) = find_code_blocks(PAGE, "markdown")
+(FIRST,) = find_code_blocks(PAGE, "console")
 
 
 def test_the_question_is_asked_as_documented(ask: Ask, home: Home, server: ModelServer) -> None:
     project = make_repository(home.work / "p")
     write(project / "AGENTS.md", "x" * 1_204)
-    write(project / ".agents/skills/release/SKILL.md", SKILL)
-    assert [skill.problem for skill in find_project_skills(project)] == [""]
+    write_skill(project / ".agents/skills/release")
     server.reply(wire.says("done"))
     env = {"ASK_PROVIDER": "openrouter", "ASK_MODEL": wire.MODEL}
     ((line, output),) = parse_console_steps(FIRST)
@@ -34,9 +31,6 @@ def test_the_question_is_asked_as_documented(ask: Ask, home: Home, server: Model
     shown = here.on_terminal("--plain", words, answers=[(question, "y\n")], env=env)
     text = shown.text[shown.text.index("ask: /") :].replace("\n  > ", "")
     assert matches_documented_output(text, output.replace("/home/me/project", str(project.resolve())))
-    listing, skill = (here(*line.split()[1:]) for line, _ in parse_console_steps(COMMANDS))
-    assert listing.text.startswith("release\tproject\tyes\t")
-    assert skill.text == SKILL
 
 
 def test_the_named_keys_and_options_exist() -> None:

@@ -136,7 +136,7 @@ def test_the_page_on_configuration_lists_exactly_the_config_keys(tmp_path: Path)
     assert config.aliases == aliases
     chosen = {name: values[name] for name in ("system", "max_cost", "max_cost_per_day", "timeout", "context_limit")}
     chosen |= {"options": options, "disabled_tools": frozenset(tables["tools"]["disabled"])}
-    chosen |= {"search_engine": tables["search"]["engine"]}
+    chosen |= {"search_engine": tables["search"]["engine"], "skill_folders": tuple(tables["skills"]["folders"])}
     assert resolve_settings(RunOptions(), {}, config) == Settings(**chosen), "all else in the example is the default"
 
 

@@ -7,12 +7,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import product, starmap
 from operator import attrgetter
-from os.path import join, lexists
+from os.path import expanduser, join, lexists
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.app import AppContext
-from ask.config.settings import COMMAND_SECONDS, FILES_LEVEL, MAX_COMMAND_SECONDS, Settings
+from ask.config.settings import (
+    CLAUDE_SKILLS_FOLDER,
+    COMMAND_SECONDS,
+    FILES_LEVEL,
+    MAX_COMMAND_SECONDS,
+    SHARED_SKILLS_FOLDERS,
+    Settings,
+)
 from ask.errors import UsageError
 from ask.text import decode_argument, format_one_line
 from ask.tools.base import Tool
@@ -242,9 +249,11 @@ def _find_schema_problem(tool: Tool) -> str:
 
 def has_context_files(directory: Path, settings: Settings, app: AppContext) -> bool:
     """Check cheaply whether instructions or skills may apply to a folder; they are looked for only then."""
-    names = (*settings.context_files, ".agents")
+    shared_folders = SHARED_SKILLS_FOLDERS if settings.skill_folders is None else settings.skill_folders
+    names = (*settings.context_files, ".agents", *(name for name in shared_folders if name == CLAUDE_SKILLS_FOLDER))
     paths = starmap(join, product((directory, *directory.parents), names))
-    return app.app_dirs.skills.exists() or any(map(lexists, paths))
+    user_paths = (expanduser(name) for name in shared_folders if name != CLAUDE_SKILLS_FOLDER)
+    return app.app_dirs.skills.exists() or any(map(lexists, paths)) or any(map(lexists, user_paths))
 
 
 def has_mcp_configuration(app: AppContext) -> bool:

@@ -37,7 +37,7 @@ COMMANDS = {
     "models": "List a provider's models.",
     "providers": "List the providers.",
     "safe": "Check whether --safe works here.",
-    "skills": "List and show Agent Skills.",
+    "skills": "List, install and check Agent Skills.",
     "templates": "Manage prompt templates (-t).",
     "tools": "List the tools available to models, and manage approvals.",
     "undo": "Restore the files that a run changed.",

@@ -58,8 +58,9 @@ def list_command(*, as_json: bool) -> None:
 
 def _find_folders(root: Path, names: Sequence[str]) -> Iterator[Path]:
     """Yield the folders of a project that have instructions. They are searched for only when they are needed."""
+    paths = InstructionSearch(root, names).search_project().paths
     yield root
-    yield from {path.parent for path in InstructionSearch(root, names).search_project().paths}
+    yield from {folder for path in paths for folder in path.parents if folder.is_relative_to(root)} - {root}
 
 
 @command.command("trust", short_help="Trust a project with its current instructions.")

@@ -44,6 +44,7 @@ class AppDirs:
         logins: the folder of sign-ins to providers.
         templates: the folder of the user's own templates.
         skills: the folder of the user's own skills.
+        installed_skills: the folder of those installed from repositories, to which links in `skills` lead.
         trust_file: the projects whose instructions the user has allowed or declined to send.
         ledger_file: the database of the jobs of `ask map` and their answers.
         results: the folder for tool results that are too long to send to the model.
@@ -59,6 +60,7 @@ class AppDirs:
         self.logins = config / "logins"
         self.templates = config / "templates"
         self.skills = config / "skills"
+        self.installed_skills = config / "installed-skills"
         self.data = data
         self.history_file = data / "history.db"
         self.trust_file = data / "trusted-projects.json"

@@ -109,6 +109,8 @@ def _resolve_setting(key: str, option: Any, environment: Mapping[str, str], conf
     value = config.get(key, default)
     if key == "fallback":  # a sequence, not a set: the option replaces it, and --fallback "" empties it
         return tuple(filter(None, option or value))
+    if key == "skills.folders":  # no value is not the same as an empty list
+        return value if value is None else tuple(value)
     if get_kind(setting.type) is list:
         return type(default)((*value, *(option or ())))
     if key == "system":

@@ -52,6 +52,17 @@ PipedTools = Literal["all", "read-only", "none"]
 Notifications = Literal["auto", "osc9", "osc777", "bell", "none"]
 """How the terminal is notified: as it is known to support, with an escape sequence, with the bell, or not at all."""
 FooterMode = Literal["auto", "always", "never"]
+CLAUDE_SKILLS_FOLDER = ".claude/skills"
+"""The folder in a project with skills for Claude Code."""
+SHARED_SKILLS_FOLDERS = (f"~/{CLAUDE_SKILLS_FOLDER}", "~/.codex/skills", "~/.agents/skills", CLAUDE_SKILLS_FOLDER)
+"""The folders of other programs that the user is asked about: in the home directory, and in projects."""
+SkillsFolder = Annotated[
+    str,
+    Constraint(
+        f"an absolute path, a path that begins with ~/, or {CLAUDE_SKILLS_FOLDER}",
+        lambda name: name.startswith(("/", "~/")) or name == CLAUDE_SKILLS_FOLDER,
+    ),
+]
 Api = Literal["responses", "chat", "messages", "gemini"]
 """The APIs of services without a plugin: OpenAI's two, Anthropic's and Gemini's. Plugins have OpenAI's or their own."""
 
@@ -97,6 +108,9 @@ SETTINGS = {
         list[str], "safe mode: environment variables that commands may see", "safe_environment"
     ),
     "context.files": Setting(list[str], "file names of project instructions", "context_files"),
+    "skills.folders": Setting(
+        list[SkillsFolder], "folders of other programs whose skills are offered", "skill_folders"
+    ),
     "media_dir": Setting(str, "folder for the images that models generate", "media_dir"),
     "attachments.keep_location": Setting(bool, "send the position in photos", "keep_location"),
     "network.tries": Setting(PositiveInt, "maximum tries for a request", "tries"),
@@ -158,6 +172,8 @@ class Settings(NamedTuple):
     safe_environment: tuple[str, ...] = ()
     verbose: bool = False
     context_files: tuple[str, ...] = ("AGENTS.md",)
+    skill_folders: tuple[str, ...] | None = None
+    """None if the user has not decided yet."""
     keep_location: bool = False
     media_dir: str = ""
     record: str = ""

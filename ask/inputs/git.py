@@ -12,7 +12,7 @@ import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen
+from subprocess import PIPE, Popen
 from tempfile import TemporaryFile
 from threading import Timer
 
@@ -21,6 +21,7 @@ from ask.errors import FileError, MissingDependencyError
 from ask.inputs.prompt_inputs import InputReaders, PromptInputs, parse_content
 from ask.inputs.readers import MAX_TEXT_BYTES
 from ask.messages import EMPTY_MAPPING
+from ask.records import NamedTuple
 from ask.text import decode_argument, format_one_line, format_size, join_names
 
 GIT_FOLDER = ".git"
@@ -56,6 +57,29 @@ SHOW_OPTIONS = (
     *("--patch", "--cc", "--format=medium"),  # settings name other formats, which may verify signatures with a command
     *("--no-show-signature", "--no-notes"),
 )
+
+
+NETWORK_VARIABLES = (
+    *("GIT_ASKPASS", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT"),
+    *("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_SSL_CERT", "GIT_SSL_KEY"),
+)
+"""The variables of git with which users reach their servers."""
+FILE_SIZE_UNIT_BYTES = 512
+"""The unit of `ulimit -f`."""
+
+
+class GitNetwork(NamedTuple):
+    """What git may do to fetch from another repository.
+
+    Attributes:
+        protocols: the allowed ones, separated by colons: a repository must not name a command or a local file.
+        seconds: how long it may take.
+        max_file_bytes: the size of the largest file that it may write, such as the pack with all that it fetches.
+    """
+
+    protocols: str
+    seconds: float
+    max_file_bytes: int
 
 
 class GitError(Exception):
@@ -158,26 +182,29 @@ def run_git(
     *arguments: str,
     settings: Mapping[str, str] = EMPTY_MAPPING,
     limit: int = MAX_TEXT_BYTES,
+    stdin: bytes = b"",
+    network: GitNetwork | None = None,
 ) -> bytes:
     """Run git in a folder and return what it prints. `settings` override those of the repository.
+
+    Only with a `network` can it fetch.
 
     Raises:
         GitError: it failed, took too long, or printed more than `limit` bytes.
         FileNotFoundError: it is not installed.
     """
-    # A git hook sets variables such as GIT_DIR, which are about another repository.
-    git_environment = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
-    git_environment |= {name: environment[name] for name in GIT_CONFIG_VARIABLES if name in environment}
-    all_settings = SAFE_SETTINGS | dict(settings)
-    git_environment |= SAFE_VARIABLES | {"GIT_CONFIG_COUNT": str(len(all_settings))}
-    for number, (key, value) in enumerate(all_settings.items()):  # not with -c, whose names cannot contain "="
-        git_environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-    with TemporaryFile() as errors:
+    command, seconds = ["git", "--no-pager", *arguments], GIT_TIMEOUT_SECONDS
+    if network:
+        blocks, seconds = network.max_file_bytes // FILE_SIZE_UNIT_BYTES, network.seconds
+        command = ["sh", "-c", 'ulimit -f "$0" && exec "$@"', str(blocks), *command]
+    with TemporaryFile() as errors, TemporaryFile() as given:
+        given.write(stdin)
+        given.seek(0)
         process = Popen(
-            ["git", "--no-pager", *arguments],
+            command,
             cwd=folder,
-            env=git_environment,
-            stdin=DEVNULL,
+            env=_prepare_environment(environment, settings, network),
+            stdin=given,
             stdout=PIPE,
             stderr=errors,
             start_new_session=True,
@@ -187,7 +214,7 @@ def run_git(
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
 
-        timer = Timer(GIT_TIMEOUT_SECONDS, kill)
+        timer = Timer(seconds, kill)
         timer.start()
         try:
             assert process.stdout, "it is a pipe"  # noqa: S101
@@ -204,14 +231,30 @@ def run_git(
             raise GitError(f"larger than {format_size(limit)}")
         if process.returncode:
             errors.seek(0)
-            raise GitError(_parse_error(errors.read(MAX_ERROR_BYTES), process.returncode))
+            raise GitError(_parse_error(errors.read(MAX_ERROR_BYTES), process.returncode, seconds))
         return output
 
 
-def _parse_error(text: bytes, exit_status: int) -> str:
+def _prepare_environment(
+    environment: Mapping[str, str], settings: Mapping[str, str], network: GitNetwork | None
+) -> dict[str, str]:
+    # A git hook sets variables such as GIT_DIR, which are about another repository.
+    git_environment = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
+    allowed = (*GIT_CONFIG_VARIABLES, *(NETWORK_VARIABLES if network else ()))
+    git_environment |= {name: environment[name] for name in allowed if name in environment}
+    all_settings = SAFE_SETTINGS | dict(settings)
+    git_environment |= SAFE_VARIABLES | {"GIT_CONFIG_COUNT": str(len(all_settings))}
+    if network:
+        git_environment["GIT_ALLOW_PROTOCOL"] = network.protocols
+    for number, (key, value) in enumerate(all_settings.items()):  # not with -c, whose names cannot contain "="
+        git_environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return git_environment
+
+
+def _parse_error(text: bytes, exit_status: int, seconds: float) -> str:
     """Return the reason that git printed."""
     if exit_status == -signal.SIGKILL:
-        return f"git did not end within {GIT_TIMEOUT_SECONDS:g} s"
+        return f"git did not end within {seconds:g} s"
     lines = text.decode(errors="replace").splitlines()
     reasons = [line.partition(":")[2] for line in lines if line.startswith(("fatal:", "error:"))]
     return format_one_line(reasons[-1] if reasons else f"git failed with status {exit_status}")

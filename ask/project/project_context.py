@@ -11,8 +11,9 @@ from pathlib import Path
 
 from ask.app import AppContext
 from ask.atomic_files import write_private_file
+from ask.config.settings import CLAUDE_SKILLS_FOLDER, SHARED_SKILLS_FOLDERS
 from ask.console import should_show_footer
-from ask.errors import FileError
+from ask.errors import AskError, FileError
 from ask.parsing import parse_json, read_dict, read_list
 from ask.project.instructions import (
     MAX_INSTRUCTIONS_BYTES,
@@ -22,7 +23,8 @@ from ask.project.instructions import (
     list_project_folders,
     read_instructions,
 )
-from ask.project.skills import SKILL_FILE, Skill, accept_any, find_project_skills, find_user_skills, mark_hidden_skills
+from ask.project.skill_validation import SKILL_FILE
+from ask.project.skills import Skill, accept_any, find_project_skills, find_user_skills, mark_hidden_skills
 from ask.project.trust import TrustStore
 from ask.project.trust_marks import ChangedFile, TrustMarks
 from ask.records import NamedTuple
@@ -30,6 +32,7 @@ from ask.text import decode_argument, escape_non_ascii, format_one_line, format_
 from ask.text_diff import draw_diff, format_unified_diff
 
 TRUST_QUESTION = "Trust this project and send them now and in later runs?"
+SHARED_SKILLS_QUESTION = "Offer skills of these programs to the model, now and in later runs?"
 MAX_DIFF_LINES = 20
 """Maximum number of lines of a changed file that are shown."""
 MAX_CHANGES = 20
@@ -78,7 +81,8 @@ def load_project_context(
     Raises:
         FileError: the user's earlier decisions cannot be read.
     """
-    user_skills = find_user_skills(app.app_dirs.skills)
+    shared_folders = _select_shared_folders(app, directory, confirm, may_ask=allowed is None)
+    user_skills = _find_all_user_skills(app, shared_folders)
     if allowed is False:
         return ProjectContext(skills=_select_usable_skills(user_skills))
     files = []
@@ -87,7 +91,7 @@ def load_project_context(
             app.console.print_notice(f"{format_one_line(file.name)} is not sent: {format_one_line(file.problem)}")
         else:
             files.append(file)
-    project_skills = find_project_skills(directory)
+    project_skills = find_project_skills(directory, shared_folders)
     usable_skills = _select_usable_skills(project_skills)
     root, folders = find_project_root(directory), list_project_folders(directory)
     contents = {os.path.realpath(file.path): file.data for file in files}
@@ -123,10 +127,57 @@ def list_all_skills(app: AppContext, directory: Path) -> list[Skill]:
         FileError: the user's decisions cannot be read.
     """
     decision = TrustStore(app.app_dirs.trust_file).read().get(find_project_root(directory))
-    project_skills = find_project_skills(directory)
+    shared_folders = app.config.get("skills.folders", ())
+    project_skills = find_project_skills(directory, shared_folders)
     if not (decision and decision.is_trusted):
         project_skills = [skill._replace(problem=skill.problem or UNTRUSTED) for skill in project_skills]
-    return mark_hidden_skills([*project_skills, *find_user_skills(app.app_dirs.skills)])
+    return mark_hidden_skills([*project_skills, *_find_all_user_skills(app, shared_folders)])
+
+
+def _find_all_user_skills(app: AppContext, shared_folders: Sequence[str]) -> list[Skill]:
+    """Find the user's own skills: those of the configuration first, then those of other programs."""
+    paths = [app.app_dirs.skills, *(Path(name).expanduser() for name in shared_folders if name != CLAUDE_SKILLS_FOLDER)]
+    return [skill for path in paths for skill in find_user_skills(path)]
+
+
+def _select_shared_folders(
+    app: AppContext, directory: Path, confirm: Callable[[str], bool | None], *, may_ask: bool
+) -> Sequence[str]:
+    """Return the folders of other programs whose skills are offered.
+
+    If there are some that the user has not decided about, ask on the terminal, and set `skills.folders`.
+    """
+    folders: Sequence[str] | None = app.config.get("skills.folders")
+    if folders is not None or not may_ask:
+        return folders or ()
+    counts = {
+        name: sum(not skill.problem for skill in find_user_skills(Path(name).expanduser()))
+        for name in SHARED_SKILLS_FOLDERS
+        if name != CLAUDE_SKILLS_FOLDER
+    }
+    project_skills = find_project_skills(directory, [CLAUDE_SKILLS_FOLDER])
+    counts[CLAUDE_SKILLS_FOLDER] = sum(
+        not skill.problem for skill in project_skills if skill.folder.parent.parent.name == ".claude"
+    )
+    shown = "\n".join(
+        f"  {name} ({count:,} skill{'' if count == 1 else 's'})" for name, count in counts.items() if count
+    )
+    if not shown:
+        return ()
+    answer = confirm(
+        f"ask: there are skills for other programs, such as Claude Code:\n{shown}\n{SHARED_SKILLS_QUESTION}"
+    )
+    if answer is None:
+        return ()
+    from ask.config.config_editor import update_config_file
+
+    decided = SHARED_SKILLS_FOLDERS if answer else ()
+    try:
+        update_config_file(app.app_dirs.config_file, ("skills", "folders"), [*decided])
+        del app.config  # so that it is read again
+    except AskError as error:
+        app.console.print_notice(f"{error}; you will be asked again")
+    return decided
 
 
 def _select_usable_skills(skills: Sequence[Skill]) -> list[Skill]:

@@ -6,33 +6,26 @@ The format is that of https://agentskills.io/specification.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ask.config.settings import CLAUDE_SKILLS_FOLDER
 from ask.messages import ToolSpec
-from ask.project.front_matter import FrontMatterError, read_values, split_front_matter
+from ask.project.front_matter import FrontMatterError, split_front_matter
 from ask.project.instructions import list_project_folders
+from ask.project.skill_validation import SKILL_FILE, decode_skill_file, find_problem, read_front_matter
 from ask.project.trusted_files import UntrustedFileError, read_trusted_file
 from ask.records import NamedTuple
 from ask.text import decode_argument, format_one_line, format_suggestion
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
 from ask.tools.builtin import READ_SKILL_NAME
-from ask.type_checks import WrongTypeError, parse_value
+from ask.type_checks import WrongTypeError
 
 PROJECT_SKILLS_FOLDER = ".agents/skills"
-SKILL_FILE = "SKILL.md"
+PROJECT_SKILLS_FOLDERS = (PROJECT_SKILLS_FOLDER, CLAUDE_SKILLS_FOLDER)
+"""The folders of a project that may contain skills; the second is read only if the user wants that."""
 MAX_SKILL_FILE_BYTES = 1_000_000
-MAX_NAME_CHARACTERS, MAX_DESCRIPTION_CHARACTERS = 64, 1024
-_NAME_PATTERN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-
-
-class SkillFrontMatter(NamedTuple):
-    """The keys of the front matter that are read."""
-
-    name: str = ""
-    description: str = ""
 
 
 class Skill(NamedTuple):
@@ -76,30 +69,45 @@ def accept_any(path: Path, data: bytes) -> bool:
     return True
 
 
-def find_project_skills(directory: Path) -> list[Skill]:
-    """Find the skills of the project that contains a folder, the innermost first."""
+def find_project_skills(directory: Path, shared_folders: Sequence[str] = ()) -> list[Skill]:
+    """Find the skills of the project that contains a folder, the innermost first.
+
+    Those in `.claude/skills` are included if it is one of the folders of other programs that the user wants.
+    """
     folders = list_project_folders(directory)
-    return [skill for folder in reversed(folders) for skill in _find_skills(folder / PROJECT_SKILLS_FOLDER, folders[0])]
+    names = [PROJECT_SKILLS_FOLDER, *(name for name in shared_folders if name == CLAUDE_SKILLS_FOLDER)]
+    return [
+        skill for folder in reversed(folders) for name in names for skill in _find_skills(folder / name, folders[0])
+    ]
 
 
 def find_user_skills(folder: Path) -> list[Skill]:
-    """Find the user's own skills in a folder of the configuration. Each may be a symbolic link."""
+    """Find the user's own skills in a folder. Each may be a symbolic link."""
     return list(_find_skills(folder, None))
 
 
 def mark_hidden_skills(skills: Sequence[Skill]) -> list[Skill]:
-    """Add a problem to each usable skill whose name an earlier one has."""
+    """Add a problem to each usable skill whose name an earlier one has.
+
+    A second path to the same skill is left out, as for the home directory as a project.
+    """
     usable: dict[str, Skill] = {}
     marked = []
     for skill in skills:
         first = skill if skill.problem else usable.setdefault(skill.name, skill)
+        if first is not skill and first.folder == skill.folder:
+            continue
         marked.append(skill if first is skill else skill._replace(problem=f"{first.folder} has the same name"))
     return marked
 
 
 def _find_skills(parent: Path, root: Path | None) -> Iterator[Skill]:
     try:
-        folders = sorted(folder for folder in parent.iterdir() if os.path.lexists(folder / SKILL_FILE))
+        folders = sorted(
+            folder
+            for folder in parent.iterdir()
+            if not folder.name.startswith(".") and os.path.lexists(folder / SKILL_FILE)
+        )
     except OSError:
         return
     for folder in folders:
@@ -112,33 +120,10 @@ def _read_skill(folder: Path, root: Path | None) -> Skill:
     skill = Skill(real_folder, root or real_folder, name)
     try:
         skill = skill._replace(data=skill.read_file())
-        lines = split_front_matter(decode_skill_file(skill.data))[0]
-        values = parse_value(read_values(lines, SkillFrontMatter._fields), SkillFrontMatter)
-        return skill._replace(description=format_one_line(values.description), problem=_find_problem(name, values))
+        values = read_front_matter(skill.data)
+        return skill._replace(description=format_one_line(values.description), problem=find_problem(values, name))
     except (FrontMatterError, UntrustedFileError, WrongTypeError) as error:
         return skill._replace(problem=str(error))
-
-
-def _find_problem(folder_name: str, values: SkillFrontMatter) -> str:
-    """Return why a skill violates the specification; "" if it does not."""
-    name, description = values
-    if not name:
-        return "it has no name"
-    if name != folder_name:
-        return f"its name is {name!r}, not that of its folder"
-    if len(name) > MAX_NAME_CHARACTERS or not _NAME_PATTERN.fullmatch(name):
-        return f"its name must be at most {MAX_NAME_CHARACTERS} of a-z, 0-9 and single hyphens between them"
-    if not description:
-        return "it has no description"
-    if len(description) > MAX_DESCRIPTION_CHARACTERS:
-        return (
-            f"its description has {len(description):,} characters, at most {MAX_DESCRIPTION_CHARACTERS:,} are allowed"
-        )
-    return ""
-
-
-def decode_skill_file(data: bytes) -> str:
-    return data.decode("utf-8-sig", "backslashreplace")
 
 
 def create_skill_tool(skills: Sequence[Skill], is_accepted: Callable[[Path, bytes], bool] = accept_any) -> Tool:

@@ -20,7 +20,7 @@ from ask.atomic_files import create_private_folder, lock_file, read_decisions, w
 from ask.errors import FileError
 from ask.messages import EMPTY_MAPPING
 from ask.project.instructions import DEPENDENCY_FOLDERS, MAX_COMPARED_BYTES
-from ask.project.skills import PROJECT_SKILLS_FOLDER
+from ask.project.skills import PROJECT_SKILLS_FOLDERS
 from ask.project.trust import TrustStore
 from ask.project.trusted_files import UntrustedFileError, read_trusted_file
 from ask.records import NamedTuple
@@ -138,9 +138,9 @@ class InstructionSearch:
     def search_folder(self, folder: Path) -> None:
         """Search for the files that apply to a folder, without those that apply to folders in it only."""
         self.paths += [folder / name for name in self._names if os.path.lexists(folder / name)]
-        skills = folder / PROJECT_SKILLS_FOLDER
-        if os.path.lexists(skills):
-            self._search_skills(skills)
+        for name in PROJECT_SKILLS_FOLDERS:
+            if os.path.lexists(folder / name):
+                self._search_skills(folder / name)
 
     def _search_skills(self, skills: Path) -> None:
         """Search a folder of skills, which may be a link and contain links to folders."""
