@@ -258,7 +258,9 @@ def _complete_skills(app_dirs: AppDirs) -> Iterator[CompletionItem]:
     from ask.project.skills import find_project_skills, find_user_skills
 
     with suppress(AskError, OSError):
-        for skill in (*find_project_skills(Path.cwd()), *find_user_skills(app_dirs.skills)):
+        shared_folders = _load_config(app_dirs).get("skills.folders", ())
+        project_skills = find_project_skills(Path.cwd(), shared_folders)
+        for skill in (*project_skills, *find_user_skills(app_dirs.skills, shared_folders)):
             yield skill.name, skill.problem or skill.description
 
 

@@ -82,7 +82,7 @@ def load_project_context(
         FileError: the user's earlier decisions cannot be read.
     """
     shared_folders = _select_shared_folders(app, directory, confirm, may_ask=allowed is None)
-    user_skills = _find_all_user_skills(app, shared_folders)
+    user_skills = find_user_skills(app.app_dirs.skills, shared_folders)
     if allowed is False:
         return ProjectContext(skills=_select_usable_skills(user_skills))
     files = []
@@ -131,13 +131,7 @@ def list_all_skills(app: AppContext, directory: Path) -> list[Skill]:
     project_skills = find_project_skills(directory, shared_folders)
     if not (decision and decision.is_trusted):
         project_skills = [skill._replace(problem=skill.problem or UNTRUSTED) for skill in project_skills]
-    return mark_hidden_skills([*project_skills, *_find_all_user_skills(app, shared_folders)])
-
-
-def _find_all_user_skills(app: AppContext, shared_folders: Sequence[str]) -> list[Skill]:
-    """Find the user's own skills: those of the configuration first, then those of other programs."""
-    paths = [app.app_dirs.skills, *(Path(name).expanduser() for name in shared_folders if name != CLAUDE_SKILLS_FOLDER)]
-    return [skill for path in paths for skill in find_user_skills(path)]
+    return mark_hidden_skills([*project_skills, *find_user_skills(app.app_dirs.skills, shared_folders)])
 
 
 def _select_shared_folders(

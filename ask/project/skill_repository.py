@@ -30,6 +30,8 @@ MAX_SKILLS = 1_000
 """How many skills of a repository are read."""
 MAX_SKILL_FILES, MAX_SKILL_BYTES = 2_000, 50_000_000
 """The limits for the files of one skill."""
+IGNORED_NAMES = frozenset({"__pycache__", ".DS_Store"})
+"""Files and folders that running scripts or looking at a folder leaves in it. They are no part of a skill."""
 FILE_MODE, EXECUTABLE_MODE, LINK_MODE, SUBMODULE_MODE = "100644", "100755", "120000", "160000"
 FETCHED_REF = "refs/ask/fetched"
 FETCH_SETTINGS = {"fetch.unpackLimit": "1", "gc.auto": "0"}
@@ -182,7 +184,11 @@ class SkillRepository:
             FileError: it has too many or too large files, or a link out of its folder.
         """
         start = _join(skill.path, "")
-        entries = {path: file for path, file in self._files.items() if path.startswith(start)}
+        entries = {
+            path: file
+            for path, file in self._files.items()
+            if path.startswith(start) and not IGNORED_NAMES & {*path.removeprefix(start).split("/")}
+        }
         size = sum(file.size for file in entries.values())
         if len(entries) > MAX_SKILL_FILES or size > MAX_SKILL_BYTES:
             raise FileError(
@@ -199,7 +205,7 @@ class SkillRepository:
                 notes.append(f"{shown_name} is a submodule and is left out")
             elif entry.mode == LINK_MODE:
                 target = os.fsdecode(contents[path])
-                if not _is_inside(name, target, names):
+                if not is_link_inside(name, target, names):
                     raise FileError(
                         f"the skill {skill.name} cannot be installed, because the link {shown_name} leads to "
                         f"{format_one_line(target)}, which is not one of its files"
@@ -298,7 +304,7 @@ def _join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
 
 
-def _is_inside(link: str, target: str, names: set[str]) -> bool:
+def is_link_inside(link: str, target: str, names: set[str]) -> bool:
     """Check whether a link leads to a file or folder of the skill, without a detour over another link."""
     parts = [part for part in target.rstrip("/").split("/") if part != "."]
     rest = parts[next((number for number, part in enumerate(parts) if part != ".."), len(parts)) :]

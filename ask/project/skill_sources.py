@@ -66,7 +66,7 @@ def parse_location(text: str, ref: str, environment: Mapping[str, str]) -> Skill
         owner, name, path, named_ref = (part or "" for part in match.groups())
         # GitHub Actions sets the variable, also to a server of GitHub Enterprise.
         server = environment.get("GITHUB_SERVER_URL", "").strip().rstrip("/") or DEFAULT_SERVER
-        location = SkillLocation(_parse_url(f"{server}/{owner}/{name}").url, named_ref, _normalize_path(path))
+        location = SkillLocation(_parse_url(f"{server}/{owner}/{name}").url, named_ref, _to_folder(path))
     else:
         raise UsageError(f"{format_one_line(text)!r} is not a repository", SOURCE_FORMS)
     if ref and (location.ref or location.ref_and_path):
@@ -117,10 +117,13 @@ def _parse_url(text: str) -> SkillLocation:
     path = parts.path.rstrip("/")
     match = _PAGE_PATTERN.fullmatch(path)
     repository = (match[1] or match[3]).removesuffix("/-") if match else path
-    rest = _normalize_path(unquote(match[2] or match[4])) if match else ""
-    for file in (f"/{MARKETPLACE_FILE}", f"/{SKILL_FILE}"):
-        rest = rest.removesuffix(file)
+    rest = _to_folder(unquote(match[2] or match[4])) if match else ""
     return SkillLocation(f"{parts.scheme}://{parts.netloc}{repository}", ref_and_path=rest)
+
+
+def _to_folder(path: str) -> str:
+    """Return the path of the folder that a user means who names one of its files."""
+    return re.sub(rf"(?:^|/)(?:{re.escape(MARKETPLACE_FILE)}|{re.escape(SKILL_FILE)})$", "", _normalize_path(path))
 
 
 def _normalize_path(path: str) -> str:

@@ -81,9 +81,13 @@ def find_project_skills(directory: Path, shared_folders: Sequence[str] = ()) -> 
     ]
 
 
-def find_user_skills(folder: Path) -> list[Skill]:
-    """Find the user's own skills in a folder. Each may be a symbolic link."""
-    return list(_find_skills(folder, None))
+def find_user_skills(folder: Path, shared_folders: Sequence[str] = ()) -> list[Skill]:
+    """Find the user's own skills: those in a folder of the configuration first, then those for other programs.
+
+    Each may be a symbolic link.
+    """
+    shared = [Path(name).expanduser() for name in shared_folders if name != CLAUDE_SKILLS_FOLDER]
+    return [skill for parent in (folder, *shared) for skill in _find_skills(parent, None)]
 
 
 def mark_hidden_skills(skills: Sequence[Skill]) -> list[Skill]:

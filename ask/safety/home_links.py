@@ -17,7 +17,17 @@ _STARTUP_FOLDERS = (
     *(".ssh", ".gnupg", ".vim", ".vim/plugin", ".emacs.d", ".tmux", ".bashrc.d", ".profile.d", ".zsh", ".zshrc.d"),
     *(".zfunc", ".oh-my-zsh/custom", ".local/bin", ".local/share/applications", ".local/share/systemd/user"),
     *(".local/share/nvim/site/plugin", ".ipython/profile_default/startup", ".cargo", ".docker", ".kube", ".aws"),
-    *(".claude", ".codex", ".cursor", ".gemini", ".vscode/extensions", ".vscode-server/extensions"),
+    *(
+        ".claude",
+        ".claude/skills",
+        ".codex",
+        ".codex/skills",
+        ".agents/skills",
+        ".cursor",
+        ".gemini",
+        ".vscode/extensions",
+        ".vscode-server/extensions",
+    ),
 )
 """Folders in the home directory from which other programs run or trust files. Links in it itself count, too."""
 _CONFIG_FOLDERS = (

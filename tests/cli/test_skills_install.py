@@ -239,6 +239,11 @@ def test_a_skill_with_too_many_files_is_refused(ask: Ask, repository: Path, skil
     assert ask("skills", "add", str(repository), "mail", "-y").code == 0
 
 
+def test_without_git_nothing_can_be_installed(ask: Ask, repository: Path) -> None:
+    result = ask("skills", "add", str(repository), "pdf", "-y", env={"PATH": "/nowhere"})
+    assert (result.code, "git is not installed" in result.stderr) == (3, True)
+
+
 # Update and removal
 
 
@@ -264,7 +269,7 @@ def test_an_update_shows_the_changes_and_asks(ask: Ask, repository: Path, skills
 
 def test_a_skill_changed_by_hand_is_replaced_only_with_force(ask: Ask, repository: Path, skills: Path) -> None:
     assert ask("skills", "add", str(repository), "pdf", "mail", "-y").code == 0
-    write(skills / "pdf/scripts/__pycache__/fill.pyc", "x")
+    write(skills / "pdf/scripts/__pycache__/fill.pyc", "x")  # as running a script does
     write(skills / "mail/notes.md", "Mine.")
     for name in ("pdf", "mail"):
         write_skill(repository / "skills" / name, body="Changed.")
@@ -415,6 +420,7 @@ def test_owner_and_repository_and_urls_of_pages_are_understood(
     for source, expected in (
         ("owner/repo/skills/pdf", "pdftotext"),
         ("owner/repo/skills/pdf@new/look", "New look."),
+        ("owner/repo/skills/pdf/SKILL.md", "pdftotext"),
         (f"{git_server}/owner/repo/tree/new/look/skills/pdf", "New look."),
         (f"{git_server}/owner/repo/blob/main/skills/pdf/SKILL.md", "pdftotext"),
         (f"{git_server}/owner/repo/src/branch/new/look/skills/pdf", "New look."),
