@@ -52,7 +52,8 @@ with exit code 9."""
 FILES = {
     "~/.config/ask/config.toml": "the configuration; see `ask config`",
     "~/.config/ask/keys.toml": "the keys saved by `ask keys set`, readable only by you",
-    "~/.config/ask/skills/": "your own skills; those of `ask skills add` are links to `installed-skills/`",
+    "~/.config/ask/skills/": "your own skills, and links to those of `ask skills add`",
+    "~/.config/ask/installed-skills/": "the skills of `ask skills add`, with the commit of each",
     "~/.local/share/ask/history.db": "the conversations",
     "~/.local/share/ask/chat_history": "messages typed in `ask chat`, for the Up key and Ctrl-R",
     "~/.local/share/ask/audit.jsonl": "a line for each tool call",

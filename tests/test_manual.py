@@ -16,6 +16,7 @@ from tests.cli.chat.chat_session import PROMPT
 from tests.command_line import is_documented_option, list_subcommands
 from tests.manual import EXAMPLES, FILES, MAN_PAGE, OPTIONS_PAGE
 from tests.program import Ask, Home, run
+from tests.project.projects import commit, make_repository, write_skill
 from tests.recipes import PAGE as RECIPES_PAGE
 
 ROOT = Path(__file__).parents[1]
@@ -88,6 +89,9 @@ def test_documented_file_locations_are_correct(home: Home) -> None:
     assert ask.on_terminal("write c.txt with c", answers=[(TRUST_QUESTION, "y\n")]).code == 0
     approval = [(APPROVAL_QUESTION, "m"), (EXTENT_QUESTION, "3")]
     assert ask.on_terminal("--confirm", "run cat a.txt", answers=approval).code == 0
+    write_skill(make_repository(home.path / "skills"))
+    commit(home.path / "skills")
+    assert ask("skills", "add", str(home.path / "skills"), "--yes").code == 0
     assert ask.on_terminal("chat", answers=[(PROMPT, "hello\r"), ("embedded", ""), (PROMPT, "exit\r")]).code == 0
     for name in FILES:
         assert Path(home.env["HOME"], name.removeprefix("~/")).exists(), name

@@ -11,10 +11,9 @@ from ask.config.settings import SHARED_SKILLS_FOLDERS
 from ask.project.skill_repository import MAX_FETCHED_BYTES, MAX_SKILL_BYTES, MAX_SKILL_FILES
 from ask.project.skill_validation import MAX_COMPATIBILITY_CHARACTERS, MAX_DESCRIPTION_CHARACTERS, MAX_NAME_CHARACTERS
 from ask.project.skills import find_project_skills
-from tests.cli.test_skills_install import commit
 from tests.doc_pages import find_code_blocks, find_code_spans, matches_documented_output, parse_console_steps
 from tests.program import Ask, Home
-from tests.project.projects import make_repository, write, write_skill
+from tests.project.projects import commit, make_repository, write, write_skill
 from tests.test_docs import OPTIONS
 
 PAGE = (Path(__file__).parents[1] / "docs" / "skills.md").read_text()

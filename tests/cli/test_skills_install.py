@@ -19,20 +19,7 @@ import pytest
 
 from ask.project.skill_sources import SkillLocation, parse_marketplace
 from tests.program import Ask, Home
-from tests.project.projects import make_repository, write, write_skill
-
-IDENTITY = ("-c", "user.name=Me", "-c", "user.email=me@example.com")
-
-
-def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *IDENTITY, *arguments], cwd=folder, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
-
-
-def commit(folder: Path) -> str:
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "Change")
-    return git(folder, "rev-parse", "HEAD")
+from tests.project.projects import commit, git, make_repository, write, write_skill
 
 
 @pytest.fixture

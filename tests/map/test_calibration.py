@@ -86,7 +86,7 @@ def run_decisions(ask: Ask, server: ModelServer, home: Home, model: str) -> Cali
     server.reply(answer)
     (home.work / "in.txt").write_text("".join(f"{row}\n" for row in ROWS))
     service = ("-p", "openai", "--base-url", server.base_url, "--key", TEST_KEY, "-m", model)
-    result = ask("map", *service, "--schema", SCHEMA, "--decide", "{{line}}", "in.txt")
+    result = ask("map", *service, "--schema", SCHEMA, "--decide", "{{line}}", "in.txt", timeout=180)
     assert result.code == 0, result.stderr
     asked, true, errors = [], [], []
     for row in map(json.loads, result.text.splitlines()):

@@ -7,6 +7,19 @@ from pathlib import Path
 
 from tests.model_server import ModelServer
 
+IDENTITY = ("-c", "user.name=Me", "-c", "user.email=me@example.com")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *IDENTITY, *arguments], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def commit(folder: Path) -> str:
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "Change")
+    return git(folder, "rev-parse", "HEAD")
+
 
 def make_repository(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
