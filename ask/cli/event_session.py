@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -151,6 +152,12 @@ def _parse_line(line: bytes) -> InputMessage | InputApproval:
         raise ValueError(f"a line of type {value['type']} is not valid ({error})") from None
     if isinstance(parsed, InputMessage) and not parsed.text.strip() and not parsed.files:
         raise ValueError("a message has no text")
+    if isinstance(parsed, InputMessage):
+        for name in parsed.files:
+            try:
+                os.fsencode(name)
+            except UnicodeEncodeError:
+                raise ValueError(f"{name!r} in files is not a file name") from None
     return parsed
 
 

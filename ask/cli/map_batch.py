@@ -47,7 +47,7 @@ def check_batch_flags(flags: Mapping[str, Any], job: Job, ledger: Ledger) -> Non
             raise UsageError(f"--{meaningless[0].replace('_', '-')} has no effect without --batch", "add --batch")
         if is_pending:
             option = _name_option(pending)
-            raise UsageError("this job has a batch in progress", f"add {option} to collect it, or {option} --cancel")
+            raise UsageError("rows of this job are in progress", f"add {option} to collect them, or {option} --cancel")
         return
     given = {**flags, "max_cost": job.requests[0].settings.max_cost}
     conflicts = [option for option in CONFLICTING_OPTIONS if given[option] is not None and given[option] is not False]
@@ -56,9 +56,9 @@ def check_batch_flags(flags: Mapping[str, Any], job: Job, ledger: Ledger) -> Non
     if len(job.requests) > 1:
         raise UsageError(f"{option} works with one model only", "run the command once for each model")
     if is_pending and _name_option(pending).partition(" ")[0] != option:
-        raise UsageError("this job has a batch in progress", f"use {_name_option(pending)} to collect it")
+        raise UsageError("rows of this job are in progress", f"use {_name_option(pending)} to collect them")
     if is_pending and flags["fresh"]:
-        raise UsageError("this job has a batch in progress", "leave out --fresh to collect it, or cancel it first")
+        raise UsageError("rows of this job are in progress", "leave out --fresh to collect them, or cancel it first")
     request = job.requests[0]
     if window:
         check_background(request.endpoint.provider, find_requested_tier(request.settings.options))

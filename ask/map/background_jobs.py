@@ -224,7 +224,7 @@ class BackgroundRunner(BatchRunner):
         """Save the result of a row."""
         keys = self._ledger.find_batch_rows(pending.tag)
         if response is None:
-            self._end_batch(pending, keys, "the service no longer has the response")
+            self._end_batch(pending, keys, f"the service no longer has the response {pending.batch_id}")
             return
         result = self._convert_result(BatchResult("", read_dict(response)), 0)
         if response.get("status") == CANCELED_STATUS and result.status == "failed":

@@ -253,7 +253,7 @@ class BatchRunner:
         self._find_lost_batches()
         pending = self._ledger.list_batches(self._job.id)
         if not pending:
-            raise UsageError("this job has no batch in progress")
+            raise UsageError("no rows of this job are in progress")
         for one in pending:
             try:
                 build = partial(self._api.build_cancel_request, one.batch_id)

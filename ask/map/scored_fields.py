@@ -141,6 +141,9 @@ def parse_scores(options: Sequence[str], schema: Mapping[str, Any] | None) -> li
         if field not in fields:
             hint = format_suggestion(field, fields, f"the fields are {', '.join(fields)}")
             raise UsageError(f"--score: the answers have no field {field!r}", hint)
+        if field in probabilities:
+            value = field.removesuffix(PROBABILITY_SUFFIX)
+            raise UsageError(f"--score: {field} is the probability of {value}", f"write --score {value}={column}")
         if field in scored:
             raise UsageError(f"--score: {field} is compared with two columns", "name one of them")
         scored[field] = _describe_field(field, column, fields[field])

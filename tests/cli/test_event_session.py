@@ -159,6 +159,7 @@ def test_the_exit_code_is_that_of_the_last_message(ask: Ask, server: ModelServer
         {"type": "message", "text": " "},
         {"type": "message", "text": 3},
         {"type": "message", "text": "a", "files": "b"},
+        '{"type": "message", "text": "a", "files": ["\\ud800"]}',
         {"type": "approval", "id": "approval_1", "decision": "maybe"},
         {"type": ["message"], "text": "a"},
         allow(),

@@ -141,6 +141,7 @@ def test_a_column_is_for_the_only_field_or_for_that_of_its_name() -> None:
         (["knd=label"], SCHEMA, "kind"),
         (["kind=a", "kind=b"], SCHEMA, "one"),
         (["kind=label"], None, "answer"),
+        (["kind_p=label"], SCHEMA, "kind=label"),
     ],
 )
 def test_an_unclear_option_is_an_error(options: list[str], schema: Any, hint: str) -> None:
