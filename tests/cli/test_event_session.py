@@ -8,8 +8,8 @@ import signal
 import time
 from typing import Any
 
-import jsonschema
 import pytest
+from jsonschema import Draft202012Validator
 
 from ask.render.event_schema import EVENTS, build_event_schema
 from tests import wire
@@ -18,6 +18,8 @@ from tests.program import TEST_KEY, Ask, Home
 
 CALL = wire.calls(("bash", {"command": "touch made; echo hi"}))
 SCHEMA = build_event_schema()
+VALIDATOR = Draft202012Validator(SCHEMA)
+INPUT_VALIDATOR = VALIDATOR.evolve(schema=SCHEMA["$defs"]["input"])
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +33,7 @@ def read_events(output: bytes | str) -> list[Any]:
     text = output.decode() if isinstance(output, bytes) else output
     events = [json.loads(line) for line in text.splitlines()]
     for event in events:
-        jsonschema.validate(event, SCHEMA)
+        VALIDATOR.validate(event)
         assert event.keys() <= {"type", *EVENTS[event["type"]][1]}
     return events
 
@@ -251,7 +253,7 @@ def test_the_schema_is_printed(ask: Ask) -> None:
     listed = ask("events")
     assert all(name in listed.text for name in EVENTS)
     for line in (say("a"), say("a", files=["b"]), allow(), allow(scope="tool", duration="always", command="")):
-        jsonschema.validate(line, SCHEMA["$defs"]["input"])
+        INPUT_VALIDATOR.validate(line)
 
 
 def test_an_answer_that_was_cut_is_in_the_result(ask: Ask, server: ModelServer) -> None:
