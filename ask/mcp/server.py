@@ -260,9 +260,9 @@ class AskServer:
     async def _call_tool(
         self, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
+        if params.name not in self._tools:
+            raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name!r}: known: {', '.join(self._tools)}")
         try:
-            if params.name not in self._tools:
-                raise UsageError(f"unknown tool {params.name!r}", f"known: {', '.join(self._tools)}")
             _, argument_type, call = self._tools[params.name]
             fields = params.arguments or {}
             if unknown := fields.keys() - {*argument_type._fields}:
