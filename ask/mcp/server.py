@@ -177,8 +177,10 @@ class AskCall:
     async def wait(self) -> None:
         """Wait until the call is answered or has a question."""
         waiter = asyncio.create_task(self._has_question.wait())
-        await asyncio.wait((self.task, waiter), return_when=asyncio.FIRST_COMPLETED)
-        waiter.cancel()
+        try:
+            await asyncio.wait((self.task, waiter), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiter.cancel()
 
     def answer(self, answer: types.ElicitResult) -> None:
         """Continue with the answer to the question."""
@@ -449,9 +451,13 @@ def _find_file(name: str) -> str:
     """Return the absolute path of a file in the working folder, after symbolic links.
 
     Raises:
-        UsageError: it is outside the folder, hidden, or not a regular file.
+        UsageError: it is outside the folder, hidden, or not a regular file; or the folder has the home directory.
     """
     folder = Path.cwd().resolve()
+    if Path.home().resolve().is_relative_to(folder):  # some clients start servers in / or in the home directory
+        raise UsageError(
+            f"no files are sent from {folder}, which contains the home directory", "start the server in a project"
+        )
     try:
         path = (folder / name).resolve(strict=True)
     except (OSError, ValueError, RuntimeError):

@@ -161,6 +161,25 @@ def test_what_a_caller_may_not_have_is_refused(ask: Ask, home: Home, server: Mod
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("folder", ["home", "."])
+def test_no_files_are_attached_from_a_folder_with_the_home_directory(
+    ask: Ask, home: Home, server: ModelServer, folder: str
+) -> None:
+    (home.path / "home/taxes.txt").write_text("secret")
+    in_home = Home(home.path, home.path / folder, home.env)
+    name = "taxes.txt" if folder == "home" else "home/taxes.txt"
+
+    async def action(client: Client) -> Any:
+        return (
+            await client.call_tool("ask", {"prompt": "hi", "files": [name]}),
+            await client.call_tool("map_rows", {"prompt": "{{line}}", "file": name}),
+        )
+
+    assert all(result.is_error for result in use(ask, in_home, action))
+    assert not server.requests
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 @pytest.mark.parametrize("answer", ["accept", "decline", None])
 def test_an_approval_is_an_elicitation(ask: Ask, home: Home, server: ModelServer, answer: Any, mode: Any) -> None:
