@@ -182,6 +182,13 @@ class AskCall:
         finally:
             waiter.cancel()
 
+    async def cancel(self) -> None:
+        """End the call with its process."""
+        if not self.task.cancelling():  # twice would interrupt the end of the process
+            self.task.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait((self.task,))
+
     def answer(self, answer: types.ElicitResult) -> None:
         """Continue with the answer to the question."""
         self.question = None
@@ -253,6 +260,8 @@ class AskServer:
             sender, receiver = anyio.create_memory_object_stream[SessionMessage | Exception]()
             group.start_soon(forward_messages, read_stream, sender, write_stream)
             await server.run(receiver, write_stream, server.create_initialization_options())
+            for call in [*self._waiting_calls.values()]:
+                await call.cancel()
 
     async def _list_tools(
         self, ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
@@ -290,7 +299,7 @@ class AskServer:
         try:
             await call.wait()
         except asyncio.CancelledError:
-            call.task.cancel()
+            await call.cancel()
             raise
         if call.question is None:
             return call.task.result()

@@ -37,9 +37,19 @@ def use(ask: Ask, home: Home, action: Callable[[Client], Awaitable[Any]], *args:
 
 
 class RawClient:
-    """A client that can send what the SDK's does not, connected to `ask mcp serve`."""
+    """A client that can send what the SDK's does not, connected to `ask mcp serve`.
 
-    def __init__(self, ask: Ask, home: Home, *args: str, capabilities: dict[str, Any] | None = None) -> None:
+    Its protocol version is 2025-11-25, or without a handshake 2026-07-28.
+    """
+
+    def __init__(
+        self,
+        ask: Ask,
+        home: Home,
+        *args: str,
+        capabilities: dict[str, Any] | None = None,
+        has_handshake: bool = True,
+    ) -> None:
         self.process = subprocess.Popen(
             [ASK, "mcp", "serve", *args],
             stdin=subprocess.PIPE,
@@ -47,6 +57,11 @@ class RawClient:
             env=dict(ask.env),
             cwd=home.work,
         )
+        self._meta: dict[str, Any] = {}
+        if not has_handshake:
+            self._meta[types.PROTOCOL_VERSION_META_KEY] = "2026-07-28"
+            self._meta[types.CLIENT_CAPABILITIES_META_KEY] = capabilities or {}
+            return
         info = {"name": "test", "version": "1"}
         params = {"protocolVersion": "2025-11-25", "capabilities": capabilities or {}, "clientInfo": info}
         self.send({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
@@ -62,7 +77,7 @@ class RawClient:
         self.process.stdin.flush()
 
     def call(self, message_id: int, name: str, arguments: dict[str, Any]) -> None:
-        params = {"name": name, "arguments": arguments}
+        params = {"name": name, "arguments": arguments, "_meta": self._meta}
         self.send({"jsonrpc": "2.0", "id": message_id, "method": "tools/call", "params": params})
 
     def read_until(self, is_last: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
@@ -429,6 +444,30 @@ def test_nothing_is_left_when_the_client_goes(ask: Ask, home: Home, server: Mode
     with pytest.raises(BaseException):  # noqa: B017 - the group of the EOFError
         use(ask, home, action, "--tools")
     wait_for_end(pid)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_waiting", [False, True])
+def test_calls_end_before_the_server_does(ask: Ask, home: Home, server: ModelServer, *, is_waiting: bool) -> None:
+    server.reply(wire.calls(("bash", {"command": "trap '' INT TERM; touch begun; sleep 60"})))
+    options = ["--tools", "--confirm"][: 1 + is_waiting]
+    with RawClient(ask, home, *options, capabilities={"elicitation": {}}, has_handshake=False) as client:
+        client.call(1, "ask", {"prompt": "go"})
+        if is_waiting:
+            [question] = client.read_until(lambda message: message.get("id") == 1)
+            assert question["result"]["resultType"] == "input_required"
+        while not (is_waiting or (home.work / "begun").exists()):
+            time.sleep(0.05)
+        client.process.stdin.close()  # type: ignore[union-attr]
+        assert client.process.wait(20) == 0
+        assert not [path for path in Path("/proc").glob("[0-9]*/environ") if has_text(path, str(home.path))]
+
+
+def has_text(path: Path, text: str) -> bool:
+    try:
+        return text.encode() in path.read_bytes()
+    except OSError:  # the process is gone, or another user's
+        return False
 
 
 @pytest.mark.slow
