@@ -18,7 +18,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
 import anyio
@@ -32,7 +31,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ask import __version__
 from ask.config.installation import find_launcher
 from ask.config.options import EVENT_SESSION_ARGUMENT, RunOptions
-from ask.errors import AskError, LimitReachedError, RowsFailedError, UsageError
+from ask.errors import AskError, LimitReachedError, RowsFailedError, SignalExit, UsageError
 from ask.mcp.server_input import forward_messages
 from ask.process.parent_exit import end_with_parent
 from ask.process.process_tree import kill_process_tree, mark_environment
@@ -255,6 +254,7 @@ class AskServer:
 
     async def run(self) -> None:
         """Serve until stdin is closed."""
+        _handle_signals()
         server = Server("ask", version=__version__, on_list_tools=self._list_tools, on_call_tool=self._call_tool)
         async with stdio_server() as (read_stream, write_stream), anyio.create_task_group() as group:
             sender, receiver = anyio.create_memory_object_stream[SessionMessage | Exception]()
@@ -613,12 +613,21 @@ async def _read_rest(process: asyncio.subprocess.Process, note_cost: Callable[[M
     await process.wait()
 
 
-def _interrupt(signal_number: int, frame: FrameType | None) -> NoReturn:
-    """Handle SIGINT: with Python's own handler, asyncio would wait for the thread that reads stdin."""
-    raise KeyboardInterrupt
+def _handle_signals() -> None:
+    """Have signals end the event loop, not the task that runs at that moment.
+
+    With asyncio's own handler of SIGINT, the end would wait for the thread that reads stdin.
+    """
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, _exit_on_signal, number)
+
+
+def _exit_on_signal(number: int) -> NoReturn:
+    raise SignalExit(128 + number)
 
 
 def serve(options: RunOptions, results_folder: Path, *, searches_history: bool) -> None:
     """Serve on stdin and stdout until stdin is closed."""
-    signal.signal(signal.SIGINT, _interrupt)
     anyio.run(AskServer(options, results_folder, searches_history=searches_history).run)

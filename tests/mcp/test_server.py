@@ -283,10 +283,13 @@ def test_invalid_messages_are_answered(ask: Ask, home: Home, server: ModelServer
     assert "half ? pair" in str(server.requests[0].json)
 
 
-def test_an_interrupt_ends_the_server(ask: Ask, home: Home) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_a_signal_ends_the_server_also_while_it_reads(ask: Ask, home: Home, number: int) -> None:
     with RawClient(ask, home) as client:
-        client.process.send_signal(signal.SIGINT)
-        assert client.process.wait(10) == 128 + signal.SIGINT
+        for message_id in range(1, 200):
+            client.send({"jsonrpc": "2.0", "id": message_id, "method": "ping"})
+        client.process.send_signal(number)
+        assert client.process.wait(10) == 128 + number
 
 
 @pytest.mark.slow
