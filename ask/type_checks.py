@@ -240,10 +240,11 @@ def describe_expected(expected: Any) -> str:
 
 
 def _describe_items(item_type: Any) -> str:
-    if item_type is Any:
+    options = typing.get_args(item_type) if typing.get_origin(item_type) in _UNIONS else (item_type,)
+    nouns = [describe_expected(option).partition(" of ")[0] for option in options if option is not Any]
+    if not nouns or not all(noun.startswith("a ") for noun in nouns):
         return ""
-    article, _, noun = describe_expected(item_type).partition(" of ")[0].partition(" ")
-    return f" of {noun}s" if article == "a" else ""
+    return f" of {' or '.join(noun.removeprefix('a ') + 's' for noun in nouns)}"
 
 
 def describe_value(value: object) -> str:

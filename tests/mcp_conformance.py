@@ -2,6 +2,7 @@
 
     python -m tests.mcp_conformance FOLDER [SCENARIO]...
     python -m tests.mcp_conformance FOLDER --requirements REVISION
+    python -m tests.mcp_conformance FOLDER --server
 
 The second command runs what a protocol revision requires, with that revision, as the suite's own `--requirements` does
 with all clients at once.
@@ -9,7 +10,8 @@ with all clients at once.
 FOLDER is one in which `npm install @modelcontextprotocol/conformance@0.2.0-alpha.12 node@22` was run.
 
 Each scenario starts a server and this module as its client, which adds the server to a new configuration, signs in if a
-run requires it, and lets a scripted model call the tools. Prints the result of each scenario; the exit code is 1 if one
+run requires it, and lets a scripted model call the tools. With `--server`, the suite is the client of `ask mcp serve`,
+which it reaches over HTTP. Prints the result of each scenario; the exit code is 1 if one
 that applies failed.
 """
 
@@ -28,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import wire
+from tests.mcp.http_bridge import HttpBridge
 from tests.mcp.setting import HERE, cached_list_path, configure, offered
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import ASK, TEST_KEY, Home, make_home
@@ -44,6 +47,16 @@ NOT_APPLICABLE = {
     ),
 }
 """The scenarios of the suite about what ask does not do, and why; docs/mcp.md lists them."""
+SERVER_CHECKS: Mapping[str, str] = {
+    "server-initialize": "",
+    "ping": "",
+    "tools-list": "",
+    "input-required-result-unsupported-methods": "",
+    "caching": "sep-2549-tools-list-caching-hints|sep-2549-ttl-|sep-2549-cache-|wire-schema-valid",
+    "server-stateless": "sep-2575-server-(implements|identifies|unsupported)|sep-2575-discover-|wire-schema-valid",
+}
+"""The scenarios for servers that apply to `ask mcp serve`, and patterns of their checks. Others need HTTP or the tools,
+resources and prompts of the suite."""
 SCHEMA_TOOL, SCHEMA_ECHO = "json_schema_2020_12_tool", "web__json_schema_echo"
 """A tool, and another that must be called with the first one's schema."""
 MAX_SIGN_INS = 3
@@ -57,6 +70,9 @@ def main(arguments: Sequence[str]) -> Iterator[str]:
         raise SystemExit(__doc__)
     node = Path(arguments[0], "node_modules/node/bin").resolve()
     env = {**os.environ, "PATH": f"{node}:{os.environ['PATH']}"}
+    if arguments[1:] == ["--server"]:
+        yield from check_server(suite, env)
+        return
     revision = arguments[2] if arguments[1:2] == ["--requirements"] else ""
     names = list_scenarios(suite, env, revision) if revision else arguments[1:] or list_scenarios(suite, env)
     results: Counter[str] = Counter()
@@ -73,6 +89,26 @@ def main(arguments: Sequence[str]) -> Iterator[str]:
         raise SystemExit(1)
 
 
+def check_server(suite: Path, env: Mapping[str, str]) -> Iterator[str]:
+    """Run the scenarios for servers; yield the lines to print."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = make_home(Path(folder))
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                [ASK, "mcp", "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=home.env, cwd=home.work
+            )
+
+        has_failed = False
+        with HttpBridge(start) as bridge:
+            for name, pattern in SERVER_CHECKS.items():
+                lines = run_suite([str(suite), "server", "--url", bridge.url, "--scenario", name], env, pattern)
+                has_failed |= bool(lines)
+                yield "\n    ".join([f"{'FAILED' if lines else 'passed'}  {name}", *lines])
+    if has_failed:
+        raise SystemExit(1)
+
+
 def list_scenarios(suite: Path, env: Mapping[str, str], revision: str = "") -> list[str]:
     """List the scenarios for clients: all, or those that a protocol revision requires."""
     command = [str(suite), "list", *(["--requirements", revision] if revision else [])]
@@ -83,12 +119,17 @@ def list_scenarios(suite: Path, env: Mapping[str, str], revision: str = "") -> l
 
 def run_scenario(suite: Path, name: str, env: Mapping[str, str], revision: str) -> list[str]:
     """Run a scenario, with a protocol revision if it is not ""; return its failures, one line each."""
+    client = f"{sys.executable} -m tests.mcp_conformance --client"
+    command = [str(suite), "client", "--command", client, "--scenario", name, "--timeout", "120000"]
+    return run_suite([*command, *(["--spec-version", revision, "--force"] if revision else [])], env)
+
+
+def run_suite(command: Sequence[str], env: Mapping[str, str], pattern: str = "") -> list[str]:
+    """Run a command of the suite; return its failures in the checks whose IDs match a pattern, one line each."""
     with tempfile.TemporaryDirectory() as folder:
-        client = f"{sys.executable} -m tests.mcp_conformance --client"
-        command = [str(suite), "client", "--command", client, "--scenario", name, "--timeout", "120000", "-o", folder]
-        command += ["--spec-version", revision, "--force"] if revision else []
-        process = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        process = subprocess.run([*command, "-o", folder], env=env, capture_output=True, text=True, check=False)
         checks = [check for path in Path(folder).rglob("checks.json") for check in json.loads(path.read_text())]
+        checks = [check for check in checks if re.match(pattern, check["id"])]
         if not checks:
             return ["the suite made no check", *process.stderr.splitlines()[-3:]]
     failures = [check for check in checks if check["status"] in ("FAILURE", "WARNING")]

@@ -159,6 +159,7 @@ def test_objects_are_checked_with_their_items_and_fields(value: Any, expected: A
     ("expected", "description"),
     [
         (list[str], "a list of strings"),
+        (list[Mapping[str, Any] | str], "a list of tables or strings"),
         (Sequence[Mapping[str, int]], "a list of tables"),
         (Mapping[str, Any], "a table"),
         (Mapping[str, Mapping[str, Any]], "a table of tables"),

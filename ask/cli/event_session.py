@@ -12,7 +12,7 @@ from typing import Literal
 from ask.cli.chat.session import ChatSession
 from ask.cli.run import open_session, redact_errors
 from ask.config.options import EVENT_SESSION_ARGUMENT, RunOptions
-from ask.console import StandardOutput
+from ask.console import StandardOutput, protect_standard_output
 from ask.errors import AskError, BrokenOutputError, RunInterruptedError, UsageError
 from ask.records import NamedTuple
 from ask.render.json_events import write_event, write_failed_result
@@ -215,6 +215,7 @@ def run_call_session() -> int:
         options = RunOptions.from_json(sys.stdin.buffer.readline())
     except (ValueError, TypeError, AttributeError):
         raise UsageError(f"{EVENT_SESSION_ARGUMENT} is only for ask mcp serve", "see ask mcp serve --help") from None
+    protect_standard_output()  # a command can write to the standard output of its parent
     try:
         return run_event_session(options)
     except AskError as error:

@@ -437,15 +437,18 @@ def test_command(*, names: tuple[str, ...], as_json: bool) -> None:
 def serve_command(*, tools: bool, history: bool, **flags: Any) -> None:
     """Be an MCP server on stdin and stdout, with which other agents ask models.
 
-    The options are limits of each call, which a caller cannot change.
+    A caller cannot change the options. --max-cost limits all calls together.
     """
     check_mcp_installed()
     if not sys.stdin or sys.stdin.isatty():
         raise UsageError("ask mcp serve reads MCP messages on stdin", "configure it in an MCP client")
     from ask.mcp.server import serve
 
+    app = AppContext()
+    if flags["max_cost"] is None:
+        flags["max_cost"] = app.config.get("max_cost")
     options = create_run_options(flags, no_tools=not tools, no_context=not tools)
-    serve(options, AppContext().app_dirs.results, searches_history=history)
+    serve(options, app.app_dirs.results, searches_history=history)
 
 
 serve_command.params += select_options(

@@ -6,28 +6,37 @@ Each call is a child process: of the tool `ask`, with an event session (`ask/cli
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
+import re
+import secrets
 import signal
 import tempfile
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import anyio
 import mcp_types as types
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ask import __version__
 from ask.config.installation import find_launcher
 from ask.config.options import EVENT_SESSION_ARGUMENT, RunOptions
-from ask.errors import AskError, RowsFailedError, UsageError
+from ask.errors import AskError, LimitReachedError, RowsFailedError, SignalExit, UsageError
+from ask.mcp.server_input import forward_messages
 from ask.process.parent_exit import end_with_parent
 from ask.process.process_tree import kill_process_tree, mark_environment
 from ask.records import NamedTuple
+from ask.schemas.short_form import parse_short_form
 from ask.type_checks import WrongTypeError, parse_value
 
 T = TypeVar("T")
@@ -37,6 +46,11 @@ END_SECONDS = 60
 """Seconds that a child process may take after its result, for hooks and for what it saves."""
 INTERRUPT_SECONDS = 5
 """Seconds between SIGINT and the end of the child process with everything that it started."""
+APPROVAL_SECONDS = 3600
+"""Seconds after which a call ends that waits for an approval between two requests: the second one may never come."""
+APPROVAL_KEY = "approval"
+MAX_PARALLEL_CALLS = 16
+"""The limit for the calls that run at the same time; others wait."""
 DEFAULT_DENIAL = "the client cannot ask its user for approval"
 ASK_TOOL = types.Tool(
     name="ask",
@@ -105,6 +119,12 @@ APPROVAL_SCHEMA: types.ElicitRequestedSchema = {
 }
 
 
+ToolFunction = Callable[
+    [ServerRequestContext[Any], Any, types.CallToolRequestParams],
+    Awaitable[types.CallToolResult | types.InputRequiredResult],
+]
+
+
 class AskArguments(NamedTuple):
     """The arguments of the tool `ask`."""
 
@@ -131,6 +151,81 @@ class SearchArguments(NamedTuple):
     limit: int = 20
 
 
+class AskCall:
+    """A call of the tool `ask`.
+
+    With protocol version 2026-07-28, a request for approval is the result of the client's request, and the client makes
+    the call again with the answer. The process waits in between.
+
+    Attributes:
+        ctx: the client's current request.
+        arguments: the arguments of the call.
+        task: the task that answers the call.
+        question: what the client must ask its user before the call can go on; None if nothing.
+    """
+
+    def __init__(self, ctx: ServerRequestContext[Any], arguments: AskArguments) -> None:
+        self.ctx = ctx
+        self.arguments = arguments
+        self.task: asyncio.Task[types.CallToolResult]
+        self.question: str | None = None
+        self._has_question = asyncio.Event()
+        self._answer: asyncio.Future[types.ElicitResult] = asyncio.Future()
+        self._event_count = 0
+
+    async def wait(self) -> None:
+        """Wait until the call is answered or has a question."""
+        waiter = asyncio.create_task(self._has_question.wait())
+        try:
+            await asyncio.wait((self.task, waiter), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiter.cancel()
+
+    async def cancel(self) -> None:
+        """End the call with its process."""
+        if not self.task.cancelling():  # twice would interrupt the end of the process
+            self.task.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait((self.task,))
+
+    def answer(self, answer: types.ElicitResult) -> None:
+        """Continue with the answer to the question."""
+        self.question = None
+        self._has_question.clear()
+        self._answer.set_result(answer)
+
+    async def report_progress(self, message: str | None) -> None:
+        """Report an event to the client."""
+        self._event_count += 1
+        await self.ctx.session.report_progress(self._event_count, message=message)
+
+    async def request_approval(self, event: Mapping[str, Any]) -> dict[str, str]:
+        """Have the client ask its user about a tool call; return the decision, "deny" unless the user allows it."""
+        capabilities = self.ctx.session.client_capabilities
+        elicitation = capabilities and capabilities.elicitation
+        if not elicitation or (elicitation.url and not elicitation.form):
+            return {"decision": "deny", "reason": DEFAULT_DENIAL}
+        danger = f"\nDangerous: {event['danger']}" if event["danger"] else ""
+        try:
+            answer = await self._elicit(f"Allow {event['name']}?\n{event['description']}{danger}")
+        except (MCPError, ValueError):  # the answer is an error or not valid
+            return {"decision": "deny", "reason": DEFAULT_DENIAL}
+        if answer.action == "accept" and answer.content and answer.content.get("allow") is True:
+            return {"decision": "allow"}
+        return {"decision": "deny"}
+
+    async def _elicit(self, question: str) -> types.ElicitResult:
+        if self.ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return await self.ctx.session.elicit_form(question, APPROVAL_SCHEMA, self.ctx.request_id)
+        self._answer = asyncio.Future()
+        self.question = question
+        self._has_question.set()
+        try:
+            return await asyncio.wait_for(self._answer, APPROVAL_SECONDS)
+        except TimeoutError:
+            raise asyncio.CancelledError from None
+
+
 class AskServer:
     """Answers the calls of one client, each in a child process.
 
@@ -143,20 +238,30 @@ class AskServer:
     def __init__(self, options: RunOptions, results_folder: Path, *, searches_history: bool) -> None:
         self._options = options
         self._results_folder = results_folder
-        self._tools: dict[str, tuple[types.Tool, type[Any], Callable[..., Awaitable[types.CallToolResult]]]] = {
-            "ask": (ASK_TOOL, AskArguments, self._ask),
+        self._tools: dict[str, tuple[types.Tool, type[Any], ToolFunction]] = {
+            "ask": (ASK_TOOL, AskArguments, self._begin_or_continue),
             "map_rows": (MAP_TOOL, MapArguments, self._map_rows),
         }
         if searches_history:
             self._tools["search_history"] = SEARCH_TOOL, SearchArguments, self._search_history
         self._conversations: set[str] = set()
         """The IDs of the conversations that this server began."""
+        self._waiting_calls: dict[str, AskCall] = {}
+        """The calls that wait for an answer of the client, by the state that it sends back."""
+        self._slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
+        self._costs: dict[str, float] = {}
+        """What each call of `ask` and each job of `map_rows` has cost in US dollars."""
 
     async def run(self) -> None:
         """Serve until stdin is closed."""
+        _handle_signals()
         server = Server("ask", version=__version__, on_list_tools=self._list_tools, on_call_tool=self._call_tool)
-        async with stdio_server() as (read_stream, write_stream):
-            await server.run(read_stream, write_stream, server.create_initialization_options())
+        async with stdio_server() as (read_stream, write_stream), anyio.create_task_group() as group:
+            sender, receiver = anyio.create_memory_object_stream[SessionMessage | Exception]()
+            group.start_soon(forward_messages, read_stream, sender, write_stream)
+            await server.run(receiver, write_stream, server.create_initialization_options())
+            for call in [*self._waiting_calls.values()]:
+                await call.cancel()
 
     async def _list_tools(
         self, ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
@@ -165,46 +270,119 @@ class AskServer:
 
     async def _call_tool(
         self, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        if params.name not in self._tools:
+            raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name!r}: known: {', '.join(self._tools)}")
         try:
-            if params.name not in self._tools:
-                raise UsageError(f"unknown tool {params.name!r}", f"known: {', '.join(self._tools)}")
             _, argument_type, call = self._tools[params.name]
             fields = params.arguments or {}
             if unknown := fields.keys() - {*argument_type._fields}:
                 raise UsageError(f"unknown argument {min(unknown)!r}", f"known: {', '.join(argument_type._fields)}")
-            return await call(ctx, parse_value(fields, argument_type))
-        except (AskError, WrongTypeError) as error:
-            return _create_error(str(error))
+            arguments = parse_value(fields, argument_type)
+            if not getattr(arguments, "prompt", "-").strip():
+                raise UsageError("the prompt is empty", "give a question")
+            return await call(ctx, arguments, params)
+        except WrongTypeError as error:
+            return _create_error(str(error), {"exit_code": UsageError.exit_code})
+        except AskError as error:
+            return _create_error(str(error), {"exit_code": error.exit_code})
 
-    async def _ask(self, ctx: ServerRequestContext[Any], arguments: AskArguments) -> types.CallToolResult:
+    async def _begin_or_continue(
+        self, ctx: ServerRequestContext[Any], arguments: AskArguments, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Begin a call of `ask`, or continue one with an approval; return its result or the approval that it needs."""
+        if params.request_state is None:
+            call = AskCall(ctx, arguments)
+            call.task = asyncio.create_task(self._ask(call))
+        else:
+            call = self._continue_call(ctx, arguments, params)
+        try:
+            await call.wait()
+        except asyncio.CancelledError:
+            await call.cancel()
+            raise
+        if call.question is None:
+            return call.task.result()
+        state = secrets.token_urlsafe()
+        self._waiting_calls[state] = call
+        call.task.add_done_callback(lambda _: self._waiting_calls.pop(state, None))
+        form = types.ElicitRequestFormParams(message=call.question, requested_schema=APPROVAL_SCHEMA)
+        return types.InputRequiredResult(
+            input_requests={APPROVAL_KEY: types.ElicitRequest(params=form)}, request_state=state
+        )
+
+    def _continue_call(
+        self, ctx: ServerRequestContext[Any], arguments: AskArguments, params: types.CallToolRequestParams
+    ) -> AskCall:
+        """Continue the call that waits for the client's answer, if there is one.
+
+        Raises:
+            UsageError: no such call waits.
+        """
+        call = self._waiting_calls.get(params.request_state or "")
+        if call is None or call.arguments != arguments:
+            raise UsageError("no such call waits for an approval", "call ask again without requestState")
+        call.ctx = ctx
+        answer = (params.input_responses or {}).get(APPROVAL_KEY)
+        if isinstance(answer, types.ElicitResult):
+            del self._waiting_calls[params.request_state or ""]
+            call.answer(answer)
+        return call
+
+    async def _ask(self, call: AskCall) -> types.CallToolResult:
+        arguments = call.arguments
         if arguments.conversation is not None and arguments.conversation not in self._conversations:
             raise UsageError(f"this server did not begin a conversation {arguments.conversation!r}", "leave it out")
         options = self._options._replace(resume=arguments.conversation)
         if arguments.model is not None:
             options = options._replace(provider=None, model=arguments.model)
         message = {"type": "message", "text": arguments.prompt, "files": list(map(_find_file, arguments.files))}
-        async with _start_process([EVENT_SESSION_ARGUMENT]) as process:
+        note_cost = partial(self._note_run_cost, secrets.token_hex())
+        async with self._slots, _start_process([EVENT_SESSION_ARGUMENT], note_cost) as process:
+            options = options._replace(max_cost=self._compute_remaining_cost())
             await _send_lines(process, options.to_json(), json.dumps(message))
-            result = await self._read_events(ctx, process)
-        return self._to_tool_result(result)
+            async for event in _read_objects(process, note_cost):
+                if event["type"] == "result":
+                    return self._to_tool_result(event)
+                if event["type"] == "input_error":
+                    raise UsageError(event["error"], "change the arguments")
+                if event["type"] == "approval":
+                    decision = await call.request_approval(event)
+                    await _send_lines(process, json.dumps({"type": "approval", "id": event["id"], **decision}))
+                await call.report_progress(_describe_event(event))
+        raise AskError("the process that answers the call ended without a result")
 
-    async def _map_rows(self, ctx: ServerRequestContext[Any], arguments: MapArguments) -> types.CallToolResult:
+    async def _map_rows(
+        self, ctx: ServerRequestContext[Any], arguments: MapArguments, _: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         if (arguments.rows is None) == (arguments.file is None):
             raise UsageError("map_rows needs either rows or a file", "give one of them")
         source = ["--input-format", "jsonl", "--", arguments.prompt, "-"]
         if arguments.file is not None:
             source = ["--", arguments.prompt, _find_file(arguments.file)]
         rows = [{"text": row} if isinstance(row, str) else row for row in arguments.rows or ()]
-        async with _start_process(["map", *self._list_map_options(arguments), *source]) as process:
-            reader = asyncio.create_task(_read_rows(ctx, process, len(rows) or None))
-            errors = asyncio.create_task(_read_last_line(process))
-            await _send_lines(process, *(json.dumps(row) for row in rows))
-            _get_pipe(process.stdin).close()
-            answered, error, exit_code = await reader, await errors, await process.wait()
+        job = json.dumps(arguments)
+        answered: list[Mapping[str, Any]] = []
+        total = 0.0
+
+        def note_row(row: Mapping[str, Any]) -> None:
+            nonlocal total
+            answered.append(row)
+            total += _get_result_column(row, "cost") or 0.0
+            self._costs[job] = max(total, self._costs.get(job, 0.0))
+
+        async with self._slots:
+            options = self._list_map_options(arguments, self._compute_remaining_cost(job))
+            async with _start_process(["map", *options, *source], note_row) as process:
+                async with anyio.create_task_group() as group:
+                    errors = asyncio.create_task(_read_last_line(process))
+                    group.start_soon(_send_rows, process, rows)
+                    async for _row in _read_objects(process, note_row):
+                        await ctx.session.report_progress(len(answered), len(rows) or None)
+                error, exit_code = await errors, await process.wait()
         if exit_code not in (0, RowsFailedError.exit_code):
-            return _create_error(error.removeprefix("ask: "), {"exit_code": exit_code, "rows": len(answered)})
-        failed = sum(row.get("error") is not None for row in answered)
+            return _create_error(error.removeprefix("ask: "), {"exit_code": exit_code, "count": len(answered)})
+        failed = sum(_get_result_column(row, "error") is not None for row in answered)
         fields: dict[str, Any] = {"count": len(answered), "failed": failed, "exit_code": exit_code, "summary": error}
         text = json.dumps(answered, ensure_ascii=False)
         if len(text) <= MAX_ROWS_CHARACTERS:
@@ -213,16 +391,16 @@ class AskServer:
             fields["file"] = text = str(self._save_rows(answered))
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=fields)
 
-    def _list_map_options(self, arguments: MapArguments) -> list[str]:
-        options, schema = self._options, arguments.schema
+    def _list_map_options(self, arguments: MapArguments, max_cost: float | None) -> list[str]:
+        options = self._options
         model = arguments.model if arguments.model is not None else options.model
         provider = options.provider if arguments.model is None else None
         values = {
             "--provider": provider,
             "--model": model,
-            "--max-cost": options.max_cost,
+            "--max-cost": max_cost,
             "--timeout": options.timeout,
-            "--schema": json.dumps(schema) if isinstance(schema, Mapping) else schema,
+            "--schema": _format_schema(arguments.schema),
         }
         words = [word for name, value in values.items() if value is not None for word in (name, str(value))]
         return [*words, "--no-save"] if options.no_save else words
@@ -235,9 +413,12 @@ class AskServer:
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         return Path(name)
 
-    async def _search_history(self, _: ServerRequestContext[Any], arguments: SearchArguments) -> types.CallToolResult:
+    async def _search_history(
+        self, ctx: ServerRequestContext[Any], arguments: SearchArguments, _: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         limit = str(max(1, min(arguments.limit, 100)))
-        async with _start_process(["history", "search", "--json", "-n", limit, "--", arguments.query]) as process:
+        words = ["history", "search", "--json", "-n", limit, "--", arguments.query]
+        async with self._slots, _start_process(words) as process:
             errors = asyncio.create_task(_read_last_line(process))
             text = (await _get_pipe(process.stdout).read()).decode()
             error, exit_code = await errors, await process.wait()
@@ -246,25 +427,23 @@ class AskServer:
         fields = {"conversations": json.loads(text)}
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=fields)
 
-    async def _read_events(
-        self, ctx: ServerRequestContext[Any], process: asyncio.subprocess.Process
-    ) -> Mapping[str, Any]:
-        """Pass on the events of a child process; return the one with the result.
+    def _compute_remaining_cost(self, job: str = "") -> float | None:
+        """Return how many US dollars a call may cost, with what its job has cost before; None without a limit.
 
         Raises:
-            AskError: the process ended without one.
+            LimitReachedError: nothing is left.
         """
-        count = 0
-        async for line in _get_pipe(process.stdout):
-            event: dict[str, Any] = json.loads(line)
-            if event["type"] == "result":
-                return event
-            if event["type"] == "approval":
-                decision = await _request_approval(ctx, event)
-                await _send_lines(process, json.dumps({"type": "approval", "id": event["id"], **decision}))
-            count += 1
-            await ctx.session.report_progress(count, message=_describe_event(event))
-        raise AskError("the process that answers the call ended without a result")
+        if self._options.max_cost is None:
+            return None
+        spent = sum(cost for name, cost in self._costs.items() if name != job)
+        if spent >= self._options.max_cost:
+            message = f"reached the cost limit of this server (${spent:.4f} spent)"
+            raise LimitReachedError(message, "restart it, or raise the limit with --max-cost")
+        return self._options.max_cost - spent
+
+    def _note_run_cost(self, run: str, event: Mapping[str, Any]) -> None:
+        if event["type"] == "result":
+            self._costs[run] = event["usage"]["cost"] or 0.0
 
     def _to_tool_result(self, event: Mapping[str, Any]) -> types.CallToolResult:
         if event["conversation"] and event["saved"]:
@@ -281,9 +460,13 @@ def _find_file(name: str) -> str:
     """Return the absolute path of a file in the working folder, after symbolic links.
 
     Raises:
-        UsageError: it is outside the folder, hidden, or not a regular file.
+        UsageError: it is outside the folder, hidden, or not a regular file; or the folder has the home directory.
     """
     folder = Path.cwd().resolve()
+    if Path.home().resolve().is_relative_to(folder):  # some clients start servers in / or in the home directory
+        raise UsageError(
+            f"no files are sent from {folder}, which contains the home directory", "start the server in a project"
+        )
     try:
         path = (folder / name).resolve(strict=True)
     except (OSError, ValueError, RuntimeError):
@@ -306,44 +489,60 @@ def _describe_event(event: Mapping[str, Any]) -> str | None:
     return event["text"] if event["type"] == "notice" else None
 
 
-async def _request_approval(ctx: ServerRequestContext[Any], event: Mapping[str, Any]) -> dict[str, str]:
-    """Have the client ask its user about a call; return the decision, "deny" unless the user allows it."""
-    capabilities = ctx.session.client_capabilities
-    if not (capabilities and capabilities.elicitation and ctx.session.can_send_request):
-        return {"decision": "deny", "reason": DEFAULT_DENIAL}
-    danger = f"\nDangerous: {event['danger']}" if event["danger"] else ""
-    message = f"Allow {event['name']}?\n{event['description']}{danger}"
-    answer = await ctx.session.elicit_form(message, APPROVAL_SCHEMA, ctx.request_id)
-    if answer.action == "accept" and answer.content and answer.content.get("allow") is True:
-        return {"decision": "allow"}
-    return {"decision": "deny"}
+def _format_schema(schema: Mapping[str, Any] | str | None) -> str | None:
+    """Return a schema as JSON: a caller's text may not name a file, unlike the option's.
+
+    Raises:
+        UsageError: it is neither JSON nor the short form.
+    """
+    if isinstance(schema, str) and schema.lstrip().startswith(("{", "[")):
+        return schema
+    return None if schema is None else json.dumps(parse_short_form(schema) if isinstance(schema, str) else schema)
+
+
+def _get_result_column(row: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a column that `ask map` adds: it is behind the input's, and has a number if those have it."""
+    return next(value for column, value in reversed([*row.items()]) if re.fullmatch(rf"{name}(_\d+)?", column))
 
 
 @asynccontextmanager
-async def _start_process(arguments: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _start_process(
+    arguments: Sequence[str], note_cost: Callable[[Mapping[str, Any]], None] | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start `ask` with these arguments; at the end of the block, end it with everything that it has started.
 
-    If the block has ended by an exception, such as a cancellation, it is interrupted.
+    If the block has ended by an exception, such as a cancellation, it is interrupted. `note_cost` is then called with
+    the objects that it still writes.
+
+    Raises:
+        UsageError: an argument is too long or has a null character.
     """
     environment, mark = mark_environment(os.environ)
-    process = await asyncio.create_subprocess_exec(
-        str(find_launcher()),
-        *arguments,
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=PIPE,
-        env=environment,
-        limit=MAX_EVENT_BYTES,
-        start_new_session=True,
-        preexec_fn=end_with_parent,
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            str(find_launcher()),
+            *arguments,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=environment,
+            limit=MAX_EVENT_BYTES,
+            start_new_session=True,
+            preexec_fn=end_with_parent,
+        )
+    except ValueError:
+        raise UsageError("an argument contains a null character", "remove it") from None
+    except OSError as error:
+        if error.errno != errno.E2BIG:
+            raise
+        raise UsageError("an argument is too long", "shorten the prompt or the schema") from None
     is_done = False
     try:
         yield process
         is_done = True
     finally:
         with anyio.CancelScope(shield=True):
-            await _end_process(process, mark, interrupts=not is_done)
+            await _end_process(process, mark, None if is_done else note_cost or (lambda _: None))
 
 
 def _get_pipe(pipe: T | None) -> T:
@@ -351,15 +550,26 @@ def _get_pipe(pipe: T | None) -> T:
     return pipe
 
 
-async def _read_rows(
-    ctx: ServerRequestContext[Any], process: asyncio.subprocess.Process, total: int | None
-) -> list[dict[str, Any]]:
-    """Read the answered rows of a process, and report each as progress."""
-    rows: list[dict[str, Any]] = []
+async def _read_objects(
+    process: asyncio.subprocess.Process, note_cost: Callable[[Mapping[str, Any]], None]
+) -> AsyncIterator[Mapping[str, Any]]:
+    """Read the lines of a process, each a JSON object.
+
+    Raises:
+        AskError: one is incomplete.
+    """
     async for line in _get_pipe(process.stdout):
-        rows.append(json.loads(line))
-        await ctx.session.report_progress(len(rows), total)
-    return rows
+        try:
+            value: Mapping[str, Any] = json.loads(line)
+        except ValueError:
+            raise AskError("the process that answers the call was killed while it wrote") from None
+        note_cost(value)
+        yield value
+
+
+async def _send_rows(process: asyncio.subprocess.Process, rows: Iterable[Mapping[str, Any]]) -> None:
+    await _send_lines(process, *map(json.dumps, rows))
+    _get_pipe(process.stdin).close()
 
 
 async def _read_last_line(process: asyncio.subprocess.Process) -> str:
@@ -378,16 +588,44 @@ async def _send_lines(process: asyncio.subprocess.Process, *lines: str) -> None:
             await pipe.drain()
 
 
-async def _end_process(process: asyncio.subprocess.Process, mark: str, *, interrupts: bool) -> None:
-    """Wait for the end of a child process, and kill what is left of everything that it started."""
+async def _end_process(
+    process: asyncio.subprocess.Process, mark: str, note_cost: Callable[[Mapping[str, Any]], None] | None
+) -> None:
+    """Wait for the end of a child process, and kill what is left of everything that it started.
+
+    With `note_cost`, it is interrupted.
+    """
     _get_pipe(process.stdin).close()
-    if interrupts:
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGINT)
-    with suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), INTERRUPT_SECONDS if interrupts else END_SECONDS)
+    with suppress(TimeoutError, AskError):
+        if note_cost is None:
+            await asyncio.wait_for(process.wait(), END_SECONDS)
+        else:
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGINT)
+            await asyncio.wait_for(_read_rest(process, note_cost), INTERRUPT_SECONDS)
     await asyncio.to_thread(kill_process_tree, process.pid if process.returncode is None else None, mark)
     await process.wait()
+
+
+async def _read_rest(process: asyncio.subprocess.Process, note_cost: Callable[[Mapping[str, Any]], None]) -> None:
+    async for _ in _read_objects(process, note_cost):
+        pass
+    await process.wait()
+
+
+def _handle_signals() -> None:
+    """Have signals end the event loop, not the task that runs at that moment.
+
+    With asyncio's own handler of SIGINT, the end would wait for the thread that reads stdin.
+    """
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, _exit_on_signal, number)
+
+
+def _exit_on_signal(number: int) -> NoReturn:
+    raise SignalExit(128 + number)
 
 
 def serve(options: RunOptions, results_folder: Path, *, searches_history: bool) -> None:

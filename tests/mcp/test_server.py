@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
+import subprocess
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import anyio
 import mcp_types as types
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.shared.exceptions import MCPError
 
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply
@@ -31,6 +34,72 @@ def use(ask: Ask, home: Home, action: Callable[[Client], Awaitable[Any]], *args:
             return await action(client)
 
     return asyncio.run(asyncio.wait_for(connect(), 60))
+
+
+class RawClient:
+    """A client that can send what the SDK's does not, connected to `ask mcp serve`.
+
+    Its protocol version is 2025-11-25, or without a handshake 2026-07-28.
+    """
+
+    def __init__(
+        self,
+        ask: Ask,
+        home: Home,
+        *args: str,
+        capabilities: dict[str, Any] | None = None,
+        has_handshake: bool = True,
+    ) -> None:
+        self.process = subprocess.Popen(
+            [ASK, "mcp", "serve", *args],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=dict(ask.env),
+            cwd=home.work,
+        )
+        self._meta: dict[str, Any] = {}
+        if not has_handshake:
+            self._meta[types.PROTOCOL_VERSION_META_KEY] = "2026-07-28"
+            self._meta[types.CLIENT_CAPABILITIES_META_KEY] = capabilities or {}
+            return
+        info = {"name": "test", "version": "1"}
+        params = {"protocolVersion": "2025-11-25", "capabilities": capabilities or {}, "clientInfo": info}
+        self.send({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+        self.read_until(lambda message: message.get("id") == 0)
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.send_line(json.dumps(message).encode())
+
+    def send_line(self, line: bytes) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def call(self, message_id: int, name: str, arguments: dict[str, Any]) -> None:
+        params = {"name": name, "arguments": arguments, "_meta": self._meta}
+        self.send({"jsonrpc": "2.0", "id": message_id, "method": "tools/call", "params": params})
+
+    def read_until(self, is_last: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
+        assert self.process.stdout
+        messages = [json.loads(self.process.stdout.readline())]
+        while not is_last(messages[-1]):
+            messages.append(json.loads(self.process.stdout.readline()))
+        return messages
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self.process:  # closes the pipes
+            assert self.process.stdin
+            self.process.stdin.close()
+            self.process.wait(20)
+
+
+def read_raw_text(message: dict[str, Any]) -> str:
+    [content] = message["result"]["content"]
+    return str(content["text"])
 
 
 def read_text(result: Any) -> str:
@@ -86,15 +155,20 @@ def test_what_a_caller_may_not_have_is_refused(ask: Ask, home: Home, server: Mod
         ("ask", {"prompt": "hi", "conversation": "abc"}),
         ("ask", {"prompt": "hi", "base_url": "http://127.0.0.1:1"}),
         ("ask", {"prompt": 1}),
+        ("ask", {"prompt": " "}),
+        ("ask", {"prompt": "x" * 11_000_000}),
+        ("map_rows", {"prompt": "x" * 200_000, "rows": ["a"]}),
+        ("map_rows", {"prompt": "a\0b", "rows": ["a"]}),
         ("ask", {}),
         ("map_rows", {"prompt": "{{text}}"}),
         ("map_rows", {"prompt": "{{text}}", "rows": ["a"], "file": "b"}),
         ("map_rows", {"prompt": "{{text}}", "rows": [1]}),
-        ("search_history", {"query": "a"}),
-        ("bash", {"command": "true"}),
     ]
 
     async def action(client: Client) -> Any:
+        for name, call in (("search_history", {"query": "a"}), ("bash", {"command": "true"})):
+            with pytest.raises(MCPError, match="unknown tool"):
+                await client.call_tool(name, call)
         return [(await client.call_tool(name, call)).is_error for name, call in calls]
 
     assert use(ask, home, action) == [True] * len(calls)
@@ -102,9 +176,30 @@ def test_what_a_caller_may_not_have_is_refused(ask: Ask, home: Home, server: Mod
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("answer", "told"), [("accept", ""), ("decline", "declined"), (None, "cannot ask its user")])
-def test_an_approval_is_an_elicitation(ask: Ask, home: Home, server: ModelServer, answer: Any, told: str) -> None:
-    server.reply(wire.calls(("bash", {"command": "touch made"})), wire.says("done"))
+@pytest.mark.parametrize("folder", ["home", "."])
+def test_no_files_are_attached_from_a_folder_with_the_home_directory(
+    ask: Ask, home: Home, server: ModelServer, folder: str
+) -> None:
+    (home.path / "home/taxes.txt").write_text("secret")
+    in_home = Home(home.path, home.path / folder, home.env)
+    name = "taxes.txt" if folder == "home" else "home/taxes.txt"
+
+    async def action(client: Client) -> Any:
+        return (
+            await client.call_tool("ask", {"prompt": "hi", "files": [name]}),
+            await client.call_tool("map_rows", {"prompt": "{{line}}", "file": name}),
+        )
+
+    assert all(result.is_error for result in use(ask, in_home, action))
+    assert not server.requests
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+@pytest.mark.parametrize("answer", ["accept", "decline", None])
+def test_an_approval_is_an_elicitation(ask: Ask, home: Home, server: ModelServer, answer: Any, mode: Any) -> None:
+    told = {"accept": "", "decline": "declined"}.get(answer, "cannot ask its user")
+    server.reply(*(wire.calls(("bash", {"command": f"touch made{number}"})) for number in range(2)), wire.says("done"))
     asked = []
 
     async def elicit(_: Any, params: Any) -> types.ElicitResult:
@@ -114,12 +209,165 @@ def test_an_approval_is_an_elicitation(ask: Ask, home: Home, server: ModelServer
     async def action(client: Client) -> Any:
         return await client.call_tool("ask", {"prompt": "go"})
 
-    options: dict[str, Any] = {"elicitation_callback": elicit, "mode": "legacy"} if answer else {}
-    result = use(ask, home, action, "--tools", "--confirm", **options)
-    assert (read_text(result), (home.work / "made").exists()) == ("done", answer == "accept")
-    assert len(asked) == bool(answer)
-    assert all("touch made" in message for message in asked)
+    options: dict[str, Any] = {"elicitation_callback": elicit} if answer else {}
+    result = use(ask, home, action, "--tools", "--confirm", mode=mode, **options)
+    made = [path.name for path in sorted(home.work.glob("made*"))]
+    assert (read_text(result), made) == ("done", ["made0", "made1"] if answer == "accept" else [])
+    assert len(asked) == (2 if answer else 0)
+    assert all(f"touch made{number}" in message for number, message in enumerate(asked))
     assert told in json.dumps(server.requests[-1].json["messages"][-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("response", [{"error": {"code": -1, "message": "no"}}, {"result": {"action": "maybe"}}])
+def test_an_approval_that_the_client_cannot_answer_is_denied(
+    ask: Ask, home: Home, server: ModelServer, response: dict[str, Any]
+) -> None:
+    server.reply(wire.calls(("bash", {"command": "touch made"})), wire.says("done"))
+    with RawClient(ask, home, "--tools", "--confirm", capabilities={"elicitation": {}}) as client:
+        client.call(1, "ask", {"prompt": "go"})
+        [question] = client.read_until(lambda message: message.get("method") == "elicitation/create")
+        client.send({"jsonrpc": "2.0", "id": question["id"], **response})
+        [answer] = client.read_until(lambda message: message.get("id") == 1)
+    assert read_raw_text(answer) == "done"
+    assert not (home.work / "made").exists()
+
+
+@pytest.mark.slow
+def test_an_approval_belongs_to_one_call(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "echo $$ > made"})), wire.says("done"))
+    allowed: dict[str, types.InputResponse] = {"approval": types.ElicitResult(action="accept", content={"allow": True})}
+
+    async def action(client: Client) -> Any:
+        async def call(prompt: str, state: str | None, responses: Any = allowed) -> Any:
+            return await client.session.call_tool(
+                "ask", {"prompt": prompt}, input_responses=responses, request_state=state, allow_input_required=True
+            )
+
+        first = await call("go", None, None)
+        assert isinstance(first, types.InputRequiredResult)
+        again = await call("go", first.request_state, {})
+        refused = [await call("stop", again.request_state), await call("go", "made up")]
+        made = (home.work / "made").exists()
+        done = await call("go", again.request_state)
+        late = await call("go", again.request_state)
+        return [result.is_error for result in (*refused, done, late)], made, read_text(done)
+
+    async def elicit(_: Any, params: Any) -> types.ElicitResult:
+        raise AssertionError(params)
+
+    results, made, text = use(ask, home, action, "--tools", "--confirm", mode="2026-07-28", elicitation_callback=elicit)
+    assert (results, made, text) == ([True, True, False, True], False, "done")
+    assert (home.work / "made").exists()
+
+
+@pytest.mark.slow
+def test_invalid_messages_are_answered(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.says("one"))
+    with RawClient(ask, home) as client:
+        for line in (b"garbage", b"", b"[]", b"{}", b"[" * 100_000, b'{"jsonrpc":"2.0","id":7,"method":["\\ud800"]}'):
+            client.send_line(line)
+        client.send_line(
+            b'{"jsonrpc":"2.0","id":1,"method":"tools/call",'
+            b'"params":{"name":"ask","arguments":{"prompt":"half \\ud83d pair"}}}'
+        )
+        *errors, answer = client.read_until(lambda message: message.get("id") == 1)
+    assert [(error["id"], error["error"]["code"]) for error in errors] == [
+        (None, types.PARSE_ERROR),
+        (None, types.INVALID_REQUEST),
+        (None, types.INVALID_REQUEST),
+        (None, types.PARSE_ERROR),
+        (7, types.INVALID_REQUEST),
+    ]
+    assert read_raw_text(answer) == "one"
+    assert "half ? pair" in str(server.requests[0].json)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_a_signal_ends_the_server_also_while_it_reads(ask: Ask, home: Home, number: int) -> None:
+    with RawClient(ask, home) as client:
+        for message_id in range(1, 200):
+            client.send({"jsonrpc": "2.0", "id": message_id, "method": "ping"})
+        client.process.send_signal(number)
+        assert client.process.wait(10) == 128 + number
+
+
+@pytest.mark.slow
+def test_what_a_command_writes_to_its_parent_is_not_read_as_an_event(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "echo printed > /proc/$PPID/fd/1"})), wire.says("done"))
+
+    async def action(client: Client) -> Any:
+        return await client.call_tool("ask", {"prompt": "go"})
+
+    assert read_text(use(ask, home, action, "--tools")) == "done"
+
+
+@pytest.mark.slow
+def test_a_schema_does_not_name_a_file(ask: Ask, home: Home, server: ModelServer) -> None:
+    (home.work / "schema.json").write_text('{"type": "object", "properties": {"secret": {"type": "string"}}}')
+    (home.work / "notes.txt").write_text("secret")
+
+    async def action(client: Client) -> Any:
+        calls = [
+            {"prompt": "hi", "rows": ["a"], "schema": f"{prefix}{name}"}
+            for prefix in ("", "@", f"{home.work}/")
+            for name in ("schema.json", "notes.txt")
+        ]
+        return [await client.call_tool("map_rows", call) for call in calls]
+
+    results = use(ask, home, action)
+    assert all(result.is_error for result in results)
+    assert not any("secret" in read_text(result) for result in results)
+    assert not server.requests
+
+
+def priced_answer(_: Any) -> Reply:
+    return wire.streams(wire.text("ok"), wire.finish(), wire.usage(cost=0.1))
+
+
+@pytest.mark.slow
+def test_the_cost_limit_is_that_of_all_calls(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(priced_answer)
+    rows = [{"text": str(number), "cost": -5, "error": "none"} for number in range(2)]
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("ask", {"prompt": "1"}),
+        ("map_rows", {"prompt": "{{text}}", "rows": rows}),
+        ("map_rows", {"prompt": "{{text}}", "rows": rows}),  # costs nothing
+        ("ask", {"prompt": "2"}),
+        ("ask", {"prompt": "3"}),
+        ("map_rows", {"prompt": "{{text}}!", "rows": rows}),
+    ]
+
+    async def action(client: Client) -> Any:
+        return [await client.call_tool(name, call) for name, call in calls]
+
+    results = use(ask, home, action, "--max-cost", "0.35")
+    assert [result.structured_content["exit_code"] for result in results] == [0, 0, 0, 0, 11, 11]
+    assert results[1].structured_content["failed"] == 0
+    assert len(server.requests) == 4
+
+
+@pytest.mark.slow
+def test_a_canceled_call_counts_for_the_cost_limit(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(
+        wire.streams(
+            *wire.stream(None, [("bash", {"command": "echo $$ > pid; exec sleep 60"})])[:-1], wire.usage(cost=1.0)
+        )
+    )
+    pid = home.work / "pid"
+
+    async def action(client: Client) -> Any:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "ask", {"prompt": "go"})
+            while not (pid.exists() and pid.read_text().strip()):
+                await anyio.sleep(0.05)
+            group.cancel_scope.cancel()
+        await anyio.to_thread.run_sync(wait_for_end, pid)
+        return await client.call_tool("ask", {"prompt": "go"})
+
+    result = use(ask, home, action, "--tools", "--max-cost", "1")
+    assert (result.is_error, result.structured_content["exit_code"]) == (True, 11)
+    assert len(server.requests) == 1
 
 
 @pytest.mark.slow
@@ -199,6 +447,30 @@ def test_nothing_is_left_when_the_client_goes(ask: Ask, home: Home, server: Mode
     with pytest.raises(BaseException):  # noqa: B017 - the group of the EOFError
         use(ask, home, action, "--tools")
     wait_for_end(pid)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_waiting", [False, True])
+def test_calls_end_before_the_server_does(ask: Ask, home: Home, server: ModelServer, *, is_waiting: bool) -> None:
+    server.reply(wire.calls(("bash", {"command": "trap '' INT TERM; touch begun; sleep 60"})))
+    options = ["--tools", "--confirm"][: 1 + is_waiting]
+    with RawClient(ask, home, *options, capabilities={"elicitation": {}}, has_handshake=False) as client:
+        client.call(1, "ask", {"prompt": "go"})
+        if is_waiting:
+            [question] = client.read_until(lambda message: message.get("id") == 1)
+            assert question["result"]["resultType"] == "input_required"
+        while not (is_waiting or (home.work / "begun").exists()):
+            time.sleep(0.05)
+        client.process.stdin.close()  # type: ignore[union-attr]
+        assert client.process.wait(20) == 0
+        assert not [path for path in Path("/proc").glob("[0-9]*/environ") if has_text(path, str(home.path))]
+
+
+def has_text(path: Path, text: str) -> bool:
+    try:
+        return text.encode() in path.read_bytes()
+    except OSError:  # the process is gone, or another user's
+        return False
 
 
 @pytest.mark.slow

@@ -1,0 +1,56 @@
+"""What clients of `ask mcp serve` send that is not a valid message: it is repaired or answered with an error."""
+
+from __future__ import annotations
+
+import json
+
+import mcp_types as types
+from anyio.abc import ObjectSendStream
+from mcp.shared._stream_protocols import ReadStream, WriteStream
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from ask.text import JSON_ERRORS
+
+
+async def forward_messages(
+    source: ReadStream[SessionMessage | Exception],
+    target: ObjectSendStream[SessionMessage | Exception],
+    replies: WriteStream[SessionMessage],
+) -> None:
+    """Forward messages; repair invalid ones, which the SDK would leave unanswered, or answer them with an error."""
+    async with target:
+        async for item in source:
+            if isinstance(item, SessionMessage):
+                await target.send(item)
+            elif isinstance(item, ValidationError) and (message := _repair(item)):
+                stream = replies if isinstance(message, types.JSONRPCError) else target
+                await stream.send(SessionMessage(message))
+
+
+def _repair(error: ValidationError) -> types.JSONRPCMessage | None:
+    """Return the message, or an error to answer; None for an empty line.
+
+    A string that was cut within a character has half of a surrogate pair, which the SDK does not accept.
+    """
+    details = error.errors()[0]
+    if details["type"] != "json_invalid":
+        return _create_error(types.INVALID_REQUEST, "not a JSON-RPC message", None)
+    line = str(details["input"])
+    if not line.strip():
+        return None
+    try:
+        value = json.loads(line)
+        text = json.dumps(value, ensure_ascii=False).encode(errors="replace")
+    except JSON_ERRORS as json_error:
+        return _create_error(types.PARSE_ERROR, f"invalid JSON: {json_error}", None)
+    try:
+        return types.jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except ValidationError:
+        message_id = value.get("id") if isinstance(value, dict) else None
+        message_id = message_id if isinstance(message_id, int | str) else None
+        return _create_error(types.INVALID_REQUEST, "not a JSON-RPC message", message_id)
+
+
+def _create_error(code: int, message: str, message_id: types.RequestId | None) -> types.JSONRPCError:
+    return types.JSONRPCError(jsonrpc="2.0", id=message_id, error=types.ErrorData(code=code, message=message))
