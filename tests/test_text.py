@@ -100,6 +100,15 @@ def test_format_one_line_escapes_invisible_characters() -> None:
     assert format_one_line(text) == r"a\xad\u061c\u200b\u202e\u2066\u3164\ufeff\U000e0041b"
 
 
+def test_variation_selectors_are_escaped_unless_they_make_an_emoji() -> None:
+    assert (
+        format_one_line("\u26a0\ufe0f 1\ufe0f\u20e3 \U0001f3d6\ufe0f") == "\u26a0\ufe0f 1\ufe0f\u20e3 \U0001f3d6\ufe0f"
+    )
+    hidden = "a\ufe0fb\ufe01\u034f\u17b4\U000e0100\u2028c\u26a0\ufe0f\ufe0f"
+    shown = r"a\ufe0fb\ufe01\u034f\u17b4\U000e0100 c" + "\u26a0\ufe0f" + r"\ufe0f"
+    assert format_one_line(hidden) == shown
+
+
 @given(ANY_TEXT)
 def test_escaped_text_is_only_printable_ascii_and_newlines(text: str) -> None:
     assert all(" " <= c <= "~" or c == "\n" for c in escape_non_ascii(text + LOOK_ALIKES))

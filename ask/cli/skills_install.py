@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,6 +53,8 @@ COMMIT_CHARACTERS = 12
 """How many characters of a commit are shown."""
 MAX_DIFF_LINES = 500
 """How many lines of the changes of a file are shown."""
+FETCHED_PREFIX, ABANDONED_SECONDS = "fetched-", 86_400.0
+"""The prefix of the folders for what is fetched, and the age from which no command is using one."""
 YES_OPTION = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 SkillChoice = tuple[SkillRepository, RepositorySkill]
 """A skill and its repository."""
@@ -154,8 +159,17 @@ def _fetch(location: SkillLocation, app: AppContext) -> SkillRepository:
     """Fetch a repository into a folder that is deleted at the end of the command."""
     with convert_write_errors(app.app_dirs.cache):
         create_private_folder(app.app_dirs.cache)
-        folder = TemporaryDirectory(prefix="fetched-", dir=app.app_dirs.cache, ignore_cleanup_errors=True)
+        _delete_abandoned_folders(app.app_dirs.cache)
+        folder = TemporaryDirectory(prefix=FETCHED_PREFIX, dir=app.app_dirs.cache, ignore_cleanup_errors=True)
     return fetch_repository(location, app.environment, Path(app.cleanup.enter_context(folder)), app.console)
+
+
+def _delete_abandoned_folders(cache: Path) -> None:
+    """Delete what commands that were killed have fetched."""
+    for folder in cache.glob(f"{FETCHED_PREFIX}*"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > ABANDONED_SECONDS:
+                shutil.rmtree(folder)
 
 
 # Selection
@@ -301,18 +315,25 @@ def _update_skill(
     """Show how a skill has changed in its repository, and replace it.
 
     Raises:
-        FileError: it has no valid version there, or the user has changed the installed one.
+        FileError: it has no valid version there, its tag has moved, or the user has changed the installed one.
         SafetyError: there is no terminal to ask on.
     """
-    successor = find_successor(skill, repository.skills)
+    successor = find_successor(skill, repository)
     if not successor or successor.problem:
         reason = f"invalid ({successor.problem})" if successor else "no longer there"
         raise FileError(f"cannot update {skill.name}: in {format_source(repository)}, it is {reason}")
     package = repository.load_package(successor)
-    if compute_digest(package.files) == skill.digest:
-        print_notice(f"{skill.name} is up to date")
+    is_new, is_changed = compute_digest(package.files) != skill.digest, skill.is_changed()
+    if not is_new and not (force and is_changed):
+        print_notice(f"{skill.name} is up to date{' (you have changed it)' if is_changed else ''}")
         return
-    if not force and skill.is_changed():
+    if is_new and repository.is_tag and repository.commit != skill.commit:
+        raise FileError(
+            f"the tag {format_one_line(skill.location.ref)} of {format_source(skill)} now leads to "
+            f"{repository.commit[:COMMIT_CHARACTERS]}, and {skill.name} is not updated",
+            "if this is intended, remove the skill and add it again",
+        )
+    if is_changed and not force:
         raise FileError(f"the skill {skill.name} has changed since it was installed", "--force replaces it")
     if not yes:
         with page_output(app.environment) as output:

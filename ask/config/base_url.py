@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from ipaddress import ip_address
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -161,7 +162,7 @@ def is_local_url(url: str) -> bool:
     """
     try:
         parts = urlsplit(url)
-        host = (parts.hostname or "").rstrip(".")
+        host = _complete_address((parts.hostname or "").rstrip("."))
     except ValueError:
         return False
     try:
@@ -169,6 +170,20 @@ def is_local_url(url: str) -> bool:
     except ValueError:
         return bool(host) and ("." not in host or host.endswith(LOCAL_DOMAIN_SUFFIXES) or parts.scheme == UNIX_SCHEME)
     return address.is_loopback or address.is_private or address.is_link_local
+
+
+def _complete_address(host: str) -> str:
+    """Return the IP address that programs in C take a host such as 127.1 or 0x7f.1 for; a name as it is."""
+    if not host.isascii():
+        import unicodedata
+
+        host = unicodedata.normalize("NFKC", host)
+    if re.search(r"(?:^|\.)(?:0x[\da-f]*|\d+)$", host):
+        import socket
+
+        with suppress(OSError):
+            return socket.inet_ntoa(socket.inet_aton(host))
+    return host
 
 
 def is_loopback(host: str) -> bool:

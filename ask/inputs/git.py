@@ -64,6 +64,8 @@ NETWORK_VARIABLES = (
     *("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_SSL_CERT", "GIT_SSL_KEY"),
 )
 """The variables of git with which users reach their servers."""
+REASON_PREFIXES = ("fatal:", "error:")
+NO_REMOTE = "Could not read from remote repository"
 FILE_SIZE_UNIT_BYTES = 512
 """The unit of `ulimit -f`."""
 
@@ -255,6 +257,12 @@ def _parse_error(text: bytes, exit_status: int, seconds: float) -> str:
     """Return the reason that git printed."""
     if exit_status == -signal.SIGKILL:
         return f"git did not end within {seconds:g} s"
-    lines = text.decode(errors="replace").splitlines()
-    reasons = [line.partition(":")[2] for line in lines if line.startswith(("fatal:", "error:"))]
-    return format_one_line(reasons[-1] if reasons else f"git failed with status {exit_status}")
+    lines = [line for line in text.decode(errors="replace").splitlines() if line.strip()]
+    numbers = [number for number, line in enumerate(lines) if line.startswith(REASON_PREFIXES)]
+    if not numbers:
+        return f"git failed with status {exit_status}"
+    number = numbers[-1]
+    if number and NO_REMOTE in lines[number]:  # ssh or the server has printed why
+        number -= 1
+    reason = lines[number]
+    return format_one_line(reason.partition(":")[2] if reason.startswith(REASON_PREFIXES) else reason)

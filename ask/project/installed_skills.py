@@ -20,7 +20,7 @@ from typing import TypedDict
 from ask.atomic_files import convert_write_errors, create_private_folder, lock_file, replace_atomically
 from ask.config.directories import AppDirs
 from ask.errors import FileError, UsageError
-from ask.project.skill_repository import IGNORED_NAMES, RepositorySkill, SkillFile, SkillPackage
+from ask.project.skill_repository import IGNORED_NAMES, RepositorySkill, SkillFile, SkillPackage, SkillRepository
 from ask.project.skill_sources import SkillLocation
 from ask.records import NamedTuple
 from ask.text import decode_argument
@@ -219,8 +219,15 @@ def compute_digest(files: Sequence[SkillFile]) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def find_successor(installed: InstalledSkill, skills: Sequence[RepositorySkill]) -> RepositorySkill | None:
-    """Find the new version of a skill in its repository: in the same folder, or elsewhere under its name."""
-    named = [skill for skill in skills if skill.name == installed.name]
-    same_folder = [skill for skill in named if skill.path == installed.location.path]
-    return next(iter(same_folder or (named if len(named) == 1 else [])), None)
+def find_successor(installed: InstalledSkill, repository: SkillRepository) -> RepositorySkill | None:
+    """Find the new version of a skill in its repository: in the same folder, or elsewhere under its name.
+
+    Raises:
+        FileError: the repository has too many skills.
+    """
+    path = installed.location.path
+    for skill in repository.find_skills(path):
+        if (skill.name, skill.path) == (installed.name, path):
+            return skill
+    named = [skill for skill in repository.skills if skill.name == installed.name]
+    return named[0] if len(named) == 1 else None

@@ -9,6 +9,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from ask.console import StderrConsole
@@ -30,12 +31,14 @@ MAX_SKILLS = 1_000
 """How many skills of a repository are read."""
 MAX_SKILL_FILES, MAX_SKILL_BYTES = 2_000, 50_000_000
 """The limits for the files of one skill."""
+MAX_FOLDER_DEPTH = 50
 IGNORED_NAMES = frozenset({"__pycache__", ".DS_Store"})
 """Files and folders that running scripts or looking at a folder leaves in it. They are no part of a skill."""
 FILE_MODE, EXECUTABLE_MODE, LINK_MODE, SUBMODULE_MODE = "100644", "100755", "120000", "160000"
 FETCHED_REF = "refs/ask/fetched"
-FETCH_SETTINGS = {"fetch.unpackLimit": "1", "gc.auto": "0"}
-"""All that is fetched becomes one file, whose size is limited."""
+FETCH_SETTINGS = {"core.bigFileThreshold": "10m", "fetch.unpackLimit": "1", "gc.auto": "0"}
+"""All that is fetched becomes one file, whose size is limited. Larger files are not decompressed in memory."""
+NO_REF, NO_HOST_KEY = "couldn't find remote ref", "Host key verification failed"
 NO_SHALLOW_TRANSPORT = "does not support shallow"
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _ENTRY_PATTERN = re.compile(rb"(\d+) \w+ ([0-9a-f]+) +(\d+|-)\t(.+)", re.DOTALL)
@@ -103,16 +106,26 @@ class SkillRepository:
     Attributes:
         location: where it is from; the ref is as the user or a marketplace gave it.
         commit: the id of the commit.
-        skills: the skills below the path of the location, sorted by path.
+        is_tag: whether the ref of the location is a tag.
         plugins: the plugins of the marketplace in it.
     """
 
-    def __init__(self, folder: Path, environment: Mapping[str, str], location: SkillLocation, commit: str) -> None:
+    def __init__(
+        self, folder: Path, environment: Mapping[str, str], location: SkillLocation, commit: str, *, is_tag: bool
+    ) -> None:
         self._folder, self._environment = folder, environment
-        self.location, self.commit = location, commit
+        self.location, self.commit, self.is_tag = location, commit, is_tag
         self._files = self._list_files()
         self.plugins = self._read_marketplace()
-        self.skills = self._find_skills()
+
+    @cached_property
+    def skills(self) -> list[RepositorySkill]:
+        """The skills below the path of the location, sorted by path.
+
+        Raises:
+            FileError: there are too many.
+        """
+        return self.find_skills(self.location.path)
 
     def _list_files(self) -> dict[str, RepositoryFile]:
         listing = self._run("ls-tree", "-r", "-z", "-l", "--full-tree", self.commit, limit=MAX_LISTING_BYTES)
@@ -132,9 +145,14 @@ class SkillRepository:
             return []
         return parse_marketplace(self._read([path])[path], self.location.path, is_local=self.location.is_local)
 
-    def _find_skills(self) -> list[RepositorySkill]:
-        """Find the skills. A SKILL.md in the folder of another skill is one of its files, except at the root."""
-        start = _join(self.location.path, "")
+    def find_skills(self, folder: str) -> list[RepositorySkill]:
+        """Find the skills in a folder, which may be one. One in the folder of another is a part of that, except at the
+        root.
+
+        Raises:
+            FileError: there are too many.
+        """
+        start = _join(folder, "")
         folders: list[str] = []
         for path in sorted(path for path in self._files if path.startswith(start)):
             folder, _, name = path.rpartition("/")
@@ -195,6 +213,8 @@ class SkillRepository:
                 f"the skill {skill.name} has {len(entries):,} files with {format_size(size)}",
                 f"at most {MAX_SKILL_FILES:,} files with {format_size(MAX_SKILL_BYTES)} are installed",
             )
+        if any(path.removeprefix(start).count("/") > MAX_FOLDER_DEPTH for path in entries):
+            raise FileError(f"the skill {skill.name} has more than {MAX_FOLDER_DEPTH} levels of folders")
         contents = self._read([path for path, file in entries.items() if file.mode != SUBMODULE_MODE])
         files, notes = [], []
         names = {path.removeprefix(start) for path, file in entries.items() if file.mode != LINK_MODE}
@@ -270,14 +290,23 @@ def fetch_repository(
             if NO_SHALLOW_TRANSPORT not in str(error):
                 raise
             run("fetch", *fetch, *source)
-        commit = run_git(folder, environment, "rev-parse", f"{FETCHED_REF}^{{commit}}").decode().strip()
+        commit = _resolve_commit(folder, environment, location)
+        is_tag = b"\t\ttag '" in (folder / "FETCH_HEAD").read_bytes()
     except FileNotFoundError:
         raise MissingDependencyError("git is not installed", "skills are installed with it") from None
     except GitError as error:
         raise _make_fetch_error(location, error, folder) from None
     finally:
         console.show_status("")
-    return SkillRepository(folder, environment, location, commit)
+    return SkillRepository(folder, environment, location, commit, is_tag=is_tag)
+
+
+def _resolve_commit(folder: Path, environment: Mapping[str, str], location: SkillLocation) -> str:
+    try:
+        return run_git(folder, environment, "rev-parse", f"{FETCHED_REF}^{{commit}}").decode().strip()
+    except GitError:
+        name = format_one_line(f"{location.ref or 'HEAD'} of {location.url}")
+        raise FileError(f"{name} is not a commit") from None
 
 
 def _split_ref(location: SkillLocation, words: Sequence[str]) -> SkillLocation:
@@ -295,9 +324,15 @@ def _make_fetch_error(location: SkillLocation, error: GitError, folder: Path) ->
         return FileError(f"{location.url} is larger than {format_size(MAX_FETCHED_BYTES)}", "clone it yourself")
     name = f"{location.ref} of {location.url}" if location.ref else location.url
     message = f"cannot fetch {format_one_line(name)} ({error})"
-    if location.is_local:
-        return FileError(message)
-    return NetworkError(message, "check the name; a private repository needs a credential helper or an SSH URL")
+    hint = ""
+    if NO_REF in str(error):
+        is_partial_id = re.fullmatch(r"[0-9a-f]{4,39}", location.ref)
+        hint = "the id of a commit must be complete" if is_partial_id else "--ref selects a branch, a tag or a commit"
+    elif NO_HOST_KEY in str(error):
+        hint = "connect to the server with ssh once, to check its key"
+    elif not location.url.startswith("file:"):
+        hint = "check the name; a private repository needs a credential helper or an SSH key"
+    return FileError(message, hint) if location.is_local else NetworkError(message, hint)
 
 
 def _join(folder: str, name: str) -> str:

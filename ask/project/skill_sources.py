@@ -22,7 +22,9 @@ from ask.text import decode_argument, format_one_line
 MARKETPLACE_FILE = ".claude-plugin/marketplace.json"
 """The file that lists plugins: https://code.claude.com/docs/en/plugin-marketplaces."""
 SOURCE_FORMS = "write OWNER/REPO, the URL of a git repository or of a folder in it, or ./PATH of a local repository"
-_SSH_PATTERN = re.compile(r"[\w.-]+@[\w.-]+:[^:\s]+")
+_SSH_PATTERN = re.compile(r"[\w.-]+@[\w.-]+:[^:\s\x00-\x1f\x7f]+")
+_HOST_PATTERN = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}(?::\d+)?/[^/]+/[^/]")
+"""The beginning of a URL without its scheme. The owner of a repository on GitHub has no dot in its name."""
 _PAGE_PATTERN = re.compile(r"(/[^/]+/[^/]+|/.+?/-)/(?:tree|blob)/(.+)|(/[^/]+/[^/]+)/src/(?:branch|tag|commit)/(.+)")
 """The path of a page about a folder or file on GitHub, on GitLab (with /-/), or on Gitea and Codeberg (with /src/)."""
 _REF_PATTERN = re.compile(r"(?!-)[^\s:?*\[\\^~\x00-\x1f\x7f]+")
@@ -46,7 +48,8 @@ class SkillLocation(NamedTuple):
     @property
     def is_local(self) -> bool:
         """Whether the repository is on this machine or network."""
-        return self.url.startswith("file:") or is_local_url(self.url)
+        url = f"ssh://{self.url.replace(':', '/', 1)}" if _SSH_PATTERN.fullmatch(self.url) else self.url
+        return url.startswith("file:") or is_local_url(url)
 
 
 def parse_location(text: str, ref: str, environment: Mapping[str, str]) -> SkillLocation:
@@ -56,6 +59,8 @@ def parse_location(text: str, ref: str, environment: Mapping[str, str]) -> Skill
         UsageError: it is no repository, or `ref` cannot be used.
     """
     text = decode_argument(text).strip()
+    if _HOST_PATTERN.match(text):
+        text = f"https://{text}"
     if text in (".", "..") or text.startswith(("/", "./", "../", "~")):
         location = _find_local_repository(text)
     elif "://" in text:
@@ -86,7 +91,7 @@ def _check_ref(location: SkillLocation) -> SkillLocation:
 
 
 def _find_local_repository(text: str) -> SkillLocation:
-    folder = Path(os.path.realpath(Path(text).expanduser()))
+    folder = Path(os.path.realpath(os.path.expanduser(text)))
     for root in (folder, *folder.parents):
         if os.path.lexists(root / GIT_FOLDER) or ((root / "HEAD").is_file() and (root / "objects").is_dir()):
             path = "" if root == folder else folder.relative_to(root).as_posix()
@@ -106,14 +111,18 @@ def _parse_url(text: str) -> SkillLocation:
         parts = urlsplit(text)
         has_credentials = bool(parts.password or (parts.username and parts.scheme != "ssh"))
     except ValueError:
-        raise UsageError(f"{format_one_line(text)!r} is not a URL", SOURCE_FORMS) from None
+        parts, has_credentials = None, False
+    if not parts or not text.isprintable() or {".", ".."} & {*parts.path.split("/")}:
+        raise UsageError(f"'{format_one_line(text)}' is not the URL of a repository", SOURCE_FORMS)
     if has_credentials:
-        raise UsageError("the URL contains a password or token", "git reads them from a credential helper")
+        raise UsageError(
+            "the URL contains a password or token", "leave out what is before the @; git has credential helpers"
+        )
     is_allowed = parts.scheme in ("https", "ssh", "file") or (parts.scheme == "http" and is_local_url(text))
     if not is_allowed or not (parts.hostname or parts.scheme == "file"):
         raise UsageError(f"cannot install from {format_one_line(text)!r}", "use https, ssh or a local path")
     if parts.scheme in ("ssh", "file"):
-        return SkillLocation(text)
+        return SkillLocation(parts.geturl())
     path = parts.path.rstrip("/")
     match = _PAGE_PATTERN.fullmatch(path)
     repository = (match[1] or match[3]).removesuffix("/-") if match else path
@@ -166,7 +175,7 @@ def parse_marketplace(data: bytes, folder: str, *, is_local: bool) -> list[Marke
     plugins = []
     for entry in map(read_dict, read_list(marketplace.get("plugins"))):
         plugin = MarketplacePlugin(read_str(entry.get("name")), format_one_line(read_str(entry.get("description"))))
-        if not plugin.name:
+        if not plugin.name or not plugin.name.isprintable():
             continue
         try:
             source = entry.get("source")

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ask.project.skill_sources import SkillLocation, parse_marketplace
+from ask.project.skill_sources import SkillLocation, parse_location, parse_marketplace
 from tests.program import Ask, Home
 from tests.project.projects import commit, git, make_repository, write, write_skill
 
@@ -210,6 +210,11 @@ def test_nothing_that_a_repository_names_is_run(ask: Ask, home: Home, repository
         ("./nothing", 2),
         ("one", 2),
         ("owner/repo/../..", 2),
+        ("owner/..", 2),
+        ("~nobody-of-this-name/repo", 2),
+        ("ssh://git@example.com/\x1b[8mrepo", 2),
+        ("git@example.com:\x1b[8mrepo", 2),
+        ("ssh://-oProxyCommand=touch${IFS}ran/repo", 9),
         ("file:///nothing/here", 9),
     ],
 )
@@ -224,6 +229,44 @@ def test_a_skill_with_too_many_files_is_refused(ask: Ask, repository: Path, skil
     commit(repository)
     assert (ask("skills", "add", str(repository), "pdf", "-y").code, skills.exists()) == (9, False)
     assert ask("skills", "add", str(repository), "mail", "-y").code == 0
+
+
+def test_a_skill_with_deep_folders_is_refused(ask: Ask, repository: Path, skills: Path) -> None:
+    write(repository / "skills/pdf" / ("a/" * 60) / "file", "x")
+    commit(repository)
+    result = ask("skills", "add", str(repository), "pdf", "-y")
+    assert (result.code, "levels of folders" in result.stderr, skills.exists()) == (9, True, False)
+
+
+def test_what_a_killed_command_has_fetched_is_deleted_later(ask: Ask, home: Home, repository: Path) -> None:
+    cache = Path(home.env["XDG_CACHE_HOME"], "ask")
+    abandoned = write(cache / "fetched-old/HEAD", "x").parent
+    in_use = write(cache / "fetched-new/HEAD", "x").parent
+    os.utime(abandoned, (time.time() - 100_000,) * 2)
+    assert ask("skills", "add", str(repository)).code == 0
+    assert [path.name for path in cache.glob("fetched-*")] == [in_use.name]
+
+
+@pytest.mark.parametrize(
+    ("script", "shown"),
+    [
+        ("echo 'Host key verification failed.' >&2; exit 255", "with ssh once"),
+        ("echo 'git@host: Permission denied (publickey).' >&2; exit 255", "Permission denied (publickey)"),
+    ],
+)
+def test_the_reason_that_ssh_prints_is_shown(ask: Ask, script: str, shown: str) -> None:
+    ssh = write(ask.cwd / "ssh", f"#!/bin/sh\n{script}\n")
+    ssh.chmod(0o755)
+    result = ask("skills", "add", "git@example.com:repo", env={"GIT_SSH_COMMAND": str(ssh)})
+    assert (result.code, shown in result.stderr) == (5, True)
+
+
+def test_an_incomplete_commit_id_is_explained(ask: Ask, repository: Path) -> None:
+    result = ask("skills", "add", str(repository), "--ref", git(repository, "rev-parse", "HEAD")[:10])
+    assert (result.code, "must be complete" in result.stderr) == (9, True)
+    git(repository, "tag", "files", "HEAD^{tree}")
+    result = ask("skills", "add", str(repository), "--ref", "files")
+    assert (result.code, "not a commit" in result.stderr) == (9, True)
 
 
 def test_without_git_nothing_can_be_installed(ask: Ask, repository: Path) -> None:
@@ -267,6 +310,44 @@ def test_a_skill_changed_by_hand_is_replaced_only_with_force(ask: Ask, repositor
     assert "Changed." not in (skills / "mail/SKILL.md").read_text()
     assert ask("skills", "update", "mail", "--force", "-y").code == 0
     assert list_files(skills / "mail") == ["SKILL.md"]
+
+
+def test_force_restores_a_skill_that_has_not_changed_in_its_repository(
+    ask: Ask, repository: Path, skills: Path
+) -> None:
+    assert ask("skills", "add", str(repository), "pdf", "-y").code == 0
+    write_skill(skills / "pdf", body="Mine.")
+    result = ask("skills", "update", "pdf", "-y")
+    assert (result.code, "you have changed it" in result.stderr) == (0, True)
+    assert "Mine." in (skills / "pdf/SKILL.md").read_text()
+    assert "-Mine." in ask("skills", "update", "pdf", "--force").text
+    assert ask("skills", "update", "pdf", "--force", "-y").code == 0
+    assert "Mine." not in (skills / "pdf/SKILL.md").read_text()
+
+
+def test_a_moved_tag_is_not_followed(ask: Ask, repository: Path, skills: Path) -> None:
+    git(repository, "tag", "v1")
+    assert ask("skills", "add", str(repository), "pdf", "--ref", "v1", "-y").code == 0
+    write_skill(repository / "skills/mail", body="Changed.")
+    commit(repository)
+    git(repository, "tag", "--force", "v1")
+    assert ask("skills", "update", "-y").code == 0  # this skill is the same
+    write_skill(repository / "skills/pdf", body="Changed.")
+    commit(repository)
+    git(repository, "tag", "--force", "-a", "v1", "-m", "Moved")
+    result = ask("skills", "update", "--force", "-y")
+    assert (result.code, "the tag v1" in result.stderr) == (9, True)
+    assert "Changed." not in (skills / "pdf/SKILL.md").read_text()
+
+
+def test_a_skill_in_the_folder_of_another_is_updated(ask: Ask, repository: Path, skills: Path) -> None:
+    write_skill(repository / "skills/pdf/forms")
+    commit(repository)
+    assert ask("skills", "add", str(repository / "skills/pdf/forms"), "-y").code == 0
+    write_skill(repository / "skills/pdf/forms", body="Changed.")
+    commit(repository)
+    assert ask("skills", "update", "-y").code == 0
+    assert "Changed." in (skills / "forms/SKILL.md").read_text()
 
 
 def test_an_update_follows_a_moved_skill_and_reports_a_missing_one(ask: Ask, repository: Path, skills: Path) -> None:
@@ -418,6 +499,11 @@ def test_owner_and_repository_and_urls_of_pages_are_understood(
         assert here("skills", "remove", "pdf", "-y").code == 0
 
 
+@pytest.mark.parametrize("source", ["github.com/owner/repo", "github.com/owner/repo/tree/main/skills/pdf"])
+def test_a_url_may_lack_its_scheme(source: str) -> None:
+    assert parse_location(source, "", {}) == parse_location(f"https://{source}", "", {})
+
+
 def test_a_plain_file_server_is_enough(ask: Ask, home: Home, repository: Path, skills: Path) -> None:
     git(repository, "update-server-info")
     with serve(partial(PlainHandler, directory=str(home.path))) as server:
@@ -466,7 +552,13 @@ def test_plugins_of_a_marketplace_are_listed_and_installed(
 def test_a_marketplace_elsewhere_cannot_name_a_local_repository(repository: Path) -> None:
     entries = [
         {"name": "file", "source": {"source": "url", "url": f"file://{repository}"}},
+        {"name": "capital", "source": {"source": "url", "url": f"FILE://{repository}"}},
         {"name": "host", "source": {"source": "url", "url": "https://192.168.0.1/owner/repo"}},
+        {"name": "short", "source": {"source": "url", "url": "https://127.1/owner/repo"}},
+        {"name": "wide", "source": {"source": "url", "url": "https://\u2460\u2461\u2466.0.0.1/owner/repo"}},
+        {"name": "ssh", "source": {"source": "url", "url": "git@localhost:repo"}},
+        {"name": "up", "source": {"source": "github", "repo": "../.."}},
+        {"name": "\x1b[8mescape", "source": "./"},
         {"name": "command", "source": {"source": "url", "url": "ext::touch x"}},
         {"name": "option", "source": {"source": "github", "repo": "owner/repo", "ref": "--upload-pack=x"}},
         {"name": "fine", "source": {"source": "github", "repo": "owner/repo", "sha": "1" * 40}},
