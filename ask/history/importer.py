@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,9 @@ from ask.records import NamedTuple
 
 if TYPE_CHECKING:
     import sqlite3
+
+
+CONVERSATIONS_PER_TRANSACTION = 50
 
 
 class ImportStatus(StrEnum):
@@ -105,3 +108,70 @@ def _insert_run(connection: sqlite3.Connection, conversation: int, run: Run) -> 
     for entry in run.entries:
         insert_entry(connection, number, entry)
     return number
+
+
+class SourceConversation(NamedTuple):
+    """A conversation of another program, which is only loaded if it is new or has grown."""
+
+    id: str
+    """Its id in this history."""
+    updated: float
+    """When its last message was written, in seconds since 1970; 0.0 if that is unknown."""
+    load: Callable[[], ConversationExport | None]
+
+
+class AddedConversations(NamedTuple):
+    """The numbers of conversations that were imported from another program."""
+
+    new: int = 0
+    continued: int = 0
+    present: int = 0
+
+
+def add_conversations(
+    store: Store, program: str, conversations: Iterable[SourceConversation]
+) -> Iterator[AddedConversations]:
+    """Add conversations of another program, and the runs that were added to them there since the last time.
+
+    Yield the numbers so far after each transaction. Each is short, so that other processes can write, and contains
+    complete conversations.
+    """
+    rows = store.fetch_rows(
+        "SELECT conversations.id, count(*) AS count, max(coalesce(ended, started)) AS updated "
+        "FROM runs JOIN conversations ON conversations.number = runs.conversation WHERE version = ? GROUP BY 1",
+        [program],
+    )
+    known = {row[0]: (row[1], row[2]) for row in rows}
+    new = continued = present = 0
+    batch: list[tuple[ConversationExport, int]] = []
+    for conversation in conversations:
+        count, updated = known.get(conversation.id, (0, 0.0))
+        is_current = count and 0 < conversation.updated <= updated
+        export = None if is_current else conversation.load()
+        if export is None or len(export.runs) <= count:
+            present += bool(count)
+            continue
+        new, continued = new + (not count), continued + bool(count)
+        batch.append((export, count))
+        if len(batch) >= CONVERSATIONS_PER_TRANSACTION:
+            _add_batch(store, batch)
+            batch.clear()
+            yield AddedConversations(new, continued, present)
+    _add_batch(store, batch)
+    yield AddedConversations(new, continued, present)
+
+
+def _add_batch(store: Store, batch: Sequence[tuple[ConversationExport, int]]) -> None:
+    if not batch:
+        return
+    with store.write_transaction() as connection:
+        for (conversation, runs), count in batch:
+            row = connection.execute(
+                "UPDATE conversations SET updated = max(updated, ?) WHERE id = ? RETURNING number",
+                (conversation.updated, conversation.id),
+            ).fetchone()
+            if row is None:
+                _insert_conversation(connection, ConversationExport(conversation, runs))
+                continue
+            for run in runs[count:]:
+                _insert_run(connection, row[0], run)
