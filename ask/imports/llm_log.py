@@ -221,7 +221,10 @@ class LogReader:
 
     def _find_attachments(self, references: Any) -> list[sqlite3.Row]:
         ids = [each.get("id") for each in references or () if isinstance(each, dict)]
-        return [row for each in ids for row in self._database.fetch("SELECT * FROM attachments WHERE id = ?", each)]
+        rows = [self._database.fetch("SELECT * FROM attachments WHERE id = ?", each) for each in ids]
+        for _ in range(rows.count([])):
+            self._notes.count("attachment", "that the log does not contain")
+        return [row for found in rows for row in found]
 
     # Before version 0.36
 

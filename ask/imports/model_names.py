@@ -66,8 +66,9 @@ class ModelResolver:
         """Return the provider and model; for an unknown provider "" and the whole name."""
         if name not in self._known:
             prefix, separator, rest = name.partition(self._separator)
-            if separator and rest and (provider := self.find_provider(prefix)):
-                self._known[name] = provider, rest
+            if separator:
+                provider = self.find_provider(prefix)
+                self._known[name] = provider, rest if provider else name
             else:
                 provider = next((each for key, each in MODEL_PATTERNS.items() if re.fullmatch(key, name)), "")
                 self._known[name] = self.find_provider(provider), name
