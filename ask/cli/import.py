@@ -71,18 +71,17 @@ def command(*, program: str, folder: str | None, with_keys: bool | None, as_json
         with closing(data.conversations):
             data_import.add_conversations(data.conversations)
     except KeyboardInterrupt:
-        _print_summary(StderrConsole(app.environment, quiet=False, plain=False), data_import.added_conversations, added)
+        _print_summary(app.console, data_import.added_conversations, added)
         raise
     if as_json:
         value = {"conversations": data_import.added_conversations._asdict(), **added._asdict()}
         value |= {"not_imported": notes.lines, "problems": notes.problems}
         print_text(json.dumps(value, indent=2, ensure_ascii=False))
     else:
-        console = StderrConsole(app.environment, quiet=False, plain=False)
-        _print_summary(console, data_import.added_conversations, added)
-        _print_list(console, "Kept, because you already have it:", added.kept)
-        _print_list(console, "Not imported, or changed:", notes.lines)
-        _print_list(console, "Could not be read:", notes.problems)
+        _print_summary(app.console, data_import.added_conversations, added)
+        _print_list(app.console, "Kept, because you already have it:", added.kept)
+        _print_list(app.console, "Not imported, or changed:", notes.lines)
+        _print_list(app.console, "Could not be imported:", notes.problems)
     if notes.problems:
         raise FileError(f"{format_count(len(notes.problems), 'part')} of the data could not be imported")
 

@@ -73,15 +73,15 @@ def read_aichat_data(folder: SourceFolder) -> SourceData:
         default_model = f"{provider}:"
     if model and not default_model:
         folder.notes.add(f"default model {model}: its provider is unknown")
-    for name in ("use_tools", "repl_prelude", "cmd_prelude", "document_loaders"):
-        if config.get(name) and (name != "document_loaders" or {*config[name]} - {"pdf", "docx"}):
+    for name in ("use_tools", "repl_prelude", "cmd_prelude"):
+        if config.get(name):
             folder.notes.add(f"the setting {name} of aichat")
     for name in MODEL_OPTIONS:
         if isinstance(value := config.get(name), int | float):
             folder.notes.add(f"{name} for all models: ask config set options.{name} {value}")
     for name, note in NO_EQUIVALENTS.items():
         path = folder.path / name
-        if path.is_dir() and any(path.iterdir()):
+        if path.is_dir() and any(path.glob("*")):
             folder.notes.add(note)
     return SourceData(_read_conversations(folder, models), [*_read_roles(folder, models)], {}, default_model, keys)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import tomli_w
@@ -55,11 +54,7 @@ class DataImport:
         """Add everything except conversations."""
         keys = self._add_keys(data.keys)
         templates = [name for template in data.templates if (name := self._add_template(template))]
-        aliases = self._app.config.aliases
-        added_aliases = {name: model for name, model in data.aliases.items() if self._can_add_alias(name, model)}
-        for name, model in added_aliases.items():
-            if name not in aliases:
-                self._change_config(("aliases", name), model)
+        added_aliases = {name: model for name, model in data.aliases.items() if self._add_alias(name, model)}
         default_model = self._add_default_model(data.default_model)
         return AddedData(templates, added_aliases, default_model, keys, self._kept)
 
@@ -68,6 +63,7 @@ class DataImport:
         with Store(self._app.app_dirs.history_file) as store:
             for counts in add_conversations(store, self._program, conversations):
                 self.added_conversations = counts
+                self._app.console.show_status(f"{counts.new + counts.continued:,} conversations imported")
             self._notes.problems += store.notes
 
     def _add_keys(self, keys: Mapping[str, str]) -> list[str]:
@@ -75,9 +71,14 @@ class DataImport:
         usable = {}
         for provider, text in keys.items():
             key, _ = repair_key(text.strip())
-            variables = load_provider(self._app, provider).info.key_env
+            try:
+                variables = load_provider(self._app, provider).info.key_env
+            except AskError as error:
+                self._notes.problems.append(f"the key for {provider}: {error}")
+                continue
             if origin := find_key_origin(self._app, provider, variables):
-                if self._app.key_store.read_saved_keys().get(provider) != key:
+                saved_key = self._app.key_store.read_saved_keys().get(provider)
+                if key not in (saved_key, self._app.environment.get(origin)):
                     self._kept.append(f"key for {provider}: already set ({origin})")
             elif not key or not is_valid_key(key):
                 self._notes.problems.append(f"the key for {provider} contains an invalid character")
@@ -111,11 +112,12 @@ class DataImport:
             self._notes.add(f"template {name}: replaces the built-in one; ask templates delete {name} restores that")
         return name
 
-    def _can_add_alias(self, name: str, model: str) -> bool:
+    def _add_alias(self, name: str, model: str) -> bool:
+        """Add an alias unless there is one of its name; return whether it was added."""
         existing = self._app.config.aliases.get(name)
         if existing is not None and existing != model:
             self._kept.append(f"alias {name}: already stands for {existing}")
-        return existing is None
+        return existing is None and self._change_config(("aliases", name), model)
 
     def _add_default_model(self, model: str) -> str:
         """Set the default model if none is set."""
@@ -124,16 +126,21 @@ class DataImport:
         provider, own_model = (str(self._app.config.get(key) or "") for key in ("provider", "model"))
         own = ":".join(filter(None, (provider, own_model)))
         if not own:
-            self._change_config(("model",), model)
-            return model
-        if own != model.removesuffix(":"):
+            return model if self._change_config(("model",), model) else ""
+        if own.removesuffix(":") != model.removesuffix(":"):
             self._kept.append(f"default model: already set to {own}, not {model}")
         return ""
 
-    def _change_config(self, parts: tuple[str, ...], value: str) -> None:
-        path: Path = self._app.app_dirs.config_file
-        if not update_config_file(path, parts, value):
-            self._notes.add(f"comments in {path} were lost")
+    def _change_config(self, parts: tuple[str, ...], value: str) -> bool:
+        """Set a value in config.toml; return whether that was possible."""
+        path = self._app.app_dirs.config_file
+        try:
+            if not update_config_file(path, parts, value):
+                self._notes.add(f"comments in {path} were lost")
+        except AskError as error:
+            self._notes.problems.append(f"cannot set {'.'.join(parts)}: {error}")
+            return False
+        return True
 
 
 def _format_template(template: SourceTemplate, program: str, notes: ImportNotes) -> str:

@@ -153,7 +153,7 @@ class LogReader:
         """
         parent = row["parent_message_hash"]
         chain = self._walk(parent, seen, "" if is_first else "assistant")
-        chain += self._walk(row["tip_message_hash"], {*seen, parent}, "")
+        chain += self._walk(row["tip_message_hash"], seen, "", parent)
         seen.update(message["hash"] for message in chain)
         messages: list[SourceMessage] = []
         system = ""
@@ -164,11 +164,11 @@ class LogReader:
                 messages += self._read_message(message)
         return system, self._make_turn(row, messages)
 
-    def _walk(self, tip: Any, stops: set[str], last_role: str) -> list[sqlite3.Row]:
-        """Return the messages that lead to `tip`, after the first that is in `stops` or has a role."""
+    def _walk(self, tip: Any, seen: set[str], last_role: str, parent: str | None = None) -> list[sqlite3.Row]:
+        """Return the messages that lead to `tip`, after the last that is `parent`, was seen, or has a role."""
         chain: list[sqlite3.Row] = []
-        visited = set(stops)
-        while tip is not None and tip not in visited:
+        visited = {parent, None}
+        while tip not in visited and tip not in seen:
             visited.add(tip)
             rows = self._database.fetch("SELECT * FROM messages WHERE hash = ?", tip)
             if not rows or rows[0]["role"] == last_role:

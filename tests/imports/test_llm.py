@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -197,6 +198,47 @@ def test_an_export_of_imported_conversations_can_be_imported(llm: Callable[..., 
     (home.data / "history.db").unlink()
     assert ask("history", "import", stdin=exported).code == 0
     assert ask("history", "export", "--all", "--format", "json").stdout == exported
+
+
+@pytest.mark.slow
+def test_an_interrupted_import_leaves_complete_conversations(ask: Ask, home: Home, folder: Path) -> None:
+    count = 5_000
+    threads = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) "
+    change_log(
+        folder,
+        "DELETE FROM responses",
+        "DELETE FROM turns",
+        *(
+            f"{threads} INSERT INTO turns (id, thread_id, tip_message_hash, model, datetime_utc) "
+            f"SELECT i || 'turn{turn}', 'thread' || i, i || 'message{turn}', 'gpt-4o', '2026-01-0{turn}' FROM n"
+            for turn in (1, 2)
+        ),
+        *(f"{threads} INSERT INTO messages (hash, role) SELECT i || 'message{turn}', 'user' FROM n" for turn in (1, 2)),
+        *(
+            f"{threads} INSERT INTO parts (message_hash, position, type, text) "
+            f"SELECT i || 'message{turn}', 0, 'text', 'hello' FROM n"
+            for turn in (1, 2)
+        ),
+    )
+    with ask.start("import", "llm", str(folder)) as running:
+        deadline = time.monotonic() + 30
+        while not count_conversations(home) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        running.signal()
+        result = running.finish()
+    first = count_conversations(home)
+    assert (result.code, 0 < first < count) == (130, True), result.stderr
+    assert {len(run.entries) for run in read_saved_runs(home)} == {2}
+    assert read_summary(ask("import", "llm", str(folder), "--json"))["conversations"] == {
+        "new": count - first,
+        "continued": 0,
+        "present": first,
+    }
+
+
+def count_conversations(home: Home) -> int:
+    file = home.data / "history.db"
+    return len(read_conversations(file)) if file.exists() else 0
 
 
 # Damage
