@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ask.app import AppContext
-from ask.cli.groups import TEXT, print_text, subcommand
+from ask.cli.groups import print_text, subcommand
 from ask.console import StderrConsole
 from ask.errors import FileError
 from ask.history.importer import AddedConversations
 from ask.imports.aichat import find_aichat_folder, read_aichat_data
 from ask.imports.data_import import AddedData, DataImport
 from ask.imports.llm import find_llm_folder, read_llm_data
-from ask.imports.source_data import ImportNotes, SourceFolder
+from ask.imports.source_data import ImportNotes, SourceData, SourceFolder
+from ask.records import NamedTuple
 from ask.render.amounts import format_count
 from ask.safety.approval import confirm
-from ask.text import format_one_line, join_names
+from ask.text import decode_argument, format_one_line, join_names
 
-PROGRAMS: dict[str, tuple[Callable[..., Path], Callable[..., Any]]] = {
-    "llm": (find_llm_folder, read_llm_data),
-    "aichat": (find_aichat_folder, read_aichat_data),
+
+class Program(NamedTuple):
+    """A program whose data can be imported."""
+
+    find_folder: Callable[[Mapping[str, str]], Path]
+    read_data: Callable[[SourceFolder], SourceData]
+    files: Sequence[str]
+    """Files and folders of which its folder has at least one."""
+
+
+PROGRAMS = {
+    "llm": Program(
+        find_llm_folder,
+        read_llm_data,
+        ("logs.db", "templates", "keys.json", "aliases.json", "default_model.txt"),
+    ),
+    "aichat": Program(
+        find_aichat_folder, read_aichat_data, ("config.yaml", "sessions", "roles", "messages.md", "agents")
+    ),
 }
 MAX_LISTED = 20
 MAX_NAMES = 10
@@ -33,7 +49,7 @@ MAX_NAMES = 10
 
 @subcommand("import")
 @click.argument("program", metavar="PROGRAM", type=click.Choice([*PROGRAMS]))
-@click.argument("folder", metavar="[FOLDER]", required=False, type=TEXT)
+@click.argument("folder", metavar="[FOLDER]", required=False)
 @click.option("--keys/--no-keys", "with_keys", default=None, help="Import API keys, or not, without asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(*, program: str, folder: str | None, with_keys: bool | None, as_json: bool) -> None:
@@ -45,13 +61,11 @@ def command(*, program: str, folder: str | None, with_keys: bool | None, as_json
     FOLDER is the program's folder, if it is not the usual one. ask history import reads the exports of ask.
     """
     app, notes = AppContext(), ImportNotes()
-    find_folder, read_data = PROGRAMS[program]
+    find_folder, read_data, files = PROGRAMS[program]
     path = Path(folder) if folder else find_folder(app.environment)
-    if not path.is_dir():
-        raise FileError(
-            f"there is no folder {folder!r}" if folder else f"no data of {program} found: there is no folder {path}",
-            f"pass the folder of {program}: ask import {program} FOLDER",
-        )
+    if not any((path / name).exists() for name in files):
+        reason = f"there is no data of {program} in {decode_argument(str(path))!r}"
+        raise FileError(reason, f"pass its folder: ask import {program} FOLDER")
     ignored_keys: list[str] = []
 
     def confirm_keys(providers: Sequence[str]) -> bool:

@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -152,7 +152,7 @@ def _convert_prompt(prompt: str) -> str:
     return prompt
 
 
-def _read_conversations(folder: SourceFolder, models: ModelResolver) -> Iterator[SourceConversation]:
+def _read_conversations(folder: SourceFolder, models: ModelResolver) -> Generator[SourceConversation, None, None]:
     yield from _read_messages_file(folder, _find_file(folder, "MESSAGES_FILE", "messages.md"), "messages.md")
     sessions = [("sessions", _find_file(folder, "SESSIONS_DIR", "sessions"))]
     for agent in sorted((folder.path / "agents").glob("*")):

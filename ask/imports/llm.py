@@ -7,7 +7,7 @@ import re
 import sqlite3
 import string
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,7 @@ def _read_extra_models(folder: SourceFolder, models: ModelResolver) -> None:
             models.add_model(str(alias), *models.resolve(name))
 
 
-def _read_conversations(folder: SourceFolder, models: ModelResolver) -> Iterator[SourceConversation]:
+def _read_conversations(folder: SourceFolder, models: ModelResolver) -> Generator[SourceConversation, None, None]:
     path = folder.path / "logs.db"
     if not path.is_file():
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ class ImportNotes:
 class SourceData(NamedTuple):
     """The data of a program. Models are in the format of `-m`, with their providers."""
 
-    conversations: Iterator[SourceConversation]
+    conversations: Generator[SourceConversation, None, None]
     templates: Sequence[SourceTemplate]
     aliases: Mapping[str, str]
     default_model: str
