@@ -128,31 +128,41 @@ class AddedConversations(NamedTuple):
     present: int = 0
 
 
+class _ImportedRuns(NamedTuple):
+    """The runs of a conversation that were imported from another program, besides those that were added here."""
+
+    run_count: int = 0
+    updated: float = 0.0
+    last_number: int = 0
+    message_count: int = 0
+
+
 def add_conversations(
     store: Store, program: str, conversations: Iterable[SourceConversation]
 ) -> Iterator[AddedConversations]:
-    """Add conversations of another program, and the runs that were added to them there since the last time.
+    """Add conversations of another program, and the messages that were added to them there since the last time.
 
     Yield the numbers so far after each transaction. Each is short, so that other processes can write, and contains
     complete conversations.
     """
     rows = store.fetch_rows(
-        "SELECT conversations.id, count(*) AS count, max(coalesce(ended, started)) AS updated "
+        "SELECT conversations.id, count(*) AS count, max(coalesce(ended, started)) AS updated, "
+        "max(runs.number) AS number, sum((SELECT count(*) FROM messages WHERE run = runs.number)) AS messages "
         "FROM runs JOIN conversations ON conversations.number = runs.conversation WHERE version = ? GROUP BY 1",
         [program],
     )
-    known = {row[0]: (row[1], row[2]) for row in rows}
+    known = {row[0]: _ImportedRuns(*row[1:]) for row in rows}
     new = continued = present = 0
-    batch: list[tuple[ConversationExport, int]] = []
+    batch: list[tuple[ConversationExport, _ImportedRuns]] = []
     for conversation in conversations:
-        count, updated = known.get(conversation.id, (0, 0.0))
-        is_current = count and 0 < conversation.updated <= updated
+        imported = known.get(conversation.id, _ImportedRuns())
+        is_current = imported.run_count and 0 < conversation.updated <= imported.updated
         export = None if is_current else conversation.load()
-        if export is None or len(export.runs) <= count:
-            present += bool(count)
+        if export is None or sum(len(run.entries) for run in export.runs) <= imported.message_count:
+            present += bool(imported.run_count)
             continue
-        new, continued = new + (not count), continued + bool(count)
-        batch.append((export, count))
+        new, continued = new + (not imported.run_count), continued + bool(imported.run_count)
+        batch.append((export, imported))
         if len(batch) >= CONVERSATIONS_PER_TRANSACTION:
             _add_batch(store, batch)
             batch.clear()
@@ -161,11 +171,11 @@ def add_conversations(
     yield AddedConversations(new, continued, present)
 
 
-def _add_batch(store: Store, batch: Sequence[tuple[ConversationExport, int]]) -> None:
+def _add_batch(store: Store, batch: Sequence[tuple[ConversationExport, _ImportedRuns]]) -> None:
     if not batch:
         return
     with store.write_transaction() as connection:
-        for (conversation, runs), count in batch:
+        for (conversation, runs), imported in batch:
             row = connection.execute(
                 "UPDATE conversations SET updated = max(updated, ?) WHERE id = ? RETURNING number",
                 (conversation.updated, conversation.id),
@@ -173,5 +183,18 @@ def _add_batch(store: Store, batch: Sequence[tuple[ConversationExport, int]]) ->
             if row is None:
                 _insert_conversation(connection, ConversationExport(conversation, runs))
                 continue
-            for run in runs[count:]:
+            if imported.run_count <= len(runs):
+                _complete_run(connection, imported, runs[imported.run_count - 1])
+            for run in runs[imported.run_count :]:
                 _insert_run(connection, row[0], run)
+
+
+def _complete_run(connection: sqlite3.Connection, imported: _ImportedRuns, run: Run) -> None:
+    """Add what a run lacks that was imported while the other program was calling tools."""
+    query = "SELECT count(*) FROM messages WHERE run = ?"
+    (count,) = connection.execute(query, [imported.last_number]).fetchone()
+    for entry in run.entries[count:]:
+        insert_entry(connection, imported.last_number, entry)
+    values = {"ended": run.ended, "rounds": run.rounds, **run.usage._asdict()}
+    assignments = ", ".join(f"{name} = ?" for name in values)
+    connection.execute(f"UPDATE runs SET {assignments} WHERE number = ?", [*values.values(), imported.last_number])

@@ -176,6 +176,22 @@ def test_each_import_adds_only_what_is_new(llm: Callable[..., Result], home: Hom
     assert shown.index("A new question") < shown.index("hello") < shown.index("and another")
 
 
+def test_a_run_that_was_imported_during_its_tool_calls_is_completed(
+    llm: Callable[..., Result], home: Home, folder: Path
+) -> None:
+    thread = "SELECT id FROM threads WHERE name = 'Let it fail'"
+    change_log(folder, f"DELETE FROM turns WHERE id = (SELECT max(id) FROM turns WHERE thread_id = ({thread}))")
+    assert llm().code == 0
+    (run,) = find_runs(home, "Let it fail")
+    assert [entry.message.role for entry in run.entries] == ["user", "assistant"]
+    (folder / "logs.db").unlink()
+    write_log(folder)
+    assert read_summary(llm("--json"))["conversations"]["continued"] == 1
+    (run,) = find_runs(home, "Let it fail")
+    assert [entry.message.role for entry in run.entries] == ["user", "assistant", "tool", "assistant"]
+    assert run.usage[:2] == (24, 10)
+
+
 def test_an_imported_conversation_continues_with_the_default_model(
     llm: Callable[..., Result], ask: Ask, server: ModelServer, home: Home
 ) -> None:
