@@ -128,15 +128,6 @@ class AddedConversations(NamedTuple):
     present: int = 0
 
 
-class _ImportedRuns(NamedTuple):
-    """The runs of a conversation that were imported from another program, besides those that were added here."""
-
-    run_count: int = 0
-    updated: float = 0.0
-    last_number: int = 0
-    message_count: int = 0
-
-
 def add_conversations(
     store: Store, program: str, conversations: Iterable[SourceConversation]
 ) -> Iterator[AddedConversations]:
@@ -146,55 +137,65 @@ def add_conversations(
     complete conversations.
     """
     rows = store.fetch_rows(
-        "SELECT conversations.id, count(*) AS count, max(coalesce(ended, started)) AS updated, "
-        "max(runs.number) AS number, sum((SELECT count(*) FROM messages WHERE run = runs.number)) AS messages "
+        "SELECT conversations.id, max(coalesce(ended, started)) AS updated "
         "FROM runs JOIN conversations ON conversations.number = runs.conversation WHERE version = ? GROUP BY 1",
         [program],
     )
-    known = {row[0]: _ImportedRuns(*row[1:]) for row in rows}
+    update_times = {row[0]: row[1] for row in rows}
     new = continued = present = 0
-    batch: list[tuple[ConversationExport, _ImportedRuns]] = []
+    batch: list[ConversationExport] = []
+
+    def add_batch() -> AddedConversations:
+        nonlocal new, continued, present
+        with store.write_transaction() as connection:
+            for export in batch:
+                is_new, is_changed = _add_conversation(connection, program, export)
+                new, continued = new + is_new, continued + (is_changed and not is_new)
+                present += not is_changed
+        batch.clear()
+        return AddedConversations(new, continued, present)
+
     for conversation in conversations:
-        imported = known.get(conversation.id, _ImportedRuns())
-        is_current = imported.run_count and 0 < conversation.updated <= imported.updated
+        is_current = 0 < conversation.updated <= update_times.get(conversation.id, 0.0)
         export = None if is_current else conversation.load()
-        if export is None or sum(len(run.entries) for run in export.runs) <= imported.message_count:
-            present += bool(imported.run_count)
+        if export is None:
+            present += is_current
             continue
-        new, continued = new + (not imported.run_count), continued + bool(imported.run_count)
-        batch.append((export, imported))
+        batch.append(export)
         if len(batch) >= CONVERSATIONS_PER_TRANSACTION:
-            _add_batch(store, batch)
-            batch.clear()
-            yield AddedConversations(new, continued, present)
-    _add_batch(store, batch)
-    yield AddedConversations(new, continued, present)
+            yield add_batch()
+    yield add_batch() if batch else AddedConversations(new, continued, present)
 
 
-def _add_batch(store: Store, batch: Sequence[tuple[ConversationExport, _ImportedRuns]]) -> None:
-    if not batch:
-        return
-    with store.write_transaction() as connection:
-        for (conversation, runs), imported in batch:
-            row = connection.execute(
-                "UPDATE conversations SET updated = max(updated, ?) WHERE id = ? RETURNING number",
-                (conversation.updated, conversation.id),
-            ).fetchone()
-            if row is None:
-                _insert_conversation(connection, ConversationExport(conversation, runs))
-                continue
-            if imported.run_count <= len(runs):
-                _complete_run(connection, imported, runs[imported.run_count - 1])
-            for run in runs[imported.run_count :]:
-                _insert_run(connection, row[0], run)
+def _add_conversation(connection: sqlite3.Connection, program: str, export: ConversationExport) -> tuple[bool, bool]:
+    """Add a conversation, or what it lacks; return whether it is new, and whether anything was added."""
+    conversation, runs = export
+    row = connection.execute("SELECT number FROM conversations WHERE id = ?", [conversation.id]).fetchone()
+    if row is None:
+        _insert_conversation(connection, export)
+        return True, True
+    count, last_number = connection.execute(
+        "SELECT count(*), max(number) FROM runs WHERE conversation = ? AND version = ?", [row[0], program]
+    ).fetchone()
+    is_changed = len(runs) > count
+    if 0 < count <= len(runs):
+        is_changed |= _complete_run(connection, last_number, runs[count - 1])
+    for run in runs[count:]:
+        _insert_run(connection, row[0], run)
+    if is_changed:
+        update = "UPDATE conversations SET updated = max(updated, ?) WHERE number = ?"
+        connection.execute(update, [conversation.updated, row[0]])
+    return False, is_changed
 
 
-def _complete_run(connection: sqlite3.Connection, imported: _ImportedRuns, run: Run) -> None:
-    """Add what a run lacks that was imported while the other program was calling tools."""
-    query = "SELECT count(*) FROM messages WHERE run = ?"
-    (count,) = connection.execute(query, [imported.last_number]).fetchone()
+def _complete_run(connection: sqlite3.Connection, number: int, run: Run) -> bool:
+    """Add the messages that a run lacks, which was imported while the other program was calling tools."""
+    (count,) = connection.execute("SELECT count(*) FROM messages WHERE run = ?", [number]).fetchone()
+    if count >= len(run.entries):
+        return False
     for entry in run.entries[count:]:
-        insert_entry(connection, imported.last_number, entry)
+        insert_entry(connection, number, entry)
     values = {"ended": run.ended, "rounds": run.rounds, **run.usage._asdict()}
     assignments = ", ".join(f"{name} = ?" for name in values)
-    connection.execute(f"UPDATE runs SET {assignments} WHERE number = ?", [*values.values(), imported.last_number])
+    connection.execute(f"UPDATE runs SET {assignments} WHERE number = ?", [*values.values(), number])
+    return True
