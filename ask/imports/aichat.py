@@ -45,7 +45,7 @@ ENVIRONMENT_PLACEHOLDERS = {
 MODEL_OPTIONS = ("temperature", "top_p")
 NO_EQUIVALENTS = {
     "agents": "agents: templates (-t) and your own tools are the closest",
-    "functions": "functions: see docs/tools.md for your own tools",
+    "functions": "functions: --tool FILE:FUNCTION adds tools of your own",
     "macros": "macros: write shell functions",
     "rags": "RAGs: ask has none; attach files with -f",
 }

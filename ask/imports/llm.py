@@ -24,7 +24,7 @@ NO_EQUIVALENTS = {
     "extract": "use --code",
     "extract_last": "use --code",
     "fragments": "attach them with -f",
-    "functions": "see ask tools --help for your own tools",
+    "functions": "--tool FILE:FUNCTION adds tools of your own",
     "schema_object": "use --schema",
     "system_fragments": "add them to its system prompt",
     "tools": "list tools of ask in its front matter",
