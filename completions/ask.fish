@@ -61,6 +61,8 @@ function __ask_valued -a command  # the options of a command that take a value
             string split ' ' -- ''
         case 'hooks test'
             string split ' ' -- ''
+        case 'import'
+            string split ' ' -- ''
         case 'init'
             string split ' ' -- '--key --explain-key'
         case 'keys'
@@ -146,7 +148,7 @@ end
 function __ask_commands -a command  # what a command consists of
     switch "$command"
         case ''
-            string split ' ' -- 'chat compact compare config context doctor events help history hooks init keys login logout map mcp models providers safe skills templates tools undo version'
+            string split ' ' -- 'chat compact compare config context doctor events help history hooks import init keys login logout map mcp models providers safe skills templates tools undo version'
         case 'config'
             string split ' ' -- 'list get set unset path edit'
         case 'context'
@@ -181,6 +183,7 @@ complete -c ask -n '__ask_first \'\'' -f -a events -d 'Print the JSON Schema of 
 complete -c ask -n '__ask_first \'\'' -f -a help -d 'Show the help of ask or a command'
 complete -c ask -n '__ask_first \'\'' -f -a history -d 'List, search, export and delete conversations'
 complete -c ask -n '__ask_first \'\'' -f -a hooks -d 'List and try the commands that run at events'
+complete -c ask -n '__ask_first \'\'' -f -a import -d 'Import the data of llm or aichat'
 complete -c ask -n '__ask_first \'\'' -f -a init -d 'Set up ask in bash, zsh or fish'
 complete -c ask -n '__ask_first \'\'' -f -a keys -d 'Manage API keys'
 complete -c ask -n '__ask_first \'\'' -f -a login -d 'Sign in to a provider, in place of a key'
@@ -371,7 +374,7 @@ complete -c ask -n '__ask_in \'events\'' -s h -l help -d 'Show this message and 
 complete -c ask -n '__ask_words \'events\'' -f
 complete -c ask -n '__ask_in \'help\'' -l all -d 'Also show what is rarely needed'
 complete -c ask -n '__ask_in \'help\'' -s h -l help -d 'Show this message and exit'
-complete -c ask -n '__ask_words \'help\'' -f -a 'chat compact compare config context doctor events help history hooks init keys login logout map mcp models providers safe skills templates tools undo version'
+complete -c ask -n '__ask_words \'help\'' -f -a 'chat compact compare config context doctor events help history hooks import init keys login logout map mcp models providers safe skills templates tools undo version'
 complete -c ask -n '__ask_first \'history\'' -f -a list -d 'List conversations, newest first'
 complete -c ask -n '__ask_first \'history\'' -f -a show -d 'Show a conversation'
 complete -c ask -n '__ask_first \'history\'' -f -a search -d 'Search all conversations'
@@ -423,6 +426,10 @@ complete -c ask -n '__ask_in \'hooks list\'' -s h -l help -d 'Show this message 
 complete -c ask -n '__ask_words \'hooks list\'' -f
 complete -c ask -n '__ask_in \'hooks test\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'hooks test\'' -f -a 'run_start before_tool after_tool run_end notification'
+complete -c ask -n '__ask_in \'import\'' -l keys -l no-keys -d 'Import API keys, or not, without asking'
+complete -c ask -n '__ask_in \'import\'' -l json -d 'Print one JSON object'
+complete -c ask -n '__ask_in \'import\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'import\'' -f -a 'llm aichat'
 complete -c ask -n '__ask_in \'init\'' -l key -x -d 'Key that turns words into a command (alt-a), or none'
 complete -c ask -n '__ask_in \'init\'' -l explain-key -x -d 'Key that explains a failure (alt-e), or none'
 complete -c ask -n '__ask_in \'init\'' -l install -d 'Install completions where the shell finds them'

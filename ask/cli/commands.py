@@ -28,6 +28,7 @@ COMMANDS = {
     "help": "Show the help of ask or a command.",
     "history": "List, search, export and delete conversations.",
     "hooks": "List and try the commands that run at events.",
+    "import": "Import the data of llm or aichat.",
     "init": "Set up ask in bash, zsh or fish.",
     "keys": "Manage API keys.",
     "login": "Sign in to a provider, in place of a key.",

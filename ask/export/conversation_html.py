@@ -74,7 +74,7 @@ def _render_conversation(conversation: Conversation, runs: Sequence[Run]) -> Ite
     yield f'<ul class="facts">{facts}<li><code>{escape_html(conversation.id)}</code></li></ul>\n</header>\n'
     previous_model = runs[0].model if runs else ""
     for run in runs:
-        model = escape_html(format_one_line(f"{run.provider}:{run.model}"))
+        model = escape_html(format_one_line(run.full_model))
         note = f" · <bdi>{model}</bdi>" if run.model != previous_model else ""
         yield f'<section>\n<p class="when">{_render_time(run.started)}{note}</p>\n'
         previous_model = run.model

@@ -55,9 +55,7 @@ class TranscriptWriter:
         for position, run in enumerate(runs):
             if position:
                 self._output.write("\n")
-            self._write_dim_line(
-                f"{format_local_time(run.started)}, {format_one_line(run.provider)}:{format_one_line(run.model)}"
-            )
+            self._write_dim_line(f"{format_local_time(run.started)}, {format_one_line(run.full_model)}")
             if run.system != system and run.first_kept_run is None:
                 system = run.system
                 self._write_indented(system or "none", "· system: ", DIM, MAX_SHOWN_LINES)
@@ -238,7 +236,7 @@ def _describe_outcome(step: ToolCallStep) -> str:
 def describe_conversation(conversation: Conversation, runs: Sequence[Run]) -> list[str]:
     """Return the time, models, directories, tokens and cost of a conversation."""
     facts = [format_local_time(conversation.created)]
-    facts += [model for run in runs for model in (f"{run.provider}:{run.model}", *_list_fallbacks(run))]
+    facts += [model for run in runs for model in (run.full_model, *_list_fallbacks(run))]
     facts += [run.directory for run in runs]
     usage = sum((run.usage for run in runs), start=Usage())
     if usage.input_tokens is not None or usage.output_tokens is not None:

@@ -188,6 +188,11 @@ class Run(NamedTuple):
     """REFUSED or MERGED; "" for other runs, with or without an answer."""
 
     @property
+    def full_model(self) -> str:
+        """The model with its provider; without it if it is unknown, as in conversations of other programs."""
+        return f"{self.provider}:{self.model}".removeprefix(":")
+
+    @property
     def has_answer(self) -> bool:
         """Whether later requests contain the question: the model answered it, at least in part, not only reasoned."""
         messages = (entry.message for entry in self.entries)

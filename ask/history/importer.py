@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,9 @@ from ask.records import NamedTuple
 
 if TYPE_CHECKING:
     import sqlite3
+
+
+CONVERSATIONS_PER_TRANSACTION = 50
 
 
 class ImportStatus(StrEnum):
@@ -105,3 +108,94 @@ def _insert_run(connection: sqlite3.Connection, conversation: int, run: Run) -> 
     for entry in run.entries:
         insert_entry(connection, number, entry)
     return number
+
+
+class SourceConversation(NamedTuple):
+    """A conversation of another program, which is only loaded if it is new or has grown."""
+
+    id: str
+    """Its id in this history."""
+    updated: float
+    """When its last message was written, in seconds since 1970; 0.0 if that is unknown."""
+    load: Callable[[], ConversationExport | None]
+
+
+class AddedConversations(NamedTuple):
+    """The numbers of conversations that were imported from another program."""
+
+    new: int = 0
+    continued: int = 0
+    present: int = 0
+
+
+def add_conversations(
+    store: Store, program: str, conversations: Iterable[SourceConversation]
+) -> Iterator[AddedConversations]:
+    """Add conversations of another program, and the messages that were added to them there since the last time.
+
+    Yield the numbers so far after each transaction. Each is short, so that other processes can write, and contains
+    complete conversations.
+    """
+    rows = store.fetch_rows(
+        "SELECT conversations.id, max(coalesce(ended, started)) AS updated "
+        "FROM runs JOIN conversations ON conversations.number = runs.conversation WHERE version = ? GROUP BY 1",
+        [program],
+    )
+    update_times = {row[0]: row[1] for row in rows}
+    new = continued = present = 0
+    batch: list[ConversationExport] = []
+
+    def add_batch() -> AddedConversations:
+        nonlocal new, continued, present
+        with store.write_transaction() as connection:
+            for export in batch:
+                is_new, is_changed = _add_conversation(connection, program, export)
+                new, continued = new + is_new, continued + (is_changed and not is_new)
+                present += not is_changed
+        batch.clear()
+        return AddedConversations(new, continued, present)
+
+    for conversation in conversations:
+        is_current = 0 < conversation.updated <= update_times.get(conversation.id, 0.0)
+        export = None if is_current else conversation.load()
+        if export is None:
+            present += is_current
+            continue
+        batch.append(export)
+        if len(batch) >= CONVERSATIONS_PER_TRANSACTION:
+            yield add_batch()
+    yield add_batch() if batch else AddedConversations(new, continued, present)
+
+
+def _add_conversation(connection: sqlite3.Connection, program: str, export: ConversationExport) -> tuple[bool, bool]:
+    """Add a conversation, or what it lacks; return whether it is new, and whether anything was added."""
+    conversation, runs = export
+    row = connection.execute("SELECT number FROM conversations WHERE id = ?", [conversation.id]).fetchone()
+    if row is None:
+        _insert_conversation(connection, export)
+        return True, True
+    count, last_number = connection.execute(
+        "SELECT count(*), max(number) FROM runs WHERE conversation = ? AND version = ?", [row[0], program]
+    ).fetchone()
+    is_changed = len(runs) > count
+    if 0 < count <= len(runs):
+        is_changed |= _complete_run(connection, last_number, runs[count - 1])
+    for run in runs[count:]:
+        _insert_run(connection, row[0], run)
+    if is_changed:
+        update = "UPDATE conversations SET updated = max(updated, ?) WHERE number = ?"
+        connection.execute(update, [conversation.updated, row[0]])
+    return False, is_changed
+
+
+def _complete_run(connection: sqlite3.Connection, number: int, run: Run) -> bool:
+    """Add the messages that a run lacks, which was imported while the other program was calling tools."""
+    (count,) = connection.execute("SELECT count(*) FROM messages WHERE run = ?", [number]).fetchone()
+    if count >= len(run.entries):
+        return False
+    for entry in run.entries[count:]:
+        insert_entry(connection, number, entry)
+    values = {"ended": run.ended, "rounds": run.rounds, **run.usage._asdict()}
+    assignments = ", ".join(f"{name} = ?" for name in values)
+    connection.execute(f"UPDATE runs SET {assignments} WHERE number = ?", [*values.values(), number])
+    return True

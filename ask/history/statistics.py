@@ -36,7 +36,7 @@ FROM messages JOIN runs ON run = runs.number WHERE messages.model <> ''
 )"""
 """The runs, with the answers of other models than the run's own in rows of their own."""
 REPORTED_COST_QUERY = f"""
-SELECT {DAY} AS day, provider || ':' || model AS model, sum(cost) AS cost
+SELECT {DAY} AS day, ltrim(provider || ':' || model, ':') AS model, sum(cost) AS cost
 FROM {USAGE_BY_MODEL} AS runs WHERE started >= ? AND number <> ? AND cost IS NOT NULL GROUP BY day, model
 """
 UNREPORTED_COST_QUERY = f"""
@@ -49,7 +49,7 @@ WHERE started >= ? AND runs.number <> ? AND runs.cost IS NULL
     AND role = 'assistant' AND finish_reason <> '' AND messages.model = ''
 """
 """The requests to a run's own model whose cost the provider did not report. The runs are found first, by their time."""
-ANSWERED_BY = """CASE messages.model WHEN '' THEN runs.provider || ':' || runs.model
+ANSWERED_BY = """CASE messages.model WHEN '' THEN ltrim(runs.provider || ':' || runs.model, ':')
     ELSE messages.provider || ':' || messages.model END"""
 RESPONSE_TIME_QUERY = """
 WITH steps AS (
@@ -140,7 +140,10 @@ def compute_statistics(
             costs[name] = costs.get(name, Cost()) + cost
     tokens = "coalesce(sum(input_tokens), 0) + coalesce(sum(output_tokens), 0)"
     by_model = USAGE_QUERY.format(
-        tier=SUMMED_TIER, table=USAGE_BY_MODEL, key="provider || ':' || model", order=f"{tokens} DESC, runs DESC, 1"
+        tier=SUMMED_TIER,
+        table=USAGE_BY_MODEL,
+        key="ltrim(provider || ':' || model, ':')",
+        order=f"{tokens} DESC, runs DESC, 1",
     )
     query = partial(_query_usage, store, since, include_details=include_details)
     totals = query(USAGE_QUERY.format(tier=SUMMED_TIER, table="runs", key="''", order="1"), "''", total_costs)
