@@ -129,7 +129,7 @@ class ToolRunner:
         )
         self._context = safe_mode.confine_context(context) if safe_mode else context
         self._policy = safe_mode.policy if safe_mode else ToolPolicy.from_settings(settings)
-        self._safe_level = safe_mode.level if safe_mode else ""
+        self._approval_level = safe_mode.approval_level if safe_mode else ""
         self._take_refusals = safe_mode.take_refusals if safe_mode else tuple
         self._keep_location = settings.keep_location
         self._tools = {tool.spec.name: tool for tool in request.tools}
@@ -255,7 +255,7 @@ class ToolRunner:
         if decision.verdict is Verdict.ALLOW:
             return ApprovedToolCall(decision, arguments, change)
         pending_call = PendingToolCall(
-            tool.spec.name, arguments, self._context, decision.host, decision.danger, self._safe_level
+            tool.spec.name, arguments, self._context, decision.host, decision.danger, self._approval_level
         )
         if not decision.danger and not question:
             with self._report_file_error():

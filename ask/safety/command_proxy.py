@@ -157,6 +157,7 @@ class CommandProxy:
                 except OSError:  # stopped
                     return
                 self._start_thread(self._serve, client)
+        self._on_closed(ProxiedConnection("any host", denial=f"{MAX_CONNECTIONS:,} connections were opened"))
 
     def _register(self, opened: socket.socket) -> None:
         """Let `stop` close a socket.

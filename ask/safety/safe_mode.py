@@ -15,7 +15,7 @@ from ask.config.symbolic_links import expand_folder
 from ask.errors import FileError, SafetyError, UsageError
 from ask.safety.folder_scan import is_bare_repository
 from ask.safety.imported_modules import ImportedModules
-from ask.safety.policy import ToolPolicy, is_local, is_offered
+from ask.safety.policy import NETWORK_LEVEL, ToolPolicy, is_local, is_offered
 from ask.safety.protected_paths import SHOWN_ONCE
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
@@ -147,6 +147,11 @@ class SafeModeSession:
         except FileError as error:
             if str(error) not in self._refusals:
                 self._refusals.append(str(error))
+
+    @property
+    def approval_level(self) -> str:
+        """The level at which approvals are given and apply."""
+        return NETWORK_LEVEL if self.command_hosts else self.level
 
     def take_refusals(self) -> Sequence[str]:
         """Return why connections of commands were refused since the last time."""

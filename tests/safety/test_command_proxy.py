@@ -20,7 +20,13 @@ from zipfile import ZipFile
 import pytest
 
 from ask.errors import UsageError
-from ask.safety.command_proxy import MAX_OPEN_CONNECTIONS, CommandProxy, ProxiedConnection, parse_command_host
+from ask.safety.command_proxy import (
+    MAX_CONNECTIONS,
+    MAX_OPEN_CONNECTIONS,
+    CommandProxy,
+    ProxiedConnection,
+    parse_command_host,
+)
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.tools.base import RunToolContext, ToolError
@@ -435,3 +441,14 @@ def test_no_command_can_take_the_place_of_the_proxy_or_use_its_socket(run: Run) 
     )
     assert "bound" not in run(f"python3 -c '{bind}'")
     assert "socket:" not in run("ls -l /proc/1/fd /proc/self/fd")
+
+
+@pytest.mark.slow
+def test_a_sandbox_can_open_a_limited_number_of_connections(proxy: LocalProxy) -> None:
+    for _ in range(MAX_CONNECTIONS):
+        proxy.connect().close()
+    with pytest.raises(OSError, match=r"refused|reset"):
+        for _ in range(100):
+            proxy.send(b"GET / HTTP/1.1\r\n\r\n")
+            time.sleep(0.05)
+    assert any(connection.denial == "10,000 connections were opened" for connection in proxy.closed)
