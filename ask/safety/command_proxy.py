@@ -51,10 +51,13 @@ def parse_command_host(text: str) -> HttpTarget:
         target = _parse_authority(text)
         check_public_host(target.host)
     except AddressRefusedError:
-        raise UsageError(f"commands can reach only public hosts, not {text}", "run the command yourself") from None
+        raise UsageError(
+            f"--allow-command-host: {text} is not public, and commands reach only public hosts",
+            "run the command yourself",
+        ) from None
     except ToolError:
-        hint = "for example --allow-command-host example.com, or example.com:22 for another port than 443"
-        raise UsageError(f"{text!r} is not a host that commands can be allowed to reach", hint) from None
+        hint = "name each host, for example example.com, or example.com:22 for a port other than 443"
+        raise UsageError(f"--allow-command-host: {text!r} is not a host", hint) from None
     return target
 
 
@@ -144,9 +147,9 @@ class CommandProxy:
                     self._threads.discard(thread)
 
         thread = threading.Thread(target=run, name="ask command proxy", daemon=True)
-        with self._lock:
+        with self._lock:  # until it has started, `stop` cannot join it
             self._threads.add(thread)
-        thread.start()
+            thread.start()
 
     def _accept_connections(self) -> None:
         with self._listener:
@@ -269,9 +272,9 @@ def _read_request(client: socket.socket) -> tuple[str, str]:
         try:
             data = client.recv(_MAX_HEAD_BYTES)
         except TimeoutError:
-            raise _RejectedRequestError(408, "the request took too long") from None
+            raise _RejectedRequestError(408, "the request took too long", is_denial=False) from None
         if not data:
-            raise _RejectedRequestError(400, "the request is incomplete")
+            raise _RejectedRequestError(400, "the request is incomplete", is_denial=False)
         head += data
     head, _, rest = head.partition(_HEAD_END)
     match = _REQUEST_PATTERN.match(head.decode("latin-1"))

@@ -128,20 +128,17 @@ def test_a_host_has_port_443_unless_it_names_another(text: str, authority: str) 
     "text",
     [
         *("", "*", "*.example.com", "https://example.com", "example.com/a", "example.com?a", "example.com#a"),
-        *("a b", "user@example.com", "example.com:0", "example.com:99999", "example.com:", "a,b", "example.com\\a"),
+        *("a b", "user@example.com", "example.com:0", "example.com:99999", "a,b", "example.com\\a"),
     ],
 )
 def test_a_pattern_a_url_and_an_invalid_host_are_refused(text: str) -> None:
-    if text == "example.com:":
-        assert parse_command_host(text).authority == "example.com"
-        return
-    with pytest.raises(UsageError, match="is not a host that commands can be allowed to reach"):
+    with pytest.raises(UsageError, match="is not a host"):
         parse_command_host(text)
 
 
 @pytest.mark.parametrize("text", ["localhost", "a.localhost", "127.0.0.1:22", "10.0.0.1", "[::1]", "169.254.169.254"])
 def test_a_private_host_cannot_be_allowed(text: str) -> None:
-    with pytest.raises(UsageError, match="commands can reach only public hosts"):
+    with pytest.raises(UsageError, match="commands reach only public hosts"):
         parse_command_host(text)
 
 
@@ -452,3 +449,11 @@ def test_a_sandbox_can_open_a_limited_number_of_connections(proxy: LocalProxy) -
             proxy.send(b"GET / HTTP/1.1\r\n\r\n")
             time.sleep(0.05)
     assert any(connection.denial == "10,000 connections were opened" for connection in proxy.closed)
+
+
+def test_stopping_while_connections_are_accepted_never_fails() -> None:
+    for _ in range(50):
+        with local_proxy() as proxy, ExitStack() as stack:
+            for _ in range(MAX_OPEN_CONNECTIONS + 20):
+                stack.enter_context(proxy.connect())
+            proxy.proxy.stop()
