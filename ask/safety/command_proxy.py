@@ -183,23 +183,23 @@ class CommandProxy:
         start_time = time.monotonic()
         connection, server, answer = ProxiedConnection(), None, b""
         try:
-            self._register(client)
-            method, requested = _read_request(client)
-            connection = connection._replace(target=requested[:_MAX_REPORTED_CHARACTERS])
-            target = self._check_request(method, requested)
-            connection = connection._replace(target=f"{target.host}:{target.port}")
-            server, address = self._connect(target)
-            connection = connection._replace(address=address)
-            client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            sent, received = _relay(client, server)
-            connection = connection._replace(sent_bytes=sent, received_bytes=received)
-        except _RejectedRequestError as error:
-            denial, reason = (str(error), "") if error.is_denial else ("", str(error))
-            connection = connection._replace(denial=denial, error=reason)
-            answer = _format_answer(error)
-        except OSError as error:
-            connection = connection._replace(error=str(error.strerror or error))
-        try:
+            try:
+                self._register(client)
+                method, requested = _read_request(client)
+                connection = connection._replace(target=requested[:_MAX_REPORTED_CHARACTERS])
+                target = self._check_request(method, requested)
+                connection = connection._replace(target=f"{target.host}:{target.port}")
+                server, address = self._connect(target)
+                connection = connection._replace(address=address)
+                client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                sent, received = _relay(client, server)
+                connection = connection._replace(sent_bytes=sent, received_bytes=received)
+            except _RejectedRequestError as error:
+                denial, reason = (str(error), "") if error.is_denial else ("", str(error))
+                connection = connection._replace(denial=denial, error=reason)
+                answer = _format_answer(error)
+            except OSError as error:
+                connection = connection._replace(error=str(error.strerror or error))
             # Before the answer, which may end the call: its result contains what was refused.
             self._on_closed(connection._replace(seconds=time.monotonic() - start_time))
             with suppress(OSError):
