@@ -4,9 +4,9 @@
 function __ask_valued -a command  # the options of a command that take a value
     switch "$command"
         case ''
-            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file --effort -o --option -t --template --var --resume --disable-tool --tool -T --server-tool --max-rounds --max-cost --max-cost-per-day --command-timeout --max-command-timeout --allow-dir --allow-host --allow-tool --schema --color -C --cd --record --timeout'
+            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file --effort -o --option -t --template --var --resume --disable-tool --tool -T --server-tool --max-rounds --max-cost --max-cost-per-day --command-timeout --max-command-timeout --allow-dir --allow-host --allow-command-host --allow-tool --schema --color -C --cd --record --timeout'
         case 'chat'
-            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file --effort -o --option -t --template --var --resume --disable-tool --tool -T --server-tool --max-rounds --max-cost --max-cost-per-day --command-timeout --max-command-timeout --allow-dir --allow-host --allow-tool --color -C --cd --record --timeout'
+            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file --effort -o --option -t --template --var --resume --disable-tool --tool -T --server-tool --max-rounds --max-cost --max-cost-per-day --command-timeout --max-command-timeout --allow-dir --allow-host --allow-command-host --allow-tool --color -C --cd --record --timeout'
         case 'compact'
             string split ' ' -- '-p --provider -m --model --base-url --key -o --option --timeout'
         case 'compare'
@@ -170,7 +170,7 @@ function __ask_commands -a command  # what a command consists of
     end
 end
 set -g __ask_tools read_file write_file edit_file list_dir bash fetch_url search_web
-set -g __ask_keys provider model fallback system max_rounds max_cost max_cost_per_day timeout stream stdin_limit footer context_limit notifications server_tools tools.enabled tools.disabled tools.piped tools.command_timeout tools.max_command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files skills.folders media_dir attachments.keep_location network.tries network.backoff
+set -g __ask_keys provider model fallback system max_rounds max_cost max_cost_per_day timeout stream stdin_limit footer context_limit notifications server_tools tools.enabled tools.disabled tools.piped tools.command_timeout tools.max_command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_command_hosts safe.allow_tools safe.environment context.files skills.folders media_dir attachments.keep_location network.tries network.backoff
 set -g __ask_parameters frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p
 set -g __ask_efforts none minimal low medium high xhigh max
 complete -c ask -n '__ask_first \'\'' -f -a chat -d 'Chat with a model'
@@ -231,6 +231,7 @@ complete -c ask -n '__ask_in \'\'' -l safe-files -d 'Like --safe, but without a 
 complete -c ask -n '__ask_in \'\'' -l allow-dir -x -a '(__fish_complete_directories)' -d 'Safe mode: further folders that tools may write'
 complete -c ask -n '__ask_in \'\'' -l allow-git -d 'Safe mode: make a git repository outside readable'
 complete -c ask -n '__ask_in \'\'' -l allow-host -x -d 'Safe mode: hosts that may be fetched without asking'
+complete -c ask -n '__ask_in \'\'' -l allow-command-host -x -d 'Safe mode: hosts that commands may reach over HTTPS'
 complete -c ask -n '__ask_in \'\'' -l allow-tool -x -a '(__ask_tool)' -d 'Safe mode: tools of plugins and MCP servers to allow'
 complete -c ask -n '__ask_in \'\'' -l cmd -d 'Answer with one shell command, and offer to run it'
 complete -c ask -n '__ask_in \'\'' -l code -d 'Answer with code only'
@@ -285,6 +286,7 @@ complete -c ask -n '__ask_in \'chat\'' -l safe-files -d 'Like --safe, but withou
 complete -c ask -n '__ask_in \'chat\'' -l allow-dir -x -a '(__fish_complete_directories)' -d 'Safe mode: further folders that tools may write'
 complete -c ask -n '__ask_in \'chat\'' -l allow-git -d 'Safe mode: make a git repository outside readable'
 complete -c ask -n '__ask_in \'chat\'' -l allow-host -x -d 'Safe mode: hosts that may be fetched without asking'
+complete -c ask -n '__ask_in \'chat\'' -l allow-command-host -x -d 'Safe mode: hosts that commands may reach over HTTPS'
 complete -c ask -n '__ask_in \'chat\'' -l allow-tool -x -a '(__ask_tool)' -d 'Safe mode: tools of plugins and MCP servers to allow'
 complete -c ask -n '__ask_in \'chat\'' -l json -d 'Print one JSON object at the end'
 complete -c ask -n '__ask_in \'chat\'' -l events -d 'Print events as JSON lines'

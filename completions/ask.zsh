@@ -48,6 +48,7 @@ _ask_arguments() {  # COMMAND
         '*--allow-dir=[Safe mode\: further folders that tools may write]:DIR:_files -/' \
         '(--allow-git)--allow-git[Safe mode\: make a git repository outside readable]' \
         '*--allow-host=[Safe mode\: hosts that may be fetched without asking]:HOST:' \
+        '*--allow-command-host=[Safe mode\: hosts that commands may reach over HTTPS]:HOST:' \
         '*--allow-tool=[Safe mode\: tools of plugins and MCP servers to allow]:NAME:_ask_tool' \
         '(--cmd)--cmd[Answer with one shell command, and offer to run it]' \
         '(--code)--code[Answer with code only]' \
@@ -122,6 +123,7 @@ _ask_arguments() {  # COMMAND
         '*--allow-dir=[Safe mode\: further folders that tools may write]:DIR:_files -/' \
         '(--allow-git)--allow-git[Safe mode\: make a git repository outside readable]' \
         '*--allow-host=[Safe mode\: hosts that may be fetched without asking]:HOST:' \
+        '*--allow-command-host=[Safe mode\: hosts that commands may reach over HTTPS]:HOST:' \
         '*--allow-tool=[Safe mode\: tools of plugins and MCP servers to allow]:NAME:_ask_tool' \
         '(--json)--json[Print one JSON object at the end]' \
         '(--events)--events[Print events as JSON lines]' \
@@ -735,7 +737,7 @@ _ask_commands() {  # COMMAND: what it consists of
   esac
 }
 _ask_tools=(read_file write_file edit_file list_dir bash fetch_url search_web)
-_ask_keys=(provider model fallback system max_rounds max_cost max_cost_per_day timeout stream stdin_limit footer context_limit notifications server_tools tools.enabled tools.disabled tools.piped tools.command_timeout tools.max_command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files skills.folders media_dir attachments.keep_location network.tries network.backoff)
+_ask_keys=(provider model fallback system max_rounds max_cost max_cost_per_day timeout stream stdin_limit footer context_limit notifications server_tools tools.enabled tools.disabled tools.piped tools.command_timeout tools.max_command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_command_hosts safe.allow_tools safe.environment context.files skills.folders media_dir attachments.keep_location network.tries network.backoff)
 _ask_parameters=(frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p)
 _ask_efforts=(none minimal low medium high xhigh max)
 # to here

@@ -10,6 +10,7 @@ import pytest
 from ask.cli.ask import command
 from ask.config.settings import SETTINGS
 from ask.safety.bubblewrap import BUBBLEWRAP_PATHS, MIN_VERSION
+from ask.safety.command_proxy import IDLE_SECONDS, MAX_CONNECTIONS, MAX_OPEN_CONNECTIONS
 from ask.safety.folder_scan import MAX_SCANNED_ENTRIES
 from ask.safety.protected_paths import PROTECTED_NAMES
 from ask.safety.sandbox_config import INHERITED_VARIABLES
@@ -53,6 +54,9 @@ def test_all_known_gaps_are_listed() -> None:
 def test_names_and_numbers_equal_the_code() -> None:
     assert set(INHERITED_VARIABLES) <= set(find_code_spans(PAGE))
     assert f"{MAX_SCANNED_ENTRIES:,} entries" in PAGE
+    assert f"{MAX_OPEN_CONNECTIONS} connections are open" in PAGE
+    assert f"can open {MAX_CONNECTIONS:,} connections" in PAGE
+    assert f"after {IDLE_SECONDS / 60:g} minutes without data" in PAGE
     assert f"bubblewrap {'.'.join(map(str, MIN_VERSION))}" in PAGE
     assert {str(Path(program).parent) for program in BUBBLEWRAP_PATHS} <= set(find_code_spans(PAGE))
 

@@ -508,12 +508,14 @@ def read_settings(
         system=extra_system_prompt,
         template_parameters=template.options if template else EMPTY_MAPPING,
     )
-    for name in ("allow_dirs", "allow_git", "allow_hosts", "allow_tools"):
-        if getattr(options, name) and not settings.safe:
-            hint = "add --safe" if name == "allow_git" else "add --safe or --safe-files"
-            raise UsageError(f"--{name.replace('_', '-').rstrip('s')} needs --safe", hint)
-    if options.allow_git and settings.safe_level == FILES_LEVEL:
-        raise UsageError("--allow-git has no effect with --safe-files, which runs no commands", "use --safe")
+    for name in ("allow_dirs", "allow_git", "allow_hosts", "allow_command_hosts", "allow_tools"):
+        if not getattr(options, name):
+            continue
+        option, needs_commands = f"--{name.replace('_', '-').rstrip('s')}", name in ("allow_git", "allow_command_hosts")
+        if not settings.safe:
+            raise UsageError(f"{option} needs --safe", f"add --safe{'' if needs_commands else ' or --safe-files'}")
+        if needs_commands and settings.safe_level == FILES_LEVEL:
+            raise UsageError(f"{option} has no effect with --safe-files, which runs no commands", "use --safe")
     return _limit_to_decisions(settings, options) if options.decide else settings
 
 

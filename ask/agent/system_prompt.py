@@ -45,6 +45,10 @@ PARTIAL_REPOSITORY_TEXT = (
     "Only {folder} is visible of the git repository {top}, so git reports all other files as deleted: add `-- .` to "
     "git status and git diff. The repository is read-only."
 )
+COMMAND_HOSTS_TEXT = (
+    "Commands reach only these hosts, over HTTPS (or the port that is named), through the HTTP proxy that the "
+    "environment variable https_proxy names: {hosts}."
+)
 PLACEHOLDERS_TEXT = (
     "The tools run in a sandbox that contains empty, read-only placeholders for some missing "
     "files. They do not belong to the user's files and are removed afterwards, so do not count "
@@ -88,6 +92,8 @@ def build_system_prompt(
         inside = (path.relative_to(directory) if path.is_relative_to(directory) else path for path in placeholders)
         if names := ", ".join(format_one_line(_to_utf8(path)) for path in inside):
             values["tools"] += "\n\n" + PLACEHOLDERS_TEXT.format(names=names)
+        if hosts := ", ".join(target.authority for target in request.safe_mode.command_hosts):
+            values["tools"] += "\n\n" + COMMAND_HOSTS_TEXT.format(hosts=hosts)
         values["tools"] += "".join(f"\n\n{text}" for text in _explain_repositories(request.safe_mode.sandbox_config))
     output_format = "" if request.questions else request.output_format  # decisions have no text to format
     default = "\n\n".join(map(read_prompt, filter(None, ("system", output_format))))

@@ -129,7 +129,8 @@ class ToolRunner:
         )
         self._context = safe_mode.confine_context(context) if safe_mode else context
         self._policy = safe_mode.policy if safe_mode else ToolPolicy.from_settings(settings)
-        self._safe_level = safe_mode.level if safe_mode else ""
+        self._approval_level = safe_mode.approval_level if safe_mode else ""
+        self._take_refusals = safe_mode.take_refusals if safe_mode else tuple
         self._keep_location = settings.keep_location
         self._tools = {tool.spec.name: tool for tool in request.tools}
         self._conversation_id = request.conversation_id
@@ -254,7 +255,7 @@ class ToolRunner:
         if decision.verdict is Verdict.ALLOW:
             return ApprovedToolCall(decision, arguments, change)
         pending_call = PendingToolCall(
-            tool.spec.name, arguments, self._context, decision.host, decision.danger, self._safe_level
+            tool.spec.name, arguments, self._context, decision.host, decision.danger, self._approval_level
         )
         if not decision.danger and not question:
             with self._report_file_error():
@@ -365,6 +366,9 @@ class ToolRunner:
         text = truncate_result(self._redactor.redact(repair_surrogates(result.text)), self._context)
         if decision.verdict is Verdict.ALLOW and (comment := self._report_to_hooks(call, decided_call, text, result)):
             text = f"{text}\n[hook: {comment}]"
+        for refusal in map(self._redactor.redact, self._take_refusals()):
+            text = f"{text}\n[network: {refusal}]"
+            self._on_event(Notice(refusal))
         finished = ToolCallFinished(
             call=self._redactor.redact_call(call),
             result=text,

@@ -183,7 +183,10 @@ OPTION_GROUPS = {
         *("server_tools", "confirm", "yes", "no_tools", "disabled_tools", "function_tools"),
         *("max_rounds", "command_timeout", "max_command_timeout"),
     ),
-    "Sandbox": ("safe", "safe_files", "allow_dirs", "allow_git", "allow_hosts", "allow_tools"),
+    "Sandbox": (
+        *("safe", "safe_files", "allow_dirs", "allow_git"),
+        *("allow_hosts", "allow_command_hosts", "allow_tools"),
+    ),
     "Output": (
         *("cmd", "code", "extract", "schema", "decide"),
         *("as_json", "as_events", "input_events", "plain", "quiet", "verbose"),
@@ -407,6 +410,7 @@ def _setting_option(
 @_setting_option("safe.allow_dirs", "--allow-dir", metavar="DIR")
 @_setting_option("safe.allow_git", "--allow-git")
 @_setting_option("safe.allow_hosts", "--allow-host", metavar="HOST")
+@_setting_option("safe.allow_command_hosts", "--allow-command-host", metavar="HOST")
 @_setting_option("safe.allow_tools", "--allow-tool", metavar="NAME")
 @click.option("--cmd", is_flag=True, help="Answer with one shell command, and offer to run it.")
 @click.option("--code", is_flag=True, help="Answer with code only.")

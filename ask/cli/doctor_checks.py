@@ -67,6 +67,7 @@ from ask.project.trust import TrustStore
 from ask.render.amounts import format_count
 from ask.safety.approval_store import ApprovalStore
 from ask.safety.bubblewrap import find_bubblewrap, read_bubblewrap_version
+from ask.safety.command_proxy import parse_command_host
 from ask.safety.file_confinement import FileConfinement
 from ask.safety.policy import ToolPolicy
 from ask.safety.protected_paths import SHOWN_ONCE
@@ -491,6 +492,7 @@ def probe_safe_mode(settings: Settings, directory: Path, app: AppContext) -> Ite
         ConfigError, UsageError: the settings are invalid.
     """
     hosts = ", ".join(map(parse_allowed_host, settings.allow_hosts))
+    command_hosts = ", ".join(parse_command_host(host).authority for host in settings.allow_command_hosts)
     is_sandbox = settings.safe_level == SANDBOX_LEVEL
     overflow_directory = app.app_dirs.results / generate_conversation_id()
     try:
@@ -508,6 +510,7 @@ def probe_safe_mode(settings: Settings, directory: Path, app: AppContext) -> Ite
         yield warning("git", f"does not work in {repository.folder}: {reason}", fix)
     yield ok("can be written", ", ".join(map(str, sandbox_config.writable_folders)))
     yield ok("can be fetched from", f"{hosts}; other hosts after asking" if hosts else "any host, after asking")
+    yield ok("commands can reach", (is_sandbox and command_hosts) or "no host")
     yield ok("enabled for every run", "yes" if settings.safe else f"no, only with {SAFE_OPTIONS[settings.safe_level]}")
 
 

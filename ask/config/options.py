@@ -55,6 +55,7 @@ class RunOptions(NamedTuple):
         allow_dirs: further folders that tools may write in safe mode.
         allow_git: make a git repository outside readable in safe mode.
         allow_hosts: the hosts that may be fetched without asking in safe mode.
+        allow_command_hosts: the hosts that commands may reach in safe mode.
         allow_tools: tools of plugins and MCP servers that safe mode offers.
         cmd: answer with one shell command.
         code: answer with code only.
@@ -109,6 +110,7 @@ class RunOptions(NamedTuple):
     allow_dirs: tuple[str, ...] = ()
     allow_git: bool = False
     allow_hosts: tuple[str, ...] = ()
+    allow_command_hosts: tuple[str, ...] = ()
     allow_tools: tuple[str, ...] = ()
     cmd: bool = False
     code: bool = False

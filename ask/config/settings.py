@@ -103,6 +103,9 @@ SETTINGS = {
     "safe.allow_dirs": Setting(list[str], "safe mode: further folders that tools may write", "allow_dirs"),
     "safe.allow_git": Setting(bool, "safe mode: make a git repository outside readable", "allow_git"),
     "safe.allow_hosts": Setting(list[str], "safe mode: hosts that may be fetched without asking", "allow_hosts"),
+    "safe.allow_command_hosts": Setting(
+        list[str], "safe mode: hosts that commands may reach over HTTPS", "allow_command_hosts"
+    ),
     "safe.allow_tools": Setting(list[str], "safe mode: tools of plugins and MCP servers to allow", "allow_tools"),
     "safe.environment": Setting(
         list[str], "safe mode: environment variables that commands may see", "safe_environment"
@@ -168,6 +171,7 @@ class Settings(NamedTuple):
     allow_dirs: tuple[str, ...] = ()
     allow_git: bool = False
     allow_hosts: tuple[str, ...] = ()
+    allow_command_hosts: tuple[str, ...] = ()
     allow_tools: tuple[str, ...] = ()
     safe_environment: tuple[str, ...] = ()
     verbose: bool = False

@@ -22,10 +22,10 @@ from ask.records import Constraint, NamedTuple
 from ask.safety.approvable_calls import ApprovalScope, list_approvable
 from ask.safety.command_rules import ANY_ARGUMENTS, CallRule, find_allow_rules
 from ask.safety.git_commands import find_executed_files
-from ask.safety.policy import PendingToolCall
+from ask.safety.policy import NETWORK_LEVEL, PendingToolCall
 
 _COMMAND_SCOPES = frozenset({"command", "program"})
-_LEVELS = ("", FILES_LEVEL, SANDBOX_LEVEL)
+_LEVELS = ("", FILES_LEVEL, NETWORK_LEVEL, SANDBOX_LEVEL)
 """The levels of safe mode; each is stricter than the one before."""
 
 
@@ -100,8 +100,8 @@ class ApprovalStore:
     def _find_applicable(self, pending_call: PendingToolCall) -> list[Approval]:
         """Return the approvals for the folder and the level of a call.
 
-        Outside the sandbox, those of commands and programs do not outlive a change of what the call runs, unless they
-        are of this run: a run in safe mode may have changed it.
+        Outside the sandbox, or if commands have a network, those of commands and programs do not outlive a change of
+        what the call runs, unless they are of this run: a run in safe mode may have changed it.
         """
         stored, command = self.read(), pending_call.command
         if (

@@ -18,14 +18,21 @@ from ask.errors import SafetyError
 from ask.process.worker_channel import READ_BYTES, WorkerChannel
 from ask.safety.mounts import MountCheck, list_bind_mounts
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
-from ask.safety.worker import build_python_command
+from ask.safety.worker import PROXY_PORT, build_python_command
 
 if TYPE_CHECKING:
+    from socket import socket
     from subprocess import Popen
 
 TEMPORARY_FOLDER = "/tmp"  # noqa: S108 - this is the sandbox's /tmp
 SANDBOX_MARKER_PATH = "/run/ask-sandbox"
 """A file in every sandbox. After the last mount, bubblewrap copies it from a pipe until that is closed."""
+_PROXY_URL = f"http://127.0.0.1:{PROXY_PORT}"
+_PROXY_ENVIRONMENT = {
+    **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), _PROXY_URL),
+    **dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1,::1"),
+}
+"""Variables by which commands find the proxy. They reach servers that they start in the sandbox directly."""
 _MOUNT_SECONDS = 60.0
 """Seconds that all mounts may take: a slow machine needs tens of seconds for the most that `limit_mounts` allows."""
 _PIPE_BYTES = 4096
@@ -153,11 +160,15 @@ def _build_mount_arguments(config: SandboxConfig, filesystem: HostFilesystem) ->
 class SandboxProcess:
     """A sandbox that bubblewrap sets up, and the worker in it, which starts in `check_mounts`.
 
+    With `has_proxy`, the worker passes on a socket that listens in the sandbox, for `receive_listener`.
+
     Raises:
         SafetyError: there is no seccomp filter for this machine, or bubblewrap does not start.
     """
 
-    def __init__(self, bubblewrap_path: str, config: SandboxConfig, filesystem: HostFilesystem) -> None:
+    def __init__(
+        self, bubblewrap_path: str, config: SandboxConfig, filesystem: HostFilesystem, *, has_proxy: bool = False
+    ) -> None:
         self._bubblewrap_path = bubblewrap_path
         self._descriptors: list[int] = []
         self._pidfd: int | None = None
@@ -167,7 +178,9 @@ class SandboxProcess:
         self._stderr, child_stderr = self._create_pipe()
         self._info, child_info = self._create_pipe()
         child_mounted, self._mounted = self._create_pipe()
-        child_descriptors = child_requests, child_replies, child_stderr, child_info, child_mounted
+        child_descriptors = [child_requests, child_replies, child_stderr, child_info, child_mounted]
+        if has_proxy:
+            child_descriptors.append(self._create_listener_channel())
         fcntl.fcntl(self._mounted, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         os.write(self._mounted, b"ask --safe\n")  # the pipe is full until bubblewrap reads this
         self._channel = WorkerChannel(requests, replies)
@@ -197,6 +210,14 @@ class SandboxProcess:
         self._descriptors += ends
         return ends
 
+    def _create_listener_channel(self) -> int:
+        """Create the sockets for `receive_listener`; return the descriptor of the worker's end."""
+        from socket import socketpair
+
+        self._listener_channel, child_channel = (each.detach() for each in socketpair())
+        self._descriptors += (self._listener_channel, child_channel)
+        return child_channel
+
     def _close_descriptor(self, descriptor: int) -> None:
         self._descriptors.remove(descriptor)
         os.close(descriptor)
@@ -206,7 +227,7 @@ class SandboxProcess:
     ) -> None:
         from subprocess import Popen
 
-        requests, replies, stderr, info, mounted = child_descriptors
+        requests, replies, stderr, info, mounted, *channel = child_descriptors
         machine = os.uname().machine
         try:
             filter_fd = os.open(Path(__file__).with_name(f"{machine}.bpf"), os.O_RDONLY | os.O_CLOEXEC)
@@ -215,7 +236,7 @@ class SandboxProcess:
                 f"--safe does not support this processor architecture ({machine})", "run without it"
             ) from None
         self._descriptors.append(filter_fd)
-        command = build_python_command("from ask.safety.worker import main; main()")
+        command = build_python_command(f"from ask.safety.worker import main; main({', '.join(map(str, channel))})")
         arguments = build_bubblewrap_arguments(
             config, filesystem, command, filter_fd=filter_fd, info_fd=info, mounted_fd=mounted
         )
@@ -227,8 +248,8 @@ class SandboxProcess:
                 stdin=requests,
                 stdout=replies,
                 stderr=stderr,
-                pass_fds=(filter_fd, info, mounted),
-                env=dict(config.environment),
+                pass_fds=(filter_fd, info, mounted, *channel),
+                env={**config.environment, **(_PROXY_ENVIRONMENT if channel else {})},
                 cwd="/",
                 start_new_session=True,  # so that Ctrl-C reaches only ask
             )
@@ -250,6 +271,22 @@ class SandboxProcess:
             raise self.explain_start_failure() from None
         self._descriptors.append(self._pidfd)
         return pid
+
+    def receive_listener(self) -> socket:
+        """Return the socket that listens in the sandbox. A worker that is ready has passed it on.
+
+        Raises:
+            SafetyError: it has not.
+        """
+        from socket import MSG_CMSG_CLOEXEC, MSG_DONTWAIT, recv_fds, socket
+
+        self._descriptors.remove(self._listener_channel)
+        try:
+            with socket(fileno=self._listener_channel) as channel:
+                _, (descriptor,), *_ = recv_fds(channel, 1, 1, MSG_CMSG_CLOEXEC | MSG_DONTWAIT)
+        except (OSError, ValueError):
+            raise self.explain_start_failure() from None
+        return socket(fileno=descriptor)
 
     def explain_start_failure(self) -> SafetyError:
         """Kill bubblewrap and explain why the sandbox did not start."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 NO_TERMINAL = "no terminal to confirm on"
 """Why a call is denied, or a command ends, that needs the user's answer."""
+NETWORK_LEVEL = "network"
+"""The level of approvals given in a sandbox with --allow-command-host, less strict than one without."""
 COMMAND_TOOL = "bash"
 """The tool whose calls the rules about commands allow."""
 
@@ -154,7 +156,7 @@ class PendingToolCall(NamedTuple):
     danger: str = ""
     """The dangerous command in the call; "" for none."""
     level: str = ""
-    """The level of safe mode; "" without it."""
+    """The level of safe mode, or `NETWORK_LEVEL`; "" without it."""
 
     @property
     def command(self) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -15,17 +15,25 @@ from ask.config.symbolic_links import expand_folder
 from ask.errors import FileError, SafetyError, UsageError
 from ask.safety.folder_scan import is_bare_repository
 from ask.safety.imported_modules import ImportedModules
-from ask.safety.policy import ToolPolicy, is_local, is_offered
+from ask.safety.policy import NETWORK_LEVEL, ToolPolicy, is_local, is_offered
 from ask.safety.protected_paths import SHOWN_ONCE
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.safety.sandbox_folders import build_sandbox_config
+from ask.safety.tool_call_log import log_connection
 from ask.text import format_one_line, format_paths
 from ask.tools.base import RunToolContext, Tool, ToolError
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from ask.project.trust_marks import RunMark
+    from ask.safety.command_proxy import CommandProxy, ProxiedConnection
     from ask.safety.file_confinement import FileConfinement
+    from ask.tools.network_policy import HttpTarget
+
+MAX_REFUSALS = 5
+"""Maximum number of refused connections that are reported after a call. All of them are logged."""
 
 
 class SafeModeSession:
@@ -38,6 +46,7 @@ class SafeModeSession:
         policy: which tool calls are allowed.
         level: `SANDBOX_LEVEL` or `FILES_LEVEL`.
         sandbox_config: what confined calls can access.
+        command_hosts: the hosts that commands can reach.
         writable_folders: the folders that calls can change, none of them inside another.
 
     Raises:
@@ -55,6 +64,17 @@ class SafeModeSession:
             allowed_tools=frozenset(settings.allow_tools),
             safe_option=SAFE_OPTIONS[self.level],
         )
+        self.command_hosts: Sequence[HttpTarget] = ()
+        self._refusals: list[str] = []
+        self._conversation_id = conversation_id
+        self._open_proxy: Callable[[socket], CommandProxy] | None = None
+        if settings.allow_command_hosts and self.level == SANDBOX_LEVEL:
+            from ask.safety.command_proxy import CommandProxy, parse_command_host
+
+            self.command_hosts = tuple(dict.fromkeys(map(parse_command_host, settings.allow_command_hosts)))
+            setting = "add {host} to safe.allow_command_hosts in config.toml"
+            hint = setting if settings.is_row else "add --allow-command-host {host}"
+            self._open_proxy = partial(CommandProxy, self.command_hosts, self._record_connection, hint=hint)
         self.sandbox_config = prepare_sandbox_config(settings, directory, app.app_dirs.results / conversation_id, app)
         self.writable_folders: Sequence[Path] = self.sandbox_config.outermost_folders
         self._app, self._directory, self._context_files = app, directory, settings.context_files
@@ -109,10 +129,34 @@ class SafeModeSession:
 
     def _open_confinement(self, uses_network: bool) -> Sandbox | FileConfinement:
         if self.level == SANDBOX_LEVEL:
-            return Sandbox(self.sandbox_config, during_start=partial(_import_next_modules, uses_network))
+            during_start = partial(_import_next_modules, uses_network)
+            return Sandbox(self.sandbox_config, during_start=during_start, open_proxy=self._open_proxy)
         from ask.safety.file_confinement import FileConfinement
 
         return FileConfinement(self.sandbox_config)
+
+    def _record_connection(self, connection: ProxiedConnection) -> None:
+        """Log a connection of a command, and remember a refused one for `take_refusals`. Called in other threads."""
+        connection = connection._replace(target=self._app.console.redact(connection.target))
+        if connection.denial and connection.target:
+            refusal = f"no connection from a command to {format_one_line(connection.target)} ({connection.denial})"
+            if refusal not in self._refusals and len(self._refusals) < MAX_REFUSALS:
+                self._refusals.append(refusal)
+        try:
+            log_connection(self._app.app_dirs.tool_call_log, self._conversation_id, connection)
+        except FileError as error:
+            if str(error) not in self._refusals:
+                self._refusals.append(str(error))
+
+    @property
+    def approval_level(self) -> str:
+        """The level at which approvals are given and apply."""
+        return NETWORK_LEVEL if self.command_hosts else self.level
+
+    def take_refusals(self) -> Sequence[str]:
+        """Return why connections of commands were refused since the last time."""
+        refusals, self._refusals = self._refusals, []
+        return refusals
 
     def confine_tools(self, tools: Iterable[Tool]) -> list[Tool]:
         """Return the tools that safe mode offers. A sandbox runs those that access this machine."""

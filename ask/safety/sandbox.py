@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ask.atomic_files import create_private_folder
 from ask.errors import FileError, SafetyError
@@ -30,6 +30,11 @@ from ask.safety.self_test import SelfTestHost, SelfTestResult, encode_pairs
 from ask.text_diff import TextDiff
 from ask.tools.base import RunToolContext, Tool, ToolError, ToolResult
 
+if TYPE_CHECKING:
+    from socket import socket
+
+    from ask.safety.command_proxy import CommandProxy
+
 _START_SECONDS = 10.0
 _RETRY_DELAYS = (0.0, 0.05, 0.1, 0.2, 0.4)
 """Seconds before each new start after a path has changed. useradd creates and removes several locks in a moment."""
@@ -41,7 +46,8 @@ _RESTART_NOTE = "The sandbox was restarted: /tmp and the home directory are empt
 class Sandbox:
     """A sandbox, which is closed when its context ends.
 
-    `during_start` is called while a worker starts, which takes about as long as importing `requests`.
+    `during_start` is called while a worker starts, which takes about as long as importing `requests`. `open_proxy`
+    starts the proxy for commands on a socket that listens in the sandbox; without it, they have no network.
 
     Raises:
         SafetyError: the sandbox cannot be started or fails the self-test.
@@ -52,11 +58,14 @@ class Sandbox:
         config: SandboxConfig,
         bubblewrap_paths: Sequence[str] = BUBBLEWRAP_PATHS,
         during_start: Callable[[], object] = bool,  # which does nothing
+        open_proxy: Callable[[socket], CommandProxy] | None = None,
     ) -> None:
         self._bubblewrap_path = find_bubblewrap(bubblewrap_paths)
         self._config = config
         self._during_start = during_start
+        self._open_proxy = open_proxy
         self._process: SandboxProcess | None = None
+        self._proxy: CommandProxy | None = None
         self._filesystem = HostFilesystem()
         self._closed = False
         self.self_test_results: list[SelfTestResult] = []
@@ -133,12 +142,15 @@ class Sandbox:
 
     def _start_tested_process(self, filesystem: HostFilesystem) -> SandboxProcess:
         """Start a worker with these mounts and run the self-test."""
-        process = SandboxProcess(self._bubblewrap_path, self._config, filesystem)
+        has_proxy = self._open_proxy is not None
+        process = SandboxProcess(self._bubblewrap_path, self._config, filesystem, has_proxy=has_proxy)
         try:
             with SelfTestHost(self._config) as host:
                 self._placeholders.start_cleaner()
                 process.check_mounts()
                 self.self_test_results = host.evaluate(self._initialize_worker(process, host.tasks))
+            if self._open_proxy:
+                self._proxy = self._open_proxy(process.receive_listener())
         except BaseException:
             process.kill()
             raise
@@ -220,6 +232,9 @@ class Sandbox:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
+        proxy, self._proxy = self._proxy, None
+        if proxy is not None:
+            proxy.stop()
 
     def __enter__(self) -> Self:
         return self

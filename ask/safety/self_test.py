@@ -6,6 +6,7 @@ effects from outside.
 
 from __future__ import annotations
 
+import _socket
 import os
 
 from ask.records import NamedTuple
@@ -86,8 +87,6 @@ def _open_file(path: str, flags: int) -> None:
 
 
 def _try_connecting(tasks: Sequence[tuple[str, str]]) -> None:
-    import _socket
-
     connection = _socket.socket(_AF_INET, _SOCK_STREAM)
     connection.settimeout(0.5)
     _attempt(connection.connect, ("127.0.0.1", int(dict(tasks)["port"])))
@@ -95,8 +94,6 @@ def _try_connecting(tasks: Sequence[tuple[str, str]]) -> None:
 
 
 def _try_sockets(*families: int) -> str:
-    import _socket
-
     opened = [str(family) for family in families if _attempt(_socket.socket, family, _SOCK_STREAM)]
     return f"sockets of the families {', '.join(opened)} could be opened" if opened else ""
 

@@ -6,6 +6,7 @@ everything that loads slowly is imported after it: there is no call before the m
 
 from __future__ import annotations
 
+import _socket
 import os
 import sys
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 _REQUESTS_FD, _REPLIES_FD, _STDERR_FD = 0, 1, 2
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
+_AF_INET, _SOCK_STREAM, _SOL_SOCKET, _SCM_RIGHTS = 2, 1, 1, 1  # Linux's numbers: `socket` takes long to import
+PROXY_PORT = 3128
+"""The port in the sandbox on which the proxy for commands is reached."""
 _MAX_CHARACTER_BYTES = 4
 """Maximum number of bytes of a character in UTF-8."""
 _MAX_ESCAPED_CHARACTER_BYTES = 12
@@ -41,8 +45,13 @@ def build_python_command(statement: str) -> list[str]:
     return [python, "-I", "-S", "-B", "-X", "utf8", "-c", f"import sys; sys.path.append({root!r}); {statement}"]
 
 
-def main() -> None:
-    """Serve calls until the request pipe is closed."""
+def main(listener_channel: int | None = None) -> None:
+    """Serve calls until the request pipe is closed.
+
+    `listener_channel` is the descriptor of a socket that passes the listening socket of the proxy for commands to ask.
+    """
+    if listener_channel is not None:
+        _send_listener(listener_channel)
     _protect_memory()
     requests, replies = _isolate_channel()
     frames = worker_channel.read_frames(requests)
@@ -102,6 +111,18 @@ def _serve_calls(frames: Iterator[tuple[bytes, bytes]], replies: int, start_mess
         )
         result = _execute_call(tools.get(call["tool"]), call["arguments"], context, monitor)
         send_frame(worker_channel.DONE, _encode_result(result))
+
+
+def _send_listener(channel_descriptor: int) -> None:
+    """Listen on the sandbox's loopback interface, and pass that socket to ask."""
+    listener = _socket.socket(_AF_INET, _SOCK_STREAM)
+    listener.bind(("127.0.0.1", PROXY_PORT))
+    listener.listen(128)
+    channel = _socket.socket(fileno=channel_descriptor)
+    descriptor = listener.fileno().to_bytes(4, sys.byteorder)
+    channel.sendmsg([b"L"], [(_SOL_SOCKET, _SCM_RIGHTS, descriptor)])
+    channel.close()
+    listener.close()
 
 
 def _protect_memory() -> None:

@@ -39,6 +39,10 @@ _GLOBAL_UNICAST_IPV6 = ip_network("2000::/3")
 _NAT64_NETWORK = ip_network("64:ff9b::/96")
 
 
+class AddressRefusedError(ToolError):
+    """A host that is not public, and therefore not reached in safe mode."""
+
+
 class HttpTarget(NamedTuple):
     """A parsed http(s) URL.
 
@@ -149,11 +153,11 @@ def check_public_host(host: str) -> None:
     """Check the host of an `HttpTarget` without resolving it: nobody has approved yet that its name is looked up.
 
     Raises:
-        ToolError: it is this machine, or an address that is not public.
+        AddressRefusedError: it is this machine, or an address that is not public.
     """
     is_localhost = host == "localhost" or host.endswith(".localhost")
     if is_localhost or (is_ip_address(host) and not is_public_address(host)):
-        raise ToolError(f"not fetched: {host} is not public, and safe mode reaches only public hosts")
+        raise AddressRefusedError(f"not fetched: {host} is not public, and safe mode reaches only public hosts")
 
 
 def is_public_remote_address(address: str) -> bool:
@@ -173,7 +177,7 @@ def is_public_remote_address(address: str) -> bool:
 
 
 class NetworkPolicy(NamedTuple):
-    """The hosts that safe mode lets `fetch_url` reach.
+    """The hosts that safe mode lets `fetch_url` and the command proxy reach.
 
     Checked for the URL and for every redirect. A host is refused if any of its addresses is not allowed, and the
     connection is made to the address that was checked, so a second DNS answer cannot change it (DNS rebinding). Proxies
@@ -193,7 +197,8 @@ class NetworkPolicy(NamedTuple):
         """Resolve `target` to the addresses to try, in order.
 
         Raises:
-            ToolError: it has no address, or one of them is not allowed.
+            AddressRefusedError: one of its addresses is not allowed.
+            ToolError: it has no address.
         """
         try:
             addresses = [target.host] if is_ip_address(target.host) else self.resolve(target.host, target.port)
@@ -203,5 +208,7 @@ class NetworkPolicy(NamedTuple):
             raise ToolError(f"cannot connect to {target.authority}: unknown host")
         for address in addresses:
             if not self.is_allowed(address):
-                raise ToolError(f"not fetched: {target.host} is at {address}, and safe mode reaches only public hosts")
+                raise AddressRefusedError(
+                    f"not connected: {target.host} is at {address}, and safe mode reaches only public hosts"
+                )
         return addresses

@@ -61,10 +61,12 @@ def test_the_configuration_is_printed(home: Home) -> None:
     (home.path / "more").mkdir()
     (home.config / "config.toml").write_text(
         f'[safe]\nenabled = true\nallow_dirs = ["{home.path}/more"]\nallow_hosts = ["A.test"]\n'
+        'allow_command_hosts = ["B.test", "c.test:22"]\n'
     )
     text = Ask(home.env, home.work)("safe").text
     assert f"can be written\t{home.path}/more, {home.work}\t" in text
     assert "can be fetched from\ta.test; other hosts after asking\t" in text
+    assert "commands can reach\tb.test, c.test:22\t" in text
     assert "enabled for every run\tyes\t" in text
 
 

@@ -96,7 +96,7 @@ def test_other_keys_are_ignored(store: ApprovalStore) -> None:
     assert [approval.value for approval in store.read()] == ["say"]
 
 
-LEVELS = ("", "files", "sandbox")
+LEVELS = ("", "files", "network", "sandbox")
 
 
 @pytest.mark.parametrize("duration", ApprovalDuration)
@@ -120,7 +120,7 @@ def test_an_approval_without_a_level_counts_as_given_in_safe_mode(store: Approva
     store.path.write_text(json.dumps([row, {**row, "level": "new"}, {**row, "level": []}, {**row, "level": ""}]))
     assert [one.level for one in store.read()] == ["sandbox", ""]
     store.remove([store.read()[1].id])
-    assert [bool(store.find(pend(tmp_path, "x", level=level))) for level in LEVELS] == [False, False, True]
+    assert [bool(store.find(pend(tmp_path, "x", level=level))) for level in LEVELS] == [False, False, False, True]
 
 
 @pytest.mark.parametrize("program", sorted(WRAPPERS | SHELLS | RUNNERS))
