@@ -171,7 +171,7 @@ class ToolLoop:
         self._save_files = save_files
         self._daily_limit = daily_limit
         self._tool_runner: ToolRunner | None = None
-        self._tracer = _open_tracer(request, app)
+        self._tracer = open_run_tracer(request, app)
         self._result = RunResult([*request.message_history, request.user_message], app)
         self._reported_usage = request.reported_usage
         self._recent_calls: list[tuple[str, str]] = []
@@ -190,8 +190,10 @@ class ToolLoop:
         """Run the loop to its end. Errors are in the result: nothing is raised."""
         if self._tracer is None:
             return self._run()
-        endpoint = self._request.endpoint
-        with self._tracer.trace_run(endpoint.provider_name, endpoint.model, self._request.conversation_id) as span:
+        request, endpoint = self._request, self._request.endpoint
+        with self._tracer.trace_run(
+            endpoint.provider_name, endpoint.model, request.conversation_id, request.secrets
+        ) as span:
             result = self._run()
             span.end(result.usage, result.error, result.messages, result.question_index)
         return result
@@ -559,8 +561,8 @@ class ToolLoop:
         self._on_event(event)
 
 
-def _open_tracer(request: RunRequest, app: AppContext) -> Tracer | None:
-    """Return what traces the run; None if traces are off."""
+def open_run_tracer(request: RunRequest, app: AppContext) -> Tracer | None:
+    """Return what traces the runs of this process; None if traces are off."""
     if not request.settings.traces:
         return None
     from ask.traces.opening import open_tracer

@@ -128,7 +128,7 @@ class Tracer:
             span.end()
 
     @contextmanager
-    def trace_run(self, provider: str, model: str, conversation_id: str) -> Iterator[RunSpan]:
+    def trace_run(self, provider: str, model: str, conversation_id: str, redactor: Redactor) -> Iterator[RunSpan]:
         """Return a context with the span of a run."""
         attributes = {
             "gen_ai.operation.name": "invoke_agent",
@@ -139,7 +139,7 @@ class Tracer:
             "gen_ai.conversation.id": conversation_id,
         }
         with self._open_span("invoke_agent ask", SpanKind.INTERNAL, attributes) as span:
-            yield RunSpan(span, captures_content=self._captures_content)
+            yield RunSpan(span, redactor, captures_content=self._captures_content)
 
     def trace_request(
         self,
@@ -220,8 +220,9 @@ class Tracer:
 class RunSpan:
     """The span of a run that has begun."""
 
-    def __init__(self, span: Span, *, captures_content: bool) -> None:
+    def __init__(self, span: Span, redactor: Redactor, *, captures_content: bool) -> None:
         self._span = span
+        self._redactor = redactor
         self._captures_content = captures_content
 
     def end(self, usage: Usage, error: AskError | None, messages: Sequence[Message], question_index: int) -> None:
@@ -229,9 +230,9 @@ class RunSpan:
         _set_usage(self._span, usage)
         if self._captures_content:
             question, answer = messages[question_index], messages[-1]
-            _set_text(self._span, "gen_ai.input.messages", format_messages([question]))
+            _set_text(self._span, "gen_ai.input.messages", self._redactor.redact_json(format_messages([question])))
             if answer is not question:
-                _set_text(self._span, "gen_ai.output.messages", format_messages([answer]))
+                _set_text(self._span, "gen_ai.output.messages", self._redactor.redact_json(format_messages([answer])))
         if error is not None:
             _set_error(self._span, _find_error_type(error))
 

@@ -118,6 +118,15 @@ def test_content_is_sent_redacted_if_asked(bench: TraceBench, way: str) -> None:
     assert COLLECTOR_KEY not in sent, "a command gets no headers of the collector"
 
 
+def test_the_content_of_rows_is_redacted(bench: TraceBench) -> None:
+    bench.server.reply(wire.says("hi"))
+    bench.configure("trace_content = true\n")
+    bench.ask("map", "say {line}", stdin=f"{KEY}\n".encode())
+    [run_span] = bench.collector.find("invoke_agent")
+    assert "[key removed]" in run_span.attributes["gen_ai.input.messages"]
+    assert KEY not in repr([span.attributes for span in bench.collector.spans])
+
+
 def test_each_try_and_each_model_is_a_span(bench: TraceBench) -> None:
     bench.server.reply(wire.fails(429), wire.fails(503), wire.says("hi"))
     bench.configure("[network]\ntries = 2\nbackoff = 0\n")
@@ -216,6 +225,14 @@ def test_each_row_of_a_job_and_each_message_of_a_chat_is_a_trace(bench: TraceBen
     spans = bench.collector.find("invoke_agent")
     assert len({span.trace_id for span in spans}) == 2
     assert len({span.attributes["gen_ai.conversation.id"] for span in spans}) == 1
+
+
+def test_a_job_reports_a_broken_collector(bench: TraceBench) -> None:
+    bench.server.reply(*[wire.says("hi")] * 2)
+    bench.collector.status = 403
+    result = bench.ask("map", "say {line}", stdin=b"a\nb\n")
+    assert (result.code, result.text.count("hi")) == (0, 2)
+    assert result.stderr.count("traces were not sent: ") == 1
 
 
 def test_a_missing_package_is_a_notice(bench: TraceBench) -> None:
