@@ -45,6 +45,12 @@ def main() -> None:
         for number in handlers:  # a token that is lost here ends the sign-in
             signal.signal(number, signal.SIG_IGN)
         saved_sign_in.finish_refreshes()
+    if traces := sys.modules.get("ask.traces.opening"):
+        for number in numbers:  # a signal ends the wait, and not the process with another exit code
+            signal.signal(number, signal.default_int_handler)
+        traces.flush_traces(code)
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
     plugin_commands = sys.modules.get("ask.cli.plugin_commands")
     if plugin_commands and plugin_commands.was_called:
         for number, handler in handlers.items():  # those of `run_process` would not end the wait for a thread

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import repeat, takewhile
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from ask.safety.approval import ApprovalResponse
     from ask.safety.policy import PendingToolCall
     from ask.schemas.schema import ResponseSchema
+    from ask.traces.tracer import Tracer
 
     ApprovalRequester = Callable[
         [PendingToolCall, RunRequest, Callable[[PendingToolCall], str]], ApprovalResponse | None
@@ -169,6 +171,7 @@ class ToolLoop:
         self._save_files = save_files
         self._daily_limit = daily_limit
         self._tool_runner: ToolRunner | None = None
+        self._tracer = open_run_tracer(request, app)
         self._result = RunResult([*request.message_history, request.user_message], app)
         self._reported_usage = request.reported_usage
         self._recent_calls: list[tuple[str, str]] = []
@@ -185,6 +188,17 @@ class ToolLoop:
 
     def run(self) -> RunResult:
         """Run the loop to its end. Errors are in the result: nothing is raised."""
+        if self._tracer is None:
+            return self._run()
+        request, endpoint = self._request, self._request.endpoint
+        with self._tracer.trace_run(
+            endpoint.provider_name, endpoint.model, request.conversation_id, request.secrets
+        ) as span:
+            result = self._run()
+            span.end(result.usage, result.error, result.messages, result.question_index)
+        return result
+
+    def _run(self) -> RunResult:
         result, endpoint = self._result, self._request.endpoint
         try:
             self._use_model(endpoint, self._first_client or self._connect(endpoint))
@@ -506,7 +520,11 @@ class ToolLoop:
         for call_index, call in enumerate(tool_calls):
             self._recent_calls = [*self._recent_calls, (call.name, call.arguments)][-MAX_REPEATED_CALLS:]
             is_repeated = self._recent_calls.count((call.name, call.arguments)) == MAX_REPEATED_CALLS
-            finished = tool_runner.execute(call, repetitions=MAX_REPEATED_CALLS if is_repeated else 0)
+            execute = partial(tool_runner.execute, repetitions=MAX_REPEATED_CALLS if is_repeated else 0)
+            if self._tracer is None:
+                finished = execute(call)
+            else:
+                finished = self._tracer.trace_tool_call(self._request.secrets, call, execute)
             calls = [*messages[answer_index].tool_calls]
             if finished.call.arguments != calls[call_index].arguments:  # edited by the user, or repaired
                 calls[call_index] = calls[call_index]._replace(arguments=finished.call.arguments)
@@ -541,6 +559,15 @@ class ToolLoop:
     def _add_message(self, event: MessageAdded) -> None:
         self._result.messages.append(event.message)
         self._on_event(event)
+
+
+def open_run_tracer(request: RunRequest, app: AppContext) -> Tracer | None:
+    """Return what traces the runs of this process; None if traces are off."""
+    if not request.settings.traces:
+        return None
+    from ask.traces.opening import open_tracer
+
+    return open_tracer(request.settings, app.notify)
 
 
 def discard_event(_: Event) -> None:

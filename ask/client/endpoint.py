@@ -536,7 +536,23 @@ def create_client(
         other_transports=[partial(open_transport, url) for url in endpoint.other_base_urls],
         renew_key=endpoint.sign_in.get_token if endpoint.sign_in else endpoint.renew_key,
         read_key=endpoint.sign_in.get_token if endpoint.sign_in else None,
+        trace_request=_trace_requests(endpoint, settings, notify, redactor),
     )
+
+
+def _trace_requests(
+    endpoint: ModelEndpoint, settings: Settings, notify: Callable[[str], None], redactor: Redactor
+) -> Callable[..., Any] | None:
+    """Return what sends a request once in a span; None if traces are off."""
+    if not settings.traces:
+        return None
+    from ask.traces.opening import open_tracer
+
+    tracer = open_tracer(settings, notify)
+    if tracer is None:
+        return None
+    base_url = "" if endpoint.other_base_urls else endpoint.base_url
+    return partial(tracer.trace_request, provider=endpoint.provider_name, base_url=base_url, redactor=redactor)
 
 
 def _limit_provider(

@@ -124,6 +124,7 @@ class ProviderClient:
         other_transports: create transports for further base URLs, to use if the server cannot be reached.
         renew_key: returns another key than a rejected one, or ""; None if there is no other.
         read_key: returns the access token to use as key in the next request; None for an unchanging key.
+        trace_request: sends each request once in a span, as `Tracer.trace_request` does; None without traces.
     """
 
     def __init__(
@@ -145,6 +146,7 @@ class ProviderClient:
         other_transports: Sequence[Callable[[], Transport]] = (),
         renew_key: Callable[[str], str] | None = None,
         read_key: Callable[[], str] | None = None,
+        trace_request: Callable[..., RequestResult] | None = None,
     ) -> None:
         self.provider = chat_fallback.provider if chat_fallback and chat_fallback.is_active else provider
         self._chat_fallback = chat_fallback
@@ -158,6 +160,7 @@ class ProviderClient:
         """The keys that have not failed. The first is used; it is "" without a key."""
         self._key_origin = key_origin
         self._read_token = read_key
+        self._trace_request = trace_request
         self._tries = tries
         self._backoff = backoff
         self._on_notice = on_notice
@@ -476,6 +479,8 @@ class ProviderClient:
         for change in changes if http_request.body else ():
             http_request = http_request._replace(body=change.change_body(http_request.body or {}))
         try:
+            if self._trace_request:
+                return self._trace_request(request, partial(self._exchange, request, http_request), on_delta)
             return self._exchange(request, http_request, on_delta)
         except ProviderError as error:
             from ask.client.request_changes import find_change

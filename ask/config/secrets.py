@@ -12,6 +12,7 @@ from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from ask.config.config_file import read_toml
 from ask.errors import ConfigError
@@ -489,6 +490,20 @@ def list_header_secrets(headers: Mapping[str, str], environment: Mapping[str, st
             scheme, _, credentials = expanded.partition(" ")  # such as Bearer
             values |= {expanded, credentials} if scheme.isalpha() else {expanded}
     return values, variables
+
+
+COLLECTOR_HEADER_VARIABLES = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
+"""The variables with headers for the collector of traces, as NAME=VALUE,NAME=VALUE with escapes as in URLs."""
+
+
+def list_collector_secrets(environment: Mapping[str, str]) -> set[str]:
+    """Return the secrets in the headers for the collector of traces."""
+    headers: dict[str, str] = {}
+    for variable in filter(environment.get, COLLECTOR_HEADER_VARIABLES):
+        for header in environment[variable].split(","):
+            name, _, value = header.partition("=")
+            headers |= {name: value.strip(), f"{name} unescaped key": unquote(value).strip()}
+    return list_header_secrets(headers, environment)[0]
 
 
 class Secrets(Redactor):

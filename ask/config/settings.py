@@ -116,6 +116,8 @@ SETTINGS = {
     ),
     "media_dir": Setting(str, "folder for the images that models generate", "media_dir"),
     "attachments.keep_location": Setting(bool, "send the position in photos", "keep_location"),
+    "traces": Setting(bool, "send traces with OpenTelemetry", "traces", variable="ASK_OTEL"),
+    "trace_content": Setting(bool, "traces contain messages, arguments and results", "trace_content"),
     "network.tries": Setting(PositiveInt, "maximum tries for a request", "tries"),
     "network.backoff": Setting(NonNegativeFloat, "seconds before the first retry", "backoff"),
 }
@@ -180,6 +182,8 @@ class Settings(NamedTuple):
     """None if the user has not decided yet."""
     keep_location: bool = False
     media_dir: str = ""
+    traces: bool = False
+    trace_content: bool = False
     record: str = ""
     replay: str = ""
 

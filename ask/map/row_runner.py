@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from ask.agent.request import RunRequest
-from ask.agent.tool_loop import ToolLoop, discard_event, format_model_correction, get_last_answer
+from ask.agent.tool_loop import ToolLoop, discard_event, format_model_correction, get_last_answer, open_run_tracer
 from ask.app import AppContext
 from ask.citations import citations_to_json, remove_positions
 from ask.client.adjustments import RequestAdjustments
@@ -41,6 +41,7 @@ class RowRunner:
         ]
         self._system_prompts = system_prompts
         self._app = app
+        open_run_tracer(requests[0], app)  # here, because the notices of rows are discarded
         self._adjustments = [RequestAdjustments(app.console.print_notice) for _ in requests]
         self._pools = create_pools(self._requests, app.console.print_notice)
         self._local = threading.local()
