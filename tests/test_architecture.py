@@ -40,7 +40,7 @@ LAYERS = [
     {"inputs"},
     {"templates"},
     {"login", "project"},
-    {"mcp"},
+    {"acp", "mcp"},
     {"safety"},
     {"hooks"},
     {"agent"},
@@ -52,6 +52,7 @@ LAYERS = [
 ]
 """The modules, packages and constants of `ask`. Each imports only from lower layers, for types and in functions too."""
 PACKAGES = {
+    "acp": {"acp"},
     "click": {"cli", "__main__"},
     "jwt": {"login"},
     "referencing": {"schemas", "plugin_api"},

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
 import tempfile
-from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 import mcp_types as types
@@ -25,18 +22,10 @@ from ask import __version__
 from ask.config.installation import find_launcher
 from ask.config.options import EVENT_SESSION_ARGUMENT, RunOptions
 from ask.errors import AskError, RowsFailedError, UsageError
-from ask.process.parent_exit import end_with_parent
-from ask.process.process_tree import kill_process_tree, mark_environment
+from ask.process.child_process import end_process, get_pipe, read_last_line, send_lines, start_process
 from ask.records import NamedTuple
 from ask.type_checks import WrongTypeError, parse_value
 
-T = TypeVar("T")
-MAX_EVENT_BYTES = 256 * 1024 * 1024
-"""The longest line that is read from a child process."""
-END_SECONDS = 60
-"""Seconds that a child process may take after its result, for hooks and for what it saves."""
-INTERRUPT_SECONDS = 5
-"""Seconds between SIGINT and the end of the child process with everything that it started."""
 DEFAULT_DENIAL = "the client cannot ask its user for approval"
 ASK_TOOL = types.Tool(
     name="ask",
@@ -185,7 +174,7 @@ class AskServer:
             options = options._replace(provider=None, model=arguments.model)
         message = {"type": "message", "text": arguments.prompt, "files": list(map(_find_file, arguments.files))}
         async with _start_process([EVENT_SESSION_ARGUMENT]) as process:
-            await _send_lines(process, options.to_json(), json.dumps(message))
+            await send_lines(process, options.to_json(), json.dumps(message))
             result = await self._read_events(ctx, process)
         return self._to_tool_result(result)
 
@@ -198,9 +187,9 @@ class AskServer:
         rows = [{"text": row} if isinstance(row, str) else row for row in arguments.rows or ()]
         async with _start_process(["map", *self._list_map_options(arguments), *source]) as process:
             reader = asyncio.create_task(_read_rows(ctx, process, len(rows) or None))
-            errors = asyncio.create_task(_read_last_line(process))
-            await _send_lines(process, *(json.dumps(row) for row in rows))
-            _get_pipe(process.stdin).close()
+            errors = asyncio.create_task(read_last_line(process))
+            await send_lines(process, *(json.dumps(row) for row in rows))
+            get_pipe(process.stdin).close()
             answered, error, exit_code = await reader, await errors, await process.wait()
         if exit_code not in (0, RowsFailedError.exit_code):
             return _create_error(error.removeprefix("ask: "), {"exit_code": exit_code, "rows": len(answered)})
@@ -238,8 +227,8 @@ class AskServer:
     async def _search_history(self, _: ServerRequestContext[Any], arguments: SearchArguments) -> types.CallToolResult:
         limit = str(max(1, min(arguments.limit, 100)))
         async with _start_process(["history", "search", "--json", "-n", limit, "--", arguments.query]) as process:
-            errors = asyncio.create_task(_read_last_line(process))
-            text = (await _get_pipe(process.stdout).read()).decode()
+            errors = asyncio.create_task(read_last_line(process))
+            text = (await get_pipe(process.stdout).read()).decode()
             error, exit_code = await errors, await process.wait()
         if exit_code:
             return _create_error(error.removeprefix("ask: "), {"exit_code": exit_code})
@@ -255,13 +244,13 @@ class AskServer:
             AskError: the process ended without one.
         """
         count = 0
-        async for line in _get_pipe(process.stdout):
+        async for line in get_pipe(process.stdout):
             event: dict[str, Any] = json.loads(line)
             if event["type"] == "result":
                 return event
             if event["type"] == "approval":
                 decision = await _request_approval(ctx, event)
-                await _send_lines(process, json.dumps({"type": "approval", "id": event["id"], **decision}))
+                await send_lines(process, json.dumps({"type": "approval", "id": event["id"], **decision}))
             count += 1
             await ctx.session.report_progress(count, message=_describe_event(event))
         raise AskError("the process that answers the call ended without a result")
@@ -325,30 +314,14 @@ async def _start_process(arguments: Sequence[str]) -> AsyncIterator[asyncio.subp
 
     If the block has ended by an exception, such as a cancellation, it is interrupted.
     """
-    environment, mark = mark_environment(os.environ)
-    process = await asyncio.create_subprocess_exec(
-        str(find_launcher()),
-        *arguments,
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=PIPE,
-        env=environment,
-        limit=MAX_EVENT_BYTES,
-        start_new_session=True,
-        preexec_fn=end_with_parent,
-    )
+    process, mark = await start_process([str(find_launcher()), *arguments])
     is_done = False
     try:
         yield process
         is_done = True
     finally:
         with anyio.CancelScope(shield=True):
-            await _end_process(process, mark, interrupts=not is_done)
-
-
-def _get_pipe(pipe: T | None) -> T:
-    assert pipe is not None  # noqa: S101 - each process is started with all of them
-    return pipe
+            await end_process(process, mark, interrupts=not is_done)
 
 
 async def _read_rows(
@@ -356,38 +329,10 @@ async def _read_rows(
 ) -> list[dict[str, Any]]:
     """Read the answered rows of a process, and report each as progress."""
     rows: list[dict[str, Any]] = []
-    async for line in _get_pipe(process.stdout):
+    async for line in get_pipe(process.stdout):
         rows.append(json.loads(line))
         await ctx.session.report_progress(len(rows), total)
     return rows
-
-
-async def _read_last_line(process: asyncio.subprocess.Process) -> str:
-    """Read what a process prints for people; return its last line."""
-    last = ""
-    async for line in _get_pipe(process.stderr):
-        last = line.decode("utf-8", "replace").strip() or last
-    return last
-
-
-async def _send_lines(process: asyncio.subprocess.Process, *lines: str) -> None:
-    pipe = _get_pipe(process.stdin)
-    with suppress(ConnectionError):  # the process has ended, which its events or their absence report
-        for line in lines:
-            pipe.write(f"{line}\n".encode())
-            await pipe.drain()
-
-
-async def _end_process(process: asyncio.subprocess.Process, mark: str, *, interrupts: bool) -> None:
-    """Wait for the end of a child process, and kill what is left of everything that it started."""
-    _get_pipe(process.stdin).close()
-    if interrupts:
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGINT)
-    with suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), INTERRUPT_SECONDS if interrupts else END_SECONDS)
-    await asyncio.to_thread(kill_process_tree, process.pid if process.returncode is None else None, mark)
-    await process.wait()
 
 
 def serve(options: RunOptions, results_folder: Path, *, searches_history: bool) -> None:
