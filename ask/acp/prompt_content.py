@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from acp import schema
 
-from ask.errors import UsageError
+from ask.errors import FileError, UsageError
 from ask.records import NamedTuple
 from ask.text import format_blocks
 
@@ -36,6 +36,7 @@ def read_prompt(blocks: Sequence[ContentBlock], folder: Path) -> PromptContent:
 
     Raises:
         UsageError: data are not valid base64.
+        FileError: a file cannot be written.
     """
     words: list[str] = []
     texts: list[tuple[str, str]] = []
@@ -53,7 +54,7 @@ def read_prompt(blocks: Sequence[ContentBlock], folder: Path) -> PromptContent:
                 texts.append((find_path(block.resource.uri) or block.resource.uri, block.resource.text))
             else:
                 media_type = block.resource.mime_type or "application/octet-stream"
-                name = Path(find_path(block.resource.uri)).name
+                name = Path(find_path(block.resource.uri)).name.replace("\0", "")
                 files.append(_write_file(folder, len(files), block.resource.blob, media_type, name))
         else:
             files.append(_write_file(folder, len(files), block.data, block.mime_type))
@@ -74,6 +75,9 @@ def _write_file(folder: Path, number: int, data: str, media_type: str, name: str
     subfolder = folder / str(number)
     subfolder.mkdir()
     suffix = mimetypes.guess_extension(media_type) or ""
-    path = subfolder / (name or f"{media_type.partition('/')[0]}{suffix}")
-    path.write_bytes(content)
+    path = subfolder / (name if name.strip(".") else f"{media_type.partition('/')[0]}{suffix}")
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise FileError(f"cannot save the data of the block {path.name!r} ({error.strerror})", "send less") from error
     return str(path)

@@ -18,12 +18,13 @@ from acp import (
 )
 
 from ask.acp.prompt_content import PromptContent
-from ask.acp.tool_updates import build_diffs, build_text, describe_call
+from ask.acp.tool_updates import MAX_TITLE_CHARACTERS, build_diffs, build_text, describe_call
 from ask.config.installation import find_launcher
 from ask.config.options import EVENT_SESSION_ARGUMENT, RunOptions
 from ask.errors import IncompleteResponseError, LimitReachedError
 from ask.messages import FinishReason
-from ask.process.child_process import end_process, get_pipe, read_last_line, send_lines, start_process
+from ask.process.child_process import end_process, get_pipe, send_lines, start_process
+from ask.text import format_one_line
 
 MAX_OUTPUT_CHARACTERS = 20_000
 """How much of a running command's output is shown."""
@@ -54,6 +55,8 @@ class PromptRun:
         """The ID of the call that waits or runs; "" for none."""
         self._output = ""
         self._output_time = 0.0
+        self._errors: list[str] = []
+        """The lines that the process has printed for people."""
 
     async def run(self, options: RunOptions, content: PromptContent) -> schema.PromptResponse:
         """Run the prompt; if it is canceled, the process is interrupted and saves what it has.
@@ -63,7 +66,7 @@ class PromptRun:
         """
         message = json.dumps({"type": "message", "text": content.text, "files": content.files})
         process, mark = await start_process([str(find_launcher()), EVENT_SESSION_ARGUMENT], self._directory)
-        errors = asyncio.create_task(read_last_line(process))
+        errors = asyncio.create_task(self._read_errors(process))
         result: Mapping[str, Any] | None = None
         try:
             await send_lines(process, options.to_json(), message)
@@ -73,8 +76,9 @@ class PromptRun:
             if result is None and self._call_id:
                 await self._send(update_tool_call(self._call_id, status="failed"))
         if result is None:
-            error = (await errors).removeprefix("ask: ") or "the process that answers the prompt ended"
-            raise RequestError(-32603, error)
+            await errors
+            error = self._errors[-1] if self._errors else "the process that answers the prompt ended"
+            raise RequestError(-32603, error.removeprefix("ask: "))
         return _to_response(result)
 
     async def _read_events(self, process: asyncio.subprocess.Process) -> Mapping[str, Any] | None:
@@ -84,6 +88,9 @@ class PromptRun:
             match event["type"]:
                 case "result":
                     return event
+                case "start":
+                    for notice in self._errors:  # those of the preparation
+                        await self._send(update_agent_thought_text(f"{notice}\n"))
                 case "text":
                     await self._send(update_agent_message_text(event["text"]))
                 case "reasoning":
@@ -98,6 +105,11 @@ class PromptRun:
                 case _:
                     await self._show_call(event)
         return None
+
+    async def _read_errors(self, process: asyncio.subprocess.Process) -> None:
+        async for line in get_pipe(process.stderr):
+            if text := line.decode("utf-8", "replace").strip():
+                self._errors.append(text)
 
     async def _show_call(self, event: Mapping[str, Any]) -> None:
         match event["type"]:
@@ -145,7 +157,7 @@ class PromptRun:
         options = [schema.PermissionOption(option_id="allow", name="Allow", kind="allow_once")]
         scope, values = next(iter(event["scopes"].items()), ("", []))
         if scope:
-            name = f"Always allow the {scope} {', '.join(values)} in this folder"
+            name = format_one_line(f"Always allow the {scope} {', '.join(values)} in this folder", MAX_TITLE_CHARACTERS)
             options.append(schema.PermissionOption(option_id="always", name=name, kind="allow_always"))
         options.append(schema.PermissionOption(option_id="reject", name="Reject", kind="reject_once"))
         response = await self._editor.request_permission(self._session_id, call, options)

@@ -22,7 +22,7 @@ from ask import __version__
 from ask.config.installation import find_launcher
 from ask.config.options import EVENT_SESSION_ARGUMENT, RunOptions
 from ask.errors import AskError, RowsFailedError, UsageError
-from ask.process.child_process import end_process, get_pipe, read_last_line, send_lines, start_process
+from ask.process.child_process import end_process, get_pipe, send_lines, start_process
 from ask.records import NamedTuple
 from ask.type_checks import WrongTypeError, parse_value
 
@@ -187,7 +187,7 @@ class AskServer:
         rows = [{"text": row} if isinstance(row, str) else row for row in arguments.rows or ()]
         async with _start_process(["map", *self._list_map_options(arguments), *source]) as process:
             reader = asyncio.create_task(_read_rows(ctx, process, len(rows) or None))
-            errors = asyncio.create_task(read_last_line(process))
+            errors = asyncio.create_task(_read_last_line(process))
             await send_lines(process, *(json.dumps(row) for row in rows))
             get_pipe(process.stdin).close()
             answered, error, exit_code = await reader, await errors, await process.wait()
@@ -227,7 +227,7 @@ class AskServer:
     async def _search_history(self, _: ServerRequestContext[Any], arguments: SearchArguments) -> types.CallToolResult:
         limit = str(max(1, min(arguments.limit, 100)))
         async with _start_process(["history", "search", "--json", "-n", limit, "--", arguments.query]) as process:
-            errors = asyncio.create_task(read_last_line(process))
+            errors = asyncio.create_task(_read_last_line(process))
             text = (await get_pipe(process.stdout).read()).decode()
             error, exit_code = await errors, await process.wait()
         if exit_code:
@@ -333,6 +333,14 @@ async def _read_rows(
         rows.append(json.loads(line))
         await ctx.session.report_progress(len(rows), total)
     return rows
+
+
+async def _read_last_line(process: asyncio.subprocess.Process) -> str:
+    """Read what a process prints for people; return its last line."""
+    last = ""
+    async for line in get_pipe(process.stderr):
+        last = line.decode("utf-8", "replace").strip() or last
+    return last
 
 
 def serve(options: RunOptions, results_folder: Path, *, searches_history: bool) -> None:

@@ -52,14 +52,6 @@ async def send_lines(process: Process, *lines: str) -> None:
             await pipe.drain()
 
 
-async def read_last_line(process: Process) -> str:
-    """Read what a process prints for people; return its last line."""
-    last = ""
-    async for line in get_pipe(process.stderr):
-        last = line.decode("utf-8", "replace").strip() or last
-    return last
-
-
 async def end_process(process: Process, mark: str, *, interrupts: bool) -> None:
     """Wait for the end of a child process, and kill what is left of everything that it started."""
     get_pipe(process.stdin).close()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import sqlite3
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 from acp import schema, text_block
 
 from tests import wire
+from tests.mcp.setting import PIXEL, SDK
 from tests.model_server import ModelServer
 from tests.program import ASK, Ask, Home
 
@@ -132,6 +135,7 @@ def test_a_write_needs_permission_and_shows_its_diff(
     assert editor.read_text() == "done"
 
 
+@pytest.mark.slow
 def test_an_approval_for_the_folder_is_remembered(ask: Ask, home: Home, server: ModelServer) -> None:
     call = wire.calls(("bash", {"command": "echo hi"}))
     server.reply(call, wire.says("a"), call, wire.says("b"))
@@ -238,3 +242,58 @@ def test_wrong_lines_and_parameters_are_errors(ask: Ask, home: Home, server: Mod
     assert codes == {2: -32602, 3: -32602, 4: -32602, 5: -32002, 6: -32601}
     assert sorted(answer["error"]["code"] for answer in answers if answer["id"] is None) == [-32700, *[-32600] * 3]
     assert result.code == 0
+
+
+@pytest.mark.slow
+def test_servers_templates_and_files_of_the_editor_are_used(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.says("one"))
+    templates = home.config / "templates"
+    templates.mkdir(parents=True)
+    (templates / "greet.md").write_text('+++\ndescription = "Greets"\n+++\nGreet {{input}}')
+    (home.work / "AGENTS.md").write_text("an instruction")
+    notes = schema.McpServerStdio(name="notes", command=sys.executable, args=[SDK], env=[])
+    missing = schema.McpServerStdio(name="missing", command="/missing", args=[], env=[])
+    pixel = acp.image_block(base64.b64encode(PIXEL).decode(), "image/png")
+    data = base64.b64encode(b"%PDF-1.4").decode()
+    outside = acp.resource_block(acp.embedded_blob_resource("file:///..", data, mime_type="application/pdf"))
+    editor = Editor()
+
+    async def action(agent: Any, _: Any) -> None:
+        session = await agent.new_session(cwd=str(home.work), mcp_servers=[notes, missing])
+        blocks = [text_block("/greet Ann"), pixel, outside]
+        await agent.prompt(session_id=session.session_id, prompt=blocks)
+        for wrong in ([], [acp.image_block("$", "image/png")]):
+            with pytest.raises(acp.RequestError):
+                await agent.prompt(session_id=session.session_id, prompt=wrong)
+
+    use(ask, home, action, editor)
+    [request] = server.requests
+    assert any(tool["function"]["name"].startswith("notes") for tool in request.json["tools"])
+    text = json.dumps(request.json["messages"])
+    assert "Greet Ann" in text
+    assert "image/png" in text
+    assert "application/pdf" in text
+    assert "an instruction" not in text
+    thoughts = editor.read_text("agent_thought_chunk")
+    assert "AGENTS.md" in thoughts
+    assert "missing" in thoughts
+    commands = editor.find("available_commands_update")[-1].available_commands
+    assert {"model", "greet"} <= {command.name for command in commands}
+
+
+@pytest.mark.slow
+def test_a_missing_key_and_a_failure_are_errors(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.fails(400, "bad request"))
+    errors = []
+
+    async def action(agent: Any, session: Any) -> None:
+        for model in ("default", "openai:gpt"):
+            await agent.set_config_option(config_id="model", session_id=session.session_id, value=model)
+            with pytest.raises(acp.RequestError) as error:
+                await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])
+            errors.append(error.value)
+
+    use(ask, home, action)
+    assert [error.code for error in errors] == [-32603, -32000]
+    assert "bad request" in str(errors[0])
+    assert "ask keys set" in str(errors[1])
