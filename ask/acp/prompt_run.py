@@ -160,7 +160,10 @@ class PromptRun:
             name = format_one_line(f"Always allow the {scope} {', '.join(values)} in this folder", MAX_TITLE_CHARACTERS)
             options.append(schema.PermissionOption(option_id="always", name=name, kind="allow_always"))
         options.append(schema.PermissionOption(option_id="reject", name="Reject", kind="reject_once"))
-        response = await self._editor.request_permission(self._session_id, call, options)
+        try:
+            response = await self._editor.request_permission(self._session_id, call, options)
+        except RequestError as error:
+            return {"decision": "deny", "reason": f"the editor cannot ask its user for approval: {error}"}
         choice = getattr(response.outcome, "option_id", "")
         if choice == "always" and scope:
             return {"decision": "allow", "scope": scope, "duration": "folder"}

@@ -21,6 +21,7 @@ from tests import wire
 from tests.mcp.setting import PIXEL, SDK
 from tests.model_server import ModelServer
 from tests.program import ASK, Ask, Home
+from tests.slow_parameters import mark_others_slow
 
 
 class Editor:
@@ -41,6 +42,8 @@ class Editor:
 
     async def request_permission(self, session_id: str, tool_call: Any, options: Any, **_: Any) -> Any:
         self.asked.append((tool_call, [option.kind for option in options]))
+        if self.choice == "fail":
+            raise acp.RequestError.method_not_found("session/request_permission")
         if self.choice == "wait":
             self.has_update.set()
             await asyncio.Event().wait()
@@ -109,10 +112,8 @@ def test_prompts_are_a_saved_conversation_that_is_loaded_again(ask: Ask, home: H
     assert [mode.id for mode in result["modes"].available_modes] == ["confirm", "safe", "read-only"]
 
 
-@pytest.mark.parametrize(("choice", "content"), [("allow", "new\n"), ("reject", "old\n")])
-def test_a_write_needs_permission_and_shows_its_diff(
-    ask: Ask, home: Home, server: ModelServer, choice: str, content: str
-) -> None:
+@pytest.mark.parametrize("choice", mark_others_slow(["allow", "reject", "fail"]))
+def test_a_write_needs_permission_and_shows_its_diff(ask: Ask, home: Home, server: ModelServer, choice: str) -> None:
     server.reply(wire.calls(("write_file", {"filepath": "a.txt", "content": "new\n"})), wire.says("done"))
     file = home.work / "a.txt"
     file.write_text("old\n")
@@ -123,7 +124,7 @@ def test_a_write_needs_permission_and_shows_its_diff(
 
     use(ask, home, action, editor)
     [(call, kinds)] = editor.asked
-    assert file.read_text() == content
+    assert file.read_text() == ("new\n" if choice == "allow" else "old\n")
     assert kinds == ["allow_once", "allow_always", "reject_once"]
     [diff] = call.content
     assert (diff.path, diff.old_text, diff.new_text) == (str(file), "old\n", "new\n")
@@ -169,7 +170,7 @@ def test_the_read_only_mode_offers_no_tool_that_writes(ask: Ask, home: Home, ser
     assert [request.json["model"] for request in server.requests] == ["other-model", "third"]
 
 
-@pytest.mark.parametrize("choice", ["allow", "wait"])
+@pytest.mark.parametrize("choice", mark_others_slow(["allow", "wait"]))
 def test_a_canceled_prompt_ends_what_runs_and_is_saved(ask: Ask, home: Home, server: ModelServer, choice: str) -> None:
     call = wire.calls(("bash", {"command": "echo $$ > pid; echo started; sleep 60"}))
     server.reply(call, wire.says("again"))
