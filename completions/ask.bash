@@ -11,7 +11,7 @@ _ask_about() {  # COMMAND: what it takes
             rest='file' ;;
         acp)
             commands=''
-            options='-p --provider -m --model -T --server-tool --max-rounds --max-cost --safe --safe-files --allow-dir --timeout --help'
+            options='-p --provider -m --model -T --server-tool --max-rounds --max-cost --safe --safe-files --allow-dir --timeout -h --help'
             values='-p=provider --provider=provider -m=model --model=model -T=choice:web_search,web_fetch,code_execution,tool_search,x_search --server-tool=choice:web_search,web_fetch,code_execution,tool_search,x_search --max-rounds=nothing --max-cost=nothing --allow-dir=directory --timeout=nothing'
             rest='nothing' ;;
         chat)

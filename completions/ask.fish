@@ -173,7 +173,7 @@ set -g __ask_tools read_file write_file edit_file list_dir bash fetch_url search
 set -g __ask_keys provider model fallback system max_rounds max_cost max_cost_per_day timeout stream stdin_limit footer context_limit notifications server_tools tools.enabled tools.disabled tools.piped tools.command_timeout tools.max_command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files skills.folders media_dir attachments.keep_location network.tries network.backoff
 set -g __ask_parameters frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p
 set -g __ask_efforts none minimal low medium high xhigh max
-complete -c ask -n '__ask_first \'\'' -f -a acp -d 'Be an agent in an editor (Agent Client Protocol)'
+complete -c ask -n '__ask_first \'\'' -f -a acp -d 'Be an agent in an editor'
 complete -c ask -n '__ask_first \'\'' -f -a chat -d 'Chat with a model'
 complete -c ask -n '__ask_first \'\'' -f -a compact -d 'Summarize older messages of a conversation'
 complete -c ask -n '__ask_first \'\'' -f -a compare -d 'Ask several models the same question'
@@ -261,7 +261,7 @@ complete -c ask -n '__ask_in \'acp\'' -l safe -d 'Confine tools to this folder, 
 complete -c ask -n '__ask_in \'acp\'' -l safe-files -d 'Like --safe, but without a sandbox or commands'
 complete -c ask -n '__ask_in \'acp\'' -l allow-dir -x -a '(__fish_complete_directories)' -d 'Safe mode: further folders that tools may write'
 complete -c ask -n '__ask_in \'acp\'' -l timeout -x -d 'Stop if no text arrives for this many seconds (300; 900 for xai)'
-complete -c ask -n '__ask_in \'acp\'' -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_in \'acp\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'acp\'' -f
 complete -c ask -n '__ask_in \'chat\'' -s p -l provider -x -a '(__ask_provider)' -d 'Provider to use (see ask providers)'
 complete -c ask -n '__ask_in \'chat\'' -s m -l model -x -a '(__ask_model)' -d 'Model to use; without -p also as provider:model'

@@ -5,15 +5,14 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import click
-
 from ask.app import AppContext
 from ask.cli.ask import create_run_options, select_options
+from ask.cli.groups import subcommand
 from ask.config.installation import require_package
 from ask.errors import UsageError
 
 
-@click.command("acp")
+@subcommand("acp")
 def command(**flags: Any) -> None:
     """Be an agent in an editor, by the Agent Client Protocol on stdin and stdout.
 
