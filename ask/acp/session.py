@@ -12,7 +12,7 @@ from ask.config.options import RunOptions
 
 MODES: Mapping[str, tuple[str, dict[str, Any]]] = {
     "confirm": ("Ask before each tool call that writes or runs something (--confirm)", {"confirm": True}),
-    "safe": ("Run tools in a sandbox without asking (--safe)", {"safe": True, "safe_files": False}),
+    "safe": ("Run tools in a sandbox without asking (--safe)", {"safe": True}),
     "read-only": ("Offer only tools that change nothing", {"read_only_tools": True}),
 }
 """The modes with their descriptions and options; the first is the default."""
@@ -46,6 +46,8 @@ class Session:
         """Return the options of the next prompt."""
         conversation = {"resume": self.id} if is_saved else {"new_conversation": self.id}
         changes: dict[str, Any] = MODES[self.mode][1] | conversation
+        if options.safe_files:  # stricter than the mode
+            changes.pop("safe", None)
         options = options._replace(**changes, mcp_servers=tuple(self.mcp_servers), template=template)
         return options if self.model == DEFAULT_MODEL else options._replace(provider=None, model=self.model)
 
