@@ -5,10 +5,15 @@
 _ask_about() {  # COMMAND: what it takes
     case $1 in
         '')
-            commands='chat compact compare config context doctor events help history hooks import init keys login logout map mcp models providers safe skills templates tools undo version'
+            commands='acp chat compact compare config context doctor events help history hooks import init keys login logout map mcp models providers safe skills templates tools undo version'
             options='-p --provider -m --model --fallback --base-url --key -s --system -f --file --effort -o --option -t --template --var -c --continue --resume --unanswered --no-save --no-tools --disable-tool --context --no-context --tool -T --server-tool --max-rounds --max-cost --max-cost-per-day --command-timeout --max-command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-git --allow-host --allow-command-host --allow-tool --cmd --code -x --extract --schema --decide --json --events --input-events --no-stream --plain -q --quiet -v --verbose -u --usage --color -C --cd --record --no-stdin --timeout -V --version -h --help'
             values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=attachment --file=attachment --effort=choice:none,minimal,low,medium,high,xhigh,max -o=parameter --option=parameter -t=prompt --template=prompt --var=nothing --resume=conversation --disable-tool=tool --tool=file -T=choice:web_search,web_fetch,code_execution,tool_search,x_search --server-tool=choice:web_search,web_fetch,code_execution,tool_search,x_search --max-rounds=nothing --max-cost=nothing --max-cost-per-day=nothing --command-timeout=nothing --max-command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-command-host=nothing --allow-tool=tool --schema=file --color=choice:auto,always,never -C=directory --cd=directory --record=file --timeout=nothing'
             rest='file' ;;
+        acp)
+            commands=''
+            options='-p --provider -m --model -T --server-tool --max-rounds --max-cost --safe --safe-files --allow-dir --timeout -h --help'
+            values='-p=provider --provider=provider -m=model --model=model -T=choice:web_search,web_fetch,code_execution,tool_search,x_search --server-tool=choice:web_search,web_fetch,code_execution,tool_search,x_search --max-rounds=nothing --max-cost=nothing --allow-dir=directory --timeout=nothing'
+            rest='nothing' ;;
         chat)
             commands=''
             options='-p --provider -m --model --fallback --base-url --key -s --system -f --file --effort -o --option -t --template --var -c --continue --resume --unanswered --no-save --no-tools --disable-tool --context --no-context --tool -T --server-tool --max-rounds --max-cost --max-cost-per-day --command-timeout --max-command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-git --allow-host --allow-command-host --allow-tool --json --events --no-stream --plain -q --quiet -v --verbose -u --usage --color -C --cd --record --timeout -h --help'
@@ -93,7 +98,7 @@ _ask_about() {  # COMMAND: what it takes
             commands=''
             options='--all -h --help'
             values=''
-            rest='choice:chat,compact,compare,config,context,doctor,events,help,history,hooks,import,init,keys,login,logout,map,mcp,models,providers,safe,skills,templates,tools,undo,version' ;;
+            rest='choice:acp,chat,compact,compare,config,context,doctor,events,help,history,hooks,import,init,keys,login,logout,map,mcp,models,providers,safe,skills,templates,tools,undo,version' ;;
         history)
             commands='list show search export import delete stats'
             options='-h --help'

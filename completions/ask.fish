@@ -5,6 +5,8 @@ function __ask_valued -a command  # the options of a command that take a value
     switch "$command"
         case ''
             string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file --effort -o --option -t --template --var --resume --disable-tool --tool -T --server-tool --max-rounds --max-cost --max-cost-per-day --command-timeout --max-command-timeout --allow-dir --allow-host --allow-command-host --allow-tool --schema --color -C --cd --record --timeout'
+        case 'acp'
+            string split ' ' -- '-p --provider -m --model -T --server-tool --max-rounds --max-cost --allow-dir --timeout'
         case 'chat'
             string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file --effort -o --option -t --template --var --resume --disable-tool --tool -T --server-tool --max-rounds --max-cost --max-cost-per-day --command-timeout --max-command-timeout --allow-dir --allow-host --allow-command-host --allow-tool --color -C --cd --record --timeout'
         case 'compact'
@@ -148,7 +150,7 @@ end
 function __ask_commands -a command  # what a command consists of
     switch "$command"
         case ''
-            string split ' ' -- 'chat compact compare config context doctor events help history hooks import init keys login logout map mcp models providers safe skills templates tools undo version'
+            string split ' ' -- 'acp chat compact compare config context doctor events help history hooks import init keys login logout map mcp models providers safe skills templates tools undo version'
         case 'config'
             string split ' ' -- 'list get set unset path edit'
         case 'context'
@@ -173,6 +175,7 @@ set -g __ask_tools read_file write_file edit_file list_dir bash fetch_url search
 set -g __ask_keys provider model fallback system max_rounds max_cost max_cost_per_day timeout stream stdin_limit footer context_limit notifications server_tools tools.enabled tools.disabled tools.piped tools.command_timeout tools.max_command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_command_hosts safe.allow_tools safe.environment context.files skills.folders media_dir attachments.keep_location traces trace_content network.tries network.backoff
 set -g __ask_parameters frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p
 set -g __ask_efforts none minimal low medium high xhigh max
+complete -c ask -n '__ask_first \'\'' -f -a acp -d 'Be an agent in an editor'
 complete -c ask -n '__ask_first \'\'' -f -a chat -d 'Chat with a model'
 complete -c ask -n '__ask_first \'\'' -f -a compact -d 'Summarize older messages of a conversation'
 complete -c ask -n '__ask_first \'\'' -f -a compare -d 'Ask several models the same question'
@@ -253,6 +256,17 @@ complete -c ask -n '__ask_in \'\'' -l no-stdin -d 'Do not read stdin'
 complete -c ask -n '__ask_in \'\'' -l timeout -x -d 'Stop if no text arrives for this many seconds (300; 900 for xai)'
 complete -c ask -n '__ask_in \'\'' -s V -l version -d 'Show the version and exit'
 complete -c ask -n '__ask_in \'\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_in \'acp\'' -s p -l provider -x -a '(__ask_provider)' -d 'Provider to use (see ask providers)'
+complete -c ask -n '__ask_in \'acp\'' -s m -l model -x -a '(__ask_model)' -d 'Model to use; without -p also as provider:model'
+complete -c ask -n '__ask_in \'acp\'' -s T -l server-tool -x -a 'web_search web_fetch code_execution tool_search x_search' -d 'Offer the provider\'s own tool, such as web_search'
+complete -c ask -n '__ask_in \'acp\'' -l max-rounds -x -d 'Maximum rounds of tool calls (10)'
+complete -c ask -n '__ask_in \'acp\'' -l max-cost -x -d 'Stop calling tools after this many US dollars'
+complete -c ask -n '__ask_in \'acp\'' -l safe -d 'Confine tools to this folder, without network'
+complete -c ask -n '__ask_in \'acp\'' -l safe-files -d 'Like --safe, but without a sandbox or commands'
+complete -c ask -n '__ask_in \'acp\'' -l allow-dir -x -a '(__fish_complete_directories)' -d 'Safe mode: further folders that tools may write'
+complete -c ask -n '__ask_in \'acp\'' -l timeout -x -d 'Stop if no text arrives for this many seconds (300; 900 for xai)'
+complete -c ask -n '__ask_in \'acp\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'acp\'' -f
 complete -c ask -n '__ask_in \'chat\'' -s p -l provider -x -a '(__ask_provider)' -d 'Provider to use (see ask providers)'
 complete -c ask -n '__ask_in \'chat\'' -s m -l model -x -a '(__ask_model)' -d 'Model to use; without -p also as provider:model'
 complete -c ask -n '__ask_in \'chat\'' -l fallback -x -a '(__ask_fallback)' -d 'Models to try in turn if the model cannot answer'
@@ -376,7 +390,7 @@ complete -c ask -n '__ask_in \'events\'' -s h -l help -d 'Show this message and 
 complete -c ask -n '__ask_words \'events\'' -f
 complete -c ask -n '__ask_in \'help\'' -l all -d 'Also show what is rarely needed'
 complete -c ask -n '__ask_in \'help\'' -s h -l help -d 'Show this message and exit'
-complete -c ask -n '__ask_words \'help\'' -f -a 'chat compact compare config context doctor events help history hooks import init keys login logout map mcp models providers safe skills templates tools undo version'
+complete -c ask -n '__ask_words \'help\'' -f -a 'acp chat compact compare config context doctor events help history hooks import init keys login logout map mcp models providers safe skills templates tools undo version'
 complete -c ask -n '__ask_first \'history\'' -f -a list -d 'List conversations, newest first'
 complete -c ask -n '__ask_first \'history\'' -f -a show -d 'Show a conversation'
 complete -c ask -n '__ask_first \'history\'' -f -a search -d 'Search all conversations'

@@ -79,6 +79,23 @@ _ask_arguments() {  # COMMAND
         '(-h --help)--help[Show this message and exit]' \
         '1: :_ask_first' \
         '*: :_files' ;;
+    acp)
+      _arguments -s -S -A '-*' \
+        '(-p --provider)-p+[Provider to use (see ask providers)]:NAME:_ask_provider' \
+        '(-p --provider)--provider=[Provider to use (see ask providers)]:NAME:_ask_provider' \
+        '(-m --model)-m+[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
+        '(-m --model)--model=[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
+        '*-T+[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
+        '*--server-tool=[Offer the provider'"'"'s own tool, such as web_search]:NAME:(web_search web_fetch code_execution tool_search x_search)' \
+        '(--max-rounds)--max-rounds=[Maximum rounds of tool calls (10)]:N:' \
+        '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
+        '(--safe)--safe[Confine tools to this folder, without network]' \
+        '(--safe-files)--safe-files[Like --safe, but without a sandbox or commands]' \
+        '*--allow-dir=[Safe mode\: further folders that tools may write]:DIR:_files -/' \
+        '(--timeout)--timeout=[Stop if no text arrives for this many seconds (300; 900 for xai)]:S:' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
     chat)
       _arguments -s -S -A '-*' \
         '(-p --provider)-p+[Provider to use (see ask providers)]:NAME:_ask_provider' \
@@ -272,7 +289,7 @@ _ask_arguments() {  # COMMAND
         '(--all)--all[Also show what is rarely needed]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
-        '*: :(chat compact compare config context doctor events help history hooks import init keys login logout map mcp models providers safe skills templates tools undo version)' ;;
+        '*: :(acp chat compact compare config context doctor events help history hooks import init keys login logout map mcp models providers safe skills templates tools undo version)' ;;
     history)
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
@@ -723,7 +740,7 @@ _ask_arguments() {  # COMMAND
 }
 _ask_commands() {  # COMMAND: what it consists of
   case $1 in
-    '') reply=('chat:Chat with a model' 'compact:Summarize older messages of a conversation' 'compare:Ask several models the same question' 'config:Show and change settings' 'context:List or forget trusted projects' 'doctor:Check the installation and suggest fixes' 'events:Print the JSON Schema of events (--events)' 'help:Show the help of ask or a command' 'history:List, search, export and delete conversations' 'hooks:List and try the commands that run at events' 'import:Import the data of llm or aichat' 'init:Set up ask in bash, zsh or fish' 'keys:Manage API keys' 'login:Sign in to a provider, in place of a key' 'logout:Sign out of a provider' 'map:Ask one prompt about many rows or files' 'mcp:Manage MCP servers' 'models:List a provider'"'"'s models' 'providers:List the providers' 'safe:Check whether --safe works here' 'skills:List, install and check Agent Skills' 'templates:Manage prompt templates (-t)' 'tools:List the tools available to models, and manage approvals' 'undo:Restore the files that a run changed' 'version:Print the version') ;;
+    '') reply=('acp:Be an agent in an editor' 'chat:Chat with a model' 'compact:Summarize older messages of a conversation' 'compare:Ask several models the same question' 'config:Show and change settings' 'context:List or forget trusted projects' 'doctor:Check the installation and suggest fixes' 'events:Print the JSON Schema of events (--events)' 'help:Show the help of ask or a command' 'history:List, search, export and delete conversations' 'hooks:List and try the commands that run at events' 'import:Import the data of llm or aichat' 'init:Set up ask in bash, zsh or fish' 'keys:Manage API keys' 'login:Sign in to a provider, in place of a key' 'logout:Sign out of a provider' 'map:Ask one prompt about many rows or files' 'mcp:Manage MCP servers' 'models:List a provider'"'"'s models' 'providers:List the providers' 'safe:Check whether --safe works here' 'skills:List, install and check Agent Skills' 'templates:Manage prompt templates (-t)' 'tools:List the tools available to models, and manage approvals' 'undo:Restore the files that a run changed' 'version:Print the version') ;;
     config) reply=('list:List all settings, their values, and where they are set' 'get:Print the value of a setting' 'set:Change a setting in config.toml' 'unset:Remove a setting from config.toml' 'path:Print the path of config.toml' 'edit:Edit config.toml in your editor') ;;
     context) reply=('list:List the projects that you were asked about' 'trust:Trust a project with its current instructions' 'forget:Forget a project, so that ask asks again') ;;
     history) reply=('list:List conversations, newest first' 'show:Show a conversation' 'search:Search all conversations' 'export:Export conversations as Markdown, JSON or HTML' 'import:Import conversations from a JSON export' 'delete:Delete conversations' 'stats:Show runs, tokens and cost by day, model and tool') ;;

@@ -196,7 +196,7 @@ def prepare_without_message(
     fill in the template, and safe mode is opened where a row runs tools. Raises the errors of `prepare_request`.
     """
     directory, toolset = get_working_directory(), Toolset(app, options.function_tools)
-    conversation, template = ResumedConversation(generate_conversation_id()), None
+    conversation, template = ResumedConversation(options.new_conversation or generate_conversation_id()), None
     if options.resume is not None or options.continue_last:
         conversation = _read_conversation(options, app, directory)
     if options.template is not None or options.variables:

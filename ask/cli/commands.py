@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ask.plugin_api.index import PluginEntry
 
 COMMANDS = {
+    "acp": "Be an agent in an editor.",
     "chat": "Chat with a model.",
     "compact": "Summarize older messages of a conversation.",
     "compare": "Ask several models the same question.",

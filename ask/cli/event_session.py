@@ -97,6 +97,7 @@ class EventInput:
             description=redact("\n".join(text for text, _ in describe_pending_call(pending_call, preview))),
             host=pending_call.host or None,
             danger=pending_call.danger or None,
+            diff="".join(f"{line}\n" for line in preview.diff_lines) or None,
             scopes={scope.value: list(map(redact, values)) for scope, values in approvable.items()},
         )
         while True:
@@ -194,6 +195,8 @@ def run_event_session(options: RunOptions) -> int:
     words = " ".join(options.words)
     options = options._replace(as_events=True, words=(), no_stdin=True)
     with open_session(quiet=options.quiet, plain=options.plain, verbose=options.verbose) as app:
+        if options.mcp_servers:
+            app.config = app.config.add_mcp_servers(options.mcp_servers)
         session = ChatSession(options, app)
         events = EventInput(StandardOutput(), session.request.settings.stdin_limit)
         app.request_approval = events.request_approval
@@ -210,11 +213,13 @@ def run_event_session(options: RunOptions) -> int:
 
 
 def run_call_session() -> int:
-    """Run the event session of a call to `ask mcp serve`; return its exit code."""
+    """Run the event session of a call to `ask mcp serve` or a prompt of `ask acp`; return its exit code."""
     try:
         options = RunOptions.from_json(sys.stdin.buffer.readline())
     except (ValueError, TypeError, AttributeError):
-        raise UsageError(f"{EVENT_SESSION_ARGUMENT} is only for ask mcp serve", "see ask mcp serve --help") from None
+        raise UsageError(
+            f"{EVENT_SESSION_ARGUMENT} is only for ask mcp serve and ask acp", "see ask acp --help"
+        ) from None
     protect_standard_output()  # a command can write to the standard output of its parent
     try:
         return run_event_session(options)

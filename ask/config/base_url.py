@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from contextlib import suppress
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ask.records import NamedTuple
@@ -162,28 +161,37 @@ def is_local_url(url: str) -> bool:
     """
     try:
         parts = urlsplit(url)
-        host = _complete_address((parts.hostname or "").rstrip("."))
     except ValueError:
         return False
+    host = (parts.hostname or "").rstrip(".")
+    if not host.isascii():
+        import unicodedata
+
+        host = unicodedata.normalize("NFKC", host)
     try:
-        address = ip_address(host)
+        address = _parse_address(host)
     except ValueError:
         return bool(host) and ("." not in host or host.endswith(LOCAL_DOMAIN_SUFFIXES) or parts.scheme == UNIX_SCHEME)
     return address.is_loopback or address.is_private or address.is_link_local
 
 
-def _complete_address(host: str) -> str:
-    """Return the IP address that programs in C take a host such as 127.1 or 0x7f.1 for; a name as it is."""
-    if not host.isascii():
-        import unicodedata
+def _parse_address(host: str) -> IPv4Address | IPv6Address:
+    """Parse an IP address, also as programs in C write it, such as 127.1 or 0x7f.1.
 
-        host = unicodedata.normalize("NFKC", host)
-    if re.search(r"(?:^|\.)(?:0x[\da-f]*|\d+)$", host):
-        import socket
+    Raises:
+        ValueError: the host is a name.
+    """
+    try:
+        return ip_address(host)
+    except ValueError:
+        if not re.search(r"(?:^|\.)(?:0x[\da-f]*|\d+)$", host):
+            raise
+    import socket
 
-        with suppress(OSError):
-            return socket.inet_ntoa(socket.inet_aton(host))
-    return host
+    try:
+        return IPv4Address(socket.inet_aton(host))
+    except OSError as error:
+        raise ValueError(str(error)) from None
 
 
 def is_loopback(host: str) -> bool:

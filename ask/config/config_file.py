@@ -71,6 +71,13 @@ class Config:
         table = self.values.get(section, {}) if section else self.values
         return table.get(name, default)
 
+    def add_mcp_servers(self, tables: Sequence[Mapping[str, Any]]) -> Config:
+        """Return a configuration with further MCP servers, which replace those of the same name."""
+        added = {table["name"]: {key: value for key, value in table.items() if key != "name"} for table in tables}
+        mcp = self.values.get("mcp", {})
+        servers = {**mcp.get("servers", {}), **added}
+        return Config({**self.values, "mcp": {**mcp, "servers": servers}}, self.warnings, self.errors)
+
     def check_entry(self, key: str) -> None:
         """Raise the ConfigError of an alias, a provider or an MCP server, if it has one."""
         if key in self.errors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ask.records import NamedTuple
@@ -9,7 +10,7 @@ from ask.records import NamedTuple
 ROW_ARGUMENT = "--run-row"
 """The only argument of the process that runs a row of `ask map --tools`; its options are on standard input as JSON."""
 EVENT_SESSION_ARGUMENT = "--run-event-session"
-"""The only argument of the process that answers a call to `ask mcp serve`.
+"""The only argument of the process that answers a call to `ask mcp serve`, or a prompt of `ask acp`.
 
 The first line on standard input has its options as JSON; the input of `--input-events` follows.
 """
@@ -73,6 +74,9 @@ class RunOptions(NamedTuple):
         no_stdin: do not read standard input.
         timeout: stop if no text arrives for this time.
         is_row: this is a row of `ask map`, which has fewer options and no terminal.
+        new_conversation: the ID of the conversation to begin.
+        read_only_tools: offer only tools that change nothing.
+        mcp_servers: tables of further MCP servers, each with its name as the key `name`.
         other_base_urls: further base URLs of a row's provider, to use if the server at `base_url` cannot be reached.
     """
 
@@ -128,6 +132,9 @@ class RunOptions(NamedTuple):
     no_stdin: bool = False
     timeout: float | None = None
     is_row: bool = False
+    new_conversation: str | None = None
+    read_only_tools: bool = False
+    mcp_servers: tuple[Mapping[str, Any], ...] = ()
     other_base_urls: tuple[str, ...] = ()
 
     def to_json(self) -> str:

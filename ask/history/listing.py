@@ -98,3 +98,21 @@ def find_titles(store: Store, text: str, limit: int) -> list[ConversationTitle]:
         if all(word in row["title"].casefold() for word in words)
     )
     return list(itertools.islice(matches, limit))
+
+
+def find_conversation_folders(
+    store: Store, directory: str | None, limit: int, offset: int
+) -> list[tuple[str, str, float, str]]:
+    """Find the newest conversations, by default of all folders; return the ID, title, time and folder of each.
+
+    The folder is that of the last run.
+    """
+    rows = store.fetch_rows(
+        f"""
+SELECT id, title, updated, directory FROM conversations JOIN runs ON runs.number = (
+    SELECT max(number) FROM runs WHERE conversation = conversations.number
+) WHERE :directory IS NULL OR directory = :directory ORDER BY {NEWEST_FIRST} LIMIT :limit OFFSET :offset
+""",
+        {"directory": directory, "limit": limit, "offset": offset},
+    )
+    return [(row["id"], row["title"], row["updated"], row["directory"]) for row in rows]

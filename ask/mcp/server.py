@@ -6,19 +6,16 @@ Each call is a child process: of the tool `ask`, with an event session (`ask/cli
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
-import os
 import re
 import secrets
 import signal
 import tempfile
-from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import anyio
 import mcp_types as types
@@ -33,19 +30,11 @@ from ask.config.installation import find_launcher
 from ask.config.options import EVENT_SESSION_ARGUMENT, RunOptions
 from ask.errors import AskError, LimitReachedError, RowsFailedError, SignalExit, UsageError
 from ask.mcp.server_input import forward_messages
-from ask.process.parent_exit import end_with_parent
-from ask.process.process_tree import kill_process_tree, mark_environment
+from ask.process.child_process import end_process, get_pipe, read_objects, send_lines, start_process
 from ask.records import NamedTuple
 from ask.schemas.short_form import parse_short_form
 from ask.type_checks import WrongTypeError, parse_value
 
-T = TypeVar("T")
-MAX_EVENT_BYTES = 256 * 1024 * 1024
-"""The longest line that is read from a child process."""
-END_SECONDS = 60
-"""Seconds that a child process may take after its result, for hooks and for what it saves."""
-INTERRUPT_SECONDS = 5
-"""Seconds between SIGINT and the end of the child process with everything that it started."""
 APPROVAL_SECONDS = 3600
 """Seconds after which a call ends that waits for an approval between two requests: the second one may never come."""
 APPROVAL_KEY = "approval"
@@ -340,15 +329,15 @@ class AskServer:
         note_cost = partial(self._note_run_cost, secrets.token_hex())
         async with self._slots, _start_process([EVENT_SESSION_ARGUMENT], note_cost) as process:
             options = options._replace(max_cost=self._compute_remaining_cost())
-            await _send_lines(process, options.to_json(), json.dumps(message))
-            async for event in _read_objects(process, note_cost):
+            await send_lines(process, options.to_json(), json.dumps(message))
+            async for event in read_objects(process, note_cost):
                 if event["type"] == "result":
                     return self._to_tool_result(event)
                 if event["type"] == "input_error":
                     raise UsageError(event["error"], "change the arguments")
                 if event["type"] == "approval":
                     decision = await call.request_approval(event)
-                    await _send_lines(process, json.dumps({"type": "approval", "id": event["id"], **decision}))
+                    await send_lines(process, json.dumps({"type": "approval", "id": event["id"], **decision}))
                 await call.report_progress(_describe_event(event))
         raise AskError("the process that answers the call ended without a result")
 
@@ -377,7 +366,7 @@ class AskServer:
                 async with anyio.create_task_group() as group:
                     errors = asyncio.create_task(_read_last_line(process))
                     group.start_soon(_send_rows, process, rows)
-                    async for _row in _read_objects(process, note_row):
+                    async for _row in read_objects(process, note_row):
                         await ctx.session.report_progress(len(answered), len(rows) or None)
                 error, exit_code = await errors, await process.wait()
         if exit_code not in (0, RowsFailedError.exit_code):
@@ -420,7 +409,7 @@ class AskServer:
         words = ["history", "search", "--json", "-n", limit, "--", arguments.query]
         async with self._slots, _start_process(words) as process:
             errors = asyncio.create_task(_read_last_line(process))
-            text = (await _get_pipe(process.stdout).read()).decode()
+            text = (await get_pipe(process.stdout).read()).decode()
             error, exit_code = await errors, await process.wait()
         if exit_code:
             return _create_error(error.removeprefix("ask: "), {"exit_code": exit_code})
@@ -517,100 +506,27 @@ async def _start_process(
     Raises:
         UsageError: an argument is too long or has a null character.
     """
-    environment, mark = mark_environment(os.environ)
-    try:
-        process = await asyncio.create_subprocess_exec(
-            str(find_launcher()),
-            *arguments,
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            env=environment,
-            limit=MAX_EVENT_BYTES,
-            start_new_session=True,
-            preexec_fn=end_with_parent,
-        )
-    except ValueError:
-        raise UsageError("an argument contains a null character", "remove it") from None
-    except OSError as error:
-        if error.errno != errno.E2BIG:
-            raise
-        raise UsageError("an argument is too long", "shorten the prompt or the schema") from None
+    process, mark = await start_process([str(find_launcher()), *arguments])
     is_done = False
     try:
         yield process
         is_done = True
     finally:
         with anyio.CancelScope(shield=True):
-            await _end_process(process, mark, None if is_done else note_cost or (lambda _: None))
-
-
-def _get_pipe(pipe: T | None) -> T:
-    assert pipe is not None  # noqa: S101 - each process is started with all of them
-    return pipe
-
-
-async def _read_objects(
-    process: asyncio.subprocess.Process, note_cost: Callable[[Mapping[str, Any]], None]
-) -> AsyncIterator[Mapping[str, Any]]:
-    """Read the lines of a process, each a JSON object.
-
-    Raises:
-        AskError: one is incomplete.
-    """
-    async for line in _get_pipe(process.stdout):
-        try:
-            value: Mapping[str, Any] = json.loads(line)
-        except ValueError:
-            raise AskError("the process that answers the call was killed while it wrote") from None
-        note_cost(value)
-        yield value
+            await end_process(process, mark, None if is_done else note_cost or (lambda _: None))
 
 
 async def _send_rows(process: asyncio.subprocess.Process, rows: Iterable[Mapping[str, Any]]) -> None:
-    await _send_lines(process, *map(json.dumps, rows))
-    _get_pipe(process.stdin).close()
+    await send_lines(process, *map(json.dumps, rows))
+    get_pipe(process.stdin).close()
 
 
 async def _read_last_line(process: asyncio.subprocess.Process) -> str:
     """Read what a process prints for people; return its last line."""
     last = ""
-    async for line in _get_pipe(process.stderr):
+    async for line in get_pipe(process.stderr):
         last = line.decode("utf-8", "replace").strip() or last
     return last
-
-
-async def _send_lines(process: asyncio.subprocess.Process, *lines: str) -> None:
-    pipe = _get_pipe(process.stdin)
-    with suppress(ConnectionError):  # the process has ended, which its events or their absence report
-        for line in lines:
-            pipe.write(f"{line}\n".encode())
-            await pipe.drain()
-
-
-async def _end_process(
-    process: asyncio.subprocess.Process, mark: str, note_cost: Callable[[Mapping[str, Any]], None] | None
-) -> None:
-    """Wait for the end of a child process, and kill what is left of everything that it started.
-
-    With `note_cost`, it is interrupted.
-    """
-    _get_pipe(process.stdin).close()
-    with suppress(TimeoutError, AskError):
-        if note_cost is None:
-            await asyncio.wait_for(process.wait(), END_SECONDS)
-        else:
-            with suppress(ProcessLookupError):
-                process.send_signal(signal.SIGINT)
-            await asyncio.wait_for(_read_rest(process, note_cost), INTERRUPT_SECONDS)
-    await asyncio.to_thread(kill_process_tree, process.pid if process.returncode is None else None, mark)
-    await process.wait()
-
-
-async def _read_rest(process: asyncio.subprocess.Process, note_cost: Callable[[Mapping[str, Any]], None]) -> None:
-    async for _ in _read_objects(process, note_cost):
-        pass
-    await process.wait()
 
 
 def _handle_signals() -> None:

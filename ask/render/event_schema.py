@@ -114,6 +114,7 @@ EVENTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
             "description": _STRING,
             "host": _nullable(_STRING),
             "danger": _nullable(_STRING),
+            "diff": _nullable(_STRING),
             "scopes": {"type": "object", "additionalProperties": _array(_STRING)},
         },
     ),

@@ -40,6 +40,8 @@ class Preview(NamedTuple):
     """The names of the arguments that the diff makes redundant."""
     approved_file: ApprovedFile | None = None
     """The current state of the file that the call would change; None if it does not write a file."""
+    diff_lines: tuple[str, ...] = ()
+    """The lines of the unified diff, not yet escaped or truncated."""
 
 
 NO_PREVIEW = Preview()
@@ -129,6 +131,7 @@ def _build_diff_preview(pending_call: PendingToolCall, target: FileTarget, shown
         tuple((_truncate_line(text), style) for text, style in rows),
         shown_arguments if is_complete else frozenset(),
         file,
+        tuple(lines),
     )
 
 
@@ -140,7 +143,7 @@ def _preview_new_file(pending_call: PendingToolCall, target: FileTarget, shown_a
     if not lines:
         return Preview(f"{target.path} does not exist yet", approved_file=file)
     rows = draw_diff(lines, ellipsis="...")
-    return Preview(f"the new file {target.path}:", tuple(rows), shown_arguments, file)
+    return Preview(f"the new file {target.path}:", tuple(rows), shown_arguments, file, tuple(lines))
 
 
 def _diff_content(tool_name: str, old_content: str, arguments: Mapping[str, Any]) -> list[str]:

@@ -21,7 +21,8 @@ def test_the_options_are_those_of_the_command() -> None:
         for option in command.params
         if isinstance(option, click.Option) and option.expose_value and not option.hidden
     }
-    assert {*RunOptions._fields} == {*options, "words", "is_row", "other_base_urls"} - {"input_events"}
+    internal = {"is_row", "other_base_urls", "new_conversation", "read_only_tools", "mcp_servers"}
+    assert {*RunOptions._fields} == {*options, "words", *internal} - {"input_events"}
 
 
 def test_an_option_that_is_not_given_has_the_default_of_the_record() -> None:

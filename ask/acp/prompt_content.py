@@ -1,0 +1,83 @@
+"""The content blocks of a prompt as a message with files."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import mimetypes
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from acp import schema
+
+from ask.errors import FileError, UsageError
+from ask.records import NamedTuple
+from ask.text import format_blocks
+
+ContentBlock = (
+    schema.TextContentBlock
+    | schema.ImageContentBlock
+    | schema.AudioContentBlock
+    | schema.ResourceContentBlock
+    | schema.EmbeddedResourceContentBlock
+)
+
+
+class PromptContent(NamedTuple):
+    """The text of a prompt, and the files to attach, as the values of -f."""
+
+    text: str
+    files: Sequence[str]
+
+
+def read_prompt(blocks: Sequence[ContentBlock], folder: Path) -> PromptContent:
+    """Convert the blocks of a prompt. Binary data are written to files in a folder.
+
+    Raises:
+        UsageError: data are not valid base64.
+        FileError: a file cannot be written.
+    """
+    words: list[str] = []
+    texts: list[tuple[str, str]] = []
+    files: list[str] = []
+    for block in blocks:
+        if isinstance(block, schema.TextContentBlock):
+            words.append(block.text)
+        elif isinstance(block, schema.ResourceContentBlock):
+            path = _find_path(block.uri)
+            if path:
+                files.append(path)
+            words.append(f"`{path}`" if path else f"[{block.name}]({block.uri})")
+        elif isinstance(block, schema.EmbeddedResourceContentBlock):
+            if isinstance(block.resource, schema.TextResourceContents):
+                texts.append((_find_path(block.resource.uri) or block.resource.uri, block.resource.text))
+            else:
+                media_type = block.resource.mime_type or "application/octet-stream"
+                name = Path(_find_path(block.resource.uri)).name.replace("\0", "")
+                files.append(_write_file(folder, len(files), block.resource.blob, media_type, name))
+        else:
+            files.append(_write_file(folder, len(files), block.data, block.mime_type))
+    return PromptContent(format_blocks("".join(words).strip(), texts, ""), files)
+
+
+def _find_path(uri: str) -> str:
+    """Return the absolute path of a file:// URI; "" for another."""
+    parts = urlsplit(uri)
+    return unquote(parts.path) if parts.scheme == "file" and parts.path.startswith("/") else ""
+
+
+def _write_file(folder: Path, number: int, data: str, media_type: str, name: str = "") -> str:
+    try:
+        content = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise UsageError(f"the data of a block with the type {media_type} are not base64", "send it again") from None
+    subfolder = folder / str(number)
+    subfolder.mkdir()
+    suffix = mimetypes.guess_extension(media_type) or ""
+    path = subfolder / (name if name.strip(".") else f"{media_type.partition('/')[0]}{suffix}")
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise FileError(f"cannot save the data of the block {path.name!r} ({error.strerror})", "send less") from error
+    return str(path)

@@ -1,0 +1,59 @@
+"""The lines of the protocol on stdin and stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from typing import Any
+
+from acp import RequestError, stdio_streams
+
+MAX_MESSAGE_BYTES = 256 * 1024 * 1024
+"""The longest line that is read from the editor."""
+
+
+class StdioTransport:
+    """Reads and writes messages, each a JSON object in a line. Other lines are answered with an error."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._lock = asyncio.Lock()
+
+    async def receive(self) -> dict[str, Any] | None:
+        """Return the next message; None at the end of the input."""
+        while True:
+            try:
+                line = await self._reader.readline()
+            except ValueError:  # the line is too long, and is left out
+                await self._report(RequestError.parse_error({"details": f"a line is over {MAX_MESSAGE_BYTES:,} bytes"}))
+                continue
+            if not line:
+                return None
+            if not line.strip():
+                continue
+            try:
+                message = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                await self._report(RequestError.parse_error({"details": str(error)}))
+                continue
+            if isinstance(message, dict) and isinstance(message.get("method", ""), str):
+                return message
+            await self._report(RequestError.invalid_request({"details": "a message must be a JSON-RPC object"}))
+
+    async def send(self, message: dict[str, Any]) -> None:
+        async with self._lock:
+            with suppress(ConnectionError):  # the editor has ended, which `receive` reports
+                self._writer.write(json.dumps(message).encode() + b"\n")
+                await self._writer.drain()
+
+    async def close(self) -> None:
+        self._writer.close()
+
+    async def _report(self, error: RequestError) -> None:
+        await self.send({"jsonrpc": "2.0", "id": None, "error": error.to_error_obj()})
+
+
+async def open_stdio() -> StdioTransport:
+    return StdioTransport(*await stdio_streams(limit=MAX_MESSAGE_BYTES))

@@ -1,0 +1,78 @@
+"""Tool calls as the protocol describes them: kind, title, locations, and diffs of files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from acp import schema, text_block, tool_content, tool_diff_content
+
+from ask.text import format_one_line
+
+KINDS: Mapping[str, schema.ToolKind] = {
+    **dict.fromkeys(("read_file", "list_dir", "read_skill"), "read"),
+    **dict.fromkeys(("write_file", "edit_file"), "edit"),
+    "bash": "execute",
+    "search_web": "search",
+    "fetch_url": "fetch",
+}
+"""The kinds of ask's own tools; those of others are "other"."""
+MAX_TITLE_CHARACTERS = 200
+_HUNK_HEADER = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)")
+ToolContent = schema.ContentToolCallContent | schema.FileEditToolCallContent | schema.TerminalToolCallContent
+
+
+def describe_call(name: str, arguments: str, directory: str, diff: str | None = None) -> dict[str, Any]:
+    """Return the fields of an update that describe a call: title, kind, locations and input."""
+    values: Any = None
+    with suppress(ValueError, RecursionError):
+        values = json.loads(arguments)
+    fields = values if isinstance(values, dict) else {}
+    path = _find_path(fields, directory)
+    subject = fields.get("command") or fields.get("filepath") or fields.get("url") or fields.get("query") or ""
+    title = str(subject) if name == "bash" and subject else f"{name} {subject}".strip()
+    hunk = _HUNK_HEADER.search(diff or "")
+    line = int(hunk[1]) if hunk else fields.get("offset")
+    line = line if isinstance(line, int) and line > 0 else None
+    return {
+        "title": format_one_line(title, MAX_TITLE_CHARACTERS),
+        "kind": KINDS.get(name, "other"),
+        "locations": [schema.ToolCallLocation(path=path, line=line)] if path else None,
+        "raw_input": values,
+    }
+
+
+def build_diffs(arguments: str, directory: str, diff: str) -> list[ToolContent]:
+    """Convert the hunks of a unified diff to pairs of old and new text."""
+    path = _find_path(json.loads(arguments), directory)
+    return [tool_diff_content(path, new, old) for old, new in _split_hunks(diff)] if path else []
+
+
+def build_text(text: str) -> list[ToolContent]:
+    return [tool_content(text_block(text))] if text else []
+
+
+def _find_path(arguments: Mapping[str, Any], directory: str) -> str:
+    path = arguments.get("filepath")
+    return os.path.normpath(os.path.join(directory, os.path.expanduser(path))) if isinstance(path, str) else ""
+
+
+def _split_hunks(diff: str) -> Iterator[tuple[str | None, str]]:
+    """Yield the old and new text of each hunk; the old one is None if the file is new."""
+    for hunk in re.split(r"^(?=@@ )", diff, flags=re.MULTILINE)[1:]:
+        header, *lines = hunk.split("\n")[:-1]
+        texts: dict[str, list[str]] = {"-": [], "+": []}
+        last: list[str] = []
+        for line in lines:
+            if line.startswith("\\"):  # no newline at the end of the file
+                for sign in last:
+                    texts[sign][-1] = texts[sign][-1].removesuffix("\n")
+                continue
+            last = [line[:1]] if line[:1] in texts else [*texts]
+            for sign in last:
+                texts[sign].append(f"{line[1:]}\n")
+        yield None if header.startswith("@@ -0,0 ") else "".join(texts["-"]), "".join(texts["+"])

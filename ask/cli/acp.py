@@ -1,0 +1,31 @@
+"""`ask acp`: be an agent in an editor."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ask.app import AppContext
+from ask.cli.ask import create_run_options, select_options
+from ask.cli.groups import subcommand
+from ask.config.installation import require_package
+from ask.errors import UsageError
+
+
+@subcommand("acp")
+def command(**flags: Any) -> None:
+    """Be an agent in an editor, by the Agent Client Protocol on stdin and stdout.
+
+    The options apply to all sessions. The mode of a session is confirm until the user of the editor selects another.
+    """
+    require_package("acp", "acp", "ask acp")
+    if not sys.stdin or sys.stdin.isatty():
+        raise UsageError("ask acp reads messages of an editor on stdin", "configure it in the editor")
+    from ask.acp.server import serve
+
+    serve(create_run_options(flags), AppContext())
+
+
+command.params += select_options(
+    *("provider", "model", "max_cost", "max_rounds", "safe", "safe_files", "allow_dirs", "timeout", "server_tools")
+)
