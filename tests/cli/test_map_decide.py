@@ -266,6 +266,7 @@ def test_review_needs_decisions(ask: Ask, command: Sequence[str]) -> None:
     position = plain.index("-m")
     plain[position : position + 1] = ["-m", "gpt-4.1"]
     assert ask(*plain, "--review", "0.8", "review.csv").code == 2
+    assert "--review needs 2 values" in ask(*command, "--review", "0.8").stderr
 
 
 def test_shards_are_merged_with_their_probabilities(ask: Ask, home: Home, command: Sequence[str]) -> None:
