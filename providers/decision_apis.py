@@ -264,10 +264,15 @@ class OpenRouterDecisionApi(NoulDecisionApi):
     def parse_response(self, questions: Sequence[DecisionQuestion], response: Mapping[str, Any]) -> DecisionResponse:
         check_answers(response, dict)
         usage = read_dict(response.get("usage"))
-        tokens = (read_int(usage.get("input_tokens")), read_int(usage.get("output_tokens")))
+        details = read_dict(usage.get("input_tokens_details"))  # the guide mentions it, the SDK does not
         return DecisionResponse(
             self.parse_answers(questions, response.get("answers")),
-            Usage(*tokens, cost=read_number(usage.get("cost"))),
+            Usage(
+                read_int(usage.get("input_tokens")),
+                read_int(usage.get("output_tokens")),
+                read_int(details.get("cached_tokens")),
+                cost=read_number(usage.get("cost")),
+            ),
             read_str(response.get("model")),
         )
 

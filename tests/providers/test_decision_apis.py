@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import Attachment, DecisionApi, DecisionQuestion, Message, ProviderError
+from ask import Attachment, DecisionApi, DecisionQuestion, Message, ProviderError, Usage
 from ask.messages import DecisionAnswer
 from ask.plugin_api.types import DecisionRequest
 from providers.decision_apis import GeminiDecisionApi, NoulDecisionApi, OpenAIDecisionApi, OpenRouterDecisionApi
@@ -77,6 +77,12 @@ def test_scales_of_any_length_are_accepted(kind: type[DecisionApi], service: Any
     probabilities = {"mark": {str(level): 0.5 if level == 10 else 0.05 for level in levels}}
     [answer] = api.parse_response([question], started.build_response(body, probabilities)).answers
     assert (answer.value, answer.probability, len(answer.probabilities)) == (10, 0.5, 11)
+
+
+def test_cached_tokens_of_openrouter_are_counted() -> None:
+    usage = {"input_tokens": 100, "output_tokens": 5, "cost": 0.5, "input_tokens_details": {"cached_tokens": 60}}
+    parsed = OpenRouterDecisionApi(lambda key: {}).parse_response([], {"answers": {}, "usage": usage})
+    assert parsed.usage == Usage(100, 5, 60, cost=0.5)
 
 
 def parse_noul(question: DecisionQuestion, answer: Any) -> DecisionAnswer:
