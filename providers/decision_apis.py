@@ -6,6 +6,7 @@ every value is checked before use.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,7 +32,8 @@ MISSING = "the service returned no answer"
 
 def format_turns(messages: Sequence[Message]) -> list[tuple[str, Sequence[Attachment]]]:
     """Return the text and files of each message, for an API without roles. Turns of a conversation have a label."""
-    labels = {"user": "User: ", "assistant": "Assistant: "} if len(messages) > 2 else {}
+    has_turns = any(message.role == "assistant" for message in messages)
+    labels = {"user": "User: ", "assistant": "Assistant: "} if has_turns else {}
     return [(labels.get(message.role, "") + message.content, message.attachments) for message in messages]
 
 
@@ -51,8 +53,10 @@ def choose_value(
     answer = question.make_answer([probabilities.get(each, 0.0) for each in labels])
     if label not in labels:
         return answer
-    index = labels.index(label)
-    return answer._replace(value=question.values[index], probability=answer.probabilities[index])
+    value = question.values[labels.index(label)]
+    if label not in probabilities:
+        return DecisionAnswer(question.name, value, confidence)
+    return answer._replace(value=value, probability=probabilities[label])
 
 
 def read_numbers(value: Any) -> dict[str, float]:
@@ -67,13 +71,20 @@ def check_answers(response: Mapping[str, Any], answers_type: type) -> None:
         raise ProviderError("the response contains no answers")
 
 
-MAX_OPENAI_LEVELS = 10
+class ScoringApi(DecisionApi):
+    """What the vendors' decisions APIs have in common: a limit for the levels of a score."""
+
+    max_levels = 10
+    """A question with more levels is asked as a choice."""
+
+    def is_score(self, question: DecisionQuestion) -> bool:
+        return question.kind == "score" and len(question.values) <= self.max_levels
 
 
-class OpenAIDecisionApi(DecisionApi):
+class OpenAIDecisionApi(ScoringApi):
     """OpenAI's Decisions API. https://developers.openai.com/api/reference/resources/decisions
 
-    A score has at most ten levels there; one with more is asked as a choice. A request costs its input tokens only.
+    A request costs its input tokens only.
     """
 
     attachments = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -81,16 +92,21 @@ class OpenAIDecisionApi(DecisionApi):
     def build_request(self, request: DecisionRequest, key: str) -> HttpRequest:
         body: dict[str, Any] = {
             "model": request.model,
-            "input": [self.format_message(message) for message in request.messages],
+            "input": [entry for message in request.messages for entry in self.format_message(message)],
             "questions": [self.format_question(question) for question in request.questions],
         }
         return HttpRequest("/decisions", body | dict(request.options), self.build_headers(key))
 
-    def format_message(self, message: Message) -> dict[str, Any]:
-        if not message.attachments:
-            return {"role": message.role, "content": message.content}
+    def format_message(self, message: Message) -> list[dict[str, Any]]:
+        """Return a message, and after one of the model a message with its images: only the user's may contain any."""
         images = [{"type": "input_image", "image_url": file.data_url} for file in message.attachments]
-        return {"role": message.role, "content": [{"type": "input_text", "text": message.content}, *images]}
+        texts = [{"type": "input_text", "text": message.content}] if message.content else []
+        if message.role == "user" and images:
+            return [{"role": "user", "content": [*texts, *images]}]
+        return [
+            *([{"role": message.role, "content": message.content}] if texts else []),
+            *([{"role": "user", "content": images}] if images else []),
+        ]
 
     def format_question(self, question: DecisionQuestion) -> dict[str, Any]:
         fields: dict[str, Any] = {"name": question.name, "instructions": question.instructions}
@@ -106,18 +122,15 @@ class OpenAIDecisionApi(DecisionApi):
             return {"type": "score", **fields, "levels": [{"label": label, **more} for label, more in texts]}
         return {"type": "choice", **fields, "choices": [{"value": label, **more} for label, more in texts]}
 
-    def is_score(self, question: DecisionQuestion) -> bool:
-        return question.kind == "score" and len(question.values) <= MAX_OPENAI_LEVELS
-
     def parse_response(self, questions: Sequence[DecisionQuestion], response: Mapping[str, Any]) -> DecisionResponse:
-        """Parse the answers, which are in the order of the questions."""
+        """Parse the answers, which have the names of the questions."""
         check_answers(response, list)
         entries = [read_dict(entry) for entry in read_list(response.get("answers"))]
-        entries += [{}] * (len(questions) - len(entries))
+        by_name = {read_str(entry.get("name")): entry for entry in reversed(entries)}
         usage = read_dict(response.get("usage"))
         details = read_dict(usage.get("input_tokens_details"))
         return DecisionResponse(
-            tuple(map(self.parse_answer, questions, entries)),
+            tuple(self.parse_answer(question, by_name.get(question.name, {})) for question in questions),
             Usage(
                 read_int(usage.get("input_tokens")),
                 read_int(usage.get("output_tokens")),
@@ -133,14 +146,28 @@ class OpenAIDecisionApi(DecisionApi):
         if question.kind == "predicate":
             probability = read_number(entry.get("probability"))
             return choose_value(question, {} if probability is None else make_pair(probability))
-        choice = entry.get("choice")
-        label = {True: "true", False: "false"}[choice] if isinstance(choice, bool) else read_str(choice)
-        probabilities = [read_dict(each) for each in read_list(entry.get("probabilities"))]
+        listed = [read_dict(each) for each in read_list(entry.get("probabilities"))]
         if self.is_score(question):
-            by_level = {read_int(each.get("value")): read_number(each.get("probability")) for each in probabilities}
-            return choose_level(question, entry, {str(level): value for level, value in by_level.items()})
-        by_value = {read_str(each.get("value")): read_number(each.get("probability")) or 0.0 for each in probabilities}
-        return choose_value(question, by_value, label, read_number(entry.get("confidence")))
+            by_label = read_probabilities(listed, "label")
+            if by_label.keys() & {*question.labels}:
+                return choose_value(question, by_label)
+            return choose_level(question, entry, read_probabilities(listed, "value"))
+        return choose_value(
+            question,
+            read_probabilities(listed, "value"),
+            read_label(entry.get("choice")),
+            read_number(entry.get("confidence")),
+        )
+
+
+def read_label(value: Any) -> str:
+    """Return the text of one of OpenAI's values: a text, a boolean, or the number of a level; "" for others."""
+    return json.dumps(value) if isinstance(value, int) else read_str(value)
+
+
+def read_probabilities(entries: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
+    """Return the probabilities in a list of OpenAI's, by the text in the field `name`."""
+    return read_numbers({read_label(entry.get(name)): entry.get("probability") for entry in entries})
 
 
 def make_pair(probability: float) -> dict[str, float]:
@@ -149,7 +176,7 @@ def make_pair(probability: float) -> dict[str, float]:
 
 
 def choose_level(
-    question: DecisionQuestion, entry: Mapping[str, Any], probabilities: Mapping[str, float | None]
+    question: DecisionQuestion, entry: Mapping[str, Any], probabilities: Mapping[str, float]
 ) -> DecisionAnswer:
     """Return the answer to a score, from the probabilities by the number of the level, which begins at 0.
 
@@ -158,14 +185,14 @@ def choose_level(
     """
     labels = question.labels
     numbers = {str(number): label for number, label in enumerate(labels)}
-    known = {name: value for name, value in probabilities.items() if value is not None}
-    by_label = {numbers[name]: value for name, value in known.items()} if known.keys() <= numbers.keys() else known
+    are_numbers = probabilities.keys() <= numbers.keys()
+    by_label = {numbers[name]: value for name, value in probabilities.items()} if are_numbers else probabilities
     score = read_number(entry.get("score"))
     nearest = "" if score is None or by_label else numbers.get(str(round(score)), "")
     return choose_value(question, by_label, nearest, read_number(entry.get("confidence")))
 
 
-class NoulDecisionApi(DecisionApi):
+class NoulDecisionApi(ScoringApi):
     """What the decisions APIs of Gemini and OpenRouter have in common: questions and answers are objects by name.
 
     They call a predicate "noul". The descriptions of values are criteria.
@@ -189,7 +216,7 @@ class NoulDecisionApi(DecisionApi):
                 **({"criteria": criteria} if criteria else {}),
             }
         described = list(zip(question.labels, question.describe_values(), strict=True))
-        if question.kind == "score":
+        if self.is_score(question):
             levels = [f"{label}: {description}" if description else label for label, description in described]
             return {"type": "score", "instructions": question.instructions, "criteria": levels}
         options = {label: description or self.missing_description for label, description in described}
@@ -206,7 +233,7 @@ class NoulDecisionApi(DecisionApi):
             probability = read_number(entry.get("noul"))
             return choose_value(question, {} if probability is None else make_pair(probability))
         probabilities = read_numbers(entry.get("probabilities"))
-        if question.kind == "score":
+        if self.is_score(question):
             return choose_level(question, entry, probabilities)
         label, confidence = read_str(entry.get("choice")), read_number(entry.get("confidence"))
         return choose_value(question, probabilities, label, confidence)
@@ -230,17 +257,22 @@ class OpenRouterDecisionApi(NoulDecisionApi):
             state = []
             for text, files in turns:
                 images = ({"type": "image_url", "image_url": {"url": file.data_url}} for file in files)
-                state += [text, *images]
+                state += [*filter(None, [text]), *images]
         body = {"model": request.model, "state": state, "questions": self.format_questions(request.questions)}
         return HttpRequest(self.path, body | dict(request.options), self.build_headers(key))
 
     def parse_response(self, questions: Sequence[DecisionQuestion], response: Mapping[str, Any]) -> DecisionResponse:
         check_answers(response, dict)
         usage = read_dict(response.get("usage"))
-        tokens = (read_int(usage.get("input_tokens")), read_int(usage.get("output_tokens")))
+        details = read_dict(usage.get("input_tokens_details"))  # the guide mentions it, the SDK does not
         return DecisionResponse(
             self.parse_answers(questions, response.get("answers")),
-            Usage(*tokens, cost=read_number(usage.get("cost"))),
+            Usage(
+                read_int(usage.get("input_tokens")),
+                read_int(usage.get("output_tokens")),
+                read_int(details.get("cached_tokens")),
+                cost=read_number(usage.get("cost")),
+            ),
             read_str(response.get("model")),
         )
 
@@ -253,12 +285,13 @@ class GeminiDecisionApi(NoulDecisionApi):
     """
 
     max_questions = 1_000
+    max_levels = 255
     criterion_suffix = "_description"
 
     def build_request(self, request: DecisionRequest, key: str) -> HttpRequest:
         parts: list[dict[str, Any]] = []
         for text, files in format_turns(request.messages):
-            parts += [{"type": "text", "text": text}, *map(self.format_file, files)]
+            parts += [*([{"type": "text", "text": text}] if text else []), *map(self.format_file, files)]
         body = {"model": request.model, "input": parts, "questions": self.format_questions(request.questions)}
         return HttpRequest("/v1beta/decisions", body | dict(request.options), self.build_headers(key))
 

@@ -85,9 +85,10 @@ OLD_GEMINI_PATTERN = re.compile(r"/(gemini-[12]\b|gemma)")
 CALL_ID_PATTERNS = {"anthropic": "[a-zA-Z0-9_-]{1,40}", "mistralai": "[a-zA-Z0-9]{9}"}
 """The call ids that vendors accept, which must also be unique."""
 PROFILES = (
-    ModelProfile("typesafe/jev*", DECISIONS_PAGE, (), attachments=IMAGE_TYPES[:2], decisions="only"),
+    ModelProfile("typesafe/jev*|~typesafe/jev*", DECISIONS_PAGE, (), attachments=IMAGE_TYPES[:2], decisions="only"),
     ModelProfile(
-        "*/*-decisions|google/gemini-decision*|perplexity/pplx-decider*|cloudflare/clef*",
+        "*/*-decisions|google/gemini-decision*|perplexity/pplx-decider*|cloudflare/clef*|liquid/d1*"
+        "|inception/mercury-decide*|microsoft/microsoft-decision*",
         DECISIONS_PAGE,
         (),
         attachments=IMAGE_TYPES[:3],

@@ -96,11 +96,16 @@ class Classifier:
         if question["type"] == "predicate":
             return {"type": "predicate", "name": name, "probability": probabilities[True]}
         best = max(probabilities, key=lambda value: probabilities[value])
-        if question["type"] == "score":  # the values of the levels are their numbers
-            levels = [{"value": number, "probability": each} for number, each in enumerate(probabilities.values())]
-            return {"type": "score", "name": name, "score": 0.0, "probabilities": levels}
+        answer = {"type": question["type"], "name": name, "confidence": probabilities[best]}
+        if question["type"] == "score":
+            levels = [
+                {"value": number, "label": to_label(value), "probability": each}
+                for number, (value, each) in enumerate(probabilities.items())
+            ]
+            score = sum(number * each for number, each in enumerate(probabilities.values()))
+            return {**answer, "score": score, "probabilities": levels}
         listed = [{"value": to_label(value), "probability": each} for value, each in probabilities.items()]
-        return {"type": "choice", "name": name, "choice": to_label(best), "probabilities": listed}
+        return {**answer, "choice": to_label(best), "probabilities": listed}
 
 
 def to_label(value: Any) -> str:

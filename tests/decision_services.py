@@ -162,7 +162,10 @@ def openrouter_types() -> tuple[Any, Any]:
 
 
 class OpenRouterDecisions(NoulDecisions):
-    """OpenRouter, which reports the cost. Questions that are refused have no answer."""
+    """OpenRouter, which reports the cost. A refused question has no answer.
+
+    It rejects a score of more than ten levels.
+    """
 
     path = "/api/alpha/decisions"
     model = "openai/gpt-6-luna-decisions"
@@ -172,6 +175,7 @@ class OpenRouterDecisions(NoulDecisions):
         request_type, _ = openrouter_types()
         assert request_type.model_validate(body).model_dump(exclude_unset=True) == body
         assert 1 <= len(body["questions"]) <= 200
+        assert all(len(each["criteria"]) <= 10 for each in body["questions"].values() if each["type"] == "score")
         for part in body["state"] if isinstance(body["state"], list) else ():
             assert isinstance(part, str) or part["image_url"]["url"].startswith("data:image/")
 

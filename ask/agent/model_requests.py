@@ -49,7 +49,7 @@ class ModelRequests:
         messages: the conversation, which grows during the run.
         question_index: the index of the question in it.
         reported_usage: the known size of its beginning.
-        system_prompt: the complete system prompt of a conversation that is never shortened; "" to build one.
+        system_prompt: the complete system prompt of a conversation that is never shortened; None to build one.
         notify: called with notices for the user.
 
     Attributes:
@@ -70,7 +70,7 @@ class ModelRequests:
         messages: list[Message],
         question_index: int,
         reported_usage: ReportedUsage,
-        system_prompt: str,
+        system_prompt: str | None,
         notify: Callable[[str], None],
     ) -> None:
         self._request = request
@@ -126,7 +126,9 @@ class ModelRequests:
         """Offer these tools in the following requests. The system prompt lists them too."""
         self.tools = tools
         request = self._request
-        system_prompt = self._system_prompt or build_system_prompt(request, self._app.environment, tools)
+        system_prompt = self._system_prompt
+        if system_prompt is None:
+            system_prompt = build_system_prompt(request, self._app.environment, tools)
         self._system_message = Message("system", system_prompt)
         overhead_tokens = estimate_text_tokens(self._system_message.content) + estimate_tool_tokens(tools)
         self._context_window = ContextWindow(overhead_tokens)
@@ -135,7 +137,7 @@ class ModelRequests:
 
     def build_request(self, tool_choice: Literal["auto", "none"]) -> ChatRequest:
         """Build the next request, with as much of the conversation as the model's context has room for."""
-        if not self._system_prompt:
+        if self._system_prompt is None:
             self._truncate_context()
         settings = self._request.settings
         return ChatRequest(

@@ -138,8 +138,8 @@ class ToolLoop:
         confirm_more_rounds: asks the user whether the run, which has had the first number of tool rounds, may go on for
             the second.
         calls_tools: whether the model may call tools; without, it only answers.
-        system_prompt: the complete system prompt of a request whose conversation is never shortened; "" to build one
-            from the request and the tools that are actually offered.
+        system_prompt: the complete system prompt of a request whose conversation is never shortened; None to build
+            one from the request and the tools that are actually offered.
         save_files: saves the images of an answer, and returns them with the names of their files.
         daily_limit: the limit on the costs of all runs of a day; None for none.
     """
@@ -154,7 +154,7 @@ class ToolLoop:
         request_approval: ApprovalRequester = lambda *_: None,
         confirm_more_rounds: Callable[[int, int], bool] = lambda *_: False,
         calls_tools: bool = True,
-        system_prompt: str = "",
+        system_prompt: str | None = None,
         save_files: Callable[[Sequence[Attachment]], tuple[Attachment, ...]] = tuple,
         daily_limit: DailyCostLimit | None = None,
     ) -> None:

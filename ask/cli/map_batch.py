@@ -21,7 +21,7 @@ from ask.render.amounts import format_count
 CONFLICTING_OPTIONS = {
     "engine": ("{option} and --engine cannot be combined", "leave out one of them"),
     "with_tools": ("{option} does not run tools", "leave out --tools or {option}"),
-    "decide": ("--decide does not work with {option}", "leave out {option}: decisions are cheap without it"),
+    "decide": ("--decide does not work with {option}", "leave out {option}"),
     "record": ("--record does not work with {option}", "leave out one of them"),
     "max_cost": ("max_cost does not work with {option}, which sends all rows at once", "use --limit"),
     "max_failures": ("--max-failures does not work with {option}, which sends all rows at once", "use --limit"),

@@ -478,7 +478,8 @@ class MapJobRunner:
     def _print_estimate(self, rows: Iterator[Row]) -> None:
         """Print how many rows would be sent and what they would cost."""
         requests = self.job.requests
-        overheads = [estimate_text_tokens(prompt) for prompt in self.job.system_prompts]
+        questions = _format_questions(requests[0])
+        overheads = [estimate_text_tokens(prompt, questions) for prompt in self.job.system_prompts]
         window = self.flags["completion_window"]
         deferred_tier = window or (BATCH_TIER if self.flags["batch"] else None)
         tiers = [deferred_tier or _find_tier(request) for request in requests]
@@ -597,6 +598,15 @@ def raise_open_files_limit() -> None:
     limit = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < limit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def _format_questions(request: RunRequest) -> str:
+    """Return a text of about the same size as what a request contains for the questions of --decide; "" for none."""
+    if not request.questions:
+        return ""
+    from ask.schemas.decision_questions import build_answer_schema
+
+    return json.dumps(build_answer_schema(request.questions))
 
 
 def _find_tier(request: RunRequest) -> str | None:

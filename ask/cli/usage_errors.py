@@ -165,8 +165,9 @@ def _describe(error: click.UsageError, path: str) -> str:
     if isinstance(error, click.BadParameter) and error.param:
         return f"{_get_name(error.param)} {_describe_value(error, error.param)}"
     if isinstance(error, click.BadOptionUsage):
-        takes_none = "does not take" in message
-        return f"{error.option_name} {'takes no value' if takes_none else 'needs a value'}"
+        count = re.search(r"requires (\d+) arguments", message)
+        needed = f"{count[1]} values" if count else "a value"
+        return f"{error.option_name} {'takes no value' if 'does not take' in message else f'needs {needed}'}"
     if match := re.fullmatch(r"No such command '(.*?)'.*", message):
         return f"there is no command {path} {match[1]}"
     if match := re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", message):

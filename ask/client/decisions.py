@@ -26,6 +26,9 @@ from ask.plugin_api.provider import DecisionApi, Provider
 from ask.plugin_api.types import ChatRequest, DecisionRequest, HttpRequest
 from ask.schemas.decision_questions import format_decisions, format_refusals
 
+PROBABILITY_DIGITS = 6
+"""The digits of a probability after the decimal point, so that 1 - 0.95 is 0.05."""
+
 DECISION_MODELS = ("openai:gpt-6-luna", "openrouter:openai/gpt-6-luna-decisions", "gemini:gemini-decision-1")
 """Models that have a decisions API, for hints."""
 DECIDE_HINT = 'add --decide and a --schema of booleans, enums and scales, such as "urgent bool, anger 1..5"'
@@ -80,7 +83,7 @@ def check_decisions(
             except MissingLogprobsError as error:
                 raise _explain_missing_logprobs(provider, model, error) from None
         elif "reasoning_effort" in options:
-            raise UsageError(f"--effort has no effect on {model}, which makes only decisions", "leave out --effort")
+            raise UsageError(f"--effort has no effect on the decisions of {model}", "leave out --effort")
     elif provider.find_profile(model).decisions == "only":
         raise ParameterError(f"{model} of {provider.info.name} makes only decisions and writes no text", DECIDE_HINT)
 
@@ -118,7 +121,7 @@ class DecisionHooks:
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         decision_request = DecisionRequest(
             model=request.model,
-            messages=_remove_tool_calls(request.messages),
+            messages=_select_messages(request.messages),
             questions=self._questions,
             options=request.options,
             profile=request.profile,
@@ -188,25 +191,27 @@ class DecisionHooks:
                 raise self._provider.make_error(PARSE_METHOD, problem)
 
 
-def _remove_tool_calls(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages of a conversation with the results of tools as text, and without the calls."""
+def _select_messages(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages of a conversation with the results of tools as text, without the calls and empty messages."""
     return [
         Message("user", f"[the result of {message.tool_name}]\n{message.content}", attachments=message.attachments)
         if message.role == "tool"
         else Message(message.role, message.content, attachments=message.attachments)
         for message in messages
-        if message.role != "assistant" or message.content
+        if message.role == "tool" or message.content or message.attachments
     ]
 
 
 def _clean_answer(answer: DecisionAnswer) -> DecisionAnswer:
-    """Return an answer whose probabilities are between 0 and 1, and whose refusal is on one line."""
+    """Return an answer whose probabilities are rounded and between 0 and 1, and whose refusal is on one line."""
     if answer.refusal:
         return DecisionAnswer(answer.name, refusal=" ".join(answer.refusal.split()) or "no reason was given")
     probability, probabilities = answer.probability, answer.probabilities
     return answer._replace(
-        probability=None if probability is None or math.isnan(probability) else min(max(probability, 0.0), 1.0),
-        probabilities=()
-        if any(map(math.isnan, probabilities))
-        else tuple(min(max(p, 0.0), 1.0) for p in probabilities),
+        probability=None if probability is None or math.isnan(probability) else _clean_probability(probability),
+        probabilities=() if any(map(math.isnan, probabilities)) else tuple(map(_clean_probability, probabilities)),
     )
+
+
+def _clean_probability(probability: float) -> float:
+    return round(min(max(probability, 0.0), 1.0), PROBABILITY_DIGITS)

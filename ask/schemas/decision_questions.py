@@ -17,8 +17,6 @@ MAX_LEVELS = 20
 """The limit for the levels of a scale."""
 MAX_REFERENCES = 10
 """The limit for `$ref`s that lead to each other."""
-PROBABILITY_DIGITS = 6
-"""The digits of a probability after the decimal point, so that 1 - 0.95 is 0.05."""
 JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 DEFAULT_INSTRUCTIONS = {
     "predicate": 'The following is true of the input: "{}".',
@@ -93,10 +91,7 @@ def format_decisions(answers: Iterable[DecisionAnswer]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for answer in answers:
         values[answer.name] = answer.value
-        probability = answer.probability
-        values[answer.name + PROBABILITY_SUFFIX] = (
-            None if probability is None else round(probability, PROBABILITY_DIGITS)
-        )
+        values[answer.name + PROBABILITY_SUFFIX] = answer.probability
     return values
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -71,7 +71,9 @@ def compute_value_probabilities(
     probabilities = {}
     for name, start in find_value_positions(text, answer).items():
         if name in allowed_values:
-            result = _compute_field(tokens, text, start, allowed_values[name])
+            variants = [_encode_value(value) for value in allowed_values[name]]
+            _add_written_text(variants, allowed_values[name], answer[name], text[start:])
+            result = _compute_field(tokens, text, start, variants)
             if result:
                 probabilities[name] = result
     return probabilities
@@ -114,7 +116,7 @@ def _read_positions(text: str, brace: int) -> dict[str, int]:
 
 
 def _compute_field(
-    tokens: Sequence[TokenLogprob], text: bytes, start: int, values: Sequence[Any]
+    tokens: Sequence[TokenLogprob], text: bytes, start: int, variants: Sequence[Collection[bytes]]
 ) -> ValueProbabilities | None:
     """Return the probabilities of the value that begins at `start`; None if the tokens give none to any value.
 
@@ -122,8 +124,7 @@ def _compute_field(
     product of those of its tokens. It begins with the first token in whose place another one could reach into the
     value: the answer may have `":` and ` true` where a likelier token is `":true`.
     """
-    variants = [_encode_value(value) for value in values]
-    known, shared = [0.0] * len(values), list[tuple[list[int], float]]()
+    known, shared = [0.0] * len(variants), list[tuple[list[int], float]]()
     outside, unreachable, path, has_begun = 0.0, 0.0, 1.0, False
     for token, end in zip(tokens, accumulate(len(token.token) for token in tokens), strict=True):
         if end < start - MAX_TOKEN_BYTES:
@@ -182,13 +183,22 @@ def _merge_alternatives(token: TokenLogprob) -> dict[bytes, float]:
     return probabilities
 
 
-def _encode_value(value: Any) -> tuple[bytes, ...]:
+def _add_written_text(variants: Sequence[set[bytes]], values: Sequence[Any], answer: Any, text: bytes) -> None:
+    """Add the JSON text that begins `text` to those of the value that it is, such as `1.0` to those of 1."""
+    decoded = text.decode("utf-8", "surrogateescape").lstrip()
+    _, end = DECODER.raw_decode(decoded)
+    for value, texts in zip(values, variants, strict=True):
+        if value == answer and isinstance(value, bool) == isinstance(answer, bool):
+            texts.add(decoded[:end].encode("utf-8", "surrogateescape"))
+
+
+def _encode_value(value: Any) -> set[bytes]:
     """Return the JSON texts that a value may have: characters other than ASCII and slashes may be escaped."""
     texts = {json.dumps(value, ensure_ascii=False), json.dumps(value), json.dumps(value).replace("/", "\\/")}
-    return tuple(text.encode("utf-8", "surrogatepass") for text in texts)
+    return {text.encode("utf-8", "surrogatepass") for text in texts}
 
 
-def _find_candidates(continuation: bytes, variants: Sequence[Sequence[bytes]]) -> list[int]:
+def _find_candidates(continuation: bytes, variants: Sequence[Collection[bytes]]) -> list[int]:
     """Return the numbers of the values that a text is, or that it begins."""
     text = continuation.lstrip(WHITESPACE)
     return [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -266,6 +267,7 @@ def test_review_needs_decisions(ask: Ask, command: Sequence[str]) -> None:
     position = plain.index("-m")
     plain[position : position + 1] = ["-m", "gpt-4.1"]
     assert ask(*plain, "--review", "0.8", "review.csv").code == 2
+    assert "--review needs 2 values" in ask(*command, "--review", "0.8").stderr
 
 
 def test_shards_are_merged_with_their_probabilities(ask: Ask, home: Home, command: Sequence[str]) -> None:
@@ -290,6 +292,8 @@ def test_the_price_of_decisions_is_estimated(ask: Ask, server: ModelServer, comm
     result = ask(*command, "--dry-run")
     assert (result.code, server.requests) == (0, [])
     assert "$0.00" in result.stderr
+    tokens = int(re.findall(r"about ([\d,]+) input tokens", result.stderr)[0].replace(",", ""))
+    assert len(SCHEMA) // 4 * len(ROWS) < tokens < 200 * len(ROWS)  # the questions, but not the system prompt of ask
 
 
 @pytest.mark.slow

@@ -86,6 +86,13 @@ def test_answers_become_json() -> None:
     assert [each.value for each in answer.decisions] == [True, 1]
 
 
+def test_probabilities_are_rounded() -> None:
+    answers = (DecisionAnswer("urgent", True, 0.97, (0.97, 1 - 0.97)), DecisionAnswer("kind", "a", 1 - 0.97))
+    answer = use_decision_api(load(answers), MODEL, QUESTIONS).hooks.provider_parse_response({})
+    assert json.loads(answer.text)["kind_p"] == 0.03
+    assert answer.decisions[0].probabilities == (0.97, 0.03)
+
+
 def test_probabilities_stay_between_0_and_1() -> None:
     answers = (DecisionAnswer("urgent", True, 1.01, (1.01, -0.01)), DecisionAnswer("kind", "a"))
     answer = use_decision_api(load(answers), MODEL, QUESTIONS).hooks.provider_parse_response({})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import DecisionApi, DecisionQuestion, Message, ProviderError
+from ask import Attachment, DecisionApi, DecisionQuestion, Message, ProviderError, Usage
 from ask.messages import DecisionAnswer
 from ask.plugin_api.types import DecisionRequest
 from providers.decision_apis import GeminiDecisionApi, NoulDecisionApi, OpenAIDecisionApi, OpenRouterDecisionApi
@@ -66,6 +67,24 @@ def test_answers_have_the_probabilities_of_all_values(kind: type[DecisionApi], s
     assert response.usage.input_tokens == 1000
 
 
+@pytest.mark.parametrize(("kind", "service"), PAIRS)
+def test_scales_of_any_length_are_accepted(kind: type[DecisionApi], service: Any) -> None:
+    api, levels = make_api(kind), range(11)
+    question = DecisionQuestion("mark", "score", tuple(levels), "how good")
+    body: Any = api.build_request(DecisionRequest(service.model, (Message("user", "hi"),), [question]), "k").body
+    started = service({})
+    started.validate(body)
+    probabilities = {"mark": {str(level): 0.5 if level == 10 else 0.05 for level in levels}}
+    [answer] = api.parse_response([question], started.build_response(body, probabilities)).answers
+    assert (answer.value, answer.probability, len(answer.probabilities)) == (10, 0.5, 11)
+
+
+def test_cached_tokens_of_openrouter_are_counted() -> None:
+    usage = {"input_tokens": 100, "output_tokens": 5, "cost": 0.5, "input_tokens_details": {"cached_tokens": 60}}
+    parsed = OpenRouterDecisionApi(lambda key: {}).parse_response([], {"answers": {}, "usage": usage})
+    assert parsed.usage == Usage(100, 5, 60, cost=0.5)
+
+
 def parse_noul(question: DecisionQuestion, answer: Any) -> DecisionAnswer:
     api = OpenRouterDecisionApi(lambda key: {})
     return api.parse_response([question], {"answers": {question.name: answer}}).answers[0]
@@ -94,6 +113,13 @@ def parse_noul(question: DecisionQuestion, answer: Any) -> DecisionAnswer:
             DecisionAnswer("kind", "order", 0.5, (0.5, 0.5)),
         ),
         (CHOICE, {"choice": "?", "probabilities": {"order": 0.5}}, DecisionAnswer("kind", "order", 0.5, (0.0, 0.5))),
+        # The chosen value is not one of those that are listed.
+        (
+            CHOICE,
+            {"choice": "bug", "confidence": 0.9, "probabilities": {"order": 0.1}},
+            DecisionAnswer("kind", "bug", 0.9),
+        ),
+        (CHOICE, {"choice": "bug", "probabilities": {"order": 0.1}}, DecisionAnswer("kind", "bug")),
     ],
 )
 def test_incomplete_answers_are_read(question: DecisionQuestion, answer: Any, parsed: DecisionAnswer) -> None:
@@ -109,9 +135,52 @@ def test_a_missing_answer_is_a_refusal(question: DecisionQuestion, answer: Any) 
 
 def test_booleans_of_openai_are_their_texts() -> None:
     question = DecisionQuestion("q", "choice", (True, "maybe"), "i")
-    answer = {"type": "choice", "choice": True, "confidence": 0.9, "probabilities": []}
+    answer = {"type": "choice", "name": "q", "choice": True, "confidence": 0.9, "probabilities": []}
     response = OpenAIDecisionApi(lambda key: {}).parse_response([question], {"answers": [answer]})
     assert response.answers == (DecisionAnswer("q", True, 0.9),)
+
+
+def parse_openai(questions: Sequence[DecisionQuestion], *answers: Any) -> tuple[DecisionAnswer, ...]:
+    return tuple(OpenAIDecisionApi(lambda key: {}).parse_response(questions, {"answers": [*answers]}).answers)
+
+
+def test_answers_of_openai_belong_to_the_question_of_their_name() -> None:
+    entries = [
+        {"type": "refusal", "name": "anger"},
+        {"type": "predicate", "name": "urgent", "probability": 0.25},
+        {"type": "predicate", "name": "other", "probability": 0.75},
+    ]
+    urgent, kind, anger = parse_openai(QUESTIONS, *entries)
+    assert (urgent.value, urgent.probability) == (False, 0.75)
+    assert (kind.refusal, anger.refusal) == ("the service returned no answer", "declined by the model")
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_levels_of_openai_have_the_labels_of_the_request(first: int) -> None:
+    question = DecisionQuestion("size", "score", ("2", "1", "0"), "i")
+    listed = [{"value": first + n, "label": "210"[n], "probability": p} for n, p in enumerate((0.75, 0.25))]
+    answer = {"type": "score", "name": "size", "score": 1.0, "confidence": 0.75, "probabilities": listed}
+    assert parse_openai([question], answer) == (DecisionAnswer("size", "2", 0.75, (0.75, 0.25, 0.0)),)
+
+
+def test_booleans_of_openai_have_probabilities() -> None:
+    question = DecisionQuestion("q", "choice", (True, "maybe"), "i")
+    listed = [{"value": True, "probability": 0.75}, {"value": "maybe", "probability": 0.25}]
+    answer = {"type": "choice", "name": "q", "choice": True, "confidence": 0.75, "probabilities": listed}
+    assert parse_openai([question], answer) == (DecisionAnswer("q", True, 0.75, (0.75, 0.25)),)
+
+
+def test_images_of_the_model_are_in_a_message_that_may_contain_them() -> None:
+    image = Attachment("a.png", "image/png", b"x")
+    drawn, sent = Message("assistant", "Here.", attachments=(image,)), Message("user", "", attachments=(image,))
+    for kind, service in PAIRS:
+        request = DecisionRequest(service.model, (Message("user", "Draw."), drawn, sent), QUESTIONS)
+        body: Any = make_api(kind).build_request(request, "k").body
+        service(ANSWERS).validate(body)
+        assert json.dumps(body).count(image.base64) == 2
+        if kind is OpenAIDecisionApi:
+            assert [message["role"] for message in body["input"]] == ["user", "assistant", "user", "user"]
+            assert [len(message["content"]) for message in body["input"][2:]] == [1, 1]  # no text that is empty
 
 
 @pytest.mark.hypothesis

@@ -90,6 +90,22 @@ def test_a_number_ends_where_the_object_does() -> None:
     assert compute(tokens, list(range(1, 11))) == {1: 0.54, 2: 0.1, 10: 0.36, **dict.fromkeys(range(3, 10), 0.0)}
 
 
+def test_a_value_may_be_written_in_an_unusual_way() -> None:
+    tokens = make_tokens(
+        ('{"kind":', {'{"kind":': 1.0}),
+        ("1", {"1": 0.7, "2": 0.3}),
+        (".0", {".0": 0.9, "0": 0.1}),
+        ("}", {"}": 1.0}),
+    )
+    assert compute(tokens, list(range(1, 11)))[1] == 0.63
+    tokens = make_tokens(
+        ('{"kind":"', {'{"kind":"': 1.0}),
+        ("\\u00E9", {"\\u00E9": 0.75, "other": 0.25}),
+        ('"}', {'"}': 1.0}),
+    )
+    assert compute(tokens, ["é", "other"]) == {"é": 0.75, "other": 0.25}
+
+
 def test_what_is_no_value_is_reported_and_not_counted() -> None:
     tokens = make_tokens(
         ('{"kind": ', {'{"kind": ': 1.0}),
