@@ -40,15 +40,6 @@ class NoSystemMessage(OpenAIDecisionApi):
         return super().build_request(request._replace(messages=request.messages[1:]), key)
 
 
-class FirstIsSystemMessage(OpenAIDecisionApi):
-    """Sends the first message only if it is not the user's."""
-
-    def build_request(self, request: DecisionRequest, key: str) -> HttpRequest:
-        system, *others = request.messages
-        messages = others if system.role == "user" else request.messages
-        return super().build_request(request._replace(messages=messages), key)
-
-
 class NoFiles(OpenAIDecisionApi):
     def build_request(self, request: DecisionRequest, key: str) -> HttpRequest:
         messages = [message._replace(attachments=()) for message in request.messages]
@@ -113,7 +104,6 @@ def test_a_correct_api_passes(name: str) -> None:
     [
         (KeyInBody, REQUEST_TEST, "headers only"),
         (NoSystemMessage, REQUEST_TEST, "system message"),
-        (FirstIsSystemMessage, REQUEST_TEST, "if there is no system message"),
         (NoOptions, REQUEST_TEST, "request.options"),
         (NoInstructions, REQUEST_TEST, "instructions"),
         (NoFiles, FILE_TEST, "attachments"),

@@ -62,15 +62,11 @@ def build_system_prompt(
     """Build the system prompt of a run: the default, the output format's, skills, the project's instructions, and the
     user's own text.
 
-    That of `--decide` is only the user's text: a decisions API would judge the other ones as part of its input.
-
     It is the same for all requests, so that providers can cache it. For the same reason it contains the date but not
     the time. `environment` names the user's shell; each of the offered `tools` is listed on one line.
     """
     directory, today = request.directory, today or date.today()
     user_prompt = request.settings.system.strip()
-    if request.questions:
-        return user_prompt
     lines = "\n".join(map(_format_tool, tools))
     uname = os.uname()
     context = request.project_context
@@ -99,7 +95,8 @@ def build_system_prompt(
         if hosts := ", ".join(target.authority for target in request.safe_mode.command_hosts):
             values["tools"] += "\n\n" + COMMAND_HOSTS_TEXT.format(hosts=hosts)
         values["tools"] += "".join(f"\n\n{text}" for text in _explain_repositories(request.safe_mode.sandbox_config))
-    default = "\n\n".join(map(read_prompt, filter(None, ("system", request.output_format))))
+    output_format = "" if request.questions else request.output_format  # decisions have no text to format
+    default = "\n\n".join(map(read_prompt, filter(None, ("system", output_format))))
     text = re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], default)
     return "\n\n".join(filter(None, (text, skills_text, project_text, user_prompt)))
 

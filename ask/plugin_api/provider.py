@@ -541,7 +541,7 @@ class DecisionApi:
     def build_request(self, request: DecisionRequest, key: str) -> HttpRequest:
         """Return the HTTP request, including authentication headers.
 
-        A system message, which only some requests have, belongs at the beginning of the input.
+        The system message belongs at the beginning of the input.
         """
         raise NotImplementedError
 

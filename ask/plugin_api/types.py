@@ -288,8 +288,8 @@ class DecisionRequest(NamedTuple):
 
     Attributes:
         model: the model's name in the provider's API.
-        messages: the input of all questions. The first is a system message only if the user set a system prompt. Files
-            are only of types that `provider_supports_attachment` accepts. There are no tool calls.
+        messages: the input of all questions, beginning with the system message. Files are only of types that
+            `provider_supports_attachment` accepts. There are no tool calls.
         questions: the questions, at most `DecisionApi.max_questions`, with unique names.
         options: the parameters that the user set with `-o`. Add them to the body last.
         profile: what is known about the model.

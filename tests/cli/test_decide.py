@@ -69,18 +69,11 @@ def test_values_have_probabilities(ask: Ask, service: DecisionService) -> None:
     assert value["usage"]["input_tokens"] == 1000
     assert value["usage"]["cost"] == pytest.approx(0.0001)
     [body] = service.bodies
-    assert "\n".join(service.read_texts(body)) == "the server is down"
+    system, *_, last = "\n".join(service.read_texts(body)).split("\n")
+    assert ("ask" in system, last) == (True, "the server is down")
     [headers] = service.headers
     assert any(TEST_KEY in header for header in headers.values())
     assert TEST_KEY not in json.dumps(body)
-
-
-def test_only_the_users_system_prompt_is_part_of_the_input(ask: Ask, service: DecisionService) -> None:
-    assert decide(ask, type(service), "--system", "Mails of a shop.", "the server is down").code == 0
-    [body] = service.bodies
-    assert [*service.read_texts(body)] in (
-        ["Mails of a shop.", "the server is down"], ["Mails of a shop.\n\nthe server is down"]
-    )  # fmt: skip
 
 
 def test_instructions_are_the_descriptions(ask: Ask, server: ModelServer) -> None:
@@ -274,7 +267,7 @@ def test_a_conversation_is_part_of_the_input(ask: Ask, server: ModelServer, serv
     texts = "\n".join(service.read_texts(service.bodies[0]))
     assert texts.index("what is your name?") < texts.index("My name is Ada.") < texts.index("so what")
     if isinstance(service, OpenAIDecisions):
-        assert [message["role"] for message in service.bodies[0]["input"]] == ["user", "assistant", "user"]
+        assert [message["role"] for message in service.bodies[0]["input"]] == ["system", "user", "assistant", "user"]
     else:
         assert "Assistant: My name is Ada." in texts
 

@@ -293,7 +293,7 @@ def test_the_price_of_decisions_is_estimated(ask: Ask, server: ModelServer, comm
     assert (result.code, server.requests) == (0, [])
     assert "$0.00" in result.stderr
     tokens = int(re.findall(r"about ([\d,]+) input tokens", result.stderr)[0].replace(",", ""))
-    assert len(SCHEMA) // 4 * len(ROWS) < tokens < 200 * len(ROWS)  # the questions, but not the system prompt of ask
+    assert len(SCHEMA) // 4 * len(ROWS) < tokens < 500 * len(ROWS)
 
 
 @pytest.mark.slow
