@@ -62,13 +62,19 @@ class Editor:
             await asyncio.wait_for(self.has_update.wait(), 20)
 
 
-def use(ask: Ask, home: Home, action: Callable[[Any, Any], Awaitable[Any]], editor: Editor | None = None) -> None:
+def use(
+    ask: Ask,
+    home: Home,
+    action: Callable[[Any, Any], Awaitable[Any]],
+    editor: Editor | None = None,
+    options: tuple[str, ...] = (),
+) -> None:
     """Start the server, and call `action` with a connection to it and a session."""
     client: Any = editor or Editor()
 
     async def connect() -> None:
         async with acp.spawn_agent_process(
-            client, str(ASK), "acp", env=dict(ask.env), cwd=home.path, use_unstable_protocol=True
+            client, str(ASK), "acp", *options, env=dict(ask.env), cwd=home.path, use_unstable_protocol=True
         ) as (agent, _):
             await agent.initialize(protocol_version=acp.PROTOCOL_VERSION)
             session = await agent.new_session(cwd=str(home.work), mcp_servers=[])
@@ -149,6 +155,21 @@ def test_an_approval_for_the_folder_is_remembered(ask: Ask, home: Home, server: 
     use(ask, home, action, editor)
     assert len(editor.asked) == 1
     assert editor.read_text() == "ab"
+
+
+@pytest.mark.parametrize("mode", ["confirm", pytest.param("safe", marks=pytest.mark.slow)])
+def test_no_mode_loosens_the_options(ask: Ask, home: Home, server: ModelServer, mode: str) -> None:
+    outside = home.path / "outside"
+    write = ("write_file", {"filepath": str(outside), "content": "x"})
+    server.reply(wire.calls(write, ("bash", {"command": f"touch {outside}"})), wire.says("Done."))
+
+    async def action(agent: Any, session: Any) -> None:
+        await agent.set_session_mode(session_id=session.session_id, mode_id=mode)
+        await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])
+
+    use(ask, home, action, options=("--safe-files",))
+    assert "bash" not in {tool["function"]["name"] for tool in server.requests[0].json["tools"]}
+    assert not outside.exists()
 
 
 def test_the_read_only_mode_offers_no_tool_that_writes(ask: Ask, home: Home, server: ModelServer) -> None:
