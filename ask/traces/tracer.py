@@ -66,8 +66,20 @@ class _LogCollector(logging.Handler):
         self.failure_count = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.problem = " ".join(record.getMessage().split())[:300]
+        reason = next(filter(None, map(_find_reason, record.args if isinstance(record.args, tuple) else ())), "")
+        text = f"the collector could not be reached ({reason})" if reason else record.getMessage()
+        self.problem = " ".join(text.split())[:300]
         self.failure_count += record.name.startswith("opentelemetry.exporter")
+
+
+def _find_reason(value: object) -> str:
+    """Return the reason of the operating system for a network error; "" for anything else."""
+    reason = ""
+    while isinstance(value, BaseException):
+        if isinstance(value, OSError) and value.strerror:
+            reason = value.strerror
+        value = value.__cause__ or value.__context__
+    return reason
 
 
 class Tracer:
