@@ -235,7 +235,12 @@ class AskAgent:
 
     def _send_later(self, session: Session, update: Any) -> None:
         """Send an update after the response to the current request."""
-        task = asyncio.create_task(self._editor.session_update(session.id, update))
+
+        async def send() -> None:
+            with suppress(ConnectionError):  # the editor has ended
+                await self._editor.session_update(session.id, update)
+
+        task = asyncio.create_task(send())
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from acp import RequestError, stdio_streams
 
+from ask.errors import UsageError
+
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 """The longest line that is read from the editor."""
 
@@ -56,4 +58,12 @@ class StdioTransport:
 
 
 async def open_stdio() -> StdioTransport:
-    return StdioTransport(*await stdio_streams(limit=MAX_MESSAGE_BYTES))
+    """Open stdin and stdout.
+
+    Raises:
+        UsageError: one of them is a file.
+    """
+    try:
+        return StdioTransport(*await stdio_streams(limit=MAX_MESSAGE_BYTES))
+    except ValueError:
+        raise UsageError("ask acp needs pipes as stdin and stdout, not files", "configure it in the editor") from None

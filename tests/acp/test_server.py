@@ -157,6 +157,20 @@ def test_an_approval_for_the_folder_is_remembered(ask: Ask, home: Home, server: 
     assert editor.read_text() == "ab"
 
 
+def test_an_editor_that_ends_at_once_leaves_no_traceback(ask: Ask, home: Home) -> None:
+    first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
+    second = {"jsonrpc": "2.0", "id": 2, "method": "session/new", "params": {"cwd": str(home.work), "mcpServers": []}}
+    result = ask.process("acp", stdin="".join(f"{json.dumps(line)}\n" for line in (first, second)).encode())
+    assert (result.code, result.stderr) == (0, "")
+    assert {json.loads(line).get("id") for line in result.text.splitlines()} >= {1, 2}
+
+
+def test_files_as_stdin_and_stdout_are_an_error(ask: Ask, home: Home) -> None:
+    (home.work / "in").write_text("")
+    result = ask.shell(f"{ASK} acp < in > out")
+    assert (result.code, "Traceback" in result.stderr) == (2, False)
+
+
 @pytest.mark.parametrize("mode", ["confirm", pytest.param("safe", marks=pytest.mark.slow)])
 def test_no_mode_loosens_the_options(ask: Ask, home: Home, server: ModelServer, mode: str) -> None:
     outside = home.path / "outside"
