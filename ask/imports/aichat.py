@@ -19,7 +19,7 @@ from typing import Any
 from ask.history.export_format import ConversationExport
 from ask.history.importer import SourceConversation
 from ask.imports.aichat_session import PROGRAM, convert_calls, read_session
-from ask.imports.model_names import ModelResolver
+from ask.imports.model_names import ModelResolver, hide_credentials
 from ask.imports.runs import AssistantMessage, SourceMessage, Turn, UserMessage, make_export
 from ask.imports.source_data import SourceData, SourceFolder, SourceTemplate, make_conversation_id, parse_yaml
 from ask.templates.placeholders import escape_placeholders
@@ -101,7 +101,7 @@ def _read_clients(folder: SourceFolder, models: ModelResolver, clients: Any) -> 
         url, key = str(client.get("api_base") or ""), client.get("api_key")
         provider = (models.find_provider_by_url(url) if url else "") or models.find_provider(name)
         if not provider:
-            command = f"ask config set providers.{name or 'NAME'}.base_url {url or 'URL'}"
+            command = f"ask config set providers.{name or 'NAME'}.base_url {hide_credentials(url) or 'URL'}"
             folder.notes.add(f"client {name}: its server is not configured here; {command} does that")
             continue
         models.add_prefix(name, provider)

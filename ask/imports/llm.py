@@ -13,7 +13,7 @@ from typing import Any
 
 from ask.history.importer import SourceConversation
 from ask.imports.llm_log import LogDatabase, LogReader
-from ask.imports.model_names import ModelResolver
+from ask.imports.model_names import ModelResolver, hide_credentials
 from ask.imports.source_data import SourceData, SourceFolder, SourceTemplate
 from ask.templates.placeholders import INPUT_NAME, Placeholder, escape_placeholders, find_placeholders
 
@@ -93,6 +93,7 @@ def _read_extra_models(folder: SourceFolder, models: ModelResolver) -> None:
         name, url = entry["model_id"], str(entry.get("api_base") or "")
         provider = models.find_provider_by_url(url) if url else "openai"
         if not provider and not (provider := models.find_provider(name.partition("/")[0])):
+            url = hide_credentials(url)
             command = f"ask config set providers.NAME.base_url {url}"
             folder.notes.add(f"model {name} at {url}: its server is not configured here; {command} does that")
         models.add_model(name, provider, str(entry.get("model_name") or name))
