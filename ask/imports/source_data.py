@@ -130,6 +130,11 @@ def _get_loader() -> Any:
     return loader
 
 
+def to_text(value: Any) -> str:
+    """Convert a scalar to text; "" for anything else, whose text may be endless because of YAML's aliases."""
+    return str(value) if isinstance(value, str | int | float) and value else ""
+
+
 def make_conversation_id(*parts: str) -> str:
     """Make the id of an imported conversation, which is the same each time it is imported."""
     digest = hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).digest()
