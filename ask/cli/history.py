@@ -132,7 +132,7 @@ def to_overview_row(overview: ConversationOverview, *, is_terminal: bool) -> dic
         "id": overview.id,
         "title": overview.title,
         "age": format_timestamp(overview.updated),
-        "model": f"{overview.provider}:{overview.model}".removeprefix(":"),
+        "model": format_one_line(f"{overview.provider}:{overview.model}".removeprefix(":")),
         "rounds": overview.rounds,
         "cost": overview.cost,
     }

@@ -76,7 +76,7 @@ def command(*, program: str, folder: str | None, with_keys: bool | None, as_json
             ignored_keys.extend(providers)
         return bool(answer)
 
-    data = read_data(SourceFolder(path, app, notes))
+    data = read_data(SourceFolder(path, app, notes, is_foreign=bool(folder)))
     data_import = DataImport(app, program, notes, confirm_keys)
     added = data_import.add_data(data)
     if ignored_keys:

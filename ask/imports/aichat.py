@@ -19,9 +19,9 @@ from typing import Any
 from ask.history.export_format import ConversationExport
 from ask.history.importer import SourceConversation
 from ask.imports.aichat_session import PROGRAM, convert_calls, read_session
-from ask.imports.model_names import ModelResolver
+from ask.imports.model_names import ModelResolver, hide_credentials
 from ask.imports.runs import AssistantMessage, SourceMessage, Turn, UserMessage, make_export
-from ask.imports.source_data import SourceData, SourceFolder, SourceTemplate, make_conversation_id, parse_yaml
+from ask.imports.source_data import SourceData, SourceFolder, SourceTemplate, make_conversation_id, parse_yaml, to_text
 from ask.templates.placeholders import escape_placeholders
 
 ENTRY_PATTERN = re.compile(r"^# CHAT: .* \[([^\]\n]+)\](?: \(.*\))?\n", re.MULTILINE)
@@ -67,7 +67,7 @@ def read_aichat_data(folder: SourceFolder) -> SourceData:
     config = folder.read_yaml(_find_file(folder, "CONFIG_FILE", "config.yaml"))
     config = config if isinstance(config, dict) else {}
     keys = dict(_read_clients(folder, models, config.get("clients")))
-    model = str(config.get("model") or "")
+    model = to_text(config.get("model"))
     default_model = models.format_model(model)
     if ":" not in model and (provider := models.find_provider(model)):
         default_model = f"{provider}:"
@@ -98,10 +98,10 @@ def _read_clients(folder: SourceFolder, models: ModelResolver, clients: Any) -> 
         if not isinstance(client, dict):
             continue
         name = str(client.get("name") or client.get("type") or "")
-        url, key = str(client.get("api_base") or ""), client.get("api_key")
+        url, key = to_text(client.get("api_base")), client.get("api_key")
         provider = (models.find_provider_by_url(url) if url else "") or models.find_provider(name)
         if not provider:
-            command = f"ask config set providers.{name or 'NAME'}.base_url {url or 'URL'}"
+            command = f"ask config set providers.{name or 'NAME'}.base_url {hide_credentials(url) or 'URL'}"
             folder.notes.add(f"client {name}: its server is not configured here; {command} does that")
             continue
         models.add_prefix(name, provider)
@@ -115,7 +115,7 @@ def _read_roles(folder: SourceFolder, models: ModelResolver) -> Iterator[SourceT
         if text is None:
             continue
         values, prompt = _split_role(text)
-        model = str(values.get("model") or "")
+        model = to_text(values.get("model"))
         if model and not models.format_model(model):
             folder.notes.add(f"role {path.stem}: the provider of its model {model} is unknown")
         if tools := values.get("use_tools"):

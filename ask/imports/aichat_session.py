@@ -48,14 +48,23 @@ def read_session(folder: SourceFolder, models: ModelResolver, path: Path, name: 
     first = next((message for message in messages if message.get("role") == "user"), None)
     if first is None:
         return
-    conversation_id = make_conversation_id(PROGRAM, name, json.dumps(first, sort_keys=True, default=str))
+    try:
+        text = json.dumps(first, sort_keys=True, default=str)
+    except (TypeError, ValueError, RecursionError) as error:  # YAML has keys and cycles that JSON cannot express
+        folder.notes.problems.append(f"cannot read {path} ({error})")
+        return
+    conversation_id = make_conversation_id(PROGRAM, name, text)
     time = path.stat().st_mtime
     model = models.resolve(str(session.get("model") or ""))
 
     title = re.sub(r"\d{8}T\d{6}-?", "", path.stem)  # a session that aichat has named begins with its time
 
     def load() -> ConversationExport | None:
-        converted, system = _convert_messages(messages, folder.notes)
+        try:
+            converted, system = _convert_messages(messages, folder.notes)
+        except (TypeError, ValueError, RecursionError) as error:
+            folder.notes.problems.append(f"cannot read {path} ({error})")
+            return None
         return make_export(conversation_id, PROGRAM, [Turn(converted, time, *model)], system=system, name=title)
 
     yield SourceConversation(conversation_id, time, load)

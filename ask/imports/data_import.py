@@ -94,8 +94,8 @@ class DataImport:
         """Write a template unless there is one of its name; return the name, or ""."""
         name = re.sub(r"[^\w-]+", "-", template.name).strip("-") or "template"
         file = self._app.app_dirs.templates / f"{name}{SUFFIX}"
-        text = _format_template(template, self._program, self._notes)
         try:
+            text = _format_template(template, self._program, self._notes)
             parse_template(file, text)
             with lock_file(file):
                 if file.exists():
@@ -103,7 +103,7 @@ class DataImport:
                         self._kept.append(f"template {name}: {file} exists")
                     return ""
                 replace_file_content(file, text.encode())
-        except (AskError, OSError) as error:
+        except (AskError, OSError, TypeError, ValueError) as error:
             self._notes.problems.append(f"template {template.name}: {error}")
             return ""
         if name != template.name:
@@ -137,7 +137,7 @@ class DataImport:
         try:
             if not update_config_file(path, parts, value):
                 self._notes.add(f"comments in {path} were lost")
-        except AskError as error:
+        except (AskError, ValueError) as error:
             self._notes.problems.append(f"cannot set {'.'.join(parts)}: {error}")
             return False
         return True

@@ -13,8 +13,8 @@ from typing import Any
 
 from ask.history.importer import SourceConversation
 from ask.imports.llm_log import LogDatabase, LogReader
-from ask.imports.model_names import ModelResolver
-from ask.imports.source_data import SourceData, SourceFolder, SourceTemplate
+from ask.imports.model_names import ModelResolver, hide_credentials
+from ask.imports.source_data import SourceData, SourceFolder, SourceTemplate, to_text
 from ask.templates.placeholders import INPUT_NAME, Placeholder, escape_placeholders, find_placeholders
 
 FOLDER_NAME = "io.datasette.llm"
@@ -90,9 +90,10 @@ def _read_extra_models(folder: SourceFolder, models: ModelResolver) -> None:
     for entry in entries if isinstance(entries, list) else ():
         if not isinstance(entry, dict) or not isinstance(entry.get("model_id"), str):
             continue
-        name, url = entry["model_id"], str(entry.get("api_base") or "")
+        name, url = entry["model_id"], to_text(entry.get("api_base"))
         provider = models.find_provider_by_url(url) if url else "openai"
         if not provider and not (provider := models.find_provider(name.partition("/")[0])):
+            url = hide_credentials(url)
             command = f"ask config set providers.NAME.base_url {url}"
             folder.notes.add(f"model {name} at {url}: its server is not configured here; {command} does that")
         models.add_model(name, provider, str(entry.get("model_name") or name))
@@ -129,19 +130,19 @@ def _read_templates(folder: SourceFolder, models: ModelResolver) -> Iterator[Sou
             continue
         defaults = values.get("defaults")
         defaults = {str(name): str(value) for name, value in defaults.items()} if isinstance(defaults, dict) else {}
-        model = str(values.get("model") or "")
+        model = to_text(values.get("model"))
         if model and not models.format_model(model):
             folder.notes.add(f"template {path.stem}: the provider of its model {model} is unknown")
         for key in NO_EQUIVALENTS.keys() & {name for name, value in values.items() if value}:
             folder.notes.add(f"template {path.stem}: no {key}; {NO_EQUIVALENTS[key]}")
-        system = _convert_text(str(values.get("system") or ""), defaults)
+        system = _convert_text(to_text(values.get("system")), defaults)
         if any(name == INPUT_NAME for name, _ in find_placeholders(system)):
             folder.notes.add(f"template {path.stem}: not imported, because its system prompt contains $input")
             continue
         options = values.get("options")
         yield SourceTemplate(
             path.stem,
-            _convert_text(str(values.get("prompt") or ""), defaults),
+            _convert_text(to_text(values.get("prompt")), defaults),
             system,
             models.format_model(model) if model else "",
             options if isinstance(options, dict) else {},

@@ -119,7 +119,8 @@ class LogReader:
     def _load(self, thread: str) -> ConversationExport | None:
         try:
             return self._read_conversation(thread)
-        except (sqlite3.Error, IndexError, TypeError, ValueError) as error:  # a table of an unknown version, or damaged
+        except (sqlite3.Error, LookupError, TypeError, ValueError, RecursionError) as error:
+            # A table of an unknown version, or damaged.
             self._notes.problems.append(f"cannot read the conversation {thread} of llm ({error})")
             return None
 

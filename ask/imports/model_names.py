@@ -100,6 +100,11 @@ class ModelResolver:
         return self._hosts.get(_get_host(base_url), "")
 
 
+def hide_credentials(url: str) -> str:
+    """Return a URL without a user name, password and query, which may contain keys."""
+    return re.sub(r"//[^/?#]*@", "//", url).partition("?")[0]
+
+
 def _get_host(url: str) -> str:
     try:
         return urlsplit(url).netloc.replace("127.0.0.1", "localhost")

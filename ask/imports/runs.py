@@ -162,7 +162,7 @@ def make_tool_call(call_id: str, name: str, arguments: Any) -> ToolCall:
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             arguments = {"arguments": arguments}
     if not isinstance(arguments, dict):
         arguments = {} if arguments is None else {"arguments": arguments}

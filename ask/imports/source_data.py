@@ -75,11 +75,17 @@ class SourceFolder(NamedTuple):
     path: Path
     app: AppContext
     notes: ImportNotes
+    is_foreign: bool = False
+    """Not the user's usual folder: its symbolic links may lead to private files."""
 
     def read_text(self, path: Path) -> str | None:
         """Read a text file; None if it does not exist or cannot be read, which is noted."""
         try:
             if not path.is_file():
+                return None
+            is_inside = path.resolve().is_relative_to(self.path.resolve())
+            if self.is_foreign and path.is_relative_to(self.path) and not is_inside:
+                self.notes.problems.append(f"cannot read {path} (a symbolic link to a file outside of the folder)")
                 return None
             return path.read_bytes().decode("utf-8-sig", errors="replace")
         except OSError as error:
@@ -94,7 +100,7 @@ class SourceFolder(NamedTuple):
         try:
             return parse_yaml(text)
         except ValueError as error:
-            self.notes.problems.append(f"cannot read {path} (invalid YAML: {error})")
+            self.notes.problems.append(f"cannot read {path} ({error})")
             return None
 
 
@@ -102,14 +108,15 @@ def parse_yaml(text: str) -> Any:
     """Parse YAML 1.2, in which `no`, `12:30` and `2026-11-27` are text.
 
     Raises:
-        ValueError: it is invalid.
+        ValueError: it is invalid. The message contains no text of the file, which may be a key.
     """
     import yaml
 
     try:
         return yaml.load(text, Loader=_get_loader())  # noqa: S506 - it is derived from a safe one
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        raise ValueError(" ".join(str(error).split())) from error
+        mark = getattr(error, "problem_mark", None)
+        raise ValueError(f"invalid YAML{f' at line {mark.line + 1}' if mark else ''}") from error
 
 
 @cache
@@ -121,6 +128,11 @@ def _get_loader() -> Any:
     for name, (pattern, first_characters) in SCALAR_PATTERNS.items():
         loader.add_implicit_resolver(f"tag:yaml.org,2002:{name}", re.compile(pattern), first_characters)
     return loader
+
+
+def to_text(value: Any) -> str:
+    """Convert a scalar to text; "" for anything else, whose text may be endless because of YAML's aliases."""
+    return str(value) if isinstance(value, str | int | float) and value else ""
 
 
 def make_conversation_id(*parts: str) -> str:

@@ -240,3 +240,43 @@ def test_variables_for_single_files_apply(ask: Ask, folder: Path, tmp_path: Path
         env={**ask.env, "AICHAT_CONFIG_DIR": str(folder), "AICHAT_SESSIONS_DIR": str(tmp_path / "elsewhere")},
     )
     assert json.loads(user("import", "aichat", "--json").stdout)["conversations"]["new"] == 4
+
+
+@pytest.mark.parametrize("content", ["{1: a, b: c}", "&cycle [*cycle]"])
+def test_a_session_that_json_cannot_express_costs_only_itself(ask: Ask, folder: Path, content: str) -> None:
+    (folder / "sessions/odd.yaml").write_text(f"messages:\n- role: user\n  content: {content}\n")
+    result = ask("import", "aichat", str(folder), "--json")
+    summary = json.loads(result.stdout)
+    assert (result.code, summary["conversations"]["new"]) == (9, 4), result.stderr
+    assert any("odd.yaml" in problem for problem in summary["problems"])
+
+
+def test_a_link_to_a_file_outside_of_a_given_folder_is_not_followed(
+    ask: Ask, aichat: Callable[..., Any], folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "private").write_text("PRIVATE KEY")
+    (folder / "roles/link.md").symlink_to(tmp_path / "private")
+    (folder / "roles/inside.md").symlink_to("emoji.md")
+    summary = json.loads(ask("import", "aichat", str(folder), "--json").stdout)
+    assert "inside" in summary["templates"]
+    assert "link" not in summary["templates"]
+    assert any("link.md" in problem for problem in summary["problems"])
+    assert aichat()["templates"] == ["link"], "the user's own folder may contain links"
+
+
+@pytest.mark.parametrize("value", ["!sk-secret x", '"sk-secret', "*sk-secret", "!!int sk-secret"])
+def test_invalid_yaml_is_reported_without_its_text(ask: Ask, folder: Path, value: str) -> None:
+    (folder / "config.yaml").write_text(f"clients:\n- api_key: {value}\n")
+    result = ask("import", "aichat", str(folder))
+    assert result.code == 9
+    assert "config.yaml (invalid YAML" in result.stderr
+    assert "sk-secret" not in result.stderr
+
+
+def test_addresses_are_printed_without_credentials(ask: Ask, folder: Path) -> None:
+    (folder / "config.yaml").write_text(
+        "clients:\n- {name: private, api_base: 'https://user:sk-secret@llm.example.org/v1?key=sk-secret'}\n"
+    )
+    result = ask("import", "aichat", str(folder))
+    assert "providers.private.base_url https://llm.example.org/v1 " in result.stderr
+    assert "sk-secret" not in result.stderr

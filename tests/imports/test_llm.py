@@ -280,6 +280,45 @@ def test_damaged_rows_do_not_affect_others(llm: Callable[..., Result], home: Hom
     assert json.loads(run.entries[1].calls[0].call.arguments) == {"arguments": "no"}
 
 
+def test_deeply_nested_arguments_do_not_end_the_import(llm: Callable[..., Result], home: Home, folder: Path) -> None:
+    change_log(
+        folder,
+        "INSERT INTO responses (id, conversation_id, model, prompt, response, datetime_utc) "
+        "VALUES ('deep', 'deep', 'gpt-4o', 'Deep', 'Yes', '2026-01-01T00:00:00')",
+        "INSERT INTO tool_calls (response_id, name, arguments) "
+        "VALUES ('deep', 'x', replace(hex(zeroblob(50000)), '0', '['))",
+    )
+    assert read_summary(llm("--json"))["conversations"]["new"] == CONVERSATIONS + 1
+    assert find_runs(home, "Deep")
+
+
+def test_the_list_escapes_the_control_characters_of_a_model(llm: Callable[..., Result], ask: Ask, folder: Path) -> None:
+    change_log(
+        folder,
+        "INSERT INTO responses (id, conversation_id, model, prompt, response, datetime_utc) "
+        "VALUES ('x', 'x', char(27) || '[31mred', char(27) || ']0;title', 'Yes', '2026-01-01T00:00:00')",
+    )
+    read_summary(llm("--json"))
+    assert b"\x1b" not in ask("history", "list").stdout
+
+
+def test_a_template_that_toml_cannot_express_costs_only_itself(llm: Callable[..., Result], folder: Path) -> None:
+    (folder / "templates/odd.yaml").write_text("prompt: Hi\noptions: {5: x}\n")
+    (folder / "templates/zero.yaml").write_text("prompt: Hi\n")
+    assert read_summary(llm("--json"), 9)["templates"] == ["zero"]
+
+
+def test_an_alias_with_a_lone_surrogate_costs_only_itself(llm: Callable[..., Result], folder: Path) -> None:
+    (folder / "aliases.json").write_text('{"\\ud800": "gpt-4o", "good": "gpt-4o"}')
+    assert read_summary(llm("--json"), 9)["aliases"] == {"good": "openai:gpt-4o"}
+
+
+def test_repeated_aliases_of_a_template_are_not_expanded(llm: Callable[..., Result], folder: Path) -> None:
+    lines = ["x0: &x0 [a, b]", *(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9)}]" for n in range(1, 12))]
+    (folder / "templates/odd.yaml").write_text("\n".join([*lines, "system: *x11", "prompt: Hi", ""]))
+    assert read_summary(llm("--json"))["templates"] == ["odd"]
+
+
 @pytest.mark.parametrize(
     "statements",
     [
