@@ -87,8 +87,8 @@ def read_aichat_data(folder: SourceFolder) -> SourceData:
 
 
 def _find_file(folder: SourceFolder, variable: str, name: str) -> Path:
-    """Return the path of a file or folder, which an environment variable of aichat can set."""
-    path = folder.app.environment.get(f"AICHAT_{variable}", "")
+    """Return the path of a file or folder, which an environment variable of aichat can set for the usual folder."""
+    path = "" if folder.is_foreign else folder.app.environment.get(f"AICHAT_{variable}", "")
     return Path(path) if path else folder.path / name
 
 

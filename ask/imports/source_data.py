@@ -108,15 +108,21 @@ def parse_yaml(text: str) -> Any:
     """Parse YAML 1.2, in which `no`, `12:30` and `2026-11-27` are text.
 
     Raises:
-        ValueError: it is invalid. The message contains no text of the file, which may be a key.
+        ValueError: it is invalid, or has aliases, which can stand for billions of values. The message contains no text
+            of the file, which may be a key.
     """
     import yaml
 
     try:
-        return yaml.load(text, Loader=_get_loader())  # noqa: S506 - it is derived from a safe one
+        events = yaml.parse(text, Loader=_get_loader()) if "*" in text else ()
+        has_aliases = any(isinstance(event, yaml.AliasEvent) for event in events)
+        value = None if has_aliases else yaml.load(text, Loader=_get_loader())  # noqa: S506 - derived from a safe one
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         raise ValueError(f"invalid YAML{f' at line {mark.line + 1}' if mark else ''}") from error
+    if has_aliases:
+        raise ValueError("YAML aliases are not supported")
+    return value
 
 
 @cache
