@@ -147,9 +147,9 @@ class CommandProxy:
                     self._threads.discard(thread)
 
         thread = threading.Thread(target=run, name="ask command proxy", daemon=True)
-        with self._lock:  # until it has started, `stop` cannot join it
-            self._threads.add(thread)
+        with self._lock:  # so that it is known before it ends
             thread.start()
+            self._threads.add(thread)
 
     def _accept_connections(self) -> None:
         with self._listener:
@@ -159,7 +159,11 @@ class CommandProxy:
                     client, _ = self._listener.accept()
                 except OSError:  # stopped
                     return
-                self._start_thread(self._serve, client)
+                try:
+                    self._start_thread(self._serve, client)
+                except RuntimeError:  # no more threads: commands may have started as many processes as the user can
+                    client.close()
+                    self._slots.release()
         self._on_closed(ProxiedConnection("any host", denial=f"{MAX_CONNECTIONS:,} connections were opened"))
 
     def _register(self, opened: socket.socket) -> None:

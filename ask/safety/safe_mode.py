@@ -137,7 +137,8 @@ class SafeModeSession:
 
     def _record_connection(self, connection: ProxiedConnection) -> None:
         """Log a connection of a command, and remember a refused one for `take_refusals`. Called in other threads."""
-        connection = connection._replace(target=self._app.console.redact(connection.target))
+        redact = self._app.console.redact
+        connection = connection._replace(target=redact(connection.target), denial=redact(connection.denial))
         if connection.denial and connection.target:
             refusal = f"no connection from a command to {format_one_line(connection.target)} ({connection.denial})"
             if refusal not in self._refusals and len(self._refusals) < MAX_REFUSALS:

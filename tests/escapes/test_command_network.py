@@ -11,7 +11,7 @@ import pytest
 
 from tests.escapes.safe_runs import bash, run
 from tests.escapes.test_escapes import SAFE, try_escapes
-from tests.program import Ask
+from tests.program import TEST_KEY, Ask
 from tests.safety.fake_host import FakeHost
 from tests.safety.installation import ROOT, USERS
 
@@ -68,6 +68,15 @@ def test_the_proxy_reaches_nothing_that_is_not_allowed(host: FakeHost) -> None:
     assert [line["decision"] for line in connections] == ["deny"] * (len(TARGETS) - 1) + ["allow"]
     assert connections[-1]["error"].startswith("cannot connect to allowed.test")
     assert done.requests == 2
+
+
+def test_a_key_in_the_name_of_a_host_is_not_logged(host: FakeHost) -> None:
+    (host.work / "connect.py").write_text(CONNECT.format(targets=[f"{TEST_KEY}.test:443"]))
+    host.change_owner()
+    done = run(host, bash("@python@ connect.py"), *ALLOW)
+    (connection,) = read_connections(host)
+    assert connection["decision"] == "deny"
+    assert TEST_KEY not in f"{connection} {done.outputs} {done.result.stderr}"
 
 
 def test_a_connection_that_stays_open_does_not_delay_the_end(host: FakeHost) -> None:

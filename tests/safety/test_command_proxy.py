@@ -457,3 +457,14 @@ def test_stopping_while_connections_are_accepted_never_fails() -> None:
             for _ in range(MAX_OPEN_CONNECTIONS + 20):
                 stack.enter_context(proxy.connect())
             proxy.proxy.stop()
+
+
+def test_the_proxy_survives_when_no_thread_can_be_started(proxy: LocalProxy) -> None:
+    size = threading.stack_size(1 << 46)
+    try:
+        answers = [proxy.send(b"GET / HTTP/1.1\r\n\r\n") for _ in range(MAX_OPEN_CONNECTIONS + 1)]
+    finally:
+        threading.stack_size(size)
+    assert not any(answers)
+    assert proxy.send(b"GET / HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 405")
+    proxy.proxy.stop()
