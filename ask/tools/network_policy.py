@@ -168,12 +168,12 @@ def is_public_remote_address(address: str) -> bool:
     if not is_public_address(address):
         return False
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((address, 9))  # sends nothing, but chooses the address to send from
-        except OSError:
-            return True
-        return bool(probe.getsockname()[0] != address)
+            return bool(probe.getsockname()[0] != address)
+    except OSError:  # no route, or no IPv6
+        return True
 
 
 class NetworkPolicy(NamedTuple):
