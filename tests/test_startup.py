@@ -249,6 +249,7 @@ def test_a_usage_error_loads_no_more_than_help(home: Home) -> None:
 @pytest.mark.slow
 def test_importing_any_module_has_no_side_effects(home: Home) -> None:
     paths = [path.relative_to(ROOT) for path in sorted((ROOT / "ask").rglob("*.py"))]
+    paths.remove(Path("ask/traces/tracer.py"))  # OpenTelemetry's exporter loads requests
     modules = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths]
     seen = observe(home, script=f"import importlib\nfor name in {modules}: importlib.import_module(name)")
     assert set(modules) <= seen.modules
