@@ -137,7 +137,7 @@ def can_use_hyperlinks(environment: Mapping[str, str]) -> bool:
 
     Unknown terminals ignore them. Those that print them are excluded: consoles, Apple's Terminal, and old versions of
     gnome-terminal and xfce4-terminal (which set COLORTERM to their names), as in GCC's -fdiagnostics-urls=auto.
-    FORCE_HYPERLINK overrides this, as in https://www.npmjs.com/package/supports-hyperlinks.
+    FORCE_HYPERLINK overrides this, as in https://github.com/chalk/supports-hyperlinks.
     """
     term, color_term = environment.get("TERM", ""), environment.get("COLORTERM", "")
     if term in ("", "dumb"):
