@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 import subprocess
@@ -96,13 +97,20 @@ def read_request(connection: socket.socket) -> bytes:
     return head + b"\r\n\r\n" + body
 
 
-def copy_data(source: socket.socket, sink: socket.socket) -> None:
-    """Copy what arrives at one socket to another until its end, as a proxy does."""
+def relay(client: socket.socket, server: socket.socket) -> None:
+    """Copy what arrives at either socket to the other until both have ended, as a proxy does.
+
+    One thread serves both directions, since OpenSSL forbids two threads to use a TLS connection at once.
+    """
+    sinks = {client: server, server: client}
     with suppress(OSError):
-        while data := source.recv(65_536):
-            sink.sendall(data)
-    with suppress(OSError):
-        sink.shutdown(socket.SHUT_WR)
+        while sinks:
+            buffered = [source for source in sinks if isinstance(source, ssl.SSLSocket) and source.pending()]
+            for source in buffered or select.select(list(sinks), [], [])[0]:
+                if data := source.recv(65_536):
+                    sinks[source].sendall(data)
+                else:
+                    sinks.pop(source).shutdown(socket.SHUT_WR)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,9 +20,9 @@ from tests.raw_server import (
     Certificate,
     RawServer,
     constant_reply_server,
-    copy_data,
     make_certificate,
     read_request,
+    relay,
 )
 
 pytestmark = pytest.mark.needs("openssl")
@@ -111,10 +110,7 @@ def test_variable_applies_to_https_proxies(
         read_request(connection)
         connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
         with socket.create_connection((host, int(port))) as server:
-            thread = threading.Thread(target=copy_data, args=(server, connection))
-            thread.start()
-            copy_data(connection, server)
-            thread.join()
+            relay(connection, server)
 
     path = make_bundle(variable, certificate, tmp_path)
     with RawServer(connect, certificate) as proxy:

@@ -28,9 +28,9 @@ from tests.raw_server import (
     Certificate,
     RawServer,
     constant_reply_server,
-    copy_data,
     make_certificate,
     read_request,
+    relay,
 )
 
 CHAT = HttpRequest("/chat/completions", {"model": "m"})
@@ -175,10 +175,7 @@ def serve_socks(target: tuple[str, int] | None, method: int = 0) -> RawServer:
         connection.sendall(b"\5%c\0\1\0\0\0\0\0\0" % (0 if target else 5))
         if target:
             with socket.create_connection(target) as server:
-                thread = threading.Thread(target=copy_data, args=(server, connection))
-                thread.start()
-                copy_data(connection, server)
-                thread.join()
+                relay(connection, server)
 
     return RawServer(handle)
 

@@ -32,7 +32,7 @@ from ask.safety.sandbox_config import SandboxConfig
 from ask.tools.base import RunToolContext, ToolError
 from ask.tools.builtin import BASH
 from ask.tools.network_policy import NetworkPolicy
-from tests.raw_server import RawServer, copy_data, make_certificate
+from tests.raw_server import RawServer, make_certificate
 from tests.safety.traces import processes
 
 TUNNEL_IS_OPEN = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -92,10 +92,16 @@ def read_all(connection: socket.socket) -> bytes:
     return data
 
 
+def echo(connection: socket.socket) -> None:
+    while data := connection.recv(65_536):
+        connection.sendall(data)
+    connection.shutdown(socket.SHUT_WR)
+
+
 @contextmanager
 def local_proxy(resolver: Resolver | None = None, *allowed: str) -> Iterator[LocalProxy]:
     """Start a proxy and a server that sends back what it receives."""
-    with RawServer(lambda connection: copy_data(connection, connection)) as server:
+    with RawServer(echo) as server:
         proxy = LocalProxy(server, resolver, *allowed)
         try:
             yield proxy
