@@ -23,7 +23,7 @@ from ask.config.secrets import (
     list_sign_in_tokens,
 )
 from ask.console import StderrConsole
-from ask.plugin_api.index import PluginIndex, find_plugins, load_services
+from ask.plugin_api.installed_plugins import PluginIndex, find_plugins, load_services
 
 T = TypeVar("T")
 LOCAL_PROVIDERS = ("lmstudio", "ollama")

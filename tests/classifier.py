@@ -10,7 +10,7 @@ from math import prod
 from random import Random
 from typing import Any
 
-from ask.schemas.value_probabilities import TokenLogprob
+from ask.schemas.token_probabilities import TokenLogprob
 from tests import logprob_wires, wire
 from tests.model_server import Reply, Request
 from tests.simulated_model import SimulatedModel, learn_vocabulary

@@ -126,7 +126,7 @@ _written: set[bytes] = set()
 
 @cache
 def _find_own_plugins() -> bytes:
-    from ask.plugin_api.index import find_plugins
+    from ask.plugin_api.installed_plugins import find_plugins
 
     with TemporaryDirectory() as folder:
         index = Path(folder, "plugins.json")

@@ -18,9 +18,9 @@ from ask.cli.ask import command as root
 from ask.cli.commands import COMMANDS
 from ask.config.settings import SETTINGS
 from ask.config.sign_in_services import SIGN_IN_SERVICES
-from ask.hooks.messages import CLAUDE_EVENTS
+from ask.hooks.protocol import CLAUDE_EVENTS
 from ask.profiles import EFFORTS
-from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
+from ask.tools.definitions import BUILTIN_TOOLS, SEARCH_WEB
 
 SCRIPTS = Path(__file__).parents[1] / "completions"
 BEGIN = "# make generated writes from here\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ask.schemas.value_probabilities import TokenLogprob
+from ask.schemas.token_probabilities import TokenLogprob
 from tests import responses_wire, wire
 from tests.providers import gemini_wire
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ask import ChatCompletions, ChatRequest, Message, ModelResponse, Provider, Responses, ToolSpec
 from ask.config.sign_in_services import SIGN_IN_SERVICES
-from ask.plugin_api.index import PROVIDER_GROUP
+from ask.plugin_api.installed_plugins import PROVIDER_GROUP
 from providers.services import SERVICES
 from tests import wire
 from tests.host_requests import prepare_request

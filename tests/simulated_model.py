@@ -9,7 +9,7 @@ from functools import cache
 from itertools import pairwise
 from random import Random
 
-from ask.schemas.value_probabilities import TokenLogprob
+from ask.schemas.token_probabilities import TokenLogprob
 
 Tokens = tuple[bytes, ...]
 

@@ -93,11 +93,16 @@ USES_TERMINAL = {"safety", "render", "cli"}
 OUTER_PARTS: dict[str, set[str]] = {
     "ask/testing": {
         "ask.errors",
-        *("ask.plugin_api.index", "ask.plugin_api.loaded_provider", "ask.plugin_api.loader", "ask.plugin_api.provider"),
+        *(
+            "ask.plugin_api.installed_plugins",
+            "ask.plugin_api.loaded_provider",
+            "ask.plugin_api.loader",
+            "ask.plugin_api.provider",
+        ),
         *("ask.inputs.loaders", "ask.inputs.prompt_inputs", "ask.templates.loaded_template", "ask.process.time_limit"),
         *("ask.cli.commands", "ask.cli.plugin_commands", "click"),
         *("ask.parsing", "ask.config.secrets", "ask.testing", "ask.tools.arguments", "ask.tools.plugins.functions"),
-        *("ask.tools.base", "ask.tools.plugins.source", "ask.tools.plugins.worker", "jsonschema", "pytest"),
+        *("ask.tools.base", "ask.tools.plugins.plugin_process", "ask.tools.plugins.worker", "jsonschema", "pytest"),
     },
     "providers": {"ask.parsing", "ask.profiles"},
     "examples": {

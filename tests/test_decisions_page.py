@@ -14,7 +14,7 @@ import pytest
 from ask.plugin_api.loader import check_provider
 from ask.profiles import ModelProfile
 from ask.schemas.decision_questions import parse_questions
-from ask.schemas.value_probabilities import TokenLogprob
+from ask.schemas.token_probabilities import TokenLogprob
 from providers import gemini, openai, openrouter
 from tests import logprob_wires, wire
 from tests.decision_services import OpenAIDecisions

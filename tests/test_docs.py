@@ -27,13 +27,13 @@ from ask.cli.keys import command as keys_command
 from ask.client.certificates import CA_VARIABLES
 from ask.config.config_file import PROVIDER_KEYS, read_config
 from ask.config.options import RunOptions
-from ask.config.resolution import resolve_settings
+from ask.config.precedence import resolve_settings
 from ask.config.secrets import SIGN_IN_PROVIDERS, format_variable_prefix, list_key_variables
 from ask.config.settings import SETTINGS, Settings
 from ask.errors import AskError
 from ask.plugin_api.provider import REQUIRED_HOOKS, list_hook_names
 from ask.plugin_api.types import DEFAULT_STALL_SECONDS
-from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
+from ask.tools.definitions import BUILTIN_TOOLS, SEARCH_WEB
 from ask.tools.search_engine import KEYED_ENGINES
 from tests import responses_wire, wire
 from tests.doc_pages import (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ask.config.hooks import Hook
-from ask.hooks.messages import CLAUDE_EVENTS, CLAUDE_TOOLS
+from ask.hooks.protocol import CLAUDE_EVENTS, CLAUDE_TOOLS
 from tests import wire
 from tests.doc_pages import find_code_blocks, find_code_spans, parse_console_steps, read_table
 from tests.hooks.test_run_hooks import HookBench

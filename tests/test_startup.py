@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.safety.worker import build_python_command
+from ask.safety.sandbox_init import build_python_command
 from tests.program import Home, run
 
 ROOT = Path(__file__).parents[1]
@@ -168,7 +168,7 @@ def test_safe_mode_loads_no_network_code_for_a_provider_that_sends_nothing(home:
 
 
 def test_the_worker_of_a_sandbox_imports_little_before_its_self_test(home: Home) -> None:
-    command = build_python_command("import ask.safety.worker; print(*sys.modules)")
+    command = build_python_command("import ask.safety.sandbox_init; print(*sys.modules)")
     loaded = set(run(command, env={}, cwd=home.work).text.split())
     assert "ask.safety.self_test" in loaded
     assert loaded & {"json", "re", "enum", "functools", "contextlib", "collections", "pathlib", "typing"} == set()
@@ -213,7 +213,7 @@ def test_plugin_code_is_loaded_only_with_plugin_tools(home: Home) -> None:
 
     (home.work / "mine.py").write_text("def f() -> None: ...")
     assert others() == set()
-    assert "ask.tools.plugins.source" in others("--tool", "mine.py:f")
+    assert "ask.tools.plugins.plugin_process" in others("--tool", "mine.py:f")
     assert "docstring_parser" not in others("--tool", "mine.py:f"), "functions are read in a process of their own"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ask.templates.template import FrontMatter, list_template_files, parse_template, read_template
-from ask.tools.builtin import BUILTIN_TOOLS
+from ask.tools.definitions import BUILTIN_TOOLS
 from tests.doc_pages import (
     find_code_blocks,
     find_code_spans,

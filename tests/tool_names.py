@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
+from ask.tools.definitions import BUILTIN_TOOLS, SEARCH_WEB
 
 DEFAULT_TOOLS = [*(tool.spec.name for tool in BUILTIN_TOOLS), SEARCH_WEB.name]

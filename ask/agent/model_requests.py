@@ -21,7 +21,7 @@ from ask.client.provider_client import TOOL_SEARCH, ProviderClient, RequestResul
 from ask.errors import PluginError, ProviderError, RetryAction
 from ask.messages import EMPTY_MAPPING, Message, ProviderState, ReportedUsage, ToolSpec, Usage
 from ask.plugin_api.types import ChatRequest
-from ask.tools.builtin import describe_for_model
+from ask.tools.definitions import describe_for_model
 
 if TYPE_CHECKING:
     from ask.client.stated_limits import StatedLimit

@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from ask.agent.model_selection import ModelSelection, check_decision_model, resolve_endpoint, resolve_fallbacks
+from ask.agent.provider_selection import ModelSelection, check_decision_model, resolve_endpoint, resolve_fallbacks
 from ask.agent.toolset import Toolset, has_context_files, limit_tools_with_data
 from ask.app import AppContext
 from ask.client.endpoint import ModelEndpoint, fetch_first_model
 from ask.config.directories import get_working_directory
 from ask.config.options import RunOptions
-from ask.config.resolution import resolve_settings
+from ask.config.precedence import resolve_settings
 from ask.config.secrets import Secrets
 from ask.config.settings import FILES_LEVEL, Settings
 from ask.errors import ParameterError, UsageError
@@ -461,7 +461,7 @@ def _read_template(options: RunOptions, app: AppContext, toolset: Toolset, *, ha
         from ask.templates.template import select_template
 
         return select_template(name, variables, app.app_dirs.templates, has_columns=has_columns)
-    from ask.mcp.inputs import select_mcp_prompt
+    from ask.mcp.prompt_inputs import select_mcp_prompt
 
     return select_mcp_prompt(name, variables, app, toolset.mcp_servers, has_columns=has_columns)
 
@@ -593,7 +593,7 @@ def read_files(
     from ask.inputs.prompt_inputs import InputReaders
 
     def read_resource(address: str, timeout: float) -> PromptInputs:
-        from ask.mcp.inputs import read_mcp_resource
+        from ask.mcp.prompt_inputs import read_mcp_resource
 
         return read_mcp_resource(address, timeout, app, toolset.mcp_servers, keep_location=settings.keep_location)
 

@@ -14,7 +14,7 @@ from ask import __version__
 from ask.agent.request import RunRequest
 from ask.messages import ToolSpec
 from ask.text import format_one_line
-from ask.tools.builtin import READ_SKILL_NAME
+from ask.tools.definitions import READ_SKILL_NAME
 
 if TYPE_CHECKING:
     from ask.project.project_context import ProjectContext

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ask.agent.model_requests import ModelRequests
-from ask.agent.model_selection import check_decision_model
+from ask.agent.provider_selection import check_decision_model
 from ask.agent.request import RunRequest, check_attachments_supported
 from ask.agent.system_prompt import build_system_prompt, read_prompt
 from ask.app import AppContext

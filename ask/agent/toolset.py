@@ -23,7 +23,7 @@ from ask.config.settings import (
 from ask.errors import UsageError
 from ask.text import decode_argument, format_one_line
 from ask.tools.base import Tool
-from ask.tools.builtin import (
+from ask.tools.definitions import (
     BASH,
     BUILTIN_TOOLS,
     READ_SKILL_NAME,
@@ -194,8 +194,8 @@ class Toolset:
         if settings.safe and not unknown_allowed:
             self._missing_prefixes.append("")
             return
+        from ask.tools.plugins.plugin_process import PluginLoadError
         from ask.tools.plugins.plugin_tools import load_plugin_tools
-        from ask.tools.plugins.source import PluginLoadError
 
         for origin, loaded in load_plugin_tools(self._app, settings):
             if isinstance(loaded, PluginLoadError):

@@ -7,7 +7,7 @@ from typing import Any
 
 from ask.app import AppContext
 from ask.cli.ask import create_run_options, select_options
-from ask.cli.groups import subcommand
+from ask.cli.click_helpers import subcommand
 from ask.config.installation import require_package
 from ask.errors import UsageError
 

@@ -164,7 +164,7 @@ parse_dollars = make_amount_parser("US dollars", MAX_DOLLARS)
 
 
 def parse_max_rounds(text: str) -> int:
-    from ask.cli.groups import parse_whole_number
+    from ask.cli.click_helpers import parse_whole_number
 
     return parse_whole_number(1)(text)
 

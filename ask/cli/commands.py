@@ -15,7 +15,7 @@ from ask.config.options import EVENT_SESSION_ARGUMENT, ROW_ARGUMENT
 from ask.errors import AskError, RunInterruptedError, UsageError
 
 if TYPE_CHECKING:
-    from ask.plugin_api.index import PluginEntry
+    from ask.plugin_api.installed_plugins import PluginEntry
 
 COMMANDS = {
     "acp": "Be an agent in an editor.",
@@ -234,7 +234,7 @@ def find_plugin_commands(word: str = "") -> Mapping[str, Sequence[PluginEntry]]:
     if word and not is_usable_name(word):
         return {}
     from ask.config.directories import AppDirs
-    from ask.plugin_api.index import find_plugins
+    from ask.plugin_api.installed_plugins import find_plugins
 
     commands = find_plugins(AppDirs.from_environment(os.environ).cache / "plugins.json").commands
     return {name: entries for name, entries in commands.items() if is_usable_name(name)}

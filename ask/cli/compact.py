@@ -10,7 +10,7 @@ from ask.agent.compaction import compact_conversation
 from ask.agent.request import RunRequest, prepare_without_message
 from ask.agent.tool_loop import RunResult
 from ask.cli.ask import create_run_options, select_options
-from ask.cli.groups import subcommand
+from ask.cli.click_helpers import subcommand
 from ask.cli.run import create_renderer, open_session, run_and_render
 
 OPTIONS = select_options(

@@ -13,7 +13,7 @@ import click
 from ask.agent.request import RunRequest, add_models, prepare_without_message, read_user_message
 from ask.app import AppContext
 from ask.cli.ask import create_run_options, select_options
-from ask.cli.groups import subcommand
+from ask.cli.click_helpers import subcommand
 from ask.cli.run import create_text_renderer, notify_end, open_session
 from ask.client.endpoint import report_plugin_output
 from ask.compare.answers import ModelAnswer, ask_model, ask_models, combine_answers, judge_answers

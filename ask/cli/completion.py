@@ -122,7 +122,7 @@ def _read_installed(app_dirs: AppDirs, kind: Literal["providers", "loaders", "co
         rows = json.loads(file.read_bytes())[kind]
         return {str(name): str(distribution) for name, _, distribution in rows}
     except (OSError, ValueError, KeyError, TypeError):
-        from ask.plugin_api.index import find_plugins
+        from ask.plugin_api.installed_plugins import find_plugins
 
         entries = getattr(find_plugins(file), kind).values()
         return {entry.name: entry.distribution for entry, *_ in entries}
@@ -283,7 +283,7 @@ def _list_values(app_dirs: AppDirs, word: str, key: str) -> Iterable[CompletionI
         return complete_models(app_dirs, os.environ, word, table.removeprefix("providers."))
     values: Iterable[str] = ()
     if key in ("tools.disabled", "tools.allow", "tools.deny"):
-        from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
+        from ask.tools.definitions import BUILTIN_TOOLS, SEARCH_WEB
 
         values = [*(tool.spec.name for tool in BUILTIN_TOOLS), SEARCH_WEB.name]
     elif name == "reasoning_effort":

@@ -11,12 +11,12 @@ from typing import Any
 import click
 
 from ask.app import AppContext
+from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text
 from ask.cli.editor import edit_file
-from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text
 from ask.config.config_editor import UNSET, find_existing_key, find_value, set_value, update_config_file
 from ask.config.config_file import PROVIDER_KEYS, BaseUrls, check_config, read_config, read_toml
 from ask.config.model_options import DEDICATED_OPTIONS, parse_model_options
-from ask.config.resolution import read_switch
+from ask.config.precedence import read_switch
 from ask.config.secrets import format_variable_prefix
 from ask.config.settings import SETTINGS, get_default_value, get_kind
 from ask.errors import ConfigError, UsageError
@@ -56,7 +56,7 @@ def _find_effective_value(app: AppContext, parts: tuple[str, ...]) -> tuple[Any,
         return value, variable
     value = find_value(app.config.values, parts)
     if key == "model" and (provider := app.environment.get("ASK_PROVIDER")):
-        from ask.agent.model_selection import find_configured_model
+        from ask.agent.provider_selection import find_configured_model
 
         # The configured model may be for another provider.
         value = find_configured_model(app, provider, is_provider_named=False) or UNSET

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from ask.app import AppContext
-from ask.cli.groups import JSON_OPTION, CommandGroup, print_text
+from ask.cli.click_helpers import JSON_OPTION, CommandGroup, print_text
 from ask.config.directories import get_working_directory
 from ask.config.options import RunOptions
-from ask.config.resolution import resolve_settings
+from ask.config.precedence import resolve_settings
 from ask.errors import UsageError
 from ask.project.instructions import find_project_root
 from ask.project.trust import TrustStore

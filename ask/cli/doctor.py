@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ask.app import AppContext
-from ask.cli.groups import JSON_OPTION, subcommand
+from ask.cli.click_helpers import JSON_OPTION, subcommand
 from ask.errors import ConfigError
 from ask.render.amounts import format_count
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ask import __distribution__, __version__
-from ask.agent.model_selection import ModelSelection, list_configured_models, resolve_endpoint, resolve_fallbacks
+from ask.agent.provider_selection import ModelSelection, list_configured_models, resolve_endpoint, resolve_fallbacks
 from ask.app import AppContext
 from ask.cli.commands import find_plugin_commands
 from ask.cli.doctor_results import OK, PROBLEM, WARNING, CheckResult, note, ok, problem, warning
@@ -49,7 +49,7 @@ from ask.config.directories import AppDirs
 from ask.config.installation import find_launcher, format_install_command
 from ask.config.logins import LoginStore
 from ask.config.options import RunOptions
-from ask.config.resolution import read_switch, resolve_settings
+from ask.config.precedence import read_switch, resolve_settings
 from ask.config.secrets import KEYRING, SIGNED_IN, KeyStore, format_variable_prefix
 from ask.config.settings import SAFE_OPTIONS, SANDBOX_LEVEL, SETTINGS, Settings
 from ask.config.sign_in_services import SIGN_IN_SERVICES
@@ -76,9 +76,9 @@ from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.text import decode_argument, format_size
 from ask.tools.base import Tool
-from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
+from ask.tools.definitions import BUILTIN_TOOLS, SEARCH_WEB
+from ask.tools.plugins.plugin_process import PluginLoadError
 from ask.tools.plugins.plugin_tools import format_origin, load_plugin_tools
-from ask.tools.plugins.source import PluginLoadError
 from ask.tools.search_engine import DUCKDUCKGO, KEYED_ENGINES, find_search_engine, format_search_setup_hint
 
 NO_KEY = ": no key"

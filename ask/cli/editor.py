@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from ask.atomic_files import lock_file
-from ask.cli.groups import print_notice
+from ask.cli.click_helpers import print_notice
 from ask.config.config_editor import replace_file_content
 from ask.errors import ConfigError, MissingDependencyError
 

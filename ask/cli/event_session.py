@@ -16,9 +16,9 @@ from ask.console import StandardOutput, protect_standard_output
 from ask.errors import AskError, BrokenOutputError, RunInterruptedError, UsageError
 from ask.records import NamedTuple
 from ask.render.json_events import write_event, write_failed_result
-from ask.safety.approvable_calls import ApprovalScope, list_approvable
 from ask.safety.approval import ApprovalChoice, ApprovalResponse
 from ask.safety.approval_preview import build_preview, describe_pending_call
+from ask.safety.approval_scope import ApprovalScope, list_approvable
 from ask.safety.approval_store import ApprovalDuration
 from ask.safety.policy import PendingToolCall
 from ask.text import format_size

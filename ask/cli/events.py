@@ -6,7 +6,7 @@ import json
 
 import click
 
-from ask.cli.groups import print_text, subcommand
+from ask.cli.click_helpers import print_text, subcommand
 from ask.render.event_schema import build_event_schema, list_event_types
 
 

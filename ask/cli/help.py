@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from ask.cli.click_helpers import subcommand
 from ask.cli.commands import ALL_HELP, COMMANDS, get_own_names, load_command
-from ask.cli.groups import subcommand
 from ask.cli.plugin_commands import get_plugin_help
 
 

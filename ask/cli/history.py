@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from ask.atomic_files import Ownership, replace_file
-from ask.cli.groups import (
+from ask.cli.click_helpers import (
     JSON_OPTION,
     TEXT,
     CommandGroup,
@@ -429,7 +429,7 @@ def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool,
     are kept.
     """
     from ask.history.deletion import delete_conversations, find_unused_conversations
-    from ask.undo.pruning import delete_backups
+    from ask.undo.retention import delete_backups
 
     if not ids and older_than is None:
         raise UsageError("no conversation given", "use ask history delete ID, or --older-than AGE")

@@ -11,14 +11,14 @@ import click
 
 from ask.agent.toolset import Toolset
 from ask.app import AppContext
-from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_text
+from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_text
 from ask.cli.run import redact_errors
 from ask.config.directories import get_working_directory
 from ask.config.hooks import TOOL_EVENTS, Hook, parse_hooks
 from ask.config.options import RunOptions
-from ask.config.resolution import resolve_settings
+from ask.config.precedence import resolve_settings
 from ask.errors import SafetyError, UsageError
-from ask.hooks.messages import CLAUDE_EVENTS
+from ask.hooks.protocol import CLAUDE_EVENTS
 from ask.hooks.run_hooks import RunHooks, prepare_hooks
 from ask.messages import ToolSpec
 from ask.render.table import write_table

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from ask.app import AppContext
-from ask.cli.groups import print_text, subcommand
+from ask.cli.click_helpers import print_text, subcommand
 from ask.console import StderrConsole
 from ask.errors import FileError
 from ask.history.importer import AddedConversations

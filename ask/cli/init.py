@@ -14,8 +14,8 @@ import click
 import ask_completions
 import ask_shell
 from ask.cli.ask import SYNONYMS
+from ask.cli.click_helpers import subcommand
 from ask.cli.commands import COMMANDS
-from ask.cli.groups import subcommand
 from ask.config.config_editor import replace_file_content
 from ask.errors import FileError, UsageError
 

@@ -7,7 +7,7 @@ import sys
 import click
 
 from ask.app import AppContext
-from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
+from ask.cli.click_helpers import JSON_OPTION, CommandGroup, print_notice
 from ask.config.secrets import KEYRING, is_valid_key, repair_key
 from ask.config.sign_in_services import SIGN_IN_SERVICES
 from ask.errors import ConfigError, UsageError

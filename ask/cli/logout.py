@@ -7,10 +7,10 @@ from contextlib import suppress
 import click
 
 from ask.app import AppContext
-from ask.cli.groups import TEXT, print_notice, subcommand
+from ask.cli.click_helpers import TEXT, print_notice, subcommand
 from ask.cli.login import forget_models, list_signed_in, open_login
+from ask.client.oauth_requests import find_service, revoke_token
 from ask.client.saved_sign_in import find_account
-from ask.client.token_requests import find_service, revoke_token
 from ask.config.logins import Account, Login, LoginStore
 from ask.errors import AskError, UsageError
 

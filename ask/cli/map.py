@@ -15,8 +15,8 @@ from ask.cli.ask import (
     parse_seconds,
     select_options,
 )
+from ask.cli.click_helpers import Subcommand, parse_whole_number
 from ask.cli.commands import ALL_HELP, SectionedCommand
-from ask.cli.groups import Subcommand, parse_whole_number
 from ask.cli.map_arguments import names_output
 from ask.cli.map_job import MapJobRunner, raise_open_files_limit
 from ask.cli.map_options import (

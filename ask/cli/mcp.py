@@ -14,8 +14,8 @@ import click
 
 from ask.app import AppContext
 from ask.cli.ask import create_run_options, select_options
+from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_notice
 from ask.cli.config import change_setting
-from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice
 from ask.cli.tools import to_tool_row
 from ask.config.config_editor import UNSET
 from ask.config.mcp_servers import ServerConfig, check_server_tables, parse_server_table
@@ -357,7 +357,7 @@ def login_command(*, name: str, no_browser: bool) -> None:
         raise UsageError(f"{server.name} {problem} and needs no sign-in", f"ask mcp test {server.name} starts it")
     import asyncio
 
-    from ask.cli.sign_in_page import can_open_browser, read_redirect, show_page
+    from ask.cli.browser import can_open_browser, read_redirect, show_page
     from ask.mcp.browser_sign_in import sign_in
 
     opens_browser = not no_browser and can_open_browser()
@@ -442,7 +442,7 @@ def serve_command(*, tools: bool, history: bool, **flags: Any) -> None:
     check_mcp_installed()
     if not sys.stdin or sys.stdin.isatty():
         raise UsageError("ask mcp serve reads MCP messages on stdin", "configure it in an MCP client")
-    from ask.mcp.server import serve
+    from ask.mcp.ask_server import serve
 
     app = AppContext()
     if flags["max_cost"] is None:

@@ -6,11 +6,11 @@ import click
 
 from ask.app import AppContext
 from ask.cli.ask import parse_seconds
-from ask.cli.groups import JSON_OPTION, subcommand
+from ask.cli.click_helpers import JSON_OPTION, subcommand
 from ask.client.endpoint import create_client
 from ask.client.models_list import keep_models_list
 from ask.config.options import RunOptions
-from ask.config.resolution import resolve_settings
+from ask.config.precedence import resolve_settings
 from ask.console import StandardOutput
 from ask.errors import ProviderError
 from ask.render.table import write_table
@@ -31,7 +31,7 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
 
     Prices are in US dollars per million tokens, from the provider, the package genai-prices, or OpenRouter.
     """
-    from ask.agent.model_selection import ModelSelection, resolve_endpoint
+    from ask.agent.provider_selection import ModelSelection, resolve_endpoint
     from ask.cli.run import redact_errors
     from ask.client.run_costs import find_list_prices
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ask.app import AppContext
-from ask.cli.groups import JSON_OPTION, subcommand
+from ask.cli.click_helpers import JSON_OPTION, subcommand
 from ask.render.table import write_table
 from ask.text import mask_password
 

@@ -25,10 +25,10 @@ from ask.console import (
     should_show_footer,
 )
 from ask.errors import AskError, BrokenOutputError, PluginError, RunInterruptedError, UsageError, to_ask_error
-from ask.render.plain import PlainRenderer
+from ask.render.plain_renderer import PlainRenderer
 
 if TYPE_CHECKING:
-    from ask.render.extracted_answer import ExtractedAnswerRenderer
+    from ask.render.extracted_answer_renderer import ExtractedAnswerRenderer
     from ask.render.json_events import JsonRenderer
 
     Renderer = PlainRenderer | JsonRenderer
@@ -61,7 +61,7 @@ def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
         renderer = create_renderer(options, request, app.console)
         extracted_renderer = None
         if request.output_format or options.extract:
-            from ask.render.extracted_answer import ExtractedAnswerRenderer
+            from ask.render.extracted_answer_renderer import ExtractedAnswerRenderer
 
             extracted_renderer = ExtractedAnswerRenderer(request, renderer, app.console, verbose=options.verbose)
         if prepared.unanswered:
@@ -150,7 +150,7 @@ def create_text_renderer(options: RunOptions, request: RunRequest, console: Stde
     is_paged = is_for_pager(output, console.environment) and not raw
     if options.plain or not (is_paged or can_redraw(output, console.environment)):
         return PlainRenderer(output, console, **shown, raw=raw)
-    from ask.render.terminal import TerminalRenderer
+    from ask.render.terminal_renderer import TerminalRenderer
 
     return TerminalRenderer(output, console, **shown, raw=raw)
 

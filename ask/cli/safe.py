@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from ask.app import AppContext
-from ask.cli.groups import JSON_OPTION, print_text, subcommand
+from ask.cli.click_helpers import JSON_OPTION, print_text, subcommand
 from ask.config.directories import get_working_directory
 from ask.config.options import RunOptions
-from ask.config.resolution import resolve_settings
+from ask.config.precedence import resolve_settings
 from ask.config.settings import FILES_LEVEL
 from ask.errors import SafetyError, UsageError
 from ask.safety.scan_record import forget_paths, read_hidden_paths

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ask.app import AppContext
-from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_text
+from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_text
 from ask.cli.skills_install import add_command, format_source, remove_command, update_command
 from ask.config.directories import get_working_directory
 from ask.errors import FileError, UsageError

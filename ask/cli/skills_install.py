@@ -15,7 +15,7 @@ import click
 
 from ask.app import AppContext
 from ask.atomic_files import convert_write_errors, create_private_folder
-from ask.cli.groups import TEXT, print_notice, require_confirmation, subcommand
+from ask.cli.click_helpers import TEXT, print_notice, require_confirmation, subcommand
 from ask.cli.pager import page_output
 from ask.console import BOLD, StandardOutput
 from ask.errors import FileError, NetworkError, SafetyError, UsageError

@@ -8,12 +8,12 @@ import click
 
 from ask.app import AppContext
 from ask.atomic_files import lock_file
+from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text, require_confirmation
 from ask.cli.commands import is_on_terminal
 from ask.cli.editor import edit_file
-from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text, require_confirmation
 from ask.config.config_editor import replace_file_content
 from ask.config.options import RunOptions
-from ask.config.resolution import resolve_settings
+from ask.config.precedence import resolve_settings
 from ask.errors import UsageError
 from ask.render.table import write_table
 from ask.templates.loaded_template import is_loaded_template, read_loaded_template

@@ -9,10 +9,10 @@ import click
 
 from ask.agent.toolset import Toolset, has_context_files, has_mcp_configuration
 from ask.app import AppContext
-from ask.cli.groups import JSON_OPTION, CommandGroup, print_text
+from ask.cli.click_helpers import JSON_OPTION, CommandGroup, print_text
 from ask.config.directories import get_working_directory
 from ask.config.options import RunOptions
-from ask.config.resolution import resolve_settings
+from ask.config.precedence import resolve_settings
 from ask.config.settings import SANDBOX_LEVEL, Settings
 from ask.errors import FileError, UsageError
 from ask.mcp.run_servers import load_withheld_tools

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from ask.app import AppContext
-from ask.cli.groups import print_notice, require_confirmation, subcommand
+from ask.cli.click_helpers import print_notice, require_confirmation, subcommand
 from ask.config.directories import get_working_directory
 from ask.console import BOLD, StandardOutput
 from ask.errors import BrokenOutputError, FileError, UsageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ask import __version__
-from ask.cli.groups import subcommand
+from ask.cli.click_helpers import subcommand
 
 
 @subcommand("version")

@@ -12,7 +12,7 @@ from ask.parsing import read_int
 from ask.profiles import TOKEN_LIMIT_OPTIONS, format_left_out
 
 if TYPE_CHECKING:
-    from ask.client.request_changes import RequestChange
+    from ask.client.refused_fields import RequestChange
 
 MIN_OUTPUT_TOKENS = 1_024
 """A lower limit would cut off most answers; it is better to send less of the conversation."""

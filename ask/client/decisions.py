@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, cast
 
-from ask.client.logprob_decisions import LogprobDecisions, MissingLogprobsError
+from ask.client.logprob_decision_api import LogprobDecisions, MissingLogprobsError
 from ask.errors import ParameterError, ProviderError, UsageError
 from ask.messages import (
     EMPTY_MAPPING,

@@ -27,7 +27,7 @@ from ask.config.secrets import (
 from ask.config.settings import Settings
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING, DecisionQuestion
-from ask.plugin_api.index import API_CLASSES, PluginEntry, load_api, load_services
+from ask.plugin_api.installed_plugins import API_CLASSES, PluginEntry, load_api, load_services
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_provider, switch_api
 from ask.plugin_api.loader import load_provider as load_plugin

@@ -483,7 +483,7 @@ class ProviderClient:
                 return self._trace_request(request, partial(self._exchange, request, http_request), on_delta)
             return self._exchange(request, http_request, on_delta)
         except ProviderError as error:
-            from ask.client.request_changes import find_change
+            from ask.client.refused_fields import find_change
 
             needed = find_change(error, request, http_request.body or {}, changes)
             if needed is None:

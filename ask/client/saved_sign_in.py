@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ask.client.token_requests import REQUEST_SECONDS, RejectedTokenError, find_service, refresh_tokens
+from ask.client.oauth_requests import REQUEST_SECONDS, RejectedTokenError, find_service, refresh_tokens
 from ask.config.logins import Account, LoginStore, Tokens
 from ask.config.secrets import format_variable_prefix
 from ask.config.sign_in_services import SIGN_IN_SERVICES

@@ -16,7 +16,7 @@ from ask.messages import Message, TextDelta
 from ask.render.amounts import format_cost, format_duration
 from ask.render.live_region import LiveRegion, TerminalRow, get_terminal_size
 from ask.render.markdown_rows import render_markdown
-from ask.render.plain import PlainRenderer
+from ask.render.plain_renderer import PlainRenderer
 from ask.render.text_layout import Row, get_plain_text, split_at_width, to_ansi, truncate_text
 from ask.text import escape_control_characters, format_one_line, measure_width
 

@@ -12,7 +12,7 @@ from ask.app import AppContext
 from ask.config.hooks import Hook, HookEvent, parse_hooks
 from ask.config.secrets import Secrets
 from ask.errors import SafetyError
-from ask.hooks.messages import (
+from ask.hooks.protocol import (
     CLAUDE_EVENTS,
     HookResponse,
     parse_response,

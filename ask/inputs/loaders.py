@@ -25,12 +25,12 @@ from ask.inputs.github import load_github
 from ask.inputs.prompt_inputs import InputReaders, PromptInputs, parse_content
 from ask.inputs.readers import MAX_TEXT_BYTES
 from ask.plugin_api.import_guard import report_slow_loading
-from ask.plugin_api.index import PluginEntry, select_entry
+from ask.plugin_api.installed_plugins import PluginEntry, select_entry
 from ask.plugin_api.types import PromptTemplate
 from ask.process.worker_channel import CALL, START, WorkerDiedError, WorkerTimeoutError
 from ask.text import decode_argument, find_misspelled, format_one_line
 from ask.tools.plugins.content_loaders import LOADER_TOOL, REST
-from ask.tools.plugins.source import PluginProcess
+from ask.tools.plugins.plugin_process import PluginProcess
 from ask.tools.plugins.worker import UNEXPECTED_ERROR_PREFIX
 
 BUILTIN_LOADERS: Mapping[str, Callable[[str, InputReaders], PromptInputs]] = {

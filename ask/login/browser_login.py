@@ -14,7 +14,7 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import urlencode
 
-from ask.client.token_requests import exchange_code, fetch_signing_keys, parse_tokens, revoke_token
+from ask.client.oauth_requests import exchange_code, fetch_signing_keys, parse_tokens, revoke_token
 from ask.config.external_keys import check_keyring
 from ask.config.logins import Account, Login, LoginStore
 from ask.config.sign_in_services import SignInService

@@ -21,9 +21,9 @@ from ask.client.retries import choose_retry_delay
 from ask.config.settings import Settings
 from ask.errors import AskError, ProviderError, UsageError
 from ask.map.batch_jobs import GONE_STATUSES, TAG_BYTES, UNCLEAR_STATUSES, BatchRunner
-from ask.map.failures import classify_failure
 from ask.map.job import Job
 from ask.map.ledger import Ledger, PendingBatch, RowKey, RowResult
+from ask.map.outages import classify_failure
 from ask.parsing import STANDARD_TIER, read_dict, read_str
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import BatchApi

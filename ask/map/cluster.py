@@ -20,7 +20,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from ask import __version__
-from ask.agent.model_selection import ModelSelection, resolve_endpoint
+from ask.agent.provider_selection import ModelSelection, resolve_endpoint
 from ask.agent.request import RunRequest
 from ask.app import AppContext
 from ask.config.installation import format_install_command
@@ -28,8 +28,8 @@ from ask.config.secrets import Redactor
 from ask.config.settings import Settings
 from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkError, ProviderError, to_ask_error
 from ask.map.agent_runner import AgentOptions, AgentRunner
-from ask.map.failures import classify_failure
 from ask.map.job import Job, RowTask, TaskResult
+from ask.map.outages import classify_failure
 from ask.map.row_runner import RowRunner
 from ask.messages import DecisionQuestion, Message
 from ask.records import NamedTuple

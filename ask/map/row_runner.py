@@ -14,9 +14,9 @@ from ask.client.adjustments import RequestAdjustments
 from ask.client.endpoint import ModelEndpoint, create_client
 from ask.client.provider_client import ProviderClient
 from ask.errors import RefusedQuestionsError
-from ask.map.failures import Failure
 from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult
+from ask.map.outages import Failure
 from ask.map.server_pool import create_pools, is_sent_elsewhere
 from ask.messages import EMPTY_MAPPING, FinishReason
 from ask.plugin_api.loaded_provider import discard_notice

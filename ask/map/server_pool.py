@@ -12,7 +12,7 @@ from ask.agent.request import RunRequest
 from ask.client.network_errors import find_connect_reason
 from ask.config.base_url import split_base_url
 from ask.errors import AskError, NetworkError, ProviderError
-from ask.map.failures import (
+from ask.map.outages import (
     MAX_PROBE_SECONDS,
     MIN_FAILED_ROWS,
     MIN_PROBE_SECONDS,

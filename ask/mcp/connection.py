@@ -19,9 +19,9 @@ from ask.config.base_url import is_loopback
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import AskError
 from ask.mcp.http_connection import HttpServerTransport
+from ask.mcp.message_repair import read_raw_result, replace_result
 from ask.mcp.process import SHUTDOWN_SECONDS, ServerProcess
 from ask.mcp.tool_listing import MAX_TOOLS, ServerTools, ToolListing, parse_tools, select_tools
-from ask.mcp.wire_messages import read_raw_result, replace_result
 from ask.parsing import read_dict, read_list
 from ask.text import format_one_line
 

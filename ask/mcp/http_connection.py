@@ -16,10 +16,10 @@ from ask.client.network_errors import read_proxies
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import FileError
 from ask.mcp.foreign_urls import find_sign_in_problem
+from ask.mcp.message_repair import parse_messages
 from ask.mcp.process import MAX_MESSAGE_BYTES
 from ask.mcp.server_config import uses_client_credentials
 from ask.mcp.sign_in_store import SignIns
-from ask.mcp.wire_messages import parse_messages
 from ask.parsing import read_dict
 from ask.text import format_one_line, repair_surrogates
 

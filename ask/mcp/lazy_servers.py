@@ -19,7 +19,7 @@ from ask.tools.base import ToolContext, ToolError, ToolResult
 if TYPE_CHECKING:
     from mcp import Client
 
-    from ask.mcp.started_servers import ServerPool
+    from ask.mcp.server_pool import ServerPool
 
 T = TypeVar("T")
 
@@ -95,8 +95,8 @@ class LazyServers:
             ToolError: the call failed.
         """
         from ask.mcp.connection import RequestError
+        from ask.mcp.message_repair import read_raw_result
         from ask.mcp.tool_results import read_linked_files, to_tool_result
-        from ask.mcp.wire_messages import read_raw_result
 
         # Messages are UTF-8, which has no unpaired surrogates.
         valid_arguments = json.loads(repair_surrogates(json.dumps(arguments, ensure_ascii=False)))

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from ask.atomic_files import create_private_folder
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import ConfigError
+from ask.mcp.message_repair import parse_messages
 from ask.mcp.server_config import resolve_server_folder
-from ask.mcp.wire_messages import parse_messages
 from ask.process.process_tree import describe_exit, kill_process_tree, mark_environment
 from ask.text import format_one_line
 

@@ -22,7 +22,7 @@ from ask.text import format_suggestion
 from ask.tools.base import Tool
 
 if TYPE_CHECKING:
-    from ask.mcp.started_servers import ServerPool
+    from ask.mcp.server_pool import ServerPool
 
 MCP_PACKAGE = "mcp"
 ADD_SERVER_HINT = "ask mcp add adds one"
@@ -107,7 +107,7 @@ def create_lazy_servers(app: AppContext) -> LazyServers:
     directory = Path.cwd()
 
     def open_pool() -> ServerPool:
-        from ask.mcp.started_servers import ServerPool
+        from ask.mcp.server_pool import ServerPool
 
         secrets = app.collect_secrets()
         return ServerPool(

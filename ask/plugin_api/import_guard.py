@@ -21,7 +21,7 @@ from ask.console import (
 )
 from ask.errors import ConfigError, PluginError, SignalExit
 from ask.plugin_api.compatibility import explain_load_error, explain_version
-from ask.plugin_api.index import PluginEntry
+from ask.plugin_api.installed_plugins import PluginEntry
 from ask.process.helper_thread import call_with_limit
 from ask.process.time_limit import limit_time
 from ask.text import format_one_line

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from ask import __distribution__
 from ask.console import protect_standard_output
 from ask.errors import ConfigError
-from ask.plugin_api.index import PluginEntry, select_entry
+from ask.plugin_api.installed_plugins import PluginEntry, select_entry
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS, Provider, list_hook_names
 from ask.plugin_api.types import ProviderInfo

@@ -19,7 +19,7 @@ from ask.project.trusted_files import UntrustedFileError, read_trusted_file
 from ask.records import NamedTuple
 from ask.text import decode_argument, format_one_line, format_suggestion
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
-from ask.tools.builtin import READ_SKILL_NAME
+from ask.tools.definitions import READ_SKILL_NAME
 from ask.type_checks import WrongTypeError
 
 PROJECT_SKILLS_FOLDER = ".agents/skills"

@@ -181,7 +181,7 @@ class JsonRenderer:
             "error": self._redactor.redact(str(error)) if error else None,
         }
         if error and self._request.settings.is_row:
-            from ask.map.failures import classify_failure
+            from ask.map.outages import classify_failure
 
             result["failure"] = classify_failure(error)
         if self._json_lines:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from ask.records import NamedTuple
-from ask.safety.approvable_calls import ApprovalScope
+from ask.safety.approval_scope import ApprovalScope
 from ask.safety.approval_store import ApprovalDuration
 from ask.tools.base import ApprovedFile
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from ask.errors import AskError
 from ask.records import NamedTuple
-from ask.safety.approvable_calls import ApprovalScope, list_approvable
 from ask.safety.approval import ApprovalChoice, ApprovalResponse
 from ask.safety.approval_preview import build_preview, describe_pending_call
+from ask.safety.approval_scope import ApprovalScope, list_approvable
 from ask.safety.approval_store import ApprovalDuration
 from ask.safety.policy import PendingToolCall
 from ask.safety.terminal_prompts import END_KEY, ESCAPE_KEY, PROMPT_PREFIX, NoTerminalError, Terminal, wrap_lines

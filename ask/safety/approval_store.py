@@ -19,7 +19,7 @@ from ask.config.settings import FILES_LEVEL, SANDBOX_LEVEL
 from ask.config.symbolic_links import read_changeable_folders, resolve_links
 from ask.errors import FileError
 from ask.records import Constraint, NamedTuple
-from ask.safety.approvable_calls import ApprovalScope, list_approvable
+from ask.safety.approval_scope import ApprovalScope, list_approvable
 from ask.safety.command_rules import ANY_ARGUMENTS, CallRule, find_allow_rules
 from ask.safety.git_commands import find_executed_files
 from ask.safety.policy import NETWORK_LEVEL, PendingToolCall

@@ -18,7 +18,7 @@ from ask.errors import SafetyError
 from ask.process.worker_channel import READ_BYTES, WorkerChannel
 from ask.safety.mounts import MountCheck, list_bind_mounts
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
-from ask.safety.worker import PROXY_PORT, build_python_command
+from ask.safety.sandbox_init import PROXY_PORT, build_python_command
 
 if TYPE_CHECKING:
     from socket import socket
@@ -236,7 +236,9 @@ class SandboxProcess:
                 f"--safe does not support this processor architecture ({machine})", "run without it"
             ) from None
         self._descriptors.append(filter_fd)
-        command = build_python_command(f"from ask.safety.worker import main; main({', '.join(map(str, channel))})")
+        command = build_python_command(
+            f"from ask.safety.sandbox_init import main; main({', '.join(map(str, channel))})"
+        )
         arguments = build_bubblewrap_arguments(
             config, filesystem, command, filter_fd=filter_fd, info_fd=info, mounted_fd=mounted
         )

@@ -19,8 +19,8 @@ from shlex import quote
 from ask.errors import SafetyError
 from ask.safety.crowded_folders import cover_paths, limit_mounts
 from ask.safety.git_paths import GitReader, find_git
+from ask.safety.git_worktrees import REPOSITORY_CONTENT, read_gitfile
 from ask.safety.home_links import find_linked_paths
-from ask.safety.outer_repository import REPOSITORY_CONTENT, read_gitfile
 from ask.safety.protected_paths import (
     PROTECTED_NAME_SET,
     SHOWN_ONCE,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.atomic_files import convert_write_errors, lock_file
-from ask.safety.worker import build_python_command
+from ask.safety.sandbox_init import build_python_command
 from ask.tools.file_access import open_existing_folder
 
 if TYPE_CHECKING:

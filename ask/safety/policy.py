@@ -10,7 +10,7 @@ from ask.config.settings import SANDBOX_LEVEL, Settings
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
 from ask.tools.base import BUILTIN_ORIGIN, RunToolContext, Tool, ToolError
-from ask.tools.builtin import FILE_TOOL_NAMES
+from ask.tools.definitions import FILE_TOOL_NAMES
 
 if TYPE_CHECKING:
     from ask.safety.command_rules import CallRule

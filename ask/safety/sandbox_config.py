@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ask.records import NamedTuple
-from ask.safety.outer_repository import OuterRepository
+from ask.safety.git_worktrees import OuterRepository
 
 INHERITED_VARIABLES = ("PATH", "LANG", "TERM")
 """The environment variables that calls in the sandbox see, besides those that the user names."""

@@ -11,7 +11,7 @@ from ask.config.directories import SAFE_STATE_FOLDER
 from ask.errors import SafetyError
 from ask.safety.bubblewrap import TEMPORARY_FOLDER
 from ask.safety.git_paths import find_git
-from ask.safety.outer_repository import OuterRepository, build_git_environment, find_outer_repositories
+from ask.safety.git_worktrees import OuterRepository, build_git_environment, find_outer_repositories
 from ask.safety.refused_folders import (
     HOST_FOLDERS,
     PACKAGE_FOLDER,

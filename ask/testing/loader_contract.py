@@ -12,7 +12,7 @@ from ask import PromptTemplate
 from ask.errors import AskError, ConfigError, FileError, PluginError
 from ask.inputs.loaders import LoadedContent, is_usable_prefix, read_template_content, run_plugin_loader
 from ask.inputs.prompt_inputs import InputReaders
-from ask.plugin_api.index import PluginEntry
+from ask.plugin_api.installed_plugins import PluginEntry
 from ask.templates.loaded_template import create_loaded_template
 from ask.testing.base import DirectoryContract, fail
 

@@ -23,7 +23,7 @@ from ask.testing.conversation import KEY
 from ask.testing.tool_audit import BLOCK, CHANGE, REPORT_PREFIX
 from ask.tools.arguments import parse_arguments
 from ask.tools.base import RunToolContext
-from ask.tools.plugins.source import PluginEnvironment, PluginLoadError, ToolPlugin
+from ask.tools.plugins.plugin_process import PluginEnvironment, PluginLoadError, ToolPlugin
 from ask.tools.plugins.worker import UNEXPECTED_ERROR_PREFIX
 
 NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")

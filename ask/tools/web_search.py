@@ -16,7 +16,7 @@ from ask.config.secrets import Redactor, format_variable_prefix
 from ask.parsing import read_dict, read_list, read_str
 from ask.records import NamedTuple
 from ask.tools.base import RunToolContext, ToolError, ToolResult
-from ask.tools.builtin import DEFAULT_RESULT_COUNT, MAX_RESULT_COUNT
+from ask.tools.definitions import DEFAULT_RESULT_COUNT, MAX_RESULT_COUNT
 from ask.tools.search_engine import DUCKDUCKGO, SearchEngine
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from ask.undo.journal import (
     find_folder_changes,
     try_lock,
 )
-from ask.undo.pruning import prune, remove_backup_set
+from ask.undo.retention import prune, remove_backup_set
 from ask.undo.trees import (
     FILE_FLAGS,
     OpenEntry,

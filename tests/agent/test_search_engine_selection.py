@@ -205,7 +205,7 @@ def test_engine_modules_are_not_imported_before_a_search(ask: Ask, home: Home, s
     code += "runpy.run_module('ask', run_name='__main__')"
     for env in (ask.env, with_engine_keys(ask, search_server, "brave").env):
         seen = run([sys.executable, "-c", code, "-p", "demo", "hi"], env=env, cwd=ask.cwd).stderr.split()
-        assert "ask.tools.builtin" in seen
+        assert "ask.tools.definitions" in seen
         for module in ("ask.tools.web_search", "ask.tools.duckduckgo", "ask.tools.http_get", "ddgs", "primp"):
             assert module not in seen
 

@@ -12,7 +12,7 @@ import pytest
 from ask import ToolSpec, __version__
 from ask.agent.system_prompt import build_system_prompt
 from ask.config.settings import Settings
-from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
+from ask.tools.definitions import BUILTIN_TOOLS, SEARCH_WEB
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home

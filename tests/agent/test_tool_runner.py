@@ -15,8 +15,8 @@ from ask.config.secrets import Secrets
 from ask.config.settings import Settings
 from ask.events import Event, Notice, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.messages import ToolCall, ToolSpec
-from ask.safety.approvable_calls import ApprovalScope
 from ask.safety.approval import ApprovalChoice, ApprovalResponse
+from ask.safety.approval_scope import ApprovalScope
 from ask.safety.approval_store import ApprovalDuration, open_approvals
 from ask.safety.policy import PendingToolCall, Verdict
 from ask.tools.base import Tool, ToolError, ToolResult

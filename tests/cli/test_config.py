@@ -18,7 +18,7 @@ from ask.cli.config import format_value, parse_key, parse_value
 from ask.config.config_editor import UNSET, find_value, update_toml
 from ask.config.config_file import PROVIDER_KEYS, BaseUrls, Config
 from ask.config.options import RunOptions
-from ask.config.resolution import resolve_settings
+from ask.config.precedence import resolve_settings
 from ask.config.settings import SETTINGS, Settings, get_default_value, get_kind
 from ask.errors import AskError
 from tests.program import Ask, Home, Result, run

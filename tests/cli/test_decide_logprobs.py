@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ask.schemas.value_probabilities import TokenLogprob
+from ask.schemas.token_probabilities import TokenLogprob
 from tests import logprob_wires, responses_wire, wire
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home

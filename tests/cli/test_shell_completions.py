@@ -12,7 +12,7 @@ from ask.client.models_cache import get_cache_file, write_models
 from ask.map.ledger import Ledger
 from ask.mcp.completion_cache import write_addresses
 from ask.plugin_api.types import ModelInfo
-from ask.safety.approvable_calls import ApprovalScope
+from ask.safety.approval_scope import ApprovalScope
 from ask.safety.approval_store import Approval
 from tests.completion_scripts import SCRIPTS
 from tests.history.saved import save, user

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ask.agent.model_selection import ModelSelection, resolve_endpoint, resolve_fallbacks
+from ask.agent.provider_selection import ModelSelection, resolve_endpoint, resolve_fallbacks
 from ask.app import AppContext
 from ask.errors import ConfigError
 from tests import wire

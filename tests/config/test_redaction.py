@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ask.config.secrets import REDACTED, Redactor, is_word
 from ask.messages import Message, ProviderState, ToolCall
 from ask.tools.base import RunToolContext
-from ask.tools.builtin import BASH
+from ask.tools.definitions import BASH
 
 KEY = "sk-0123456789"
 KEYS = st.lists(st.text("a1-", min_size=3, max_size=8), min_size=1, max_size=4).map(

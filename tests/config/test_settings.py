@@ -13,12 +13,12 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.agent.model_selection import ModelSelection, resolve_endpoint
+from ask.agent.provider_selection import ModelSelection, resolve_endpoint
 from ask.app import AppContext
 from ask.config.config_file import Config, read_config
 from ask.config.directories import AppDirs
 from ask.config.options import RunOptions
-from ask.config.resolution import resolve_settings
+from ask.config.precedence import resolve_settings
 from ask.config.settings import SETTINGS, Settings
 from ask.errors import ConfigError
 from tests import wire

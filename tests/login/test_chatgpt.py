@@ -15,7 +15,7 @@ from typing import Any
 import jwt
 import pytest
 
-from ask.client.token_requests import exchange_code, find_service
+from ask.client.oauth_requests import exchange_code, find_service
 from ask.config.secrets import SIGN_IN_PROVIDERS
 from ask.config.sign_in_services import SIGN_IN_SERVICES
 from ask.errors import ConfigError

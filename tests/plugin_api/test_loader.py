@@ -16,7 +16,7 @@ import pytest
 from ask import ChatCompletions, ChatRequest, HttpRequest, ModelResponse, Provider, ToolSpec
 from ask.errors import ConfigError, PluginError
 from ask.plugin_api.chat_completions import ChatStreamReader
-from ask.plugin_api.index import PluginEntry, find_plugins
+from ask.plugin_api.installed_plugins import PluginEntry, find_plugins
 from ask.plugin_api.loader import check_provider
 from ask.plugin_api.provider import REQUIRED_HOOKS, TOOL_HOOKS, list_hook_names
 from tests.third_party_plugins import install, install_provider

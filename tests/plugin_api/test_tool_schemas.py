@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from ask import ToolSpec
 from ask.plugin_api.provider import has_plain_schema
 from ask.plugin_api.tool_schemas import VALID_NAME_PATTERN, UnusableToolError, normalize_tool, restore_property_names
-from ask.tools.builtin import BUILTIN_TOOLS
+from ask.tools.definitions import BUILTIN_TOOLS
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}

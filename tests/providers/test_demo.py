@@ -19,7 +19,7 @@ from ask.schemas.schema import parse_schema
 from ask.text import format_blocks
 from ask.tools.arguments import parse_arguments
 from ask.tools.base import RunToolContext, Tool, ToolError
-from ask.tools.builtin import BUILTIN_TOOLS
+from ask.tools.definitions import BUILTIN_TOOLS
 from providers.demo import provider
 from tests.host_requests import format_results, prepare_request
 from tests.program import Ask

@@ -10,7 +10,7 @@ import pytest
 from ask import ChatRequest, Message, ModelResponse, ProviderState, ToolCall, ToolSpec
 from ask.testing import ProviderContract
 from ask.testing.conversation import LONG_CONVERSATION, SHORT_CONVERSATION, TOOL_CONVERSATION, TOOLS
-from ask.tools.builtin import BUILTIN_TOOLS
+from ask.tools.definitions import BUILTIN_TOOLS
 from providers.gemini import provider as gemini
 from tests.decision_services import GEMINI_SAMPLE
 from tests.host_requests import prepare_request

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ask import ChatRequest, Message, Provider
-from ask.client.logprob_decisions import parse_token
-from ask.schemas.value_probabilities import TokenLogprob
+from ask.client.logprob_decision_api import parse_token
+from ask.schemas.token_probabilities import TokenLogprob
 from providers.gemini import provider as gemini
 from providers.ollama import provider as ollama
 from providers.openai import OpenAIChat

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ask import ChatRequest, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
-from ask.tools.builtin import BUILTIN_TOOLS
+from ask.tools.definitions import BUILTIN_TOOLS
 from providers.ollama import provider as ollama
 from tests import wire
 from tests.host_requests import prepare_request

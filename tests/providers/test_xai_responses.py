@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from ask import ChatRequest, ProviderError
-from ask.agent.model_selection import ModelSelection, resolve_endpoint
+from ask.agent.provider_selection import ModelSelection, resolve_endpoint
 from ask.app import AppContext
 from ask.client.endpoint import create_client
 from ask.config.config_file import Config
 from ask.config.options import RunOptions
-from ask.config.resolution import resolve_settings
+from ask.config.precedence import resolve_settings
 from ask.errors import ParameterError
 from providers.xai import provider as xai
 from tests import responses_wire

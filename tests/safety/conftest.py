@@ -12,7 +12,7 @@ from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.safety.sandbox_folders import build_sandbox_config
 from ask.tools.base import RunToolContext, ToolResult
-from ask.tools.builtin import BASH
+from ask.tools.definitions import BASH
 from tests.safety.fake_host import FakeHost, create_fake_host
 from tests.safety.installation import EACH_USER
 from tests.safety.scanned_folders import Folders

@@ -21,7 +21,7 @@ def main() -> None:
     from ask.safety.sandbox_config import Limits
     from ask.safety.sandbox_folders import build_sandbox_config
     from ask.tools.base import RunToolContext, Tool, ToolError
-    from ask.tools.builtin import BUILTIN_TOOLS
+    from ask.tools.definitions import BUILTIN_TOOLS
 
     os.dup2(os.open(request["open"], os.O_RDONLY), 77)
     work, data = Path(request["work"]), Path(request["data"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ask.errors import FileError
-from ask.safety.approvable_calls import ApprovalScope, list_approvable
+from ask.safety.approval_scope import ApprovalScope, list_approvable
 from ask.safety.approval_store import ApprovalDuration, ApprovalStore
 from ask.safety.command_rules import RUNNERS, SHELLS, WRAPPERS
 from ask.safety.policy import PendingToolCall

@@ -30,7 +30,7 @@ from ask.safety.command_proxy import (
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.tools.base import RunToolContext, ToolError
-from ask.tools.builtin import BASH
+from ask.tools.definitions import BASH
 from ask.tools.network_policy import NetworkPolicy
 from tests.raw_server import RawServer, make_certificate
 from tests.safety.traces import processes

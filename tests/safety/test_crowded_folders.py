@@ -19,7 +19,7 @@ from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.sandbox_folders import build_sandbox_config
 from ask.tools.base import RunToolContext, ToolError
-from ask.tools.builtin import BASH
+from ask.tools.definitions import BASH
 from tests.safety.traces import processes
 from tests.slow_parameters import mark_others_slow
 

@@ -19,7 +19,7 @@ from ask.safety.policy import PendingToolCall
 from ask.safety.protected_paths import PROTECTED_NAMES
 from ask.safety.sandbox_folders import build_sandbox_config
 from ask.tools.base import RunToolContext, ToolError
-from ask.tools.builtin import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
+from ask.tools.definitions import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
 from tests.slow_parameters import mark_others_slow
 
 TURNS = 300

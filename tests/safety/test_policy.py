@@ -8,7 +8,7 @@ from ask.messages import ToolSpec
 from ask.safety.command_rules import parse_rules
 from ask.safety.policy import Decision, ToolPolicy, Verdict
 from ask.tools.base import Tool, ToolResult
-from ask.tools.builtin import BUILTIN_TOOLS
+from ask.tools.definitions import BUILTIN_TOOLS
 
 READING = [tool for tool in BUILTIN_TOOLS if not tool.has_side_effects]
 CHANGING = [tool for tool in BUILTIN_TOOLS if tool.has_side_effects]

@@ -18,7 +18,7 @@ from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import Limits, SandboxConfig
 from ask.text_diff import TextDiff
 from ask.tools.base import RunToolContext, Tool, ToolError, ToolResult
-from ask.tools.builtin import BASH, BUILTIN_TOOLS
+from ask.tools.definitions import BASH, BUILTIN_TOOLS
 from ask.tools.output_limits import MAX_RESULT_CHARACTERS, truncate_result
 from ask.tools.shell import UNATTENDED_VARIABLES
 from tests.program import Running, is_running

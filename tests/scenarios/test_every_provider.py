@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ask import Message, ToolCall, __version__
-from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
+from ask.tools.definitions import BUILTIN_TOOLS, SEARCH_WEB
 from tests import wire as chat_wire
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home, Result

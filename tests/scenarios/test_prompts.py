@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from ask import __version__
-from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
+from ask.tools.definitions import BUILTIN_TOOLS, SEARCH_WEB
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask

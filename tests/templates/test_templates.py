@@ -26,7 +26,7 @@ from ask.templates.template import (
     parse_template,
     read_template,
 )
-from ask.tools.builtin import BUILTIN_TOOLS
+from ask.tools.definitions import BUILTIN_TOOLS
 
 FILE = Path("/prompts/mine.md")
 NOWHERE = Path("/no/such/folder")

@@ -24,7 +24,7 @@ Unprivileged = Callable[[str, dict[str, object]], str]
 UNPRIVILEGED = """
 import difflib, os, sys
 from pathlib import Path
-from ask.tools.base import RunToolContext, ToolError; from ask.tools.builtin import BUILTIN_TOOLS
+from ask.tools.base import RunToolContext, ToolError; from ask.tools.definitions import BUILTIN_TOOLS
 tools = {{tool.spec.name: tool for tool in BUILTIN_TOOLS}}
 if os.geteuid() == 0:
     os.setgroups([])

@@ -17,7 +17,7 @@ import pytest
 from ask.client.certificates import CA_VARIABLES
 from ask.config.installation import format_install_command
 from ask.tools.base import RunToolContext, ToolError
-from ask.tools.builtin import create_search_tool
+from ask.tools.definitions import create_search_tool
 from ask.tools.search_engine import DUCKDUCKGO, ENGINE_BASE_URLS, SearchEngine, is_ddgs_installed
 from tests.program import run
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ask.tools.base import RunToolContext, ToolError
-from ask.tools.builtin import FETCH_URL
+from ask.tools.definitions import FETCH_URL
 from ask.tools.output_limits import MAX_RESULT_CHARACTERS
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.tools.base import RunToolContext, Tool, ToolError
-from ask.tools.builtin import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
+from ask.tools.definitions import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
 from ask.tools.file_access import MAX_FILE_BYTES, FileTarget, open_folders
 from ask.tools.files import decode_for_editing
 from tests.tools.conftest import NOBODY, Run, Unprivileged

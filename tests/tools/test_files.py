@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ask.tools.base import Tool
-from ask.tools.builtin import BUILTIN_TOOLS, EDIT_FILE, LIST_DIR, READ_FILE, SEARCH_WEB, WRITE_FILE
+from ask.tools.definitions import BUILTIN_TOOLS, EDIT_FILE, LIST_DIR, READ_FILE, SEARCH_WEB, WRITE_FILE
 from ask.tools.file_access import MAX_FILE_BYTES
 from ask.tools.output_limits import MAX_RESULT_CHARACTERS
 from tests.tools.conftest import Run, Unprivileged

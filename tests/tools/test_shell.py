@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ask.tools.base import RunToolContext, ToolError, ToolResult
-from ask.tools.builtin import BASH
+from ask.tools.definitions import BASH
 from ask.tools.output_limits import MAX_RESULT_CHARACTERS
 from tests.tools.conftest import ROOT
 
@@ -216,7 +216,7 @@ INTERRUPTED = """
 import os, sys
 from pathlib import Path
 from ask.tools.base import RunToolContext
-from ask.tools.builtin import BASH
+from ask.tools.definitions import BASH
 folder = Path(sys.argv[1])
 context = RunToolContext(folder, os.environ, 60, folder / "spill", lambda text: None)
 rest = "seq 1 9999; setsid bash -c 'echo $$ > pid; exec sleep 600' & wait"
@@ -328,7 +328,7 @@ FLOODED = """
 import os, resource, sys
 from pathlib import Path
 from ask.tools.base import RunToolContext
-from ask.tools.builtin import BASH
+from ask.tools.definitions import BASH
 context = RunToolContext(Path(sys.argv[1]), os.environ, 60, Path(sys.argv[1]), lambda text: None)
 BASH.run({"command": "true"}, context)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -350,7 +350,7 @@ if hasattr(os, "pidfd_open"):
     del os.pidfd_open
 from pathlib import Path
 from ask.tools.base import RunToolContext
-from ask.tools.builtin import BASH
+from ask.tools.definitions import BASH
 context = RunToolContext(Path(sys.argv[1]), os.environ, 60, Path(sys.argv[1]), lambda text: None)
 for command in sys.argv[2:]:
     print(BASH.run({"command": command, "timeout": 1}, context).text.splitlines())

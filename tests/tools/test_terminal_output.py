@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.tools.base import RunToolContext
-from ask.tools.builtin import BASH
+from ask.tools.definitions import BASH
 from ask.tools.terminal_output import MAX_LINE_CHARACTERS, TerminalOutputFilter, render_lines
 from tests.screen import Screen
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ask.config.secrets import REDACTED
 from ask.config.settings import EngineName
 from ask.tools.base import RunToolContext, ToolError
-from ask.tools.builtin import DEFAULT_RESULT_COUNT, MAX_RESULT_COUNT, create_search_tool
+from ask.tools.definitions import DEFAULT_RESULT_COUNT, MAX_RESULT_COUNT, create_search_tool
 from ask.tools.search_engine import ENGINE_BASE_URLS, KEYED_ENGINES, SearchEngine
 from tests.model_server import DROP, HOLD, ModelServer, Reply
 from tests.tools.search_engines import FOUND, NUTS, Json, answer, brave_error, place, tavily_error

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import ask.undo.pruning  # noqa: F401
+import ask.undo.retention  # noqa: F401
 from ask.undo.journal import RUN, UNDO, merge_changes
 from ask.undo.restore import plan_restore
 from tests.undo.runs import Runs

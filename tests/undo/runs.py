@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from ask.tools.base import RunToolContext
-from ask.tools.builtin import EDIT_FILE, WRITE_FILE
+from ask.tools.definitions import EDIT_FILE, WRITE_FILE
 from ask.undo.backups import BackupWriter
 from ask.undo.journal import UNDO, BackupSet, JournalHeader, PathChange, merge_changes, read_backup_sets
 from ask.undo.restore import RestoreStatus, RestoreStep, apply_restore, plan_restore

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-import ask.undo.pruning  # noqa: F401
+import ask.undo.retention  # noqa: F401
 from ask.undo.backups import BackupWriter
 from ask.undo.journal import (
     RUN,

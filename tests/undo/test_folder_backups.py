@@ -28,8 +28,8 @@ from ask.undo.journal import (
     JournalHeader,
     complete_changes,
 )
-from ask.undo.pruning import MAX_SNAPSHOT_STORAGE_BYTES, STAMP_NAME
 from ask.undo.restore import RestoreStatus
+from ask.undo.retention import MAX_SNAPSHOT_STORAGE_BYTES, STAMP_NAME
 from tests.undo.safe_runs import ACTS, NAMES, PATHS, FolderRuns, check
 
 ROOT = Path(__file__).parents[2]
@@ -202,7 +202,7 @@ def test_a_new_folder_stays_if_a_file_of_the_user_in_it_is_restored(runs: Folder
 UNREADABLE = """
 import os, sys
 from pathlib import Path
-import ask.undo.pruning
+import ask.undo.retention
 from tests.undo.safe_runs import FolderRuns
 if os.geteuid() == 0:
     os.setgroups([])

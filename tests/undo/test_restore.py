@@ -25,8 +25,8 @@ from ask.undo.journal import (
     merge_changes,
     read_backup_sets,
 )
-from ask.undo.pruning import STAMP_NAME
 from ask.undo.restore import RestoreStatus, plan_restore
+from ask.undo.retention import STAMP_NAME
 from tests.undo.runs import Runs
 
 ROOT = Path(__file__).parents[2]
@@ -286,7 +286,7 @@ def test_nothing_is_put_back_where_one_file_cannot_be(runs: Runs) -> None:
 UNPRIVILEGED = """
 import difflib, os, sys
 from pathlib import Path
-import ask.undo.pruning
+import ask.undo.retention
 from ask.errors import FileError
 from tests.undo.runs import Runs
 if os.geteuid() == 0:

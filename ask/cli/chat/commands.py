@@ -100,7 +100,7 @@ def parse_input(text: str) -> tuple[SlashCommand, str] | str:
 @_slash_command("[NAME]", "Use this model, also as provider:model.")
 def model(session: ChatSession, name: str) -> None:
     if name:
-        from ask.agent.model_selection import ModelSelection
+        from ask.agent.provider_selection import ModelSelection
 
         current = session.request.endpoint.provider_name
         session.switch_endpoint(ModelSelection(model=name, conversation_model=(current, "")))
@@ -110,7 +110,7 @@ def model(session: ChatSession, name: str) -> None:
 @_slash_command("[NAME]", "Use this provider.")
 def provider(session: ChatSession, name: str) -> None:
     if name:
-        from ask.agent.model_selection import ModelSelection
+        from ask.agent.provider_selection import ModelSelection
 
         session.switch_endpoint(ModelSelection(provider=name))
     _print_endpoint(session)

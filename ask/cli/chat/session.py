@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path, PurePath
 
-from ask.agent.model_selection import ModelSelection, resolve_other_endpoint
+from ask.agent.provider_selection import ModelSelection, resolve_other_endpoint
 from ask.agent.request import (
     PreparedRun,
     RunRequest,

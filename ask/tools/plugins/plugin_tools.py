@@ -13,7 +13,7 @@ from ask.errors import ConfigError, FileError, UsageError
 from ask.plugin_api.import_guard import report_slow_loading
 from ask.text import decode_argument
 from ask.tools.base import BUILTIN_ORIGIN, Tool
-from ask.tools.plugins.source import PluginEnvironment, PluginLoadError, ToolPlugin
+from ask.tools.plugins.plugin_process import PluginEnvironment, PluginLoadError, ToolPlugin
 
 DOTTED_NAME_PATTERN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 """A module, or an object in a module."""

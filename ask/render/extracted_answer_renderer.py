@@ -12,7 +12,7 @@ from ask.events import Event
 from ask.messages import DecisionAnswer, TextDelta
 from ask.render.answer_extraction import extract_code, extract_command, extract_last_block
 from ask.render.json_events import JsonRenderer
-from ask.render.plain import PlainRenderer
+from ask.render.plain_renderer import PlainRenderer
 from ask.schemas.decision_questions import format_probabilities
 
 

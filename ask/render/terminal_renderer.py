@@ -22,7 +22,7 @@ from ask.events import (
 )
 from ask.messages import ReasoningDelta, ServerToolDelta, TextDelta, ToolCallDelta
 from ask.render.live_region import LiveRegion, TerminalRow
-from ask.render.plain import PlainRenderer
+from ask.render.plain_renderer import PlainRenderer
 from ask.render.reasoning_rows import ReasoningRegion
 from ask.render.spinner import SPINNER_DELAY_SECONDS, Ticker, choose_frame
 from ask.render.text_layout import truncate_text

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ask.undo.journal import BACKUPS_FOLDER, JOURNAL_NAME, JournalHeader, lock_backup_sets
-from ask.undo.pruning import MAX_AGE_DAYS, MAX_STORAGE_BYTES, SECONDS_PER_DAY, STAMP_NAME, prune
 from ask.undo.restore import RestoreStatus
+from ask.undo.retention import MAX_AGE_DAYS, MAX_STORAGE_BYTES, SECONDS_PER_DAY, STAMP_NAME, prune
 from tests.undo.runs import Runs
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.schemas.value_probabilities import (
+from ask.schemas.token_probabilities import (
     TokenLogprob,
     compute_value_probabilities,
     find_value_positions,

@@ -75,7 +75,7 @@ def _serve_calls(frames: Iterator[tuple[bytes, bytes]], replies: int, start_mess
     from ask.safety.limit_monitor import NICENESS, LimitMonitor, set_limits
     from ask.safety.sandbox_config import Limits
     from ask.tools.base import ApprovedFile, RunToolContext
-    from ask.tools.builtin import BUILTIN_TOOLS
+    from ask.tools.definitions import BUILTIN_TOOLS
     from ask.tools.hook_command import HOOK_COMMAND
 
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # ask blocks some while it starts this process
