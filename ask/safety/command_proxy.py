@@ -6,6 +6,7 @@ which accepts the commands' connections outside. There is no socket file that an
 
 from __future__ import annotations
 
+import errno
 import re
 import select
 import socket
@@ -36,6 +37,9 @@ MAX_OPEN_CONNECTIONS = 64
 """Further connections wait until one of them is closed."""
 MAX_CONNECTIONS = 10_000
 """Maximum number of connections of one sandbox, which also limits the log."""
+_RESOURCE_ERRORS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+"""Errors of accept() that pass: too many open files, or no memory for a socket."""
+_RETRY_SECONDS = 0.1
 _MAX_REPORTED_CHARACTERS = 300
 _PUBLIC_HOSTS = NetworkPolicy(frozenset())
 """Names are resolved once, and no address is reached that is not public."""
@@ -157,8 +161,12 @@ class CommandProxy:
                 self._slots.acquire()
                 try:
                     client, _ = self._listener.accept()
-                except OSError:  # stopped
-                    return
+                except OSError as error:
+                    if error.errno not in _RESOURCE_ERRORS:  # stopped
+                        return
+                    time.sleep(_RETRY_SECONDS)
+                    self._slots.release()
+                    continue
                 try:
                     self._start_thread(self._serve, client)
                 except RuntimeError:  # no more threads: commands may have started as many processes as the user can
@@ -300,33 +308,37 @@ def _format_answer(error: _RejectedRequestError) -> bytes:
 
 
 def _relay(client: socket.socket, server: socket.socket) -> tuple[int, int]:
-    """Copy data both ways until one side closes the connection or both are idle; return the bytes of each way.
+    """Copy data both ways until both sides have ended, one is reset or both are idle; return the bytes of each way.
 
-    Data is read from a side only if nothing is left to be sent to the other, so nothing is lost at the end.
+    The end of one side is passed on to the other, which may still send its response. Data is read from a side only if
+    nothing is left to be sent to the other, so nothing is lost at the end.
     """
     peers = {client: server, server: client}
     descriptors = {each.fileno(): each for each in peers}
     pending = dict.fromkeys(peers, b"")
     counts = dict.fromkeys(peers, 0)
+    open_sides = set(peers)
     for each in peers:
         each.setblocking(False)
-    while True:
-        poll = select.poll()
-        for each, peer in peers.items():
-            if mask := (select.POLLOUT if pending[each] else 0) | (0 if pending[peer] else select.POLLIN):
-                poll.register(each, mask)
-        ready = poll.poll(IDLE_SECONDS * 1000)
-        try:
+    with suppress(OSError):  # reset by one side
+        while open_sides:
+            poll = select.poll()
+            for each, peer in peers.items():
+                is_read = each in open_sides and not pending[peer]
+                if mask := (select.POLLOUT if pending[each] else 0) | (select.POLLIN if is_read else 0):
+                    poll.register(each, mask)
+            ready = poll.poll(IDLE_SECONDS * 1000)
+            if not ready:
+                break
             for each in [descriptors[descriptor] for descriptor, _ in ready]:
                 peer = peers[each]
                 with suppress(BlockingIOError):
                     if pending[each]:
                         pending[each] = pending[each][each.send(pending[each]) :]
-                    if not pending[peer]:
+                    if each in open_sides and not pending[peer]:
                         pending[peer] = each.recv(_CHUNK_BYTES)
                         counts[each] += len(pending[peer])
-                        ready = ready if pending[peer] else []
-        except OSError:  # reset by one side
-            ready = []
-        if not ready:  # closed by one side, or idle
-            return counts[client], counts[server]
+                        if not pending[peer]:
+                            open_sides.remove(each)
+                            peer.shutdown(socket.SHUT_WR)
+    return counts[client], counts[server]

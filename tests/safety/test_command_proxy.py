@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import signal
 import socket
 import ssl
@@ -312,6 +313,19 @@ def test_data_passes_both_ways_at_the_same_time_without_loss(proxy: LocalProxy) 
     assert hashlib.sha256(received).digest() == hashlib.sha256(data).digest()
 
 
+def test_a_response_arrives_after_the_command_has_closed_its_side() -> None:
+    def count(connection: socket.socket) -> None:
+        connection.sendall(f"{len(read_all(connection))} bytes".encode())
+
+    with RawServer(count) as server:
+        proxy = LocalProxy(server)
+        with proxy.open_tunnel() as tunnel:
+            tunnel.sendall(b"abc")
+            tunnel.shutdown(socket.SHUT_WR)
+            assert read_all(tunnel) == b"3 bytes"
+        proxy.proxy.stop()
+
+
 @contextmanager
 def https_files(folder: Path, certificate_folder: Path) -> Iterator[str]:
     """Serve the files in a folder as https://allowed.test:PORT, and yield that URL."""
@@ -474,3 +488,22 @@ def test_the_proxy_survives_when_no_thread_can_be_started(proxy: LocalProxy) -> 
     assert not any(answers)
     assert proxy.send(b"GET / HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 405")
     proxy.proxy.stop()
+
+
+def test_the_proxy_survives_too_many_open_files(proxy: LocalProxy) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket() as client, ExitStack() as stack:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 1, limits[1]))
+        try:
+            with suppress(OSError):
+                while True:
+                    stack.enter_context(open(os.devnull, "rb"))
+            client.connect(proxy.address)
+            client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            client.settimeout(0.5)
+            with pytest.raises(TimeoutError):
+                client.recv(1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        client.settimeout(10)
+        assert client.recv(12, socket.MSG_WAITALL) == b"HTTP/1.1 405"
