@@ -102,6 +102,37 @@ def test_grpc_is_named_if_spans_are_lost(bench: TraceBench) -> None:
     assert "grpc" in bench.ask("go", env=variables).stderr
 
 
+@pytest.mark.parametrize("address", ["foo://joe:{}@h", "joe:{}@h:4318", "http://joe:{}@h:99999", "http://{}@h:99999"])
+def test_the_password_of_an_address_is_not_shown(bench: TraceBench, address: str) -> None:
+    bench.server.reply(wire.calls(("bash", {"command": "env"})), wire.says("Done."))
+    result = bench.ask("go", env={"OTEL_EXPORTER_OTLP_ENDPOINT": address.format(PASSWORD)})
+    assert "not sent" in result.stderr
+    assert PASSWORD not in result.stderr
+    assert "4318" not in wire.asked(bench.server.requests[-1].json), "a command does not get the variable"
+    assert PASSWORD.encode() not in bench.server.requests[-1].body
+
+
+def test_a_malformed_header_is_not_shown(bench: TraceBench) -> None:
+    bench.server.reply(wire.says("hi"))
+    result = bench.ask("go", env={"OTEL_EXPORTER_OTLP_HEADERS": f"a=b,Authorization: Bearer {PASSWORD}"})
+    assert "ignored" in result.stderr
+    assert PASSWORD not in result.stderr
+
+
+def test_only_secret_headers_are_redacted(bench: TraceBench) -> None:
+    bench.server.reply(wire.says("hi"))
+    headers = f"x-scope-orgid=production,Authorization=Basic%20{PASSWORD},x-honeycomb-team=hcaik-0123456789"
+    bench.ask(f"production {PASSWORD} hcaik-0123456789", env={"OTEL_EXPORTER_OTLP_HEADERS": headers})
+    assert wire.asked(bench.server.requests[-1].json) == "production [key removed] [key removed]"
+
+
+def test_commands_get_no_headers_of_other_signals(bench: TraceBench) -> None:
+    bench.server.reply(wire.calls(("bash", {"command": "env"})), wire.says("Done."))
+    names = [f"OTEL_EXPORTER_OTLP_{signal_name}_HEADERS" for signal_name in ("TRACES", "METRICS", "LOGS")]
+    bench.ask("go", env=dict.fromkeys(names, f"api-key={PASSWORD}"))
+    assert "_HEADERS" not in wire.asked(bench.server.requests[-1].json)
+
+
 def test_netrc_does_not_replace_the_headers(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     Path(bench.env["HOME"], ".netrc").write_text(f"default login joe password {PASSWORD}\n")
