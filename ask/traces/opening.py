@@ -84,6 +84,19 @@ def flush_traces(exit_code: int, signals: Sequence[int]) -> None:
         tracer.report(problem)
 
 
+def send_row_spans(settings: Settings) -> str:
+    """Send the spans of a row that is a process, before it writes its result; return the problem, "" for none."""
+    tracer = next(filter(None, _tracers), None)
+    seconds = FLUSH_SECONDS if settings.waits_for_collector else INTERRUPTED_FLUSH_SECONDS
+    return _send_spans(tracer, tracer.shut_down, seconds) if tracer else ""
+
+
+def send_worker_spans() -> str:
+    """Send the spans of a worker, which will get other jobs; return the problem, "" for none."""
+    tracer = next(filter(None, _tracers), None)
+    return _send_spans(tracer, tracer.flush, FLUSH_SECONDS) if tracer else ""
+
+
 def _send_spans(tracer: Tracer, send: Callable[[], None], seconds: float, signals: Sequence[int] = ()) -> str:
     """Send what has not been sent, for a limited time or until there is a signal; return the problem, "" for none."""
     deadline = time.monotonic() + seconds

@@ -192,3 +192,21 @@ def test_a_signal_after_the_answer_ends_the_wait_for_the_collector(bench: TraceB
         result = running.finish()
     assert (result.code, result.text, result.stderr) == (0, "hi\n", "")
     assert time.monotonic() - started < 1
+
+
+def test_rows_with_tools_remember_that_the_collector_does_not_answer(bench: TraceBench) -> None:
+    bench.server.reply(wire.says("hi"))
+    bench.collector.delay = 9
+    result = bench.ask("map", "say {line}", "--tools", "-j", "1", stdin=b"a\nb\nc\nd\ne\n")
+    assert (result.code, result.text.count("hi")) == (0, 5)
+    assert result.stderr.count("traces were not sent: ") == 1
+    assert result.seconds < 9, "only the first row waits for 2 s"
+
+
+def test_rows_with_tools_report_a_refusal(bench: TraceBench) -> None:
+    bench.server.reply(wire.says("hi"))
+    bench.collector.status = 403
+    result = bench.ask("map", "say {line}", "--tools", stdin=b"a\nb\n")
+    assert result.text.count("hi") == 2
+    assert result.stderr.count("traces were not sent: ") == 1
+    assert "403" in result.stderr

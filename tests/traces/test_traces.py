@@ -256,6 +256,17 @@ def test_rows_with_tools_are_traced(bench: TraceBench) -> None:
     assert "traces" not in result.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("--tools",)])
+def test_workers_of_a_cluster_send_their_last_spans(bench: TraceBench, options: tuple[str, ...]) -> None:
+    bench.server.reply(wire.says("hi"))
+    arguments = ("map", "say {line}", "--engine", "dask", *options)
+    assert bench.ask(*arguments, stdin=b"a\nb\n").code == 0
+    assert len(bench.collector.find("invoke_agent")) == 2
+    bench.collector.status = 403
+    assert bench.ask(*arguments, stdin=b"c\nd\n").stderr.count("traces were not sent: ") == 1
+
+
 def test_a_job_reports_a_broken_collector(bench: TraceBench) -> None:
     bench.server.reply(*[wire.says("hi")] * 2)
     bench.collector.status = 403
