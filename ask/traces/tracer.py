@@ -170,7 +170,7 @@ class Tracer:
             for option, value in request.options.items():
                 if option in REQUEST_OPTIONS and isinstance(value, int | float) and abs(value) < INTEGER_LIMIT:
                     span.set_attribute(f"gen_ai.request.{REQUEST_OPTIONS[option]}", value)
-            if self._captures_content:
+            if self._captures_content and span.is_recording():
                 _set_text(span, "gen_ai.system_instructions", redactor.redact(format_instructions(request.messages)))
                 _set_text(span, "gen_ai.input.messages", redactor.redact_json(format_messages(request.messages)))
             result = send(handle_delta)
@@ -187,7 +187,7 @@ class Tracer:
             value = next((response[name] for name in names if isinstance(response.get(name), str)), "")
             _set_text(span, f"gen_ai.response.{attribute}", redactor.redact(value))
         _set_usage(span, answer.usage)
-        if self._captures_content:
+        if self._captures_content and span.is_recording():
             text = redactor.redact_json(format_answer(answer.text, answer.reasoning, result.tool_calls, finish_reason))
             _set_text(span, "gen_ai.output.messages", text)
         if result.error is not None:
@@ -240,7 +240,7 @@ class RunSpan:
         reason = _name_finish_reason(finish_reason)
         self._span.set_attribute("gen_ai.response.finish_reasons", [reason])
         _set_usage(self._span, usage)
-        if self._captures_content:
+        if self._captures_content and self._span.is_recording():
             question, answer = messages[question_index], messages[-1]
             _set_text(self._span, "gen_ai.input.messages", self._redactor.redact_json(format_messages([question])))
             if answer.role == "assistant":

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests import wire
+from tests.cli.test_cmd import CHOICES
 from tests.missing_packages import make_command_without
 from tests.model_server import HOLD, Reply
-from tests.program import ASK, Running, run
+from tests.program import ASK, Running, run, run_on_terminal
 from tests.traces.bench import COLLECTOR_KEY, KEY, TraceBench
 from tests.traces.collector import Collector
 
@@ -293,3 +294,12 @@ def test_nothing_is_loaded_when_off(bench: TraceBench) -> None:
     )
     result = run([sys.executable, str(script)], env={**bench.env, "ASK_OTEL": "0"}, cwd=bench.home.work)
     assert result.text == "hi\n[]\n", result.stderr
+
+
+def test_a_command_that_replaces_ask_does_not_lose_the_spans(bench: TraceBench) -> None:
+    bench.server.reply(wire.says("echo $((6 * 7)); exit 7"))
+    env = {**bench.env, "TERM": "xterm-256color", "SHELL": "/bin/bash"}
+    result = run_on_terminal([ASK, "--cmd", "count"], env=env, cwd=bench.home.work, answers=[(CHOICES, "r\n")])
+    assert result.code == 7
+    assert "42" in result.text
+    assert bench.collector.find("invoke_agent")
