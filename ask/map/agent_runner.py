@@ -129,7 +129,7 @@ class AgentRunner:
                 # The process of a row reads the same sign-in.
                 key=None if endpoint.sign_in else (endpoint.renew_key and endpoint.renew_key("")) or endpoint.key,
                 files=tuple(files),
-                waits_for_collector=self._trace_problem != LATE_PROBLEM,
+                waits_for_collector=not self._trace_problem.startswith(LATE_PROBLEM),
             )
             template = self._options.directory_template
             if template is None:
