@@ -44,14 +44,14 @@ class ProblemLog(logging.Handler):
         message = " ".join(record.getMessage().split())[:MAX_PROBLEM_CHARACTERS]
         if not self.is_set_up:
             self.ignored_variable = message
-        elif record.name.startswith("opentelemetry.exporter"):
+        elif record.name.startswith("opentelemetry.exporter.otlp.proto.http"):
             arguments = record.args if isinstance(record.args, tuple) else ()
             errors = [value for value in arguments if isinstance(value, RequestException)]
             if errors:
                 message = f"the connection to the collector failed ({_find_reason(errors[0])})"
             self.current = self.current or message
             self.failure_count += 1
-        elif record.name.startswith("opentelemetry.sdk"):  # the queue is full; others report shortened attributes
+        elif record.name.startswith("opentelemetry.sdk"):  # the queue is full; others report attributes
             self.lost = message
 
 

@@ -56,7 +56,7 @@ def _create_tracer(settings: Settings, notify: Callable[[str], None]) -> Tracer 
     try:
         tracer = Tracer(os.environ, partial(report_problem, notify), captures_content=captures_content)
     except Exception as error:  # noqa: BLE001 - an invalid variable of the SDK must not prevent an answer
-        notify(f"no traces are sent: {type(error).__name__}: {error}")
+        notify(f"no traces are sent: {str(error) or type(error).__name__}")
         return None
     if tracer.log.ignored_variable:
         notify(f"a variable for traces was ignored: {tracer.log.ignored_variable}")
