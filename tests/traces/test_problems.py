@@ -208,6 +208,7 @@ def test_a_signal_after_the_answer_ends_the_wait_for_the_collector(bench: TraceB
     assert time.monotonic() - started < 1
 
 
+@pytest.mark.slow
 def test_rows_with_tools_remember_that_the_collector_does_not_answer(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     command = ("map", "say {line}", "--tools", "--fresh", "-j", "1")
