@@ -46,9 +46,10 @@ def main() -> None:
             signal.signal(number, signal.SIG_IGN)
         saved_sign_in.finish_refreshes()
     if traces := sys.modules.get("ask.traces.opening"):
+        received: list[int] = []
         for number in numbers:  # a signal ends the wait, and not the process with another exit code
-            signal.signal(number, signal.default_int_handler)
-        traces.flush_traces(code)
+            signal.signal(number, lambda number, _: received.append(number))
+        traces.flush_traces(code, received)
         for number in numbers:
             signal.signal(number, signal.SIG_IGN)
     plugin_commands = sys.modules.get("ask.cli.plugin_commands")

@@ -13,7 +13,6 @@ from ask.config.base_url import is_local_url
 from ask.config.config_file import Config, read_config
 from ask.config.directories import AppDirs
 from ask.config.secrets import (
-    COLLECTOR_HEADER_VARIABLES,
     KeyStore,
     Secrets,
     format_variable_prefix,
@@ -138,8 +137,8 @@ class AppContext:
             keys |= {*list_login_tokens(self.app_dirs.logins)}
         if self._secrets is None or keys != self._secret_keys:
             names, key_variables, local_keys = self.provider_names, set[str](), {*self.local_keys}
-            header_values = list_collector_secrets(self.environment)
-            key_variables.update(COLLECTOR_HEADER_VARIABLES)
+            header_values, collector_variables = list_collector_secrets(self.environment)
+            key_variables |= collector_variables
             for name in names:  # the keys that the environment sets for services on this machine or network
                 table = self.config.providers.get(name, {})
                 base_url = self.environment.get(f"{format_variable_prefix(name)}_BASE_URL") or table.get("base_url", "")

@@ -29,6 +29,8 @@ class MessageAdded(NamedTuple):
 
 INTERRUPTED_RULE = "interrupted"
 """The rule of a call that was not run because the user interrupted the run."""
+NOT_OFFERED_RULE, REPEATED_RULE, UNREADABLE_RULE = "not offered", "repeated", "unreadable"
+"""The rules of calls that were not run because the model is at fault."""
 
 
 class RequestStarted(NamedTuple):

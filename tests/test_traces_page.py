@@ -8,8 +8,8 @@ from tests import wire
 from tests.doc_pages import find_code_spans
 from tests.model_server import ModelServer
 from tests.program import Home
+from tests.traces.bench import TraceBench
 from tests.traces.collector import Collector
-from tests.traces.test_traces import TraceBench
 
 PAGE = (Path(__file__).parents[1] / "docs" / "traces.md").read_text()
 

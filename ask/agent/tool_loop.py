@@ -195,7 +195,7 @@ class ToolLoop:
             endpoint.provider_name, endpoint.model, request.conversation_id, request.secrets
         ) as span:
             result = self._run()
-            span.end(result.usage, result.error, result.messages, result.question_index)
+            span.end(result.usage, result.error, result.finish_reason, result.messages, result.question_index)
         return result
 
     def _run(self) -> RunResult:

@@ -16,6 +16,9 @@ from ask.config.settings import SANDBOX_LEVEL
 from ask.errors import AskError, FileError, RunInterruptedError
 from ask.events import (
     INTERRUPTED_RULE,
+    NOT_OFFERED_RULE,
+    REPEATED_RULE,
+    UNREADABLE_RULE,
     Event,
     Notice,
     ToolCallFinished,
@@ -142,10 +145,13 @@ class ToolRunner:
         self._log_failure_reported = False
         self._unchecked_reported: set[str] = set()
 
-    def execute(self, call: ToolCall, *, repetitions: int = 0) -> ToolCallFinished:
+    def execute(
+        self, call: ToolCall, *, repetitions: int = 0, variables: Mapping[str, str] = EMPTY_MAPPING
+    ) -> ToolCallFinished:
         """Execute a call if it is allowed; return it with the result for the model.
 
-        A call with `repetitions` is rejected, because the model has made the same one that often in a row.
+        A call with `repetitions` is rejected, because the model has made the same one that often in a row. `variables`
+        are added to the environment of its commands.
 
         Errors are reported in the result. Ctrl-C, or a signal that ends the run, ends the call and sets `interruption`;
         later calls are not executed.
@@ -165,7 +171,10 @@ class ToolRunner:
             self.backups.before_tool_call(tool)
             decided_call = approved_call
             start_time = time.monotonic()
-            result = tool.run(decided_call.arguments, self._context._replace(approved_file=decided_call.approved_file))
+            context = self._context._replace(
+                approved_file=decided_call.approved_file, environment={**self._context.environment, **variables}
+            )
+            result = tool.run(decided_call.arguments, context)
         except ToolCallRejectedError as error:
             decided_call = ApprovedToolCall(Decision(Verdict.DENY, error.rule), was_shown=error.was_shown)
             result = make_error_result(str(error))
@@ -212,15 +221,15 @@ class ToolRunner:
                 f"not run: this call was just made {repetitions} times with the same arguments; its result "
                 "would be the same"
             )
-            raise ToolCallRejectedError("repeated", reason)
+            raise ToolCallRejectedError(REPEATED_RULE, reason)
         tool = self._tools.get(call.name)
         if tool is None:
             reason = f"there is no tool {call.name!r}; available: {', '.join(self._tools) or 'none'}"
-            raise ToolCallRejectedError("not offered", reason)
+            raise ToolCallRejectedError(NOT_OFFERED_RULE, reason)
         try:
             return tool, parse_arguments(tool.spec, call.arguments, partial(self._report_unchecked, call.name))
         except ToolError as error:
-            raise ToolCallRejectedError("unreadable", str(error)) from None
+            raise ToolCallRejectedError(UNREADABLE_RULE, str(error)) from None
 
     def _report_unchecked(self, tool_name: str, description: str) -> None:
         """Notify the user once of a part of a tool's schema that could not be checked."""

@@ -461,7 +461,7 @@ class MapJobRunner:
             return RowRunner(job.requests, job.system_prompts, app).run, MAX_CONCURRENCY
         from ask.map.agent_runner import MAX_CONCURRENT_PROCESSES, AgentRunner
 
-        runner = AgentRunner(job.requests, agent_options)
+        runner = AgentRunner(job.requests, agent_options, notify=self.app.notify)
         self.app.cleanup.callback(runner.stop)
         return runner.run, MAX_CONCURRENT_PROCESSES
 

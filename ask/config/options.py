@@ -78,6 +78,7 @@ class RunOptions(NamedTuple):
         read_only_tools: offer only tools that change nothing.
         mcp_servers: tables of further MCP servers, each with its name as the key `name`.
         other_base_urls: further base URLs of a row's provider, to use if the server at `base_url` cannot be reached.
+        waits_for_collector: the end of a row waits for the collector of traces, which has answered other rows.
     """
 
     words: tuple[str, ...] = ()
@@ -136,6 +137,7 @@ class RunOptions(NamedTuple):
     read_only_tools: bool = False
     mcp_servers: tuple[Mapping[str, Any], ...] = ()
     other_base_urls: tuple[str, ...] = ()
+    waits_for_collector: bool = True
 
     def to_json(self) -> str:
         """Return the options as JSON, for another process."""

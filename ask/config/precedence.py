@@ -84,6 +84,7 @@ def resolve_settings(
         given_server_tools=frozenset(options.server_tools),
         assume_yes=options.yes,
         is_row=options.is_row,
+        waits_for_collector=options.waits_for_collector,
         read_only_tools=options.read_only_tools,
         verbose=options.verbose,
         record=record,

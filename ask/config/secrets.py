@@ -476,7 +476,9 @@ BRAVE and TAVILY are web search engines.
 
 VARIABLE_PATTERN = r"\$\{(\w+)\}"
 """Matches a reference to an environment variable in a base URL or header."""
-SECRET_HEADER_PATTERN = re.compile("auth|cookie|credential|key|pass|secret|signature|token", re.IGNORECASE)
+SECRET_HEADER_PATTERN = re.compile(
+    "auth|cookie|credential|dsn|honeycomb-team|key|pass|secret|signature|token", re.IGNORECASE
+)
 """Matches the names of headers whose values are secrets."""
 
 
@@ -492,18 +494,31 @@ def list_header_secrets(headers: Mapping[str, str], environment: Mapping[str, st
     return values, variables
 
 
-COLLECTOR_HEADER_VARIABLES = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
-"""The variables with headers for the collector of traces, as NAME=VALUE,NAME=VALUE with escapes as in URLs."""
+COLLECTOR_HEADER_VARIABLES = tuple(
+    f"OTEL_EXPORTER_OTLP_{signal}HEADERS" for signal in ("", "TRACES_", "METRICS_", "LOGS_")
+)
+"""The variables with headers for collectors, as NAME=VALUE,NAME=VALUE with escapes as in URLs."""
+COLLECTOR_ADDRESS_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+URL_CREDENTIALS_PATTERN = re.compile("(?:^|//)([^/:@]*):?([^/@]*)@")
+"""Matches the user name and password in a URL, which need not have a valid scheme or port."""
 
 
-def list_collector_secrets(environment: Mapping[str, str]) -> set[str]:
-    """Return the secrets in the headers for the collector of traces."""
-    headers: dict[str, str] = {}
+def list_collector_secrets(environment: Mapping[str, str]) -> tuple[set[str], set[str]]:
+    """Return the secrets in the headers and URL for the collector of traces, and the variables that contain them."""
+    values, variables = set[str](), {*COLLECTOR_HEADER_VARIABLES}
     for variable in filter(environment.get, COLLECTOR_HEADER_VARIABLES):
         for header in environment[variable].split(","):
-            name, _, value = header.partition("=")
-            headers |= {name: value.strip(), f"{name} unescaped key": unquote(value).strip()}
-    return list_header_secrets(headers, environment)[0]
+            name, separator, value = header.partition("=")
+            if separator:
+                for form in (value.strip(), unquote(value).strip()):
+                    values |= list_header_secrets({name: form}, environment)[0]
+            else:  # malformed, which the SDK reports with the text
+                values.add(header.strip())
+    for variable in COLLECTOR_ADDRESS_VARIABLES:
+        if match := URL_CREDENTIALS_PATTERN.search(environment.get(variable, "")):
+            values |= {*match.groups(), *map(unquote, match.groups())}
+            variables.add(variable)
+    return values, variables
 
 
 class Secrets(Redactor):

@@ -157,6 +157,7 @@ class Settings(NamedTuple):
     deny: tuple[str, ...] = ()
     assume_yes: bool = False
     is_row: bool = False
+    waits_for_collector: bool = True
     stream: bool = True
     timeout: float | None = None
     tries: int = 4

@@ -35,6 +35,7 @@ from ask.plugin_api.loaded_provider import discard_notice
 from ask.process.parent_exit import end_with_parent
 from ask.records import NamedTuple
 from ask.text import format_one_line
+from ask.traces.opening import LATE_PROBLEM, report_problem
 
 MAX_CONCURRENT_PROCESSES = 256
 """The most rows at a time if their number is adapted: each is a process."""
@@ -70,12 +71,21 @@ class AgentRunner:
         requests: the job's request for each of its models.
         options: how rows run.
         is_canceled: checks whether the row of the calling thread is to be ended.
+        notify: reports problems with traces.
     """
 
     def __init__(
-        self, requests: Sequence[RunRequest], options: AgentOptions, is_canceled: Callable[[], bool] = lambda: False
+        self,
+        requests: Sequence[RunRequest],
+        options: AgentOptions,
+        is_canceled: Callable[[], bool] = lambda: False,
+        notify: Callable[[str], None] = discard_notice,
     ) -> None:
         self._is_canceled = is_canceled
+        self._notify = notify
+        self._trace_problem = ""
+        """Why the last row could not send its traces."""
+        self._trace_problem_reported = False
         self._requests = requests
         self._pools = create_pools(requests, discard_notice)  # the process of a row changes servers unnoticed
         self._options = options
@@ -119,6 +129,7 @@ class AgentRunner:
                 # The process of a row reads the same sign-in.
                 key=None if endpoint.sign_in else (endpoint.renew_key and endpoint.renew_key("")) or endpoint.key,
                 files=tuple(files),
+                waits_for_collector=not self._trace_problem.startswith(LATE_PROBLEM),
             )
             template = self._options.directory_template
             if template is None:
@@ -180,6 +191,7 @@ class AgentRunner:
             fields: Mapping[str, Any] = json.loads(output)
         except ValueError:
             fields = {"usage": {}, "error": lines[-1] if lines else f"ask exited with {process.returncode}"}
+        self._handle_trace_problem(fields.get("trace_problem", ""))
         usage = Usage(**{name: fields["usage"].get(name) for name in Usage._fields})
         citations = fields.get("citations")
         citations_json = json.dumps(citations, ensure_ascii=False) if citations else ""
@@ -196,6 +208,13 @@ class AgentRunner:
         answer = json.dumps(fields["data"], ensure_ascii=False) if "data" in fields else fields["text"]
         result = RowResult("answered", answer, fields["finish"], citations=citations_json)
         return TaskResult(result, None, usage, files=images)
+
+    def _handle_trace_problem(self, problem: str) -> None:
+        """Report the first problem with traces, and remember the last, so that no row waits for a slow collector."""
+        self._trace_problem = problem
+        if problem and not self._trace_problem_reported:
+            self._trace_problem_reported = True
+            report_problem(self._notify, problem)
 
     def _communicate(self, process: subprocess.Popen[bytes], input_data: bytes) -> tuple[bytes, bytes]:
         """Return what a process writes to stdout and stderr; end it if its row is canceled."""

@@ -34,6 +34,7 @@ from ask.map.row_runner import RowRunner
 from ask.messages import DecisionQuestion, Message
 from ask.records import NamedTuple
 from ask.schemas.schema import ResponseSchema
+from ask.traces.opening import report_problem, send_worker_spans
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -89,10 +90,12 @@ class JobRunner:
             raise ConfigError(f"a worker {differences}", "install the same versions on all machines")
         self._job = job
         self._app = AppContext(quiet=True)
+        self.notices: list[str] = []
+        """What the user is to be told at the end of the job."""
         self._requests = list(map(self._create_request, job.models))
         self.runner: AgentRunner | RowRunner
         if job.agent_options:
-            self.runner = AgentRunner(self._requests, job.agent_options, _is_task_released)
+            self.runner = AgentRunner(self._requests, job.agent_options, _is_task_released, self.notices.append)
         else:
             self.runner = RowRunner(self._requests, job.system_prompts, self._app)
 
@@ -158,12 +161,17 @@ def _is_task_released() -> bool:
     return task is None or task.state == "cancelled"
 
 
-def end_job(job_id: str) -> None:
-    """End the processes of a job's rows in this worker."""
+def end_job(job_id: str) -> list[str]:
+    """End the processes of a job's rows in this worker, and send its last traces; return notices for the user."""
     with _lock:
         runner = _jobs.pop(job_id, None)
-    if runner and isinstance(runner.runner, AgentRunner):
+    if runner is None:
+        return []
+    if isinstance(runner.runner, AgentRunner):
         runner.runner.stop()
+    elif problem := send_worker_spans():
+        report_problem(runner.notices.append, problem)
+    return runner.notices
 
 
 def _find_versions() -> dict[str, str]:
@@ -191,9 +199,11 @@ class Cluster:
         client: the connected client.
         job: the job as workers get it.
         redactor: removes keys from a row before it is sent.
+        notify: prints notices of the workers for the user.
     """
 
-    def __init__(self, client: Client, job: ClusterJob, redactor: Redactor) -> None:
+    def __init__(self, client: Client, job: ClusterJob, redactor: Redactor, notify: Callable[[str], None]) -> None:
+        self._notify = notify
         self._client = client
         self._job = job
         self._redactor = redactor
@@ -239,7 +249,9 @@ class Cluster:
 
     def _end_job(self) -> None:
         with suppress(Exception):
-            self._client.run(end_job, self._job.id)
+            for notices in self._client.run(end_job, self._job.id).values():
+                for notice in notices:
+                    self._notify(notice)
 
 
 def open_cluster(address: str, job: Job, agent_options: AgentOptions | None, base_urls: tuple[str, ...]) -> Cluster:
@@ -269,7 +281,8 @@ def open_cluster(address: str, job: Job, agent_options: AgentOptions | None, bas
         client = Client(address or _start_local_cluster(cleanup), timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise NetworkError(f"cannot connect to the Dask scheduler {address} ({error})") from error
-    cluster = Cluster(client, _describe_job(job, agent_options, base_urls), job.requests[0].secrets)
+    cluster_job = _describe_job(job, agent_options, base_urls)
+    cluster = Cluster(client, cluster_job, job.requests[0].secrets, job.app.notify)
     cleanup.callback(cluster.end)
     try:
         client.wait_for_workers(1, WORKER_SECONDS)

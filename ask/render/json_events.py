@@ -184,6 +184,10 @@ class JsonRenderer:
             from ask.map.outages import classify_failure
 
             result["failure"] = classify_failure(error)
+        if self._request.settings.is_row and self._request.settings.traces:
+            from ask.traces.opening import send_row_spans
+
+            result["trace_problem"] = send_row_spans(self._request.settings)
         if self._json_lines:
             self._write_event("result", **result)
             if error:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ask.messages import Message, ModelResponse, ToolCall
+from ask.messages import Message, ToolCall
 from ask.parsing import parse_json
 
 
@@ -21,12 +21,13 @@ def format_messages(messages: Sequence[Message]) -> str:
     return _to_json([_describe(message) for message in messages if message.role != "system"])
 
 
-def format_answer(answer: ModelResponse, calls: Sequence[ToolCall], finish_reason: str) -> str:
+def format_answer(text: str, reasoning: str, calls: Sequence[ToolCall], finish_reason: str) -> str:
     """Return a model's answer as JSON."""
-    described = _describe(Message("assistant", answer.text, tuple(calls)))
-    if answer.reasoning:
-        described["parts"].insert(0, {"type": "reasoning", "content": answer.reasoning})
-    return _to_json([{**described, "finish_reason": finish_reason}])
+    described = _describe(Message("assistant", text, tuple(calls)))
+    if reasoning:
+        described["parts"].insert(0, {"type": "reasoning", "content": reasoning})
+    # The JSON Schema of messages has another word for it than the examples of the attribute with finish reasons.
+    return _to_json([{**described, "finish_reason": "tool_call" if finish_reason == "tool_calls" else finish_reason}])
 
 
 def _describe(message: Message) -> dict[str, Any]:

@@ -13,21 +13,21 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span, use_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from requests import Session
 
 from ask import __version__
 from ask.config.secrets import Redactor
 from ask.errors import AskError, ProviderError, to_ask_error
-from ask.events import ToolCallFinished
+from ask.events import INTERRUPTED_RULE, NOT_OFFERED_RULE, REPEATED_RULE, UNREADABLE_RULE, ToolCallFinished
 from ask.messages import Delta, FinishReason, Message, ModelResponse, ToolCall, Usage
 from ask.plugin_api.types import ChatRequest
+from ask.text import repair_surrogates
 from ask.traces.content import format_answer, format_instructions, format_messages
+from ask.traces.exporter import CollectorExporter, ProblemLog
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.0"
 PROVIDER_NAMES = {"gemini": "gcp.gemini", "xai": "x_ai", "mistral": "mistral_ai", "chatgpt": "openai"}
@@ -37,8 +37,20 @@ REQUEST_OPTIONS = {
     **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_output_tokens"), "max_tokens"),
 }
 """The model parameters that have an attribute, which begins with gen_ai.request."""
-FINISH_REASONS = {FinishReason.CONTENT_FILTER: "content_filter", FinishReason.STREAM_INCOMPLETE: "incomplete"}
-TOOL_FAILED, TOOL_DENIED = "tool_error", "denied"
+INTEGER_LIMIT = 2**63
+"""Larger numbers cannot be sent."""
+CONVERSATION_ID = "gen_ai.conversation.id"
+FINISH_REASONS: dict[str, str] = {
+    FinishReason.CONTENT_FILTER: "content_filter",
+    FinishReason.STREAM_INCOMPLETE: "incomplete",
+}
+REJECTIONS = {
+    INTERRUPTED_RULE: "interrupted",
+    NOT_OFFERED_RULE: "unknown_tool",
+    REPEATED_RULE: "repeated_call",
+    UNREADABLE_RULE: "invalid_arguments",
+}
+"""The errors of calls that were rejected by no decision of the user or the policy, by their rule."""
 
 
 class RequestResultLike(Protocol):
@@ -57,79 +69,52 @@ class RequestResultLike(Protocol):
 ResultT = TypeVar("ResultT", bound=RequestResultLike)
 
 
-class _LogCollector(logging.Handler):
-    """Collects what the SDK logs, which would otherwise be printed."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.problem = ""
-        self.failure_count = 0
-
-    def emit(self, record: logging.LogRecord) -> None:
-        reason = next(filter(None, map(_find_reason, record.args if isinstance(record.args, tuple) else ())), "")
-        text = f"the collector could not be reached ({reason})" if reason else record.getMessage()
-        self.problem = " ".join(text.split())[:300]
-        self.failure_count += record.name.startswith("opentelemetry.exporter")
-
-
-def _find_reason(value: object) -> str:
-    """Return the reason of the operating system for a network error; "" for anything else."""
-    reason = ""
-    while isinstance(value, BaseException):
-        if isinstance(value, OSError) and value.strerror:
-            reason = value.strerror
-        value = value.__cause__ or value.__context__
-    return reason
-
-
 class Tracer:
     """Creates the spans of this process and sends them in the background.
 
     Args:
         environment: may contain the trace to continue, in TRACEPARENT and TRACESTATE.
-        report: is called with the problem if spans could not be sent.
+        report: reports to the user why spans were not sent.
         captures_content: whether spans contain messages, arguments and results.
+
+    Attributes:
+        log: the problems.
     """
 
     def __init__(
         self, environment: Mapping[str, str], report: Callable[[str], None], *, captures_content: bool
     ) -> None:
-        self._report = report
+        self.report = report
         self._captures_content = captures_content
-        self._log = _LogCollector()
+        self.log = ProblemLog()
         logger = logging.getLogger("opentelemetry")
-        logger.addHandler(self._log)
+        logger.addHandler(self.log)
         logger.propagate = False
         given = OTELResourceDetector().detect().attributes  # those of the environment come first
         attributes = {"service.name": "ask", "service.version": __version__, **given}
-        session = Session()
-        session.max_redirects = 0  # the headers may contain a key of the collector
         # `flush_traces` shuts it down: at the exit of Python, the SDK would wait for up to 30 seconds.
         self._provider = TracerProvider(resource=Resource.create(attributes), shutdown_on_exit=False)
-        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(session=session)))
+        self._provider.add_span_processor(BatchSpanProcessor(CollectorExporter(self.log)))
         self._tracer = self._provider.get_tracer("ask", __version__, schema_url=SCHEMA_URL)
         carrier = {name: environment.get(name.upper(), "") for name in ("traceparent", "tracestate")}
         self._parent = TraceContextTextMapPropagator().extract(carrier)
+        self.log.is_set_up = True
 
-    @property
-    def failure_count(self) -> int:
-        """How many problems the exporter has reported."""
-        return self._log.failure_count
+    def flush(self) -> None:
+        """Send what has not been sent yet."""
+        self._provider.force_flush()
 
     def shut_down(self) -> None:
-        """Send what has not been sent yet."""
+        """Send what has not been sent yet. Later spans are not sent."""
         self._provider.shutdown()
-
-    def report_problem(self, *, is_late: bool) -> None:
-        """Report why spans were not sent, if any were not."""
-        if self._log.problem or is_late:
-            self._report(self._log.problem or "the collector did not answer in time")
 
     @contextmanager
     def _open_span(self, name: str, kind: SpanKind, attributes: Mapping[str, Any]) -> Iterator[Span]:
         """Return a context with a new span. Exceptions are not recorded: their texts may quote messages."""
         context = None if get_current_span().get_span_context().is_valid else self._parent
-        span = self._tracer.start_span(name, context, kind, {key: value for key, value in attributes.items() if value})
+        given = {key: value for key, value in attributes.items() if value}
+        texts = {key: repair_surrogates(value) for key, value in given.items() if isinstance(value, str)}
+        span = self._tracer.start_span(repair_surrogates(name), context, kind, {**given, **texts})
         try:
             with use_span(span, record_exception=False, set_status_on_exception=False):
                 yield span
@@ -147,8 +132,8 @@ class Tracer:
             "gen_ai.agent.name": "ask",
             "gen_ai.agent.version": __version__,
             "gen_ai.provider.name": PROVIDER_NAMES.get(provider, provider),
-            "gen_ai.request.model": model,
-            "gen_ai.conversation.id": conversation_id,
+            "gen_ai.request.model": redactor.redact(model),
+            CONVERSATION_ID: conversation_id,
         }
         with self._open_span("invoke_agent ask", SpanKind.INTERNAL, attributes) as span:
             yield RunSpan(span, redactor, captures_content=self._captures_content)
@@ -171,19 +156,21 @@ class Tracer:
                 first_delta_times.append(time.monotonic())
             on_delta(delta)
 
+        model = redactor.redact(request.model)
         attributes = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": PROVIDER_NAMES.get(provider, provider),
-            "gen_ai.request.model": request.model,
+            "gen_ai.request.model": model,
+            CONVERSATION_ID: _find_conversation_id(),
             "gen_ai.request.stream": request.stream,
             "gen_ai.output.type": "json" if request.schema else "text",
             **_describe_server(base_url),
         }
-        with self._open_span(f"chat {request.model}", SpanKind.CLIENT, attributes) as span:
+        with self._open_span(f"chat {model}", SpanKind.CLIENT, attributes) as span:
             for option, value in request.options.items():
-                if option in REQUEST_OPTIONS and isinstance(value, int | float):
+                if option in REQUEST_OPTIONS and isinstance(value, int | float) and abs(value) < INTEGER_LIMIT:
                     span.set_attribute(f"gen_ai.request.{REQUEST_OPTIONS[option]}", value)
-            if self._captures_content:
+            if self._captures_content and span.is_recording():
                 _set_text(span, "gen_ai.system_instructions", redactor.redact(format_instructions(request.messages)))
                 _set_text(span, "gen_ai.input.messages", redactor.redact_json(format_messages(request.messages)))
             result = send(handle_delta)
@@ -194,24 +181,25 @@ class Tracer:
 
     def _describe_result(self, span: Span, redactor: Redactor, result: RequestResultLike) -> None:
         answer, response = result.answer, result.response
-        finish_reason = str(FINISH_REASONS.get(answer.finish_reason, answer.finish_reason))
-        if result.tool_calls:
-            finish_reason = "tool_calls"
+        finish_reason = "tool_calls" if result.tool_calls else _name_finish_reason(answer.finish_reason)
         span.set_attribute("gen_ai.response.finish_reasons", [finish_reason])
         for attribute, names in (("id", ("id", "responseId")), ("model", ("model", "modelVersion"))):
             value = next((response[name] for name in names if isinstance(response.get(name), str)), "")
             _set_text(span, f"gen_ai.response.{attribute}", redactor.redact(value))
         _set_usage(span, answer.usage)
-        if self._captures_content:
-            text = redactor.redact_json(format_answer(answer, result.tool_calls, finish_reason))
+        if self._captures_content and span.is_recording():
+            text = redactor.redact_json(format_answer(answer.text, answer.reasoning, result.tool_calls, finish_reason))
             _set_text(span, "gen_ai.output.messages", text)
         if result.error is not None:
             _set_error(span, _find_error_type(result.error))
 
     def trace_tool_call(
-        self, redactor: Redactor, call: ToolCall, execute: Callable[[ToolCall], ToolCallFinished]
+        self, redactor: Redactor, call: ToolCall, execute: Callable[..., ToolCallFinished]
     ) -> ToolCallFinished:
-        """Execute a tool call in a span, which includes the wait for the user's approval."""
+        """Execute a tool call in a span, which includes the wait for the user's approval.
+
+        `execute` gets the call, and the environment variables with which a command continues the trace.
+        """
         name = redactor.redact(call.name)
         attributes = {
             "gen_ai.operation.name": "execute_tool",
@@ -220,12 +208,15 @@ class Tracer:
             "gen_ai.tool.call.id": redactor.redact(call.id),
         }
         with self._open_span(f"execute_tool {name}", SpanKind.INTERNAL, attributes) as span:
-            finished = execute(call)
+            carrier = dict[str, str]()
+            TraceContextTextMapPropagator().inject(carrier)
+            finished = execute(call, variables={name.upper(): value for name, value in carrier.items()})
             if self._captures_content:
                 _set_text(span, "gen_ai.tool.call.arguments", finished.call.arguments)
                 _set_text(span, "gen_ai.tool.call.result", finished.result)
             if finished.failed:
-                _set_error(span, TOOL_DENIED if finished.verdict == "deny" else TOOL_FAILED)
+                is_rejected = finished.verdict == "deny"
+                _set_error(span, REJECTIONS.get(finished.rule, "denied") if is_rejected else "tool_error")
         return finished
 
 
@@ -237,16 +228,32 @@ class RunSpan:
         self._redactor = redactor
         self._captures_content = captures_content
 
-    def end(self, usage: Usage, error: AskError | None, messages: Sequence[Message], question_index: int) -> None:
+    def end(
+        self,
+        usage: Usage,
+        error: AskError | None,
+        finish_reason: FinishReason,
+        messages: Sequence[Message],
+        question_index: int,
+    ) -> None:
         """Add the result of the run, whose question is the message with this index."""
+        reason = _name_finish_reason(finish_reason)
+        self._span.set_attribute("gen_ai.response.finish_reasons", [reason])
         _set_usage(self._span, usage)
-        if self._captures_content:
+        if self._captures_content and self._span.is_recording():
             question, answer = messages[question_index], messages[-1]
             _set_text(self._span, "gen_ai.input.messages", self._redactor.redact_json(format_messages([question])))
-            if answer is not question:
-                _set_text(self._span, "gen_ai.output.messages", self._redactor.redact_json(format_messages([answer])))
+            if answer.role == "assistant":
+                text = format_answer(answer.content, "", answer.tool_calls, reason)
+                _set_text(self._span, "gen_ai.output.messages", self._redactor.redact_json(text))
         if error is not None:
             _set_error(self._span, _find_error_type(error))
+
+
+def _find_conversation_id() -> object:
+    """Return the conversation of the current span, if it is that of a run."""
+    span = get_current_span()
+    return span.attributes.get(CONVERSATION_ID) if isinstance(span, ReadableSpan) and span.attributes else None
 
 
 def _describe_server(base_url: str) -> dict[str, Any]:
@@ -259,7 +266,11 @@ def _describe_server(base_url: str) -> dict[str, Any]:
 
 def _set_text(span: Span, name: str, text: str) -> None:
     if text:
-        span.set_attribute(name, text)
+        span.set_attribute(name, repair_surrogates(text))
+
+
+def _name_finish_reason(reason: str) -> str:
+    return str(FINISH_REASONS.get(reason, reason))
 
 
 def _set_usage(span: Span, usage: Usage) -> None:

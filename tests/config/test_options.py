@@ -22,6 +22,7 @@ def test_the_options_are_those_of_the_command() -> None:
         if isinstance(option, click.Option) and option.expose_value and not option.hidden
     }
     internal = {"is_row", "other_base_urls", "new_conversation", "read_only_tools", "mcp_servers"}
+    internal.add("waits_for_collector")
     assert {*RunOptions._fields} == {*options, "words", *internal} - {"input_events"}
 
 

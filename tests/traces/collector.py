@@ -38,6 +38,8 @@ class Collector:
 
     Attributes:
         status: the status of its responses.
+        first_statuses: those of the first responses.
+        body: the body of its responses.
         location: where it redirects to; "" if it does not.
         delay: the seconds before each response.
         spans: the received spans.
@@ -46,6 +48,8 @@ class Collector:
 
     def __init__(self) -> None:
         self.status, self.location, self.delay = 200, "", 0.0
+        self.first_statuses: list[int] = []
+        self.body = b""
         self.spans: list[ReceivedSpan] = []
         self.headers: list[Mapping[str, str]] = []
         collector = self
@@ -55,11 +59,13 @@ class Collector:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 collector.receive(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
                 time.sleep(collector.delay)
-                self.send_response(collector.status)
+                self.send_response(collector.first_statuses.pop(0) if collector.first_statuses else collector.status)
                 if collector.location:
                     self.send_header("Location", collector.location)
-                self.send_header("Content-Length", "0")
+                self.send_header("Retry-After", "0")
+                self.send_header("Content-Length", str(len(collector.body)))
                 self.end_headers()
+                self.wfile.write(collector.body)
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the method's parameter
                 pass

@@ -5,49 +5,17 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from ask.messages import EMPTY_MAPPING
 from tests import wire
+from tests.cli.test_cmd import CHOICES
 from tests.missing_packages import make_command_without
-from tests.model_server import HOLD, ModelServer, Reply
-from tests.program import ASK, Home, Result, Running, run
+from tests.model_server import HOLD, Reply
+from tests.program import ASK, Running, run, run_on_terminal
+from tests.traces.bench import COLLECTOR_KEY, KEY, TraceBench
 from tests.traces.collector import Collector
-
-KEY, COLLECTOR_KEY = "sk-or-traces-0123456789", "collector-key-0123456789"
-
-
-class TraceBench:
-    """A user who sends traces to a collector, and a scripted model."""
-
-    def __init__(self, home: Home, server: ModelServer, collector: Collector) -> None:
-        self.home, self.server, self.collector = home, server, collector
-        self.env = {
-            **home.env,
-            "OPENROUTER_BASE_URL": server.base_url,
-            "OPENROUTER_API_KEY": KEY,
-            "ASK_PROVIDER": "openrouter",
-            "ASK_MODEL": "m",
-            "ASK_OTEL": "1",
-            "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
-            "OTEL_EXPORTER_OTLP_HEADERS": f"api-key={COLLECTOR_KEY}",
-        }
-
-    def ask(self, *arguments: str, stdin: bytes | None = None, env: Mapping[str, str] = EMPTY_MAPPING) -> Result:
-        return run([ASK, *arguments], env={**self.env, **env}, cwd=self.home.work, stdin=stdin)
-
-    def configure(self, text: str) -> None:
-        self.home.config.mkdir(parents=True, exist_ok=True)
-        (self.home.config / "config.toml").write_text(text)
-
-
-@pytest.fixture
-def bench(home: Home, server: ModelServer) -> Iterator[TraceBench]:
-    with Collector() as collector:
-        yield TraceBench(home, server, collector)
 
 
 def test_a_run_with_tools_is_one_trace_without_content(bench: TraceBench) -> None:
@@ -63,7 +31,8 @@ def test_a_run_with_tools_is_one_trace_without_content(bench: TraceBench) -> Non
     assert (run_span.parent, run_span.kind, chats[0].kind, good.kind) == ("", 1, 3, 1)
     assert run_span.resource["service.name"] == "ask"
     assert run_span.attributes["gen_ai.operation.name"] == "invoke_agent"
-    assert run_span.attributes["gen_ai.conversation.id"] == result.conversation
+    assert run_span.attributes["gen_ai.response.finish_reasons"] == ["stop"]
+    assert {span.attributes["gen_ai.conversation.id"] for span in (run_span, *chats)} == {result.conversation}
     chat = chats[0].attributes
     assert (chat["gen_ai.operation.name"], chat["gen_ai.provider.name"]) == ("chat", "openrouter")
     assert (chat["gen_ai.request.model"], chat["gen_ai.request.temperature"]) == ("m", 0.5)
@@ -99,7 +68,7 @@ def test_content_is_sent_redacted_if_asked(bench: TraceBench, way: str) -> None:
     if way == "setting":
         bench.configure("trace_content = true\n")
     bench.ask(f"question {KEY} {COLLECTOR_KEY}", env=variables)
-    [first, second], [tool] = bench.collector.find("chat"), bench.collector.find("execute_tool")
+    [first, second], [tool], [run_span] = map(bench.collector.find, ("chat", "execute_tool", "invoke_agent"))
     assert json.loads(first.attributes["gen_ai.system_instructions"])[0]["type"] == "text"
     [question] = json.loads(first.attributes["gen_ai.input.messages"])
     text = "question [key removed] [key removed]"
@@ -110,7 +79,10 @@ def test_content_is_sent_redacted_if_asked(bench: TraceBench, way: str) -> None:
         "tool",
     ]
     [answer] = json.loads(second.attributes["gen_ai.output.messages"])
-    assert answer["parts"] == [{"type": "text", "content": "Done."}]
+    assert answer == {"role": "assistant", "parts": [{"type": "text", "content": "Done."}], "finish_reason": "stop"}
+    assert json.loads(run_span.attributes["gen_ai.output.messages"]) == [answer]
+    [call] = json.loads(first.attributes["gen_ai.output.messages"])
+    assert call["finish_reason"] == "tool_call", "the word of the JSON Schema"
     assert "echo out" in tool.attributes["gen_ai.tool.call.arguments"]
     assert "out" in tool.attributes["gen_ai.tool.call.result"]
     sent = repr([span.attributes for span in bench.collector.spans])
@@ -143,6 +115,46 @@ def test_an_error_ends_the_run_with_its_type(bench: TraceBench) -> None:
     assert bench.ask("go").code == 6
     [run_span] = bench.collector.find("invoke_agent")
     assert (run_span.is_error, run_span.attributes["error.type"]) == (True, "401")
+
+
+def test_a_provider_that_does_not_answer_in_time_is_an_error(bench: TraceBench) -> None:
+    bench.server.reply(Reply((HOLD,)))
+    bench.configure("[network]\ntries = 1\n")
+    assert bench.ask("--timeout", "0.3", "go").code == 5
+    [chat], [run_span] = bench.collector.find("chat"), bench.collector.find("invoke_agent")
+    assert (chat.attributes["error.type"], run_span.attributes["error.type"]) == ("NetworkError", "NetworkError")
+
+
+def test_errors_of_tool_calls_are_told_apart(bench: TraceBench) -> None:
+    calls = [("bash", {"command": "sleep 9"}), ("nope", {}), ("bash", "{bad"), ("read_file", {"filepath": "none"})]
+    bench.server.reply(wire.calls(*calls), wire.says("Done."))
+    bench.ask("--command-timeout", "0.2", "go")
+    errors = [span.attributes["error.type"] for span in bench.collector.find("execute_tool")]
+    assert errors == ["tool_error", "unknown_tool", "invalid_arguments", "tool_error"]
+
+
+def test_a_denied_call_is_an_error(bench: TraceBench) -> None:
+    bench.server.reply(wire.calls(("bash", {"command": "touch secret-file"})), wire.says("Done."))
+    assert bench.ask("--confirm", "go").code == 8
+    [tool], [run_span] = bench.collector.find("execute_tool"), bench.collector.find("invoke_agent")
+    assert (tool.attributes["error.type"], run_span.attributes["error.type"]) == ("denied", "SafetyError")
+    assert "secret-file" not in repr([span.attributes for span in bench.collector.spans])
+
+
+def test_commands_continue_the_trace(bench: TraceBench) -> None:
+    bench.server.reply(wire.calls(("bash", {"command": "echo $TRACEPARENT"})), wire.says("Done."))
+    bench.ask("go")
+    [tool] = bench.collector.find("execute_tool")
+    assert f"00-{tool.trace_id}-{tool.id}-" in wire.asked(bench.server.requests[-1].json)
+
+
+@pytest.mark.needs("bwrap")
+def test_safe_mode_is_traced_and_its_commands_get_no_variables(bench: TraceBench) -> None:
+    bench.server.reply(wire.calls(("bash", {"command": "env"})), wire.says("Done."))
+    result = bench.ask("--safe", "go")
+    assert result.text == "Done.\n", result.stderr
+    assert [span.is_error for span in bench.collector.find("execute_tool")] == [False]
+    assert "OTEL" not in wire.asked(bench.server.requests[-1].json)
 
 
 def test_the_trace_of_the_caller_is_continued_and_standard_variables_apply(bench: TraceBench) -> None:
@@ -205,12 +217,13 @@ def test_a_broken_collector_changes_only_one_line(bench: TraceBench, problem: st
         assert not elsewhere.headers, "the headers may contain a key"
 
 
-def test_ctrl_c_does_not_wait_for_the_collector(bench: TraceBench) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_ends_the_spans(bench: TraceBench, number: int, code: int) -> None:
     bench.server.reply(Reply((wire.sse(wire.text("one"), done=False), HOLD), content_type="text/event-stream"))
     with Running([ASK, "go"], env=bench.env, cwd=bench.home.work) as running:
         running.wait_for("one")
-        running.signal(signal.SIGINT)
-        assert running.finish().code == 130
+        running.signal(number)
+        assert running.finish().code == code
     [chat], [run_span] = bench.collector.find("chat"), bench.collector.find("invoke_agent")
     assert {chat.attributes["error.type"], run_span.attributes["error.type"]} == {"RunInterruptedError"}
     assert chat.attributes["gen_ai.response.finish_reasons"] == ["incomplete"]
@@ -226,6 +239,33 @@ def test_each_row_of_a_job_and_each_message_of_a_chat_is_a_trace(bench: TraceBen
     spans = bench.collector.find("invoke_agent")
     assert len({span.trace_id for span in spans}) == 2
     assert len({span.attributes["gen_ai.conversation.id"] for span in spans}) == 1
+
+
+def test_each_compared_model_is_a_trace(bench: TraceBench) -> None:
+    bench.server.reply(wire.says("hi"))
+    assert bench.ask("compare", "-m", "a", "-m", "b", "go").code == 0
+    spans = bench.collector.find("invoke_agent")
+    assert {span.attributes["gen_ai.request.model"] for span in spans} == {"a", "b"}
+    assert len({span.trace_id for span in bench.collector.spans}) == 2
+
+
+def test_rows_with_tools_are_traced(bench: TraceBench) -> None:
+    bench.server.reply(wire.says("hi"))
+    result = bench.ask("map", "say {line}", "--tools", stdin=b"a\nb\n")
+    assert (result.code, result.text.count("hi")) == (0, 2)
+    assert len({span.trace_id for span in bench.collector.find("invoke_agent")}) == 2
+    assert "traces" not in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("--tools",)])
+def test_workers_of_a_cluster_send_their_last_spans(bench: TraceBench, options: tuple[str, ...]) -> None:
+    bench.server.reply(wire.says("hi"))
+    arguments = ("map", "say {line}", "--engine", "dask", *options)
+    assert bench.ask(*arguments, stdin=b"a\nb\n").code == 0
+    assert len(bench.collector.find("invoke_agent")) == 2
+    bench.collector.status = 403
+    assert bench.ask(*arguments, stdin=b"c\nd\n").stderr.count("traces were not sent: ") == 1
 
 
 def test_a_job_reports_a_broken_collector(bench: TraceBench) -> None:
@@ -254,3 +294,12 @@ def test_nothing_is_loaded_when_off(bench: TraceBench) -> None:
     )
     result = run([sys.executable, str(script)], env={**bench.env, "ASK_OTEL": "0"}, cwd=bench.home.work)
     assert result.text == "hi\n[]\n", result.stderr
+
+
+def test_a_command_that_replaces_ask_does_not_lose_the_spans(bench: TraceBench) -> None:
+    bench.server.reply(wire.says("echo $((6 * 7)); exit 7"))
+    env = {**bench.env, "TERM": "xterm-256color", "SHELL": "/bin/bash"}
+    result = run_on_terminal([ASK, "--cmd", "count"], env=env, cwd=bench.home.work, answers=[(CHOICES, "r\n")])
+    assert result.code == 7
+    assert "42" in result.text
+    assert bench.collector.find("invoke_agent")
