@@ -76,7 +76,10 @@ class PromptRun:
             PromptCanceledError: the user canceled it.
         """
         message = json.dumps({"type": "message", "text": content.text, "files": content.files})
-        process, mark = await start_process([str(find_launcher()), EVENT_SESSION_ARGUMENT], self._directory)
+        try:
+            process, mark = await start_process([str(find_launcher()), EVENT_SESSION_ARGUMENT], self._directory)
+        except OSError as error:
+            raise RequestError(-32603, f"cannot start in {self._directory} ({error.strerror})") from None
         errors = asyncio.create_task(self._read_errors(process))
         result: Mapping[str, Any] | None = None
         try:
@@ -90,8 +93,8 @@ class PromptRun:
                     await self._send(update_tool_call(self._call_id, status="failed"))
         if result is None:
             await errors
-            error = self._errors[-1] if self._errors else "the process that answers the prompt ended"
-            raise RequestError(-32603, error.removeprefix("ask: "))
+            reason = self._errors[-1] if self._errors else "the process that answers the prompt ended"
+            raise RequestError(-32603, reason.removeprefix("ask: "))
         response = _to_response(result)
         if result["error"]:  # a limit
             await self._send(update_agent_thought_text(f"ask: {result['error']}\n"))

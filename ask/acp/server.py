@@ -40,8 +40,8 @@ from ask.app import AppContext
 from ask.citations import to_markdown
 from ask.config.options import RunOptions
 from ask.errors import AskError, SignalExit
-from ask.history.conversations import ToolCallStep, find_conversation, list_shown_steps
-from ask.history.entries import Conversation, Run, generate_conversation_id, read_runs
+from ask.history.conversations import ToolCallStep, list_shown_steps
+from ask.history.entries import Run, generate_conversation_id, query_conversations, read_runs
 from ask.history.listing import find_conversation_folders
 from ask.history.store import Store
 from ask.process.child_process import handle_signals
@@ -272,15 +272,18 @@ class AskAgent:
         return False
 
     def _read_runs(self, session_id: str) -> list[Run]:
-        try:
-            return self._find_runs(session_id)
-        except AskError:
-            raise RequestError(RequestError.resource_not_found().code, f"no conversation {session_id!r}") from None
+        with report_errors():
+            if runs := self._find_runs(session_id):
+                return runs
+        raise RequestError(RequestError.resource_not_found().code, f"no conversation {session_id!r}")
 
     def _find_runs(self, session_id: str) -> list[Run]:
+        """Return the saved runs of a session; [] for none."""
+        if not self._app.app_dirs.history_file.exists():
+            return []
         with Store(self._app.app_dirs.history_file, create=False) as store:
-            conversation: Conversation = find_conversation(store, session_id)
-            return read_runs(store, conversation) if conversation.id == session_id else []
+            conversations = query_conversations(store, "WHERE id = ?", session_id)
+            return [run for conversation in conversations for run in read_runs(store, conversation)]
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 from typing import Any
 
+import acp
 import pytest
 from acp import schema, text_block
 
@@ -118,6 +119,39 @@ def test_a_broken_configuration_is_an_error_that_names_the_file(ask: Ask, home: 
         result = running.finish()
     assert "config.toml" in answer["error"]["message"]
     assert result.stderr == ""
+
+
+def test_only_the_whole_id_of_a_conversation_loads_it(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.says("ok"))
+
+    async def action(agent: Any, session: Any) -> None:
+        await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])
+        for name in ("1", session.session_id[:6], ""):
+            for method in (agent.load_session, agent.resume_session):
+                with pytest.raises(acp.RequestError) as error:
+                    await method(cwd=str(home.work), session_id=name, mcp_servers=[])
+                assert error.value.code == acp.RequestError.resource_not_found().code
+
+    use(ask, home, action)
+
+
+def test_a_folder_that_was_removed_and_a_damaged_history_are_errors(ask: Ask, home: Home) -> None:
+    home.data.mkdir()
+    (home.data / "history.db").write_bytes(b"no database" * 1000)
+    folder = home.path / "folder"
+    folder.mkdir()
+    with start_raw(ask) as (editor, running):
+        session = editor.open_session(folder)
+        folder.rmdir()
+        prompted = editor.request(3, "session/prompt", sessionId=session, prompt=PROMPT)
+        loaded = editor.request(4, "session/load", sessionId=session, cwd=str(home.work), mcpServers=[])
+        listed = editor.request(5, "session/list")
+        editor.close()
+        result = running.finish()
+    assert str(folder) in prompted["error"]["message"]
+    assert "damaged" in loaded["error"]["message"]
+    assert "damaged" in listed["error"]["message"]
+    assert (result.code, result.stderr) == (0, "")
 
 
 @pytest.mark.slow
