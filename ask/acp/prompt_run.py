@@ -39,7 +39,7 @@ _KEY_HINTS = ("ask keys set", "_API_KEY")
 
 
 class PromptCanceledError(Exception):
-    """The user canceled the prompt when asked about a call."""
+    """The user canceled the prompt, or the editor ended, at a question about a call."""
 
 
 class EditorConnection(Protocol):
@@ -65,6 +65,8 @@ class PromptRun:
         """The ID of the call that waits or runs; "" for none."""
         self._output = ""
         self._output_time = 0.0
+        self._output_task: asyncio.Task[None] | None = None
+        """Shows the output that is not shown yet."""
         self._errors: list[str] = []
         """The lines that the process has printed for people."""
 
@@ -87,10 +89,10 @@ class PromptRun:
             with suppress(AskError):  # it was killed while it wrote
                 result = await self._read_events(process)
         finally:
-            await asyncio.shield(end_process(process, mark, None if result else lambda _: None))
+            await _wait_for(asyncio.create_task(end_process(process, mark, None if result else lambda _: None)))
+            self._stop_showing_output()
             if result is None and self._call_id:
-                with suppress(ConnectionError):  # the editor has ended
-                    await self._send(update_tool_call(self._call_id, status="failed"))
+                await self._send(update_tool_call(self._call_id, status="failed"))
         if result is None:
             await errors
             reason = self._errors[-1] if self._errors else "the process that answers the prompt ended"
@@ -131,7 +133,7 @@ class PromptRun:
             case "tool_call":
                 await self._start_call(event, "in_progress")
             case "tool_output":
-                await self._add_output(event["text"])
+                self._add_output(event["text"])
             case "tool_result":
                 await self._finish_call(event)
 
@@ -144,13 +146,24 @@ class PromptRun:
         description = describe_call(event["name"], event["arguments"], self._directory)
         await self._send(start_tool_call(self._call_id, status=status, **description))
 
-    async def _add_output(self, text: str) -> None:
+    def _add_output(self, text: str) -> None:
         self._output = (self._output + text)[-MAX_OUTPUT_CHARACTERS:]
-        if self._call_id and time.monotonic() - self._output_time > OUTPUT_INTERVAL_SECONDS:
-            self._output_time = time.monotonic()
-            await self._send(update_tool_call(self._call_id, content=build_text(render_lines(self._output))))
+        if self._call_id and self._output_task is None:
+            self._output_task = asyncio.create_task(self._show_output(self._call_id))
+
+    async def _show_output(self, call_id: str) -> None:
+        """Show the output of a running command, at the earliest an interval after the last time."""
+        await asyncio.sleep(self._output_time + OUTPUT_INTERVAL_SECONDS - time.monotonic())
+        self._output_task, self._output_time = None, time.monotonic()
+        await self._send(update_tool_call(call_id, content=build_text(render_lines(self._output))))
+
+    def _stop_showing_output(self) -> None:
+        if self._output_task:
+            self._output_task.cancel()
+        self._output_task = None
 
     async def _finish_call(self, event: Mapping[str, Any]) -> None:
+        self._stop_showing_output()
         content = build_text(event["result"])
         locations = None
         if event["diff"]:
@@ -180,6 +193,8 @@ class PromptRun:
         except (RequestError, ValueError) as error:  # the SDK's ValidationError is a ValueError
             reason = str(error) if isinstance(error, RequestError) else "its answer is not valid"
             return {"decision": "deny", "reason": f"the editor cannot ask its user for approval: {reason}"}
+        except ConnectionError:
+            raise PromptCanceledError from None
         if response.outcome.outcome == "cancelled":
             raise PromptCanceledError
         choice = getattr(response.outcome, "option_id", "")
@@ -188,7 +203,15 @@ class PromptRun:
         return {"decision": "allow" if choice == "allow" else "deny"}
 
     async def _send(self, update: Any) -> None:
-        await self._editor.session_update(self._session_id, update)
+        with suppress(ConnectionError):  # the editor has ended, which cancels the prompt
+            await self._editor.session_update(self._session_id, update)
+
+
+async def _wait_for(task: asyncio.Task[None]) -> None:
+    """Wait for the end of a task, also if this is canceled: by a second cancellation, or as the editor ends."""
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
 
 
 def _to_update(event: Mapping[str, Any], directory: str) -> Any:

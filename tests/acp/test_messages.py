@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
+import time
 from typing import Any
 
 import acp
@@ -15,7 +15,7 @@ from acp import schema, text_block
 from tests import wire
 from tests.acp.editor import Editor, start_raw, use, wait_for_end
 from tests.model_server import ModelServer
-from tests.program import Ask, Home
+from tests.program import Ask, Home, is_running
 from tests.slow_parameters import mark_others_slow
 
 INVALID_ANSWERS: dict[str, Any] = {
@@ -97,7 +97,7 @@ def test_the_end_of_the_server_ends_everything_and_is_silent(
             outcome = {"outcome": "selected", "optionId": "allow"}
             editor.send({"id": question, "result": {"outcome": outcome}})
             while not (home.work / "pid").exists():
-                os.sched_yield()
+                time.sleep(0.02)
         if ending is None:
             editor.close()
         else:
@@ -106,6 +106,33 @@ def test_the_end_of_the_server_ends_everything_and_is_silent(
     assert (result.code, result.stderr) == (128 + ending if ending else 0, "")
     if state == "command":
         wait_for_end(home.work / "pid")
+    with sqlite3.connect(home.data / "history.db") as connection:
+        assert connection.execute("SELECT exit_code FROM runs").fetchone() == (130,)
+
+
+@pytest.mark.parametrize("ending", mark_others_slow(["cancel", "close"]))
+def test_nothing_interrupts_the_end_of_a_canceled_prompt(
+    ask: Ask, home: Home, server: ModelServer, ending: str
+) -> None:
+    server.reply(wire.calls(("bash", {"command": "trap '' INT TERM; echo $$ > pid; sleep 60"})))
+    with start_raw(ask) as (editor, running):
+        session = editor.open_session(home.work)
+        editor.send({"id": 3, "method": "session/prompt", "params": {"sessionId": session, "prompt": PROMPT}})
+        outcome = {"outcome": "selected", "optionId": "allow"}
+        editor.send({"id": editor.wait_for_question()["id"], "result": {"outcome": outcome}})
+        while not (home.work / "pid").exists():
+            time.sleep(0.02)
+        cancel = {"method": "session/cancel", "params": {"sessionId": session}}
+        editor.send(cancel)
+        time.sleep(0.3)
+        if ending == "cancel":
+            editor.send(cancel)
+            answer = editor.wait_for(lambda message: message.get("id") == 3)
+            assert answer["result"]["stopReason"] == "cancelled"
+            assert not is_running(int((home.work / "pid").read_text()))
+        editor.close()
+        assert running.finish().code == 0
+    assert not is_running(int((home.work / "pid").read_text()))
     with sqlite3.connect(home.data / "history.db") as connection:
         assert connection.execute("SELECT exit_code FROM runs").fetchone() == (130,)
 
@@ -172,7 +199,7 @@ def test_a_limit_is_explained(ask: Ask, home: Home, server: ModelServer) -> None
 
 @pytest.mark.slow
 def test_texts_of_tools_are_code_blocks(ask: Ask, home: Home, server: ModelServer) -> None:
-    command = "printf '\\033[1m# x\\033[0m\\n````\\n'; sleep 0.5"
+    command = "printf '\\033[1m# x\\033[0m\\n'; sleep 0.01; echo '````'; sleep 1"
     server.reply(wire.calls(("bash", {"command": command})), wire.says("done"))
     editor = Editor()
 
@@ -183,7 +210,7 @@ def test_texts_of_tools_are_code_blocks(ask: Ask, home: Home, server: ModelServe
     [(question, _)] = editor.asked
     assert question.content[0].content.text.startswith("`````\nThe model wants to call bash")
     updates = [update for update in editor.find("tool_call_update") if update.content]
-    assert updates[0].content[0].content.text == "`````\n# x\n````\n`````"
+    assert updates[-2].content[0].content.text == "`````\n# x\n````\n`````"
     assert updates[-1].content[0].content.text.startswith("`````\nexit code: 0")
 
 
