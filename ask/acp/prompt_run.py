@@ -77,7 +77,7 @@ class PromptRun:
             RequestError: the prompt failed.
             PromptCanceledError: the user canceled it.
         """
-        message = json.dumps({"type": "message", "text": content.text, "files": content.files})
+        message = json.dumps({"type": "message", "text": content.text, "files": content.files}, ensure_ascii=False)
         try:
             process, mark = await start_process([str(find_launcher()), EVENT_SESSION_ARGUMENT], self._directory)
         except OSError as error:

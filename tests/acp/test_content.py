@@ -111,6 +111,19 @@ def test_sessions_are_listed_for_every_path_of_their_folder(ask: Ask, home: Home
 
 
 @pytest.mark.slow
+def test_the_limit_of_a_prompt_counts_its_bytes(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.says("ok"))
+
+    async def action(agent: Any, session: Any) -> None:
+        await agent.prompt(session_id=session.session_id, prompt=[text_block("é" * 3_000_000)])
+        with pytest.raises(acp.RequestError, match="stdin_limit"):
+            await agent.prompt(session_id=session.session_id, prompt=[text_block("é" * 6_000_000)])
+
+    use(ask, home, action)
+    assert [request.method for request in server.requests].count("POST") == 1
+
+
+@pytest.mark.slow
 def test_sources_and_images_of_an_answer_are_shown(ask: Ask, home: Home, server: ModelServer) -> None:
     annotation = {"type": "url_citation", "url_citation": {"url": "https://example.org/a", "title": "A page"}}
     image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{base64.b64encode(PIXEL).decode()}"}}
