@@ -45,31 +45,37 @@ def read_prompt(blocks: Sequence[ContentBlock], folder: Path) -> PromptContent:
         if isinstance(block, schema.TextContentBlock):
             words.append(block.text)
         elif isinstance(block, schema.ResourceContentBlock):
-            path = _find_path(block.uri)
+            path, lines = _parse_uri(block.uri)
             if path:
                 files.append(path)
-            words.append(f"`{path}`" if path else f"[{block.name}]({block.uri})")
+            words.append(f"`{path}{lines}`" if path else f"[{block.name}]({block.uri})")
         elif isinstance(block, schema.EmbeddedResourceContentBlock):
+            path, lines = _parse_uri(block.resource.uri)
             if isinstance(block.resource, schema.TextResourceContents):
-                texts.append((_find_path(block.resource.uri) or block.resource.uri, block.resource.text))
+                texts.append((f"{path}{lines}" or block.resource.uri, block.resource.text))
             else:
                 media_type = block.resource.mime_type or "application/octet-stream"
-                name = Path(_find_path(block.resource.uri)).name.replace("\0", "")
+                name = Path(path).name.replace("\0", "")
                 files.append(_write_file(folder, len(files), block.resource.blob, media_type, name))
         else:
             files.append(_write_file(folder, len(files), block.data, block.mime_type))
     return PromptContent(format_blocks("".join(words).strip(), texts, ""), files)
 
 
-def _find_path(uri: str) -> str:
-    """Return the absolute path of a file:// URI; "" for another."""
-    parts = urlsplit(uri)
-    return unquote(parts.path) if parts.scheme == "file" and parts.path.startswith("/") else ""
+def _parse_uri(uri: str) -> tuple[str, str]:
+    """Return the absolute path of a file:// URI, and its lines as in `#L1:3`; two empty strings for another URI."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:  # no URI
+        return "", ""
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+        return "", ""
+    return unquote(parts.path), f"#{parts.fragment}" if parts.fragment else ""
 
 
 def _write_file(folder: Path, number: int, data: str, media_type: str, name: str = "") -> str:
     try:
-        content = base64.b64decode(data, validate=True)
+        content = base64.b64decode("".join(data.split()), validate=True)  # Emacs wraps lines
     except (binascii.Error, ValueError):
         raise UsageError(f"the data of a block with the type {media_type} are not base64", "send it again") from None
     subfolder = folder / str(number)

@@ -7,12 +7,15 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 from acp import (
     RequestError,
+    resource_link_block,
     schema,
     start_tool_call,
+    update_agent_message,
     update_agent_message_text,
     update_agent_thought_text,
     update_tool_call,
@@ -20,17 +23,23 @@ from acp import (
 
 from ask.acp.prompt_content import PromptContent
 from ask.acp.tool_updates import MAX_TITLE_CHARACTERS, build_diffs, build_text, describe_call
+from ask.citations import list_in_markdown
 from ask.config.installation import find_launcher
 from ask.config.options import EVENT_SESSION_ARGUMENT, RunOptions
 from ask.errors import AskError, IncompleteResponseError, LimitReachedError
-from ask.messages import FinishReason
+from ask.messages import Citation, FinishReason
 from ask.process.child_process import end_process, get_pipe, read_objects, send_lines, start_process
 from ask.text import format_one_line
+from ask.tools.terminal_output import render_lines
 
 MAX_OUTPUT_CHARACTERS = 20_000
 """How much of a running command's output is shown."""
 OUTPUT_INTERVAL_SECONDS = 0.2
 _KEY_HINTS = ("ask keys set", "_API_KEY")
+
+
+class PromptCanceledError(Exception):
+    """The user canceled the prompt, or the editor ended, at a question about a call."""
 
 
 class EditorConnection(Protocol):
@@ -56,6 +65,8 @@ class PromptRun:
         """The ID of the call that waits or runs; "" for none."""
         self._output = ""
         self._output_time = 0.0
+        self._output_task: asyncio.Task[None] | None = None
+        """Shows the output that is not shown yet."""
         self._errors: list[str] = []
         """The lines that the process has printed for people."""
 
@@ -64,9 +75,13 @@ class PromptRun:
 
         Raises:
             RequestError: the prompt failed.
+            PromptCanceledError: the user canceled it.
         """
-        message = json.dumps({"type": "message", "text": content.text, "files": content.files})
-        process, mark = await start_process([str(find_launcher()), EVENT_SESSION_ARGUMENT], self._directory)
+        message = json.dumps({"type": "message", "text": content.text, "files": content.files}, ensure_ascii=False)
+        try:
+            process, mark = await start_process([str(find_launcher()), EVENT_SESSION_ARGUMENT], self._directory)
+        except OSError as error:
+            raise RequestError(-32603, f"cannot start in {self._directory} ({error.strerror})") from None
         errors = asyncio.create_task(self._read_errors(process))
         result: Mapping[str, Any] | None = None
         try:
@@ -74,14 +89,18 @@ class PromptRun:
             with suppress(AskError):  # it was killed while it wrote
                 result = await self._read_events(process)
         finally:
-            await asyncio.shield(end_process(process, mark, None if result else lambda _: None))
+            await _wait_for(asyncio.create_task(end_process(process, mark, None if result else lambda _: None)))
+            self._stop_showing_output()
             if result is None and self._call_id:
                 await self._send(update_tool_call(self._call_id, status="failed"))
         if result is None:
             await errors
-            error = self._errors[-1] if self._errors else "the process that answers the prompt ended"
-            raise RequestError(-32603, error.removeprefix("ask: "))
-        return _to_response(result)
+            reason = self._errors[-1] if self._errors else "the process that answers the prompt ended"
+            raise RequestError(-32603, reason.removeprefix("ask: "))
+        response = _to_response(result)
+        if result["error"]:  # a limit
+            await self._send(update_agent_thought_text(f"ask: {result['error']}\n"))
+        return response
 
     async def _read_events(self, process: asyncio.subprocess.Process) -> Mapping[str, Any] | None:
         """Pass on the events of the process; return the one with the result."""
@@ -92,19 +111,16 @@ class PromptRun:
                 case "start":
                     for notice in self._errors:  # those of the preparation
                         await self._send(update_agent_thought_text(f"{notice}\n"))
-                case "text":
-                    await self._send(update_agent_message_text(event["text"]))
-                case "reasoning":
-                    await self._send(update_agent_thought_text(event["text"]))
-                case "notice":
-                    await self._send(update_agent_thought_text(f"ask: {event['text']}\n"))
                 case "approval":
                     decision = await self._request_permission(event)
                     await send_lines(process, json.dumps({"type": "approval", "id": event["id"], **decision}))
                 case "input_error":
                     raise RequestError(RequestError.invalid_params().code, event["error"])
-                case _:
+                case "tool_call" | "tool_output" | "tool_result":
                     await self._show_call(event)
+                case _:
+                    if update := _to_update(event, self._directory):
+                        await self._send(update)
         return None
 
     async def _read_errors(self, process: asyncio.subprocess.Process) -> None:
@@ -117,7 +133,7 @@ class PromptRun:
             case "tool_call":
                 await self._start_call(event, "in_progress")
             case "tool_output":
-                await self._add_output(event["text"])
+                self._add_output(event["text"])
             case "tool_result":
                 await self._finish_call(event)
 
@@ -130,13 +146,24 @@ class PromptRun:
         description = describe_call(event["name"], event["arguments"], self._directory)
         await self._send(start_tool_call(self._call_id, status=status, **description))
 
-    async def _add_output(self, text: str) -> None:
+    def _add_output(self, text: str) -> None:
         self._output = (self._output + text)[-MAX_OUTPUT_CHARACTERS:]
-        if self._call_id and time.monotonic() - self._output_time > OUTPUT_INTERVAL_SECONDS:
-            self._output_time = time.monotonic()
-            await self._send(update_tool_call(self._call_id, content=build_text(self._output)))
+        if self._call_id and self._output_task is None:
+            self._output_task = asyncio.create_task(self._show_output(self._call_id))
+
+    async def _show_output(self, call_id: str) -> None:
+        """Show the output of a running command, at the earliest an interval after the last time."""
+        await asyncio.sleep(self._output_time + OUTPUT_INTERVAL_SECONDS - time.monotonic())
+        self._output_task, self._output_time = None, time.monotonic()
+        await self._send(update_tool_call(call_id, content=build_text(render_lines(self._output))))
+
+    def _stop_showing_output(self) -> None:
+        if self._output_task:
+            self._output_task.cancel()
+        self._output_task = None
 
     async def _finish_call(self, event: Mapping[str, Any]) -> None:
+        self._stop_showing_output()
         content = build_text(event["result"])
         locations = None
         if event["diff"]:
@@ -163,15 +190,47 @@ class PromptRun:
         options.append(schema.PermissionOption(option_id="reject", name="Reject", kind="reject_once"))
         try:
             response = await self._editor.request_permission(self._session_id, call, options)
-        except RequestError as error:
-            return {"decision": "deny", "reason": f"the editor cannot ask its user for approval: {error}"}
+        except (RequestError, ValueError) as error:  # the SDK's ValidationError is a ValueError
+            reason = str(error) if isinstance(error, RequestError) else "its answer is not valid"
+            return {"decision": "deny", "reason": f"the editor cannot ask its user for approval: {reason}"}
+        except ConnectionError:
+            raise PromptCanceledError from None
+        if response.outcome.outcome == "cancelled":
+            raise PromptCanceledError
         choice = getattr(response.outcome, "option_id", "")
         if choice == "always" and scope:
             return {"decision": "allow", "scope": scope, "duration": "folder"}
         return {"decision": "allow" if choice == "allow" else "deny"}
 
     async def _send(self, update: Any) -> None:
-        await self._editor.session_update(self._session_id, update)
+        with suppress(ConnectionError):  # the editor has ended, which cancels the prompt
+            await self._editor.session_update(self._session_id, update)
+
+
+async def _wait_for(task: asyncio.Task[None]) -> None:
+    """Wait for the end of a task, also if this is canceled: by a second cancellation, or as the editor ends."""
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+
+
+def _to_update(event: Mapping[str, Any], directory: str) -> Any:
+    """Convert an event to an update; None if it is not shown."""
+    match event["type"]:
+        case "text":
+            return update_agent_message_text(event["text"])
+        case "reasoning":
+            return update_agent_thought_text(event["text"])
+        case "notice":
+            return update_agent_thought_text(f"ask: {event['text']}\n")
+        case "file":
+            path = Path(directory, event["path"])
+            return update_agent_message(resource_link_block(path.name, path.as_uri(), mime_type=event["media_type"]))
+        case "citations":
+            citations = [Citation(**citation) for citation in event["citations"]]
+            return update_agent_message_text(f"\n{list_in_markdown(citations, '', 'Sources:')}\n")
+        case _:
+            return None
 
 
 def _to_response(result: Mapping[str, Any]) -> schema.PromptResponse:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,25 +22,29 @@ from acp import (
     run_agent,
     schema,
     start_tool_call,
+    update_agent_message,
     update_agent_message_text,
     update_agent_thought_text,
+    update_user_message,
     update_user_message_text,
 )
 from acp.helpers import update_available_commands, update_current_mode
 
 from ask import __version__
 from ask.acp.prompt_content import PromptContent, read_prompt
-from ask.acp.prompt_run import PromptRun
+from ask.acp.prompt_run import PromptCanceledError, PromptRun
 from ask.acp.session import MODES, Session, to_server_table
 from ask.acp.stdio import open_stdio
-from ask.acp.tool_updates import build_text, describe_call
+from ask.acp.tool_updates import build_edit, build_text, convert_attachments, describe_call
 from ask.app import AppContext
+from ask.citations import to_markdown
 from ask.config.options import RunOptions
-from ask.errors import AskError
-from ask.history.conversations import ToolCallStep, find_conversation, list_shown_steps
-from ask.history.entries import Conversation, Run, generate_conversation_id, read_runs
+from ask.errors import AskError, SignalExit
+from ask.history.conversations import ToolCallStep, list_shown_steps
+from ask.history.entries import Run, generate_conversation_id, query_conversations, read_runs
 from ask.history.listing import find_conversation_folders
 from ask.history.store import Store
+from ask.process.child_process import handle_signals
 from ask.templates.template import read_all_templates
 
 SESSIONS_PER_PAGE = 50
@@ -125,8 +130,9 @@ class AskAgent:
         offset = int(cursor or 0)
         found: list[tuple[str, str, float, str]] = []
         if self._app.app_dirs.history_file.exists():
-            with Store(self._app.app_dirs.history_file, create=False) as store:
-                found = find_conversation_folders(store, cwd, SESSIONS_PER_PAGE + 1, offset)
+            directory = cwd and os.path.realpath(cwd)  # as it is saved
+            with report_errors(), Store(self._app.app_dirs.history_file, create=False) as store:
+                found = find_conversation_folders(store, directory, SESSIONS_PER_PAGE + 1, offset)
         sessions = [
             schema.SessionInfo(
                 session_id=name,
@@ -176,6 +182,8 @@ class AskAgent:
             if not session.is_canceled:
                 raise
             return schema.PromptResponse(stop_reason="cancelled")
+        except PromptCanceledError:
+            return schema.PromptResponse(stop_reason="cancelled")
         except AskError as error:
             raise _invalid(str(error)) from None
         finally:
@@ -184,12 +192,12 @@ class AskAgent:
     async def _answer(self, session: Session, blocks: Sequence[Any]) -> schema.PromptResponse:
         with tempfile.TemporaryDirectory(prefix="ask-acp-") as folder:
             content = read_prompt(blocks, Path(folder))
-            name, _, rest = content.text.partition(" ")
+            name, _, rest = re.sub(r"\s", " ", content.text, count=1).partition(" ")
             template = None
-            if name == "/model" and not content.files:
+            if name == "/model" and len(blocks) == 1:
                 return await self._switch_model(session, rest.strip())
             if name.startswith("/") and name[1:] in self._list_templates():
-                template, content = name[1:], PromptContent(rest.strip() or " ", content.files)
+                template, content = name[1:], PromptContent(rest.strip(), content.files)
             if not content.text.strip() and not content.files and not template:
                 raise _invalid("the prompt is empty")
             options = session.build_options(self._options, is_saved=self._is_saved(session.id), template=template)
@@ -203,13 +211,6 @@ class AskAgent:
             await self._editor.session_update(session.id, self._create_option_update(session))
         await self._editor.session_update(session.id, update_agent_message_text(text))
         return schema.PromptResponse(stop_reason="end_turn")
-
-    async def close(self) -> None:
-        """Cancel all prompts, and wait until their processes have ended."""
-        prompts = [session.prompt for session in self._sessions.values() if session.prompt]
-        for prompt in prompts:
-            prompt.cancel()
-        await asyncio.gather(*prompts, return_exceptions=True)
 
     def _open_session(self, session_id: str, cwd: str, mcp_servers: Sequence[Any] | None) -> Session:
         if not os.path.isabs(cwd) or not os.path.isdir(cwd):
@@ -249,7 +250,8 @@ class AskAgent:
         return schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options)
 
     def _list_models(self) -> list[str]:
-        return [*filter(None, (self._options.model,)), *self._app.config.aliases]
+        with report_errors():
+            return [*filter(None, (self._options.model,)), *self._app.config.aliases]
 
     def _list_templates(self) -> dict[str, tuple[str, str]]:
         templates = read_all_templates(self._app.app_dirs.templates, logging.warning)
@@ -270,15 +272,27 @@ class AskAgent:
         return False
 
     def _read_runs(self, session_id: str) -> list[Run]:
-        try:
-            return self._find_runs(session_id)
-        except AskError:
-            raise RequestError(RequestError.resource_not_found().code, f"no conversation {session_id!r}") from None
+        with report_errors():
+            if runs := self._find_runs(session_id):
+                return runs
+        raise RequestError(RequestError.resource_not_found().code, f"no conversation {session_id!r}")
 
     def _find_runs(self, session_id: str) -> list[Run]:
+        """Return the saved runs of a session; [] for none."""
+        if not self._app.app_dirs.history_file.exists():
+            return []
         with Store(self._app.app_dirs.history_file, create=False) as store:
-            conversation: Conversation = find_conversation(store, session_id)
-            return read_runs(store, conversation) if conversation.id == session_id else []
+            conversations = query_conversations(store, "WHERE id = ?", session_id)
+            return [run for conversation in conversations for run in read_runs(store, conversation)]
+
+
+@contextmanager
+def report_errors() -> Iterator[None]:
+    """Raise an error of ask as an error of the protocol."""
+    try:
+        yield
+    except AskError as error:
+        raise RequestError(-32603, str(error)) from None
 
 
 def _set_mode(session: Session, mode: Any) -> None:
@@ -297,27 +311,54 @@ def _replay(run: Run, directory: str) -> Iterator[Any]:
         return
     for step in list_shown_steps(run.entries):
         if isinstance(step, ToolCallStep):
-            call = step.record.call
-            status: schema.ToolCallStatus = "failed" if step.message.is_error else "completed"
+            call, is_error = step.record.call, step.message.is_error
+            status: schema.ToolCallStatus = "failed" if is_error else "completed"
             description = describe_call(call.name, call.arguments, directory)
-            yield start_tool_call("", status=status, content=build_text(step.result), **description)
+            content = [] if is_error else build_edit(call.name, call.arguments, directory)
+            yield start_tool_call("", status=status, content=content or build_text(step.result), **description)
         elif step.message.role == "user":
-            yield update_user_message_text(step.message.content)
+            if step.message.content:
+                yield update_user_message_text(step.message.content)
+            yield from map(update_user_message, convert_attachments(step.message.attachments))
         elif step.message.role == "assistant":
             if step.reasoning:
                 yield update_agent_thought_text(step.reasoning)
             if step.message.content:
-                yield update_agent_message_text(step.message.content)
+                yield update_agent_message_text(to_markdown(step.message.content, step.citations))
+            yield from map(update_agent_message, convert_attachments(step.message.attachments))
 
 
-async def _serve(options: RunOptions, app: AppContext) -> None:
+async def _serve(options: RunOptions, app: AppContext) -> int:
+    """Serve until stdin is closed or a signal arrives; return the exit code."""
     agent: Any = AskAgent(options, app)
-    try:
-        await run_agent(agent, await open_stdio(), use_unstable_protocol=True)
-    finally:
-        await agent.close()
+    transport = await open_stdio()
+    serving = asyncio.create_task(run_agent(agent, transport, use_unstable_protocol=True))
+    numbers: list[int] = []
+
+    def stop(number: int) -> None:
+        if not numbers:
+            serving.cancel()
+        numbers.append(number)
+
+    handle_signals(stop)
+    with suppress(asyncio.CancelledError):
+        await serving  # ends when all prompts have ended
+    return 128 + numbers[0] if numbers else 0
+
+
+def _is_bug(record: logging.LogRecord) -> bool:
+    """Check whether the SDK logs more than an invalid notification: some editors show stderr as an error."""
+    return not (record.exc_info and isinstance(record.exc_info[1], RequestError | ValueError))
 
 
 def serve(options: RunOptions, app: AppContext) -> None:
-    """Serve on stdin and stdout until stdin is closed."""
-    asyncio.run(_serve(options, app))
+    """Serve on stdin and stdout until stdin is closed.
+
+    Raises:
+        SignalExit: a signal ended it.
+    """
+    handler = logging.StreamHandler()
+    handler.addFilter(_is_bug)
+    logging.basicConfig(format="ask: %(message)s", handlers=[handler])
+    if code := asyncio.run(_serve(options, app)):
+        raise SignalExit(code)

@@ -65,12 +65,24 @@ class Session:
 
 
 def to_server_table(server: Any) -> dict[str, Any]:
-    """Convert an MCP server of the editor to a table as in config.toml, with its name."""
+    """Convert an MCP server of the editor to a table as in config.toml, with its name.
+
+    The editor has expanded all variables, so a dollar sign is only that.
+    """
     if isinstance(server, schema.McpServerStdio):
-        variables = {variable.name: variable.value for variable in server.env}
-        return {"name": server.name, "command": server.command, "args": server.args, "env": variables}
-    headers = {header.name: header.value for header in server.headers}
-    return {"name": server.name, "type": server.type, "url": server.url, "headers": headers}
+        return {
+            "name": server.name,
+            "command": _escape_braced(server.command),
+            "args": list(map(_escape_braced, server.args)),
+            "env": {variable.name: variable.value.replace("$", "$$") for variable in server.env},
+        }
+    headers = {header.name: header.value.replace("$", "$$") for header in server.headers}
+    return {"name": server.name, "type": server.type, "url": _escape_braced(server.url), "headers": headers}
+
+
+def _escape_braced(text: str) -> str:
+    """Escape the variables that are expanded in every key of a server."""
+    return text.replace("${", "$${")
 
 
 def _create_select(

@@ -40,9 +40,10 @@ class StdioTransport:
             except (ValueError, RecursionError) as error:
                 await self._report(RequestError.parse_error({"details": str(error)}))
                 continue
-            if isinstance(message, dict) and isinstance(message.get("method", ""), str):
-                return message
-            await self._report(RequestError.invalid_request({"details": "a message must be a JSON-RPC object"}))
+            if not _is_message(message):
+                await self._report(RequestError.invalid_request({"details": "a message must be a JSON-RPC object"}))
+            elif "id" in message or not message.get("method", "").startswith("$/"):  # which may be ignored
+                return _normalize(message)
 
     async def send(self, message: dict[str, Any]) -> None:
         async with self._lock:
@@ -55,6 +56,26 @@ class StdioTransport:
 
     async def _report(self, error: RequestError) -> None:
         await self.send({"jsonrpc": "2.0", "id": None, "error": error.to_error_obj()})
+
+
+def _is_message(message: Any) -> bool:
+    """Check what the SDK takes for granted."""
+    return (
+        isinstance(message, dict)
+        and isinstance(message.get("method", ""), str)
+        and isinstance(message.get("id"), str | int | float | None)
+    )
+
+
+def _normalize(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message that the SDK can read."""
+    if "method" not in message:
+        error = message.get("error") or {}
+        return message if isinstance(error, dict) else {**message, "error": {"message": str(error)}}
+    params = message.get("params", {})
+    if isinstance(params, dict):  # the SDK would pass the keys of _meta on as parameters
+        params = {name: value for name, value in params.items() if name != "_meta"}
+    return {**message, "params": params}
 
 
 async def open_stdio() -> StdioTransport:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from acp import schema, text_block, tool_content, tool_diff_content
+from acp import audio_block, image_block, schema, text_block, tool_content, tool_diff_content
 
+from ask.messages import Attachment
+from ask.parsing import parse_json, read_dict
 from ask.text import format_one_line
 
 KINDS: Mapping[str, schema.ToolKind] = {
@@ -21,6 +22,9 @@ KINDS: Mapping[str, schema.ToolKind] = {
     "fetch_url": "fetch",
 }
 """The kinds of ask's own tools; those of others are "other"."""
+PATH_KEYS = "filepath", "dirpath"
+SUBJECT_KEYS = "command", *PATH_KEYS, "url", "query"
+"""The arguments of ask's own tools that say what a call is about."""
 MAX_TITLE_CHARACTERS = 200
 _HUNK_HEADER = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)")
 ToolContent = schema.ContentToolCallContent | schema.FileEditToolCallContent | schema.TerminalToolCallContent
@@ -28,12 +32,10 @@ ToolContent = schema.ContentToolCallContent | schema.FileEditToolCallContent | s
 
 def describe_call(name: str, arguments: str, directory: str, diff: str | None = None) -> dict[str, Any]:
     """Return the fields of an update that describe a call: title, kind, locations and input."""
-    values: Any = None
-    with suppress(ValueError, RecursionError):
-        values = json.loads(arguments)
-    fields = values if isinstance(values, dict) else {}
+    values = parse_json(arguments)
+    fields = read_dict(values)
     path = _find_path(fields, directory)
-    subject = fields.get("command") or fields.get("filepath") or fields.get("url") or fields.get("query") or ""
+    subject = next((fields[key] for key in SUBJECT_KEYS if fields.get(key)), "")
     title = str(subject) if name == "bash" and subject else f"{name} {subject}".strip()
     hunk = _HUNK_HEADER.search(diff or "")
     line = int(hunk[1]) if hunk else fields.get("offset")
@@ -52,12 +54,33 @@ def build_diffs(arguments: str, directory: str, diff: str) -> list[ToolContent]:
     return [tool_diff_content(path, new, old) for old, new in _split_hunks(diff)] if path else []
 
 
+def build_edit(name: str, arguments: str, directory: str) -> list[ToolContent]:
+    """Convert the arguments of an edit to a diff; [] for another call."""
+    match parse_json(arguments):
+        case {"filepath": str(), "old_text": str(old_text), "new_text": str(new_text)} as values if name == "edit_file":
+            return [tool_diff_content(_find_path(values, directory), new_text, old_text)]
+    return []
+
+
+def convert_attachments(files: Iterable[Attachment]) -> Iterator[schema.ImageContentBlock | schema.AudioContentBlock]:
+    """Convert the files of a message that are images or audio."""
+    for file in files:
+        if file.media_type.startswith("image/"):
+            yield image_block(file.base64, file.media_type)
+        elif file.media_type.startswith("audio/"):
+            yield audio_block(file.base64, file.media_type)
+
+
 def build_text(text: str) -> list[ToolContent]:
-    return [tool_content(text_block(text))] if text else []
+    """Return a text as a code block, because editors render Markdown."""
+    if not text:
+        return []
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`{3,}", text))])
+    return [tool_content(text_block(f"{fence}\n{text.rstrip()}\n{fence}"))]
 
 
 def _find_path(arguments: Mapping[str, Any], directory: str) -> str:
-    path = arguments.get("filepath")
+    path = next((arguments[key] for key in PATH_KEYS if key in arguments), None)
     return os.path.normpath(os.path.join(directory, os.path.expanduser(path))) if isinstance(path, str) else ""
 
 

@@ -57,9 +57,11 @@ class EventInput:
     A line that is neither is reported as an `input_error` event and left out.
     """
 
-    def __init__(self, output: StandardOutput, limit: int) -> None:
+    def __init__(self, output: StandardOutput, limit: int, *, has_template: bool = False) -> None:
         self._output = output
         self._limit = limit
+        self._has_template = has_template
+        """Whether a message may be empty, because a template is sent with it."""
         self._messages: list[InputMessage] = []
         """Messages that arrived while an approval was expected."""
         self._approval_count = 0
@@ -125,9 +127,13 @@ class EventInput:
                 self._report(f"a line is longer than {format_size(self._limit)} (stdin_limit in config.toml)")
             elif line.strip():
                 try:
-                    return _parse_line(line)
+                    parsed = _parse_line(line)
                 except (ValueError, RecursionError) as error:
                     self._report(str(error))
+                    continue
+                if isinstance(parsed, InputApproval) or parsed.text.strip() or parsed.files or self._has_template:
+                    return parsed
+                self._report("a message has no text")
         return None
 
     def _report(self, problem: str) -> None:
@@ -151,8 +157,6 @@ def _parse_line(line: bytes) -> InputMessage | InputApproval:
         parsed: InputMessage | InputApproval = parse_value(fields, INPUT_TYPES[value["type"]])
     except WrongTypeError as error:
         raise ValueError(f"a line of type {value['type']} is not valid ({error})") from None
-    if isinstance(parsed, InputMessage) and not parsed.text.strip() and not parsed.files:
-        raise ValueError("a message has no text")
     if isinstance(parsed, InputMessage):
         for name in parsed.files:
             try:
@@ -198,7 +202,8 @@ def run_event_session(options: RunOptions) -> int:
         if options.mcp_servers:
             app.config = app.config.add_mcp_servers(options.mcp_servers)
         session = ChatSession(options, app)
-        events = EventInput(StandardOutput(), session.request.settings.stdin_limit)
+        limit = session.request.settings.stdin_limit
+        events = EventInput(StandardOutput(), limit, has_template=bool(options.template))
         app.request_approval = events.request_approval
         code = _send(session, InputMessage(words)) if words else 0
         messages = events.iterate_messages()

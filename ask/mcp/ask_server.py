@@ -9,7 +9,6 @@ import asyncio
 import json
 import re
 import secrets
-import signal
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -30,7 +29,14 @@ from ask.config.installation import find_launcher
 from ask.config.options import EVENT_SESSION_ARGUMENT, RunOptions
 from ask.errors import AskError, LimitReachedError, RowsFailedError, SignalExit, UsageError
 from ask.mcp.ask_server_input import forward_messages
-from ask.process.child_process import end_process, get_pipe, read_objects, send_lines, start_process
+from ask.process.child_process import (
+    end_process,
+    get_pipe,
+    handle_signals,
+    read_objects,
+    send_lines,
+    start_process,
+)
 from ask.records import NamedTuple
 from ask.schemas.short_form import parse_short_form
 from ask.type_checks import WrongTypeError, parse_value
@@ -243,7 +249,7 @@ class AskServer:
 
     async def run(self) -> None:
         """Serve until stdin is closed."""
-        _handle_signals()
+        handle_signals(_exit_on_signal)
         server = Server("ask", version=__version__, on_list_tools=self._list_tools, on_call_tool=self._call_tool)
         async with stdio_server() as (read_stream, write_stream), anyio.create_task_group() as group:
             sender, receiver = anyio.create_memory_object_stream[SessionMessage | Exception]()
@@ -529,18 +535,8 @@ async def _read_last_line(process: asyncio.subprocess.Process) -> str:
     return last
 
 
-def _handle_signals() -> None:
-    """Have signals end the event loop, not the task that runs at that moment.
-
-    With asyncio's own handler of SIGINT, the end would wait for the thread that reads stdin.
-    """
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            loop.add_signal_handler(number, _exit_on_signal, number)
-
-
 def _exit_on_signal(number: int) -> NoReturn:
+    """End the event loop, which with asyncio's own handler would wait for the thread that reads stdin."""
     raise SignalExit(128 + number)
 
 

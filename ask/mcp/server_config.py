@@ -155,8 +155,8 @@ def normalize_server_name(name: str) -> str:
 
 
 BRACED_PATTERN = r"\$\{(?:env:)?(?P<name>\w+|input:[^}]*)(?::-(?P<default>[^}]*))?\}"
-BRACED_VARIABLE = re.compile(BRACED_PATTERN)
-"""`${NAME}`, `${NAME:-default}`, and `${env:NAME}` as in VS Code."""
+BRACED_VARIABLE = re.compile(BRACED_PATTERN + r"|(?P<dollar>\$\$)(?=\{)")
+"""`${NAME}`, `${NAME:-default}`, `${env:NAME}` as in VS Code, and `$${` for `${`."""
 ANY_VARIABLE = re.compile(BRACED_PATTERN + r"|\$(?P<bare>[A-Za-z_]\w*)|(?P<dollar>\$\$)")
 """`BRACED_VARIABLE`, `$NAME`, and `$$` for a dollar sign."""
 

@@ -25,6 +25,14 @@ INTERRUPT_SECONDS = 5
 """Seconds between SIGINT and the end of the child process with everything that it started."""
 
 
+def handle_signals(handle: Callable[[int], None]) -> None:
+    """Have the event loop handle the signals that end a server, not the task that runs at that moment."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, handle, number)
+
+
 async def start_process(command: Sequence[str], directory: str | None = None) -> tuple[Process, str]:
     """Start a command with pipes; return its process and the mark of everything that it starts.
 
@@ -88,13 +96,14 @@ async def end_process(process: Process, mark: str, note: Callable[[Mapping[str, 
 
     With `note`, it is interrupted, and `note` is called with the objects that it still writes.
     """
+    if note is not None:
+        with suppress(ProcessLookupError):  # before it reads the end of stdin, which would deny a call
+            process.send_signal(signal.SIGINT)
     get_pipe(process.stdin).close()
     with suppress(TimeoutError, AskError):
         if note is None:
             await asyncio.wait_for(process.wait(), END_SECONDS)
         else:
-            with suppress(ProcessLookupError):
-                process.send_signal(signal.SIGINT)
             await asyncio.wait_for(_read_rest(process, note), INTERRUPT_SECONDS)
     await asyncio.to_thread(kill_process_tree, process.pid if process.returncode is None else None, mark)
     await process.wait()

@@ -5,12 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
 import sqlite3
 import sys
-import time
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import acp
@@ -18,69 +14,11 @@ import pytest
 from acp import schema, text_block
 
 from tests import wire
+from tests.acp.editor import Editor, use, wait_for_end
 from tests.mcp.setting import PIXEL, SDK
 from tests.model_server import ModelServer
 from tests.program import ASK, Ask, Home
 from tests.slow_parameters import mark_others_slow
-
-
-class Editor:
-    """A client that collects updates and answers requests for permission."""
-
-    def __init__(self, choice: str = "allow") -> None:
-        self.choice = choice
-        self.updates: list[Any] = []
-        self.asked: list[tuple[Any, list[str]]] = []
-        self.has_update = asyncio.Event()
-
-    def on_connect(self, conn: Any) -> None:
-        self.agent = conn
-
-    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
-        self.updates.append(update)
-        self.has_update.set()
-
-    async def request_permission(self, session_id: str, tool_call: Any, options: Any, **_: Any) -> Any:
-        self.asked.append((tool_call, [option.kind for option in options]))
-        if self.choice == "fail":
-            raise acp.RequestError.method_not_found("session/request_permission")
-        if self.choice == "wait":
-            self.has_update.set()
-            await asyncio.Event().wait()
-        outcome = schema.AllowedOutcome(outcome="selected", option_id=self.choice)
-        return schema.RequestPermissionResponse(outcome=outcome)
-
-    def find(self, kind: str) -> list[Any]:
-        return [update for update in self.updates if update.session_update == kind]
-
-    def read_text(self, kind: str = "agent_message_chunk") -> str:
-        return "".join(update.content.text for update in self.find(kind))
-
-    async def wait_for(self, kind: str) -> None:
-        while not self.find(kind):
-            self.has_update.clear()
-            await asyncio.wait_for(self.has_update.wait(), 20)
-
-
-def use(
-    ask: Ask,
-    home: Home,
-    action: Callable[[Any, Any], Awaitable[Any]],
-    editor: Editor | None = None,
-    options: tuple[str, ...] = (),
-) -> None:
-    """Start the server, and call `action` with a connection to it and a session."""
-    client: Any = editor or Editor()
-
-    async def connect() -> None:
-        async with acp.spawn_agent_process(
-            client, str(ASK), "acp", *options, env=dict(ask.env), cwd=home.path, use_unstable_protocol=True
-        ) as (agent, _):
-            await agent.initialize(protocol_version=acp.PROTOCOL_VERSION)
-            session = await agent.new_session(cwd=str(home.work), mcp_servers=[])
-            await action(agent, session)
-
-    asyncio.run(asyncio.wait_for(connect(), 60))
 
 
 def test_prompts_are_a_saved_conversation_that_is_loaded_again(ask: Ask, home: Home, server: ModelServer) -> None:
@@ -244,19 +182,6 @@ def test_nothing_runs_or_is_lost_when_the_editor_dies(ask: Ask, home: Home, serv
     wait_for_end(home.work / "pid")
     with sqlite3.connect(home.data / "history.db") as connection:
         assert connection.execute("SELECT exit_code FROM runs").fetchone() == (130,)
-
-
-def wait_for_end(path: Path) -> None:
-    """Wait until the process whose id is in a file has ended."""
-    pid = int(path.read_text())
-    deadline = time.monotonic() + 15
-    while time.monotonic() < deadline:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{pid} still runs")
 
 
 def test_wrong_lines_and_parameters_are_errors(ask: Ask, home: Home, server: ModelServer) -> None:
