@@ -36,9 +36,10 @@ from ask.acp.tool_updates import build_text, describe_call
 from ask.app import AppContext
 from ask.config.options import RunOptions
 from ask.errors import AskError
-from ask.history.conversations import ToolCallStep, find_conversation, list_shown_steps
+from ask.history.conversation_lookup import find_conversation
 from ask.history.entries import Conversation, Run, generate_conversation_id, read_runs
 from ask.history.listing import find_conversation_folders
+from ask.history.saved_messages import ToolCallStep, list_shown_steps
 from ask.history.store import Store
 from ask.templates.template import read_all_templates
 

@@ -391,7 +391,8 @@ def _read_conversation(options: RunOptions, app: AppContext, directory: Path) ->
     conversation_id = options.resume
     if conversation_id is not None and options.continue_last:
         raise UsageError("--continue and --resume cannot be combined", "use one of them")
-    from ask.history.conversations import find_conversation, load_conversation
+    from ask.history.conversation_lookup import find_conversation
+    from ask.history.saved_messages import load_conversation
     from ask.history.store import Store
 
     with Store(app.app_dirs.history_file, create=False) as store:
@@ -413,7 +414,7 @@ def _choose_current_conversation(store: Store, directory: str, app: AppContext) 
     Raises:
         UsageError: there is none, or the user does not want it.
     """
-    from ask.history.conversations import find_current_conversation
+    from ask.history.conversation_lookup import find_current_conversation
 
     terminal = identify_terminal(app.environment)
     conversation = find_current_conversation(store, terminal=terminal, directory=directory)

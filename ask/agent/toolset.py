@@ -21,7 +21,7 @@ from ask.config.settings import (
     Settings,
 )
 from ask.errors import UsageError
-from ask.text import decode_argument, format_one_line
+from ask.text import decode_argument, format_one_line, format_suggestion
 from ask.tools.base import Tool
 from ask.tools.definitions import (
     BASH,
@@ -87,8 +87,6 @@ class Toolset:
             named += template.tools
         names += [name for name in named if name.startswith(self._get_missing_prefixes(settings))]
         for name in settings.disabled_tools.difference(names) if settings.tools else ():
-            from ask.text import format_suggestion
-
             advice = format_suggestion(name, names, "ask tools lists them")
             raise UsageError(f"unknown tool {name!r} in --disable-tool", advice)
         allowed = template.select_tools(names) if template else frozenset(names)

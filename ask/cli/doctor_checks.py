@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import shutil
+import sqlite3
 import stat
 import threading
 import time
@@ -152,7 +153,6 @@ def _leave_out_invalid(app: AppContext) -> AppContext:
 
 def _check_versions(_: AppContext, *, verbose: bool) -> Iterator[CheckResult]:
     """Report the versions that bug reports should include, with `verbose` those of packages; check SQLite for FTS5."""
-    import sqlite3
     from importlib.metadata import requires, version
 
     yield ok("ask", f"{__version__}, in {Path(__file__).parents[2]}")

@@ -82,6 +82,7 @@ from ask.messages import Usage
 from ask.parsing import BATCH_TIER, DECISIONS_TIER
 from ask.render.amounts import format_count, format_dollars, format_duration
 from ask.render.progress_bar import ProgressBar
+from ask.schemas.decision_questions import build_answer_schema
 from ask.text import format_age, format_one_line, join_names
 
 if TYPE_CHECKING:
@@ -604,8 +605,6 @@ def _format_questions(request: RunRequest) -> str:
     """Return a text of about the same size as what a request contains for the questions of --decide; "" for none."""
     if not request.questions:
         return ""
-    from ask.schemas.decision_questions import build_answer_schema
-
     return json.dumps(build_answer_schema(request.questions))
 
 

@@ -35,6 +35,7 @@ from ask.plugin_api.provider import Provider
 from ask.plugin_api.types import ProviderInfo
 from ask.profiles import ModelProfile
 from ask.records import NamedTuple
+from ask.text import format_suggestion
 
 if TYPE_CHECKING:
     from ask.client.adjustments import RequestAdjustments
@@ -171,8 +172,6 @@ def explain_ignored(app: AppContext, name: str) -> str:
 
 
 def _make_unknown_error(app: AppContext, name: str) -> ConfigError:
-    from ask.text import format_suggestion
-
     if entry := next((entry for entry in app.plugins.misplaced if entry.name == name), None):
         return ConfigError(f"unknown provider {name!r}", f"{entry.distribution} is installed, but {entry.explain()}")
     all_names = [*app.provider_names, *app.services]
