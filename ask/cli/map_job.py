@@ -53,14 +53,8 @@ from ask.map.job import (
     prepare_job,
 )
 from ask.map.ledger import Ledger, RowResult
-from ask.map.output import (
-    ALL,
-    ColumnNames,
-    RowWriter,
-    StdoutWriter,
-    has_rows,
-    make_unique_name,
-)
+from ask.map.output import ALL, ColumnNames, RowWriter, StdoutWriter, make_unique_name
+from ask.map.output_target import has_rows, is_input, is_table, is_text_table, open_writer
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.map.rows import (
     STDIN,
@@ -77,7 +71,6 @@ from ask.map.rows import (
 from ask.map.shards import ROW_NUMBER, InputTracker, parse_shard
 from ask.map.shared_answers import find_original, is_sampling
 from ask.map.sqlite_table import SqliteTable
-from ask.map.writers import is_input, is_table, is_text_table, open_writer
 from ask.messages import Usage
 from ask.parsing import BATCH_TIER, DECISIONS_TIER
 from ask.render.amounts import format_count, format_dollars, format_duration

@@ -12,7 +12,7 @@ from ask.errors import AskError, UsageError
 from ask.export.map_report import PROMPT, JobOverview, render_map_report
 from ask.map.engine import Progress
 from ask.map.job import Job
-from ask.map.output import check_writable
+from ask.map.output_target import check_writable
 from ask.map.report import JobReport
 from ask.map.rows import STDIN, find_input_file
 from ask.map.scores import JobScores

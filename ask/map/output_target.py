@@ -1,4 +1,4 @@
-"""The output of a job as the user names it: which writer it has, and whether it is an input, too."""
+"""What `-O` names: a file or a table, which writer it has, and whether it replaces an input or another output."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from ask.map.output import ARROW_SUFFIXES, TABLE_DELIMITERS, ColumnNames, FileWriter, RowWriter
+from ask.config.directories import AppDirs
+from ask.config.installation import require_package
+from ask.config.symbolic_links import resolve_output
+from ask.errors import FileError, UsageError
+from ask.map.output import TABLE_DELIMITERS, ColumnNames, FileWriter, RowWriter, get_temporary_path
 from ask.map.rows import Row, find_input_file
 from ask.map.sqlite_output import SqliteWriter
 from ask.map.sqlite_table import SqliteTable
+
+ARROW_SUFFIXES = (".parquet", ".arrow", ".feather")
+OUTPUT_SUFFIXES = (".jsonl", *TABLE_DELIMITERS, *ARROW_SUFFIXES)
+TABLES_EXTRA = "tables"
 
 
 def open_writer(
@@ -68,3 +76,52 @@ def is_same_output(output: Path | SqliteTable, other: Path | SqliteTable) -> boo
         return False
     is_database = isinstance(output, SqliteTable) and isinstance(other, SqliteTable)
     return not is_database or output.name.lower() == other.name.lower()
+
+
+def list_output_files(output: Path | SqliteTable, job: str) -> tuple[Path, ...]:
+    """Return the output file of a job, which may be a link, and the files that it writes in its place."""
+    path = output.file if isinstance(output, SqliteTable) else output
+    resolved = Path(os.path.realpath(path))
+    if isinstance(output, SqliteTable):
+        return path, resolved, *(resolved.with_name(resolved.name + end) for end in ("-journal", "-wal", "-shm"))
+    return path, resolved, get_temporary_path(resolved, job)
+
+
+def check_output(name: str, app_dirs: AppDirs) -> Path | SqliteTable:
+    """Check the name of an output: a file, or a table of an SQLite database.
+
+    Raises:
+        UsageError: it has an unknown suffix, or the table cannot be replaced.
+        FileError: it cannot be written, or a tool call may have left a link on the way to it.
+        MissingDependencyError: the package for its format is not installed.
+    """
+    table = SqliteTable.parse(name)
+    output = table.file if table else Path(name)
+    if table is None and output.suffix.lower() not in OUTPUT_SUFFIXES:
+        hint = f"use a name that ends in {', '.join(OUTPUT_SUFFIXES)}, or sqlite:FILE?table=NAME"
+        raise UsageError(f"cannot write {name} in the format that its name has", hint)
+    if table is None and output.suffix.lower() in ARROW_SUFFIXES:
+        require_package("pyarrow", TABLES_EXTRA, name)
+    check_writable(output, app_dirs)
+    if table:
+        table.check_output()
+        return table._replace(file=output.absolute())
+    return output.absolute()
+
+
+def check_writable(path: Path, app_dirs: AppDirs) -> None:
+    """Check that a file can be written.
+
+    Raises:
+        FileError: it cannot, or a tool call may have left a link on the way to it.
+    """
+    resolve_output(path, app_dirs)
+    if path.is_dir():
+        raise FileError(f"cannot write {path} (Is a directory)")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise FileError(f"cannot write {path} ({'Permission denied' if path.parent.exists() else 'no such folder'})")
+
+
+def has_rows(output: Path | SqliteTable) -> bool:
+    """Check whether there is an output that a job would replace."""
+    return output.exists() and (isinstance(output, SqliteTable) or output.stat().st_size > 0)
