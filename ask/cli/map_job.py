@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import glob
-import heapq
 import itertools
 import json
-import random
 import resource
 import signal
 import time
@@ -56,6 +54,7 @@ from ask.map.ledger import Ledger, RowResult
 from ask.map.output import ALL, ColumnNames, RowWriter, StdoutWriter, make_unique_name
 from ask.map.output_target import has_rows, is_input, is_table, is_text_table, open_writer
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
+from ask.map.row_sample import draw_sample
 from ask.map.rows import (
     STDIN,
     InputFormat,
@@ -85,8 +84,6 @@ if TYPE_CHECKING:
 
 MAX_OPEN_FILES = 10_240
 """The highest limit that macOS accepts (OPEN_MAX)."""
-SAMPLE_SEED = 0
-"""A fixed seed, so that the same sample is drawn each time."""
 MIN_CACHED_TOKENS = 1_024
 """Services cache a common beginning of prompts from about this length on:
 https://developers.openai.com/api/docs/guides/prompt-caching"""
@@ -290,7 +287,7 @@ class MapJobRunner:
     def _read_rows(self) -> Iterator[Row]:
         """Read the rows to use, from the first one."""
         rows = itertools.islice(read_rows(self.inputs, self._notify_once), self.flags["limit"])
-        return iter(_draw_sample(rows, self.flags["sample"])) if self.flags["sample"] else rows
+        return iter(draw_sample(rows, self.flags["sample"])) if self.flags["sample"] else rows
 
     def _select_shard(self, rows: Iterator[Row]) -> Iterator[Row]:
         if not self.job.shard:
@@ -606,14 +603,6 @@ def _find_tier(request: RunRequest) -> str | None:
     if request.questions and request.endpoint.provider.get_decision_api(request.endpoint.model):
         return DECISIONS_TIER
     return find_requested_tier(request.settings.options)
-
-
-def _draw_sample(rows: Iterator[Row], size: int) -> list[Row]:
-    """Draw a random sample of the rows, in their order, without keeping all of them in memory."""
-    generator = random.Random(SAMPLE_SEED)  # noqa: S311 - not used for cryptography
-    # Those with the smallest of the random numbers that each row gets.
-    sample = heapq.nsmallest(size, enumerate(rows), key=lambda _: generator.random())
-    return [row for _, row in sorted(sample)]
 
 
 MAX_OTHER_ROWS = 10
