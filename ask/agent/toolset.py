@@ -66,7 +66,7 @@ class Toolset:
     @cached_property
     def mcp_servers(self) -> LazyServers:
         """The MCP servers, each of which is started when it is needed."""
-        from ask.mcp.run_servers import create_lazy_servers
+        from ask.mcp.offered_tools import create_lazy_servers
 
         return create_lazy_servers(self._app)
 
@@ -148,7 +148,7 @@ class Toolset:
         if self._app.plugins.tools:
             yield from self._load_plugin_tools(settings, tools)
         if has_mcp_configuration(self._app):
-            from ask.mcp.run_servers import load_mcp_tools
+            from ask.mcp.offered_tools import load_mcp_tools
 
             mcp_tools, missing_prefixes = load_mcp_tools(self._app, settings, self.mcp_servers)
             self._missing_prefixes += missing_prefixes

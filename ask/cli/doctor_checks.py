@@ -60,7 +60,7 @@ from ask.history.entries import generate_conversation_id
 from ask.history.store import Store
 from ask.inputs.loaders import check_loader, create_readers, find_loaders
 from ask.map.ledger import Ledger
-from ask.mcp.run_servers import is_mcp_installed, open_sign_ins
+from ask.mcp.offered_tools import is_mcp_installed, open_sign_ins
 from ask.mcp.server_config import MCP_EXTRA, expand_variables, find_servers
 from ask.process.time_limit import limit_time
 from ask.project.project_context import UNTRUSTED, list_all_skills

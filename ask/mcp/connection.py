@@ -1,6 +1,6 @@
 """The connection to one server: its tools and other requests.
 
-Everything here runs in the event loop of `ServerPool`.
+Everything here runs in the event loop of `ConnectionPool`.
 """
 
 from __future__ import annotations
