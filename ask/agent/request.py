@@ -37,7 +37,7 @@ from ask.tools.base import Tool
 if TYPE_CHECKING:
     from ask.history.entries import Conversation
     from ask.history.store import Store
-    from ask.hooks.run_hooks import PreparedHook, RunHooks
+    from ask.hooks.hook_runner import PreparedHook, HookRunner
     from ask.inputs.prompt_inputs import PromptInputs
     from ask.project.project_context import ProjectContext
     from ask.safety.safe_mode import SafeModeSession
@@ -98,11 +98,11 @@ class RunRequest(NamedTuple):
     shows_text: bool = True
     hooks: Sequence[PreparedHook] = ()
 
-    def open_hooks(self, notify: Callable[[str], None]) -> RunHooks | None:
+    def open_hooks(self, notify: Callable[[str], None]) -> HookRunner | None:
         """Return the object that runs the hooks; None if there are none."""
         if not self.hooks:
             return None
-        from ask.hooks.run_hooks import RunHooks
+        from ask.hooks.hook_runner import HookRunner
 
         description = {
             "session_id": self.conversation_id,
@@ -111,7 +111,7 @@ class RunRequest(NamedTuple):
             "safe_mode": self.safe_mode.level if self.safe_mode else "",
             "permission_mode": "default" if self.settings.confirm else "bypassPermissions",
         }
-        return RunHooks(self.hooks, self.directory, self.secrets, description, notify)
+        return HookRunner(self.hooks, self.directory, self.secrets, description, notify)
 
 
 class PreparedRun(NamedTuple):
@@ -316,7 +316,7 @@ def apply_settings(
         tools = safe_mode.confine_tools(tools)
     hooks: Sequence[PreparedHook] = ()
     if "hooks" in app.config.values:
-        from ask.hooks.run_hooks import prepare_hooks
+        from ask.hooks.hook_runner import prepare_hooks
 
         hooks = prepare_hooks(app, safe_mode)
     secrets = app.collect_secrets()  # loading the tools may have retrieved the key of a search engine
