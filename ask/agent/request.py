@@ -37,7 +37,7 @@ from ask.tools.base import Tool
 if TYPE_CHECKING:
     from ask.history.entries import Conversation
     from ask.history.store import Store
-    from ask.hooks.hook_runner import PreparedHook, HookRunner
+    from ask.hooks.hook_runner import HookRunner, PreparedHook
     from ask.inputs.prompt_inputs import PromptInputs
     from ask.project.project_context import ProjectContext
     from ask.safety.safe_mode import SafeModeSession
@@ -279,7 +279,7 @@ def apply_settings(
     """
     if settings.allow or settings.deny:
         from ask.safety.command_rules import select_valid_rules
-        from ask.safety.policy import ToolPolicy
+        from ask.safety.tool_policy import ToolPolicy
 
         settings = settings._replace(allow=select_valid_rules("tools.allow", settings.allow, app.console.print_notice))
         ToolPolicy.from_settings(settings)  # an invalid rule that denies is an error before anything is sent

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ask.history.recorder import Recorder
     from ask.hooks.hook_runner import HookRunner
     from ask.safety.approval import ApprovalResponse
-    from ask.safety.policy import PendingToolCall
+    from ask.safety.tool_policy import PendingToolCall
 
 
 def run_request(

@@ -64,17 +64,17 @@ from ask.mcp.offered_tools import is_mcp_installed, open_sign_ins
 from ask.mcp.server_config import MCP_EXTRA, expand_variables, find_servers
 from ask.process.time_limit import limit_time
 from ask.project.project_context import UNTRUSTED, list_all_skills
-from ask.project.trust import TrustStore
+from ask.project.trust_decisions import TrustStore
 from ask.render.amounts import format_count
 from ask.safety.approval_store import ApprovalStore
 from ask.safety.bubblewrap import find_bubblewrap, read_bubblewrap_version
 from ask.safety.command_proxy import parse_command_host
 from ask.safety.file_confinement import FileConfinement
-from ask.safety.policy import ToolPolicy
 from ask.safety.protected_paths import SHOWN_ONCE
 from ask.safety.safe_mode import parse_allowed_host, prepare_sandbox_config
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
+from ask.safety.tool_policy import ToolPolicy
 from ask.text import decode_argument, format_size
 from ask.tools.base import Tool
 from ask.tools.definitions import BUILTIN_TOOLS, SEARCH_WEB

@@ -39,7 +39,20 @@ from ask.console import StderrConsole
 from ask.errors import FileError, RowsFailedError, RunInterruptedError, UsageError
 from ask.history.daily_cost import DailyCostLimit
 from ask.map.cost_limits import CostLimits
+from ask.map.deduplication import find_original, is_sampling
 from ask.map.engine import Engine, Progress
+from ask.map.input_rows import (
+    STDIN,
+    InputFormat,
+    Row,
+    detect_encodings,
+    estimate_row_count,
+    find_input_file,
+    read_in_background,
+    read_rows,
+    read_until_error,
+    select_inputs,
+)
 from ask.map.job import (
     JobOptions,
     RowPrompt,
@@ -55,20 +68,7 @@ from ask.map.output import ALL, ColumnNames, RowWriter, StdoutWriter, make_uniqu
 from ask.map.output_target import has_rows, is_input, is_table, is_text_table, open_writer
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.map.row_sample import draw_sample
-from ask.map.rows import (
-    STDIN,
-    InputFormat,
-    Row,
-    detect_encodings,
-    estimate_row_count,
-    find_input_file,
-    read_in_background,
-    read_rows,
-    read_until_error,
-    select_inputs,
-)
 from ask.map.shards import ROW_NUMBER, InputTracker, parse_shard
-from ask.map.shared_answers import find_original, is_sampling
 from ask.map.sqlite_table import SqliteTable
 from ask.messages import Usage
 from ask.parsing import BATCH_TIER, DECISIONS_TIER
@@ -79,7 +79,7 @@ from ask.text import format_age, format_one_line, join_names
 
 if TYPE_CHECKING:
     from ask.cli.map_report import ReportFile
-    from ask.map.agent_runner import AgentOptions
+    from ask.map.rows_with_tools import AgentOptions
     from ask.map.scores import JobScores
 
 MAX_OPEN_FILES = 10_240
@@ -447,10 +447,10 @@ class MapJobRunner:
             cluster = open_cluster(self.flags["engine"], job, agent_options, self.flags["base_url"])
             return cluster.run, min(cluster.thread_count, MAX_CONCURRENCY)
         if agent_options is None:
-            from ask.map.row_runner import RowRunner
+            from ask.map.rows_without_tools import RowRunner
 
             return RowRunner(job.requests, job.system_prompts, app).run, MAX_CONCURRENCY
-        from ask.map.agent_runner import MAX_CONCURRENT_PROCESSES, AgentRunner
+        from ask.map.rows_with_tools import MAX_CONCURRENT_PROCESSES, AgentRunner
 
         runner = AgentRunner(job.requests, agent_options)
         self.app.cleanup.callback(runner.stop)
@@ -528,7 +528,7 @@ class MapJobRunner:
         Raises:
             UsageError: there is no folder to copy.
         """
-        from ask.map.agent_runner import AgentOptions
+        from ask.map.rows_with_tools import AgentOptions
 
         flags, request = self.flags, self.job.requests[0]
         safe_option = get_safe_option(request.settings)

@@ -10,8 +10,8 @@ from ask.config.directories import AppDirs
 from ask.config.installation import require_package
 from ask.config.symbolic_links import resolve_output
 from ask.errors import FileError, UsageError
+from ask.map.input_rows import Row, find_input_file
 from ask.map.output import TABLE_DELIMITERS, ColumnNames, FileWriter, RowWriter, get_temporary_path
-from ask.map.rows import Row, find_input_file
 from ask.map.sqlite_output import SqliteWriter
 from ask.map.sqlite_table import SqliteTable
 

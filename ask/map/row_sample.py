@@ -6,7 +6,7 @@ import heapq
 import random
 from collections.abc import Iterator
 
-from ask.map.rows import Row
+from ask.map.input_rows import Row
 
 SAMPLE_SEED = 0
 """A fixed seed, so that the same sample is drawn each time."""
