@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from functools import cached_property
+from importlib import import_module
 from typing import Any, TypeVar
 
 from ask.config.base_url import is_local_url
@@ -22,7 +23,7 @@ from ask.config.secrets import (
     list_sign_in_tokens,
 )
 from ask.console import StderrConsole
-from ask.plugin_api.installed_plugins import PluginIndex, find_plugins, load_services
+from ask.plugin_api.installed_plugins import PluginIndex, find_plugins
 
 T = TypeVar("T")
 LOCAL_PROVIDERS = ("lmstudio", "ollama")
@@ -154,3 +155,9 @@ class AppContext:
             self._secret_keys = keys
             self._secrets = Secrets(names, key_variables, keys | header_values, self.environment, local_keys)
         return self._secrets
+
+
+def load_services() -> Mapping[str, Mapping[str, Any]]:
+    """Load the table of services that need no plugin, in the form of the tables `[providers.NAME]` of config.toml."""
+    services: Mapping[str, Mapping[str, Any]] = import_module("ask_providers.services").SERVICES
+    return services

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
-import sys
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
@@ -286,16 +283,6 @@ def format_age(unix_time: float, now: float) -> str:
     return "now"
 
 
-def decode_toml(data: bytes) -> str:
-    """Decode a file in UTF-8, or in UTF-16 with a byte order mark, as PowerShell and old versions of Notepad write it.
-
-    Raises:
-        UnicodeDecodeError: it is neither.
-    """
-    is_utf16 = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) and len(data) > len(BOM_UTF16_LE)
-    return data.decode("utf-16" if is_utf16 else "utf-8-sig")
-
-
 def suggest(word: str, choices: Iterable[str]) -> str:
     """Return the known word that was probably meant; "" for none.
 
@@ -343,23 +330,6 @@ def find_similar(word: str, choices: Iterable[str], count: int, cutoff: float = 
 
     comparable = dict.fromkeys(choice for choice in choices if len(choice) <= MAX_WORD_CHARACTERS)
     return get_close_matches(word, nlargest(_MAX_COMPARED, comparable, measure_similarity), count, cutoff)
-
-
-def _reject_constant(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _parse_finite_float(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
-        raise OverflowError(f"{text} is too large: the limit is {sys.float_info.max:.1e}")
-    return number
-
-
-STRICT_DECODER = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_parse_finite_float)
-"""Decodes JSON without Python's extensions NaN and Infinity."""
-JSON_ERRORS = (ValueError, RecursionError, OverflowError)
-"""What `STRICT_DECODER` raises; OverflowError for a number that is too large to be sent."""
 
 
 def format_paths(paths: Sequence[Path], folder: Path, limit: int = 20) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 
 from ask.agent.toolset import Toolset
 from ask.app import AppContext
+from ask.map.input_rows import Input, read_rows
 from ask.map.job import Job, RowPrompt, identify_rows
 from ask.map.ledger import Ledger, RowResult
-from ask.map.rows import Input, read_rows
 
 BATCH_SIZE = 5000
 

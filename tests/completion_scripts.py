@@ -18,7 +18,7 @@ from ask.cli.ask import command as root
 from ask.cli.commands import COMMANDS
 from ask.config.settings import SETTINGS
 from ask.config.sign_in_services import SIGN_IN_SERVICES
-from ask.hooks.protocol import CLAUDE_EVENTS
+from ask.hooks.claude_code import CLAUDE_EVENTS
 from ask.profiles import EFFORTS
 from ask.tools.definitions import BUILTIN_TOOLS, SEARCH_WEB
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from ask.config.hooks import Hook
-from ask.hooks.protocol import CLAUDE_EVENTS, CLAUDE_TOOLS
+from ask.hooks.claude_code import CLAUDE_EVENTS, CLAUDE_TOOLS
 from tests import wire
 from tests.doc_pages import find_code_blocks, find_code_spans, parse_console_steps, read_table
-from tests.hooks.test_run_hooks import HookBench
+from tests.hooks.test_hook_runner import HookBench
 from tests.model_server import ModelServer
 from tests.program import Home
 

@@ -18,7 +18,8 @@ from ask import ChatCompletions, ChatRequest, Delta, HttpRequest, RawEvent
 from ask.plugin_api.chat_completions import ChatStreamReader
 from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS
 from ask.testing import ProviderContract
-from ask.testing.base import guard_hook, load_provider
+from ask.testing.base import load_provider
+from ask.testing.blocked_actions import guard_hook
 from ask.testing.samples import CALL_KINDS
 from ask.testing.structure_tests import STRUCTURE_TESTS
 from tests.correct_providers import FINCH_SUITE, HERON_SUITE, ROBIN_SUITE

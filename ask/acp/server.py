@@ -40,9 +40,9 @@ from ask.app import AppContext
 from ask.citations import to_markdown
 from ask.config.options import RunOptions
 from ask.errors import AskError, SignalExit
-from ask.history.conversations import ToolCallStep, list_shown_steps
 from ask.history.entries import Run, generate_conversation_id, query_conversations, read_runs
 from ask.history.listing import find_conversation_folders
+from ask.history.saved_messages import ToolCallStep, list_shown_steps
 from ask.history.store import Store
 from ask.process.child_process import handle_signals
 from ask.templates.template import read_all_templates

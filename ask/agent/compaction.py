@@ -11,8 +11,9 @@ from ask.agent.system_prompt import read_prompt
 from ask.agent.tool_loop import RunResult
 from ask.app import AppContext
 from ask.errors import FileError, IncompleteResponseError, UsageError
-from ask.history.conversations import build_messages, find_conversation, select_unsummarized_runs
+from ask.history.conversation_lookup import find_conversation
 from ask.history.entries import Run, read_runs
+from ask.history.saved_messages import build_messages, select_unsummarized_runs
 from ask.history.store import Store
 from ask.messages import Message, ReportedUsage
 from ask.records import NamedTuple

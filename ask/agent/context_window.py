@@ -40,7 +40,7 @@ def estimate_message_tokens(message: Message) -> int:
     for call in message.tool_calls:
         tokens += MESSAGE_OVERHEAD_TOKENS + estimate_text_tokens(call.name, call.arguments, call.id)
     if message.attachments:
-        from ask.attachments import estimate_attachment_tokens
+        from ask.client.attachment_tokens import estimate_attachment_tokens
 
         tokens += estimate_attachment_tokens(message.attachments)
     return tokens

@@ -37,7 +37,7 @@ from ask.tools.base import Tool
 if TYPE_CHECKING:
     from ask.history.entries import Conversation
     from ask.history.store import Store
-    from ask.hooks.run_hooks import PreparedHook, RunHooks
+    from ask.hooks.hook_runner import HookRunner, PreparedHook
     from ask.inputs.prompt_inputs import PromptInputs
     from ask.project.project_context import ProjectContext
     from ask.safety.safe_mode import SafeModeSession
@@ -98,11 +98,11 @@ class RunRequest(NamedTuple):
     shows_text: bool = True
     hooks: Sequence[PreparedHook] = ()
 
-    def open_hooks(self, notify: Callable[[str], None]) -> RunHooks | None:
+    def open_hooks(self, notify: Callable[[str], None]) -> HookRunner | None:
         """Return the object that runs the hooks; None if there are none."""
         if not self.hooks:
             return None
-        from ask.hooks.run_hooks import RunHooks
+        from ask.hooks.hook_runner import HookRunner
 
         description = {
             "session_id": self.conversation_id,
@@ -111,7 +111,7 @@ class RunRequest(NamedTuple):
             "safe_mode": self.safe_mode.level if self.safe_mode else "",
             "permission_mode": "default" if self.settings.confirm else "bypassPermissions",
         }
-        return RunHooks(self.hooks, self.directory, self.secrets, description, notify)
+        return HookRunner(self.hooks, self.directory, self.secrets, description, notify)
 
 
 class PreparedRun(NamedTuple):
@@ -279,7 +279,7 @@ def apply_settings(
     """
     if settings.allow or settings.deny:
         from ask.safety.command_rules import select_valid_rules
-        from ask.safety.policy import ToolPolicy
+        from ask.safety.tool_policy import ToolPolicy
 
         settings = settings._replace(allow=select_valid_rules("tools.allow", settings.allow, app.console.print_notice))
         ToolPolicy.from_settings(settings)  # an invalid rule that denies is an error before anything is sent
@@ -316,7 +316,7 @@ def apply_settings(
         tools = safe_mode.confine_tools(tools)
     hooks: Sequence[PreparedHook] = ()
     if "hooks" in app.config.values:
-        from ask.hooks.run_hooks import prepare_hooks
+        from ask.hooks.hook_runner import prepare_hooks
 
         hooks = prepare_hooks(app, safe_mode)
     secrets = app.collect_secrets()  # loading the tools may have retrieved the key of a search engine
@@ -391,7 +391,8 @@ def _read_conversation(options: RunOptions, app: AppContext, directory: Path) ->
     conversation_id = options.resume
     if conversation_id is not None and options.continue_last:
         raise UsageError("--continue and --resume cannot be combined", "use one of them")
-    from ask.history.conversations import find_conversation, load_conversation
+    from ask.history.conversation_lookup import find_conversation
+    from ask.history.saved_messages import load_conversation
     from ask.history.store import Store
 
     with Store(app.app_dirs.history_file, create=False) as store:
@@ -413,7 +414,7 @@ def _choose_current_conversation(store: Store, directory: str, app: AppContext) 
     Raises:
         UsageError: there is none, or the user does not want it.
     """
-    from ask.history.conversations import find_current_conversation
+    from ask.history.conversation_lookup import find_current_conversation
 
     terminal = identify_terminal(app.environment)
     conversation = find_current_conversation(store, terminal=terminal, directory=directory)

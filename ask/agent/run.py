@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from ask.agent.generated_files import GeneratedFileSaver
     from ask.history.daily_cost import DailyCostLimit
     from ask.history.recorder import Recorder
-    from ask.hooks.run_hooks import RunHooks
+    from ask.hooks.hook_runner import HookRunner
     from ask.safety.approval import ApprovalResponse
-    from ask.safety.policy import PendingToolCall
+    from ask.safety.tool_policy import PendingToolCall
 
 
 def run_request(
@@ -102,7 +102,7 @@ def _report_notice(on_event: Callable[[Event], None], text: str) -> None:
     on_event(Notice(text))
 
 
-def _end_run(result: RunResult, recorder: Recorder | None, hooks: RunHooks | None) -> None:
+def _end_run(result: RunResult, recorder: Recorder | None, hooks: HookRunner | None) -> None:
     """Record the end of a run, and report it to the hooks."""
     exit_code = result.error.exit_code if result.error else 0
     if recorder:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ask.client.cost import Cost
     from ask.history.daily_cost import DailyCostLimit
     from ask.safety.approval import ApprovalResponse
-    from ask.safety.policy import PendingToolCall
+    from ask.safety.tool_policy import PendingToolCall
     from ask.schemas.schema import ResponseSchema
     from ask.traces.tracer import Tracer
 
@@ -211,7 +211,7 @@ class ToolLoop:
                 self._tool_runner.backups.close()
         denial = self._tool_runner.unattended_denial if self._tool_runner else None
         if denial and not isinstance(result.error, RunInterruptedError):
-            from ask.safety.policy import NO_TERMINAL
+            from ask.safety.tool_policy import NO_TERMINAL
 
             message = f"a tool call was denied: {NO_TERMINAL} (rule: {denial.rule})"
             # Another row may need no approval, so that the error is not one of all rows.

@@ -29,8 +29,8 @@ from ask.events import (
 from ask.messages import DECLINED_REASON, EMPTY_MAPPING, INTERRUPTED_REASON, NOT_RUN_REASON, Attachment, ToolCall
 from ask.parsing import decode_arguments
 from ask.records import NamedTuple
-from ask.safety.policy import NO_TERMINAL, Decision, PendingToolCall, ToolPolicy, Verdict
 from ask.safety.tool_call_log import log_tool_call
+from ask.safety.tool_policy import NO_TERMINAL, Decision, PendingToolCall, ToolPolicy, Verdict
 from ask.text import format_one_line, repair_surrogates
 from ask.tools.arguments import parse_arguments
 from ask.tools.base import ApprovedFile, RunToolContext, Tool, ToolError, ToolResult

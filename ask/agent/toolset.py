@@ -21,7 +21,7 @@ from ask.config.settings import (
     Settings,
 )
 from ask.errors import UsageError
-from ask.text import decode_argument, format_one_line
+from ask.text import decode_argument, format_one_line, format_suggestion
 from ask.tools.base import Tool
 from ask.tools.definitions import (
     BASH,
@@ -66,7 +66,7 @@ class Toolset:
     @cached_property
     def mcp_servers(self) -> LazyServers:
         """The MCP servers, each of which is started when it is needed."""
-        from ask.mcp.run_servers import create_lazy_servers
+        from ask.mcp.offered_tools import create_lazy_servers
 
         return create_lazy_servers(self._app)
 
@@ -87,8 +87,6 @@ class Toolset:
             named += template.tools
         names += [name for name in named if name.startswith(self._get_missing_prefixes(settings))]
         for name in settings.disabled_tools.difference(names) if settings.tools else ():
-            from ask.text import format_suggestion
-
             advice = format_suggestion(name, names, "ask tools lists them")
             raise UsageError(f"unknown tool {name!r} in --disable-tool", advice)
         allowed = template.select_tools(names) if template else frozenset(names)
@@ -150,7 +148,7 @@ class Toolset:
         if self._app.plugins.tools:
             yield from self._load_plugin_tools(settings, tools)
         if has_mcp_configuration(self._app):
-            from ask.mcp.run_servers import load_mcp_tools
+            from ask.mcp.offered_tools import load_mcp_tools
 
             mcp_tools, missing_prefixes = load_mcp_tools(self._app, settings, self.mcp_servers)
             self._missing_prefixes += missing_prefixes

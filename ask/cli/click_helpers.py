@@ -97,7 +97,7 @@ def require_confirmation(question: str, hint: str) -> None:
         click.Abort: the answer is no.
     """
     from ask.safety.approval import confirm
-    from ask.safety.policy import NO_TERMINAL
+    from ask.safety.tool_policy import NO_TERMINAL
 
     answer = confirm(question)
     if answer is None:

@@ -13,9 +13,9 @@ from ask.config.directories import get_working_directory
 from ask.config.options import RunOptions
 from ask.config.precedence import resolve_settings
 from ask.errors import UsageError
+from ask.project.instruction_changes import InstructionSearch, TrustMarks
 from ask.project.instructions import find_project_root
-from ask.project.trust import TrustStore
-from ask.project.trust_marks import InstructionSearch, TrustMarks
+from ask.project.trust_decisions import TrustStore
 from ask.render.amounts import format_since
 from ask.render.table import write_table
 from ask.text import decode_argument

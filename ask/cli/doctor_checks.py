@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import shutil
+import sqlite3
 import stat
 import threading
 import time
@@ -59,21 +60,21 @@ from ask.history.entries import generate_conversation_id
 from ask.history.store import Store
 from ask.inputs.loaders import check_loader, create_readers, find_loaders
 from ask.map.ledger import Ledger
-from ask.mcp.run_servers import is_mcp_installed, open_sign_ins
+from ask.mcp.offered_tools import is_mcp_installed, open_sign_ins
 from ask.mcp.server_config import MCP_EXTRA, expand_variables, find_servers
 from ask.process.time_limit import limit_time
 from ask.project.project_context import UNTRUSTED, list_all_skills
-from ask.project.trust import TrustStore
+from ask.project.trust_decisions import TrustStore
 from ask.render.amounts import format_count
 from ask.safety.approval_store import ApprovalStore
 from ask.safety.bubblewrap import find_bubblewrap, read_bubblewrap_version
 from ask.safety.command_proxy import parse_command_host
 from ask.safety.file_confinement import FileConfinement
-from ask.safety.policy import ToolPolicy
 from ask.safety.protected_paths import SHOWN_ONCE
 from ask.safety.safe_mode import parse_allowed_host, prepare_sandbox_config
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
+from ask.safety.tool_policy import ToolPolicy
 from ask.text import decode_argument, format_size
 from ask.tools.base import Tool
 from ask.tools.definitions import BUILTIN_TOOLS, SEARCH_WEB
@@ -152,7 +153,6 @@ def _leave_out_invalid(app: AppContext) -> AppContext:
 
 def _check_versions(_: AppContext, *, verbose: bool) -> Iterator[CheckResult]:
     """Report the versions that bug reports should include, with `verbose` those of packages; check SQLite for FTS5."""
-    import sqlite3
     from importlib.metadata import requires, version
 
     yield ok("ask", f"{__version__}, in {Path(__file__).parents[2]}")

@@ -20,7 +20,7 @@ from ask.safety.approval import ApprovalChoice, ApprovalResponse
 from ask.safety.approval_preview import build_preview, describe_pending_call
 from ask.safety.approval_scope import ApprovalScope, list_approvable
 from ask.safety.approval_store import ApprovalDuration
-from ask.safety.policy import PendingToolCall
+from ask.safety.tool_policy import PendingToolCall
 from ask.text import format_size
 from ask.type_checks import WrongTypeError, parse_value
 

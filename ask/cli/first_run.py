@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from ask.agent.request import RunRequest
 from ask.app import AppContext
+from ask.atomic_files import create_marker_file
 from ask.config.settings import FILES_LEVEL
 
 _WARNINGS = {
@@ -32,7 +33,5 @@ def warn_on_first_run(request: RunRequest, app: AppContext) -> None:
     with suppress(OSError):  # its earlier name
         marker_file.with_name(name.replace("warned", "told")).rename(marker_file)
         return
-    from ask.atomic_files import create_marker_file
-
     if create_marker_file(marker_file):
         app.console.print_line(_WARNINGS[name])

@@ -29,7 +29,7 @@ from ask.cli.click_helpers import (
 from ask.config.directories import AppDirs, get_working_directory
 from ask.console import STDOUT, StandardOutput, StderrConsole
 from ask.errors import BrokenOutputError, FileError, UsageError
-from ask.history.conversations import find_conversation, find_newest_conversation
+from ask.history.conversation_lookup import find_conversation, find_newest_conversation
 from ask.history.entries import Conversation, Run, generate_conversation_id, query_conversations, read_runs
 from ask.history.listing import NO_LIMIT, ConversationOverview, list_conversations
 from ask.history.store import Store

@@ -18,8 +18,8 @@ from ask.config.hooks import TOOL_EVENTS, Hook, parse_hooks
 from ask.config.options import RunOptions
 from ask.config.precedence import resolve_settings
 from ask.errors import SafetyError, UsageError
-from ask.hooks.protocol import CLAUDE_EVENTS
-from ask.hooks.run_hooks import RunHooks, prepare_hooks
+from ask.hooks.claude_code import CLAUDE_EVENTS
+from ask.hooks.hook_runner import HookRunner, prepare_hooks
 from ask.messages import ToolSpec
 from ask.render.table import write_table
 from ask.text import format_suggestion
@@ -73,7 +73,7 @@ def test_command(*, event: str, tool: str, arguments: str) -> None:
             raise UsageError(f"{event} {needs}", "see ask hooks test --help")
         prepared = prepare_hooks(app)
         description = {"session_id": "", "provider": "", "model": "", "safe_mode": "", "permission_mode": "default"}
-        hooks = RunHooks(
+        hooks = HookRunner(
             prepared, get_working_directory(), app.collect_secrets(), description, app.console.print_notice
         )
         if event in TOOL_EVENTS:
@@ -100,7 +100,7 @@ def _find_tool(name: str, app: AppContext) -> Tool:
     return next((tool for tool in tools if tool.spec.name == name), any_tool)
 
 
-def _test_tool_event(event: str, tool: Tool, arguments_json: str, hooks: RunHooks) -> str:
+def _test_tool_event(event: str, tool: Tool, arguments_json: str, hooks: HookRunner) -> str:
     """Run the hooks for a call, and describe what they decide.
 
     Raises:

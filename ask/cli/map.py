@@ -34,8 +34,8 @@ from ask.cli.map_shards import locate_ledger, run_merge
 from ask.cli.run import open_session
 from ask.client.prices import COMPLETION_WINDOWS
 from ask.errors import UsageError
+from ask.map.input_rows import INPUT_FORMATS
 from ask.map.ledger import Ledger
-from ask.map.rows import INPUT_FORMATS
 from ask.render.amounts import format_since
 from ask.render.table import write_table
 

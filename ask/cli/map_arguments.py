@@ -8,8 +8,8 @@ from typing import Any
 
 from ask.cli.map_shards import check_shard_flags
 from ask.errors import UsageError
-from ask.map.output import OUTPUT_SUFFIXES
-from ask.map.rows import check_inputs, find_equivalent_input
+from ask.map.input_rows import check_inputs, find_equivalent_input
+from ask.map.output_target import OUTPUT_SUFFIXES
 from ask.map.sqlite_table import SqliteTable
 from ask.text import decode_argument
 

@@ -12,9 +12,9 @@ from ask.console import StderrConsole
 from ask.errors import AskError, FileError, RunInterruptedError, UsageError
 from ask.map.background_jobs import TAG_PREFIX, BackgroundRunner, check_background
 from ask.map.batch_jobs import BatchRunner, get_batch_api
+from ask.map.input_rows import Row
 from ask.map.job import Job, RowTask
 from ask.map.ledger import Ledger, PendingBatch
-from ask.map.rows import Row
 from ask.messages import Usage
 from ask.render.amounts import format_count
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import glob
-import heapq
 import itertools
 import json
-import random
 import resource
 import signal
 import time
@@ -41,28 +39,9 @@ from ask.console import StderrConsole
 from ask.errors import FileError, RowsFailedError, RunInterruptedError, UsageError
 from ask.history.daily_cost import DailyCostLimit
 from ask.map.cost_limits import CostLimits
+from ask.map.deduplication import find_original, is_sampling
 from ask.map.engine import Engine, Progress
-from ask.map.job import (
-    JobOptions,
-    RowPrompt,
-    RowTask,
-    TaskResult,
-    add_row_numbers,
-    get_safe_option,
-    identify_rows,
-    prepare_job,
-)
-from ask.map.ledger import Ledger, RowResult
-from ask.map.output import (
-    ALL,
-    ColumnNames,
-    RowWriter,
-    StdoutWriter,
-    has_rows,
-    make_unique_name,
-)
-from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
-from ask.map.rows import (
+from ask.map.input_rows import (
     STDIN,
     InputFormat,
     Row,
@@ -74,25 +53,37 @@ from ask.map.rows import (
     read_until_error,
     select_inputs,
 )
+from ask.map.job import (
+    JobOptions,
+    RowPrompt,
+    RowTask,
+    TaskResult,
+    add_row_numbers,
+    get_safe_option,
+    identify_rows,
+    prepare_job,
+)
+from ask.map.ledger import Ledger, RowResult
+from ask.map.output import ALL, ColumnNames, RowWriter, StdoutWriter, make_unique_name
+from ask.map.output_target import has_rows, is_input, is_table, is_text_table, open_writer
+from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
+from ask.map.row_sample import draw_sample
 from ask.map.shards import ROW_NUMBER, InputTracker, parse_shard
-from ask.map.shared_answers import find_original, is_sampling
 from ask.map.sqlite_table import SqliteTable
-from ask.map.writers import is_input, is_table, is_text_table, open_writer
 from ask.messages import Usage
 from ask.parsing import BATCH_TIER, DECISIONS_TIER
 from ask.render.amounts import format_count, format_dollars, format_duration
 from ask.render.progress_bar import ProgressBar
+from ask.schemas.decision_questions import build_answer_schema
 from ask.text import format_age, format_one_line, join_names
 
 if TYPE_CHECKING:
     from ask.cli.map_report import ReportFile
-    from ask.map.agent_runner import AgentOptions
+    from ask.map.rows_with_tools import AgentOptions
     from ask.map.scores import JobScores
 
 MAX_OPEN_FILES = 10_240
 """The highest limit that macOS accepts (OPEN_MAX)."""
-SAMPLE_SEED = 0
-"""A fixed seed, so that the same sample is drawn each time."""
 MIN_CACHED_TOKENS = 1_024
 """Services cache a common beginning of prompts from about this length on:
 https://developers.openai.com/api/docs/guides/prompt-caching"""
@@ -296,7 +287,7 @@ class MapJobRunner:
     def _read_rows(self) -> Iterator[Row]:
         """Read the rows to use, from the first one."""
         rows = itertools.islice(read_rows(self.inputs, self._notify_once), self.flags["limit"])
-        return iter(_draw_sample(rows, self.flags["sample"])) if self.flags["sample"] else rows
+        return iter(draw_sample(rows, self.flags["sample"])) if self.flags["sample"] else rows
 
     def _select_shard(self, rows: Iterator[Row]) -> Iterator[Row]:
         if not self.job.shard:
@@ -456,10 +447,10 @@ class MapJobRunner:
             cluster = open_cluster(self.flags["engine"], job, agent_options, self.flags["base_url"])
             return cluster.run, min(cluster.thread_count, MAX_CONCURRENCY)
         if agent_options is None:
-            from ask.map.row_runner import RowRunner
+            from ask.map.rows_without_tools import RowRunner
 
             return RowRunner(job.requests, job.system_prompts, app).run, MAX_CONCURRENCY
-        from ask.map.agent_runner import MAX_CONCURRENT_PROCESSES, AgentRunner
+        from ask.map.rows_with_tools import MAX_CONCURRENT_PROCESSES, AgentRunner
 
         runner = AgentRunner(job.requests, agent_options, notify=self.app.notify)
         self.app.cleanup.callback(runner.stop)
@@ -537,7 +528,7 @@ class MapJobRunner:
         Raises:
             UsageError: there is no folder to copy.
         """
-        from ask.map.agent_runner import AgentOptions
+        from ask.map.rows_with_tools import AgentOptions
 
         flags, request = self.flags, self.job.requests[0]
         safe_option = get_safe_option(request.settings)
@@ -604,8 +595,6 @@ def _format_questions(request: RunRequest) -> str:
     """Return a text of about the same size as what a request contains for the questions of --decide; "" for none."""
     if not request.questions:
         return ""
-    from ask.schemas.decision_questions import build_answer_schema
-
     return json.dumps(build_answer_schema(request.questions))
 
 
@@ -614,14 +603,6 @@ def _find_tier(request: RunRequest) -> str | None:
     if request.questions and request.endpoint.provider.get_decision_api(request.endpoint.model):
         return DECISIONS_TIER
     return find_requested_tier(request.settings.options)
-
-
-def _draw_sample(rows: Iterator[Row], size: int) -> list[Row]:
-    """Draw a random sample of the rows, in their order, without keeping all of them in memory."""
-    generator = random.Random(SAMPLE_SEED)  # noqa: S311 - not used for cryptography
-    # Those with the smallest of the random numbers that each row gets.
-    sample = heapq.nsmallest(size, enumerate(rows), key=lambda _: generator.random())
-    return [row for _, row in sorted(sample)]
 
 
 MAX_OTHER_ROWS = 10

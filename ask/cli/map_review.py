@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ask.errors import UsageError
+from ask.map.input_rows import Row
 from ask.map.job import Job
 from ask.map.ledger import Ledger
-from ask.map.output import ColumnNames, RowWriter, check_output, has_rows
+from ask.map.output import ColumnNames, RowWriter
+from ask.map.output_target import check_output, has_rows, is_input, is_same_output, open_writer
 from ask.map.review import ReviewWriter, find_probability_columns
-from ask.map.rows import Row
 from ask.map.sqlite_table import SqliteTable
-from ask.map.writers import is_input, is_same_output, open_writer
 from ask.render.amounts import format_count
 
 

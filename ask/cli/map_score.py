@@ -15,10 +15,11 @@ from ask.app import AppContext
 from ask.console import StandardOutput, StderrConsole, get_descriptor
 from ask.errors import UsageError
 from ask.map.distributions import BOOLEANS, is_number
+from ask.map.input_rows import Row, check_inputs, detect_encodings, find_equivalent_input, read_rows, select_inputs
 from ask.map.job import Job
+from ask.map.label_matching import BOOLEAN_WORDS, make_key
 from ask.map.output import ANSWER
-from ask.map.rows import Row, check_inputs, detect_encodings, find_equivalent_input, read_rows, select_inputs
-from ask.map.scored_fields import BOOLEAN_WORDS, ScoredField, make_key, parse_scores
+from ask.map.scored_fields import ScoredField, parse_scores
 from ask.map.scores import FieldScore, Interval, JobScores
 from ask.render.score_tables import format_scores
 from ask.text import format_suggestion

@@ -17,7 +17,7 @@ from ask.errors import RowsFailedError, UsageError
 from ask.map.job import Job
 from ask.map.ledger import LOCK_SUFFIX, Ledger
 from ask.map.locks import LockFile
-from ask.map.output import check_output, list_output_files
+from ask.map.output_target import check_output, list_output_files
 from ask.map.shards import parse_shard
 from ask.map.sqlite_table import SqliteTable
 from ask.render.amounts import format_count

@@ -22,7 +22,7 @@ from ask.config.mcp_servers import ServerConfig, check_server_tables, parse_serv
 from ask.errors import ConfigError, UsageError
 from ask.inputs.file_option import MCP_PREFIX
 from ask.mcp.completion_cache import write_addresses
-from ask.mcp.run_servers import (
+from ask.mcp.offered_tools import (
     ADD_SERVER_HINT,
     check_mcp_installed,
     collect_server_tools,

@@ -13,11 +13,11 @@ from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_text
 from ask.cli.skills_install import add_command, format_source, remove_command, update_command
 from ask.config.directories import get_working_directory
 from ask.errors import FileError, UsageError
+from ask.project.file_ownership import UnsafeFileError
 from ask.project.installed_skills import InstalledSkill, InstalledSkills
 from ask.project.project_context import list_all_skills
 from ask.project.skill_validation import SKILL_FILE, decode_skill_file, find_violations
 from ask.project.skills import PROJECT_SKILLS_FOLDER
-from ask.project.trusted_files import UntrustedFileError
 from ask.render.amounts import format_count
 from ask.render.table import write_table
 from ask.text import decode_argument, format_one_line, format_suggestion
@@ -75,7 +75,7 @@ def show_command(*, name: str) -> None:
         raise UsageError(f"there is no skill {name!r}", hint)
     try:
         text = decode_skill_file(matching[0].read_file())
-    except UntrustedFileError as error:
+    except UnsafeFileError as error:
         raise FileError(f"cannot read the skill {name} ({error})") from None
     print_text(text)
 

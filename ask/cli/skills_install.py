@@ -38,7 +38,7 @@ from ask.project.skill_validation import SKILL_FILE, decode_skill_file
 from ask.render.amounts import format_count
 from ask.render.table import write_table
 from ask.safety.approval import confirm
-from ask.safety.policy import NO_TERMINAL
+from ask.safety.tool_policy import NO_TERMINAL
 from ask.text import (
     escape_control_characters,
     escape_invisible_characters,

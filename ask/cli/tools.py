@@ -15,12 +15,12 @@ from ask.config.options import RunOptions
 from ask.config.precedence import resolve_settings
 from ask.config.settings import SANDBOX_LEVEL, Settings
 from ask.errors import FileError, UsageError
-from ask.mcp.run_servers import load_withheld_tools
+from ask.mcp.offered_tools import load_withheld_tools
 from ask.parsing import read_dict, read_list
 from ask.render.amounts import format_count, format_since
 from ask.render.table import write_table
 from ask.safety.approval_store import open_approvals
-from ask.safety.policy import is_offered
+from ask.safety.tool_policy import is_offered
 from ask.text import decode_argument, escape_control_characters, repair_surrogates
 from ask.tools.base import BUILTIN_ORIGIN, Tool
 

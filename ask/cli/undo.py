@@ -15,7 +15,7 @@ from ask.cli.click_helpers import print_notice, require_confirmation, subcommand
 from ask.config.directories import get_working_directory
 from ask.console import BOLD, StandardOutput
 from ask.errors import BrokenOutputError, FileError, UsageError
-from ask.history.conversations import find_conversation, find_last_run
+from ask.history.conversation_lookup import find_conversation, find_last_run
 from ask.history.store import Store
 from ask.process.terminal_identity import identify_terminal
 from ask.render.amounts import format_count, format_local_time

@@ -9,16 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 
-from ask.attachments import (
-    PDF_TYPE,
-    count_pdf_pages,
-    is_document,
-    move_answer_files,
-    move_result_files,
-    replace_by_text,
-    replace_file,
-)
+from ask.attachments import PDF_TYPE, is_document, move_answer_files, move_result_files, replace_by_text, replace_file
 from ask.client.image_scaling import read_image_size, scale_image
+from ask.client.pdf_pages import count_pdf_pages
 from ask.errors import PluginError
 from ask.messages import Attachment, Message
 from ask.plugin_api.loaded_provider import LoadedProvider, discard_notice

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ask import __distribution__
-from ask.app import AppContext
+from ask.app import AppContext, load_services
 from ask.client.provider_client import ProviderClient
 from ask.config.base_url import add_default_path, complete_base_url, is_local_url, is_same_service, repair_base_url
 from ask.config.directories import RETIREMENTS_NAME
@@ -27,7 +28,7 @@ from ask.config.secrets import (
 from ask.config.settings import Settings
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING, DecisionQuestion
-from ask.plugin_api.installed_plugins import API_CLASSES, PluginEntry, load_api, load_services
+from ask.plugin_api.installed_plugins import PluginEntry
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_provider, switch_api
 from ask.plugin_api.loader import load_provider as load_plugin
@@ -35,6 +36,7 @@ from ask.plugin_api.provider import Provider
 from ask.plugin_api.types import ProviderInfo
 from ask.profiles import ModelProfile
 from ask.records import NamedTuple
+from ask.text import format_suggestion
 
 if TYPE_CHECKING:
     from ask.client.adjustments import RequestAdjustments
@@ -58,6 +60,10 @@ VENDOR_URLS = (
     *("https://api.anthropic.com", "https://generativelanguage.googleapis.com"),
 )
 """Where an API is its vendor's own, or is run with the vendor's software, as OpenAI's is at Azure."""
+
+
+API_CLASSES = {"messages": ("ask_providers.anthropic", "Anthropic"), "gemini": ("ask_providers.gemini", "Gemini")}
+"""The classes of the APIs that ask has from a built-in provider, by the value of the setting `api`."""
 
 
 class ModelEndpoint(NamedTuple):
@@ -171,8 +177,6 @@ def explain_ignored(app: AppContext, name: str) -> str:
 
 
 def _make_unknown_error(app: AppContext, name: str) -> ConfigError:
-    from ask.text import format_suggestion
-
     if entry := next((entry for entry in app.plugins.misplaced if entry.name == name), None):
         return ConfigError(f"unknown provider {name!r}", f"{entry.distribution} is installed, but {entry.explain()}")
     all_names = [*app.provider_names, *app.services]
@@ -239,7 +243,7 @@ def _create_described_provider(name: str, table: Mapping[str, Any], row: Mapping
         needs_key="key_env" in table,
         offline_hint=_format_start_hint(name, row) if row and is_local_url(base_url) else "",
     )
-    plugin: Any = load_api(api)(info) if api in API_CLASSES else _create_chat_provider(info, row)
+    plugin: Any = _load_api(api)(info) if api in API_CLASSES else _create_chat_provider(info, row)
     if api in API_CLASSES and not is_vendor_url(base_url):
         plugin.has_batches = False
         plugin.error_rules = plugin.common_error_rules
@@ -599,3 +603,10 @@ def report_retirement(endpoint: ModelEndpoint, app: AppContext, notify: Callable
         from ask.client.retirement import report_once_a_day
 
         report_once_a_day(provider, model, cache, notify)
+
+
+def _load_api(api: str) -> type[Any]:
+    """Load the class of an API in `API_CLASSES`; its constructor takes a `ProviderInfo`."""
+    module, name = API_CLASSES[api]
+    loaded: type[Any] = getattr(import_module(module), name)
+    return loaded

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import convert_write_errors, lock_file, write_private_file
-from ask.config.config_file import check_config, read_toml, split_invalid_entries
-from ask.text import decode_toml
+from ask.config.config_file import check_config, decode_toml, read_toml, split_invalid_entries
 
 UNSET = object()
 """Stands for the absence of a value: setting it removes the key."""

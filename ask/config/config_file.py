@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from ask.config.settings import SETTINGS, Api, Setting
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
-from ask.text import decode_toml, format_unknown_key
+from ask.text import format_unknown_key
 
 CONFIG_TABLES = (
     *dict.fromkeys(key.partition(".")[0] for key in SETTINGS if "." in key),
@@ -233,3 +234,13 @@ def check_options(source: str | Path, table: Mapping[str, Any]) -> None:
     except (TypeError, ValueError) as error:
         reason = f"[options] contains an invalid value ({error})"
         raise ConfigError(f"{source}: {reason}", "write dates as strings") from error
+
+
+def decode_toml(data: bytes) -> str:
+    """Decode a file in UTF-8, or in UTF-16 with a byte order mark, as PowerShell and old versions of Notepad write it.
+
+    Raises:
+        UnicodeDecodeError: it is neither.
+    """
+    is_utf16 = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) and len(data) > len(BOM_UTF16_LE)
+    return data.decode("utf-16" if is_utf16 else "utf-8-sig")

@@ -29,6 +29,8 @@ MACOS_FOLDERS = {
     "data": "Library/Application Support",
     "cache": "Library/Caches",
 }
+RESULTS_FOLDER = "results"
+"""The folder in the data folder for tool results that were too long for the model."""
 SAFE_STATE_FOLDER, SCAN_RECORD_NAME = "safe", "scans.json"
 """The folder for the state of safe mode in the data folder, and the file with the folders that calls could change."""
 RETIREMENTS_NAME = "retirements.json"
@@ -66,7 +68,7 @@ class AppDirs:
         self.trust_file = data / "trusted-projects.json"
         self.trust_marks = data / "trust-marks"
         self.ledger_file = data / "map.db"
-        self.results = data / "results"
+        self.results = data / RESULTS_FOLDER
         self.tool_call_log = data / "audit.jsonl"
         self.approvals_file = data / "approvals.json"
         self.scan_record = data / SAFE_STATE_FOLDER / SCAN_RECORD_NAME

@@ -7,7 +7,7 @@ from typing import Any
 
 from ask.config.settings import UNSET_OPTION
 from ask.errors import ParameterError, UsageError
-from ask.text import STRICT_DECODER
+from ask.strict_json import STRICT_DECODER
 
 OPTION_RANGES: dict[str, tuple[float, float]] = {
     "temperature": (0, 2),

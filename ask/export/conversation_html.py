@@ -15,8 +15,8 @@ from pathlib import Path
 from ask.citations import to_markdown
 from ask.export.conversation_text import describe_call, describe_conversation, describe_ending
 from ask.export.safe_markdown import to_html
-from ask.history.conversations import ToolCallStep, extract_summary, list_shown_steps
 from ask.history.entries import Conversation, HistoryEntry, Run
+from ask.history.saved_messages import ToolCallStep, extract_summary, list_shown_steps
 from ask.messages import Attachment
 from ask.render.amounts import format_count, format_local_time, format_timestamp
 from ask.text import escape_control_characters, format_one_line, format_size, split_prompt

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from ask.citations import to_markdown
 from ask.export.conversation_text import describe_call, describe_conversation, describe_ending
 from ask.export.safe_markdown import format_code_block, to_safe_markdown
-from ask.history.conversations import ToolCallStep, extract_summary, list_shown_steps
 from ask.history.entries import Conversation, HistoryEntry, Run
+from ask.history.saved_messages import ToolCallStep, extract_summary, list_shown_steps
 from ask.messages import Attachment
 from ask.text import escape_control_characters, format_one_line, format_size, split_prompt
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from ask.citations import format_notes, mark_sources
 from ask.console import BOLD, DIM, StandardOutput
-from ask.history.conversations import ToolCallStep, extract_summary, list_shown_steps
 from ask.history.entries import REFUSED, Conversation, HistoryEntry, Run
+from ask.history.saved_messages import ToolCallStep, extract_summary, list_shown_steps
 from ask.messages import Message, ToolCall, Usage
 from ask.parsing import parse_json, read_dict
 from ask.records import NamedTuple

@@ -14,10 +14,10 @@ from ask.agent.server_tools import get_server_tools
 from ask.citations import citations_to_json, remove_positions
 from ask.client.provider_client import ProviderClient
 from ask.errors import AskError, FileError, IncompleteResponseError, NetworkError, ProviderError, UsageError
+from ask.map.deduplication import find_original
+from ask.map.input_rows import Row
 from ask.map.job import BATCH_ROWS, Job, identify_rows, save_row_files
 from ask.map.ledger import Ledger, PendingBatch, RowKey, RowResult
-from ask.map.rows import Row
-from ask.map.shared_answers import find_original
 from ask.messages import EMPTY_MAPPING, FinishReason, Message, Usage
 from ask.parsing import BATCH_TIER
 from ask.plugin_api.loaded_provider import LoadedProvider

@@ -27,10 +27,10 @@ from ask.config.installation import format_install_command
 from ask.config.secrets import Redactor
 from ask.config.settings import Settings
 from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkError, ProviderError, to_ask_error
-from ask.map.agent_runner import AgentOptions, AgentRunner
 from ask.map.job import Job, RowTask, TaskResult
 from ask.map.outages import classify_failure
-from ask.map.row_runner import RowRunner
+from ask.map.rows_with_tools import AgentOptions, AgentRunner
+from ask.map.rows_without_tools import RowRunner
 from ask.messages import DecisionQuestion, Message
 from ask.records import NamedTuple
 from ask.schemas.schema import ResponseSchema

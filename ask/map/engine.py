@@ -18,12 +18,12 @@ from typing import Any
 from ask.client.retries import MAX_RETRY_WAIT_SECONDS, choose_retry_delay
 from ask.errors import AskError, FileError, LimitReachedError, NetworkError, ProviderError, to_ask_error
 from ask.map.cost_limits import CostLimits
+from ask.map.deduplication import WaitingCopies, copy_result, find_original
 from ask.map.job import BATCH_ROWS, Job, RowTask, TaskResult, save_row_files
 from ask.map.ledger import Ledger, RowResult
 from ask.map.outages import OutageMonitor, classify_failure
 from ask.map.output import RowWriter
 from ask.map.rate_limit import RateLimiter
-from ask.map.shared_answers import WaitingCopies, copy_result, find_original
 from ask.messages import Usage
 
 MAX_HELD_BYTES = 64_000_000

@@ -30,10 +30,10 @@ from ask.config.options import RunOptions
 from ask.config.settings import SAFE_OPTIONS, Settings
 from ask.errors import AskError, UsageError
 from ask.inputs.file_option import CLIPBOARD, FILE_URL_PATTERN, LOADER_PATTERN, WEB_PREFIXES, path_exists
+from ask.map.input_rows import INDEX, PATH, Row
 from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.outages import Failure
-from ask.map.output import check_output
-from ask.map.rows import INDEX, PATH, Row
+from ask.map.output_target import check_output
 from ask.map.shards import Shard
 from ask.map.sqlite_table import SqliteTable
 from ask.messages import EMPTY_MAPPING, Attachment, Message, Usage

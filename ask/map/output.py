@@ -14,21 +14,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ask.atomic_files import Ownership, convert_write_errors, set_ownership
-from ask.config.directories import AppDirs
-from ask.config.installation import require_package
-from ask.config.symbolic_links import resolve_output
 from ask.console import StandardOutput, close_standard_output, protect_standard_output
-from ask.errors import FileError, UsageError
+from ask.errors import UsageError
 from ask.map.csv_cells import escape_formula, format_cell
 from ask.map.ledger import RowResult
-from ask.map.sqlite_table import SqliteTable
 from ask.messages import EMPTY_MAPPING
 from ask.text import format_suggestion
 
 TABLE_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-ARROW_SUFFIXES = (".parquet", ".arrow", ".feather")
-OUTPUT_SUFFIXES = (".jsonl", *TABLE_DELIMITERS, *ARROW_SUFFIXES)
-TABLES_EXTRA = "tables"
 ANSWER = "answer"
 encode_json = json.JSONEncoder(ensure_ascii=False).encode
 PATCH = "patch"
@@ -203,7 +196,7 @@ class OutputFile:
 
     def __init__(self, path: Path, job: str) -> None:
         self.path = Path(os.path.realpath(path))
-        self._temporary_path: Path | None = _get_temporary_path(self.path, job)
+        self._temporary_path: Path | None = get_temporary_path(self.path, job)
 
     def create(self, flags: int) -> int:
         """Return a descriptor of the temporary file, which is new.
@@ -315,55 +308,6 @@ class RowWriter(Protocol):
         """End the output; may be called again."""
 
 
-def _get_temporary_path(path: Path, job: str) -> Path:
+def get_temporary_path(path: Path, job: str) -> Path:
     """Return the file that a job writes before it replaces the output file, which is no link."""
     return path.with_name(f".{path.name}.{job}.tmp")
-
-
-def list_output_files(output: Path | SqliteTable, job: str) -> tuple[Path, ...]:
-    """Return the output file of a job, which may be a link, and the files that it writes in its place."""
-    path = output.file if isinstance(output, SqliteTable) else output
-    resolved = Path(os.path.realpath(path))
-    if isinstance(output, SqliteTable):
-        return path, resolved, *(resolved.with_name(resolved.name + end) for end in ("-journal", "-wal", "-shm"))
-    return path, resolved, _get_temporary_path(resolved, job)
-
-
-def check_output(name: str, app_dirs: AppDirs) -> Path | SqliteTable:
-    """Check the name of an output: a file, or a table of an SQLite database.
-
-    Raises:
-        UsageError: it has an unknown suffix, or the table cannot be replaced.
-        FileError: it cannot be written, or a tool call may have left a link on the way to it.
-        MissingDependencyError: the package for its format is not installed.
-    """
-    table = SqliteTable.parse(name)
-    output = table.file if table else Path(name)
-    if table is None and output.suffix.lower() not in OUTPUT_SUFFIXES:
-        hint = f"use a name that ends in {', '.join(OUTPUT_SUFFIXES)}, or sqlite:FILE?table=NAME"
-        raise UsageError(f"cannot write {name} in the format that its name has", hint)
-    if table is None and output.suffix.lower() in ARROW_SUFFIXES:
-        require_package("pyarrow", TABLES_EXTRA, name)
-    check_writable(output, app_dirs)
-    if table:
-        table.check_output()
-        return table._replace(file=output.absolute())
-    return output.absolute()
-
-
-def check_writable(path: Path, app_dirs: AppDirs) -> None:
-    """Check that a file can be written.
-
-    Raises:
-        FileError: it cannot, or a tool call may have left a link on the way to it.
-    """
-    resolve_output(path, app_dirs)
-    if path.is_dir():
-        raise FileError(f"cannot write {path} (Is a directory)")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise FileError(f"cannot write {path} ({'Permission denied' if path.parent.exists() else 'no such folder'})")
-
-
-def has_rows(output: Path | SqliteTable) -> bool:
-    """Check whether there is an output that a job would replace."""
-    return output.exists() and (isinstance(output, SqliteTable) or output.stat().st_size > 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,6 +15,7 @@ from ask.map.distributions import (
     SampledRow,
     to_text,
 )
+from ask.map.failure_reasons import FailureReason, FailureReasons
 from ask.map.job import RowTask
 from ask.map.json_values import parse_json_answer
 from ask.map.ledger import RowResult
@@ -25,31 +25,10 @@ from ask.templates.placeholders import COLUMN_PATTERN, find_placeholders
 from ask.text import format_one_line
 
 USAGE_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "cost")
-MAX_REASONS = 100
-"""How many different reasons of failures are counted one by one."""
-OTHER_REASONS = "other reasons"
 MAX_EXCERPT_COLUMNS = 6
 MAX_CELL_CHARACTERS = 300
 MAX_ANSWER_CHARACTERS = 600
 SAMPLED_ROWS = 10
-VARIABLE_PARTS = re.compile(r"""(, [1-5]\d\d\))|'[^']*'|"[^"]*"|(?<!\w)[\w.:/-]*\d[\w.:/-]*""")
-"""An HTTP status, and what differs between errors with the same reason: quoted values, numbers and identifiers."""
-
-
-class FailureReason:
-    """Rows that failed for the same reason.
-
-    Attributes:
-        label: the error, without what differs between the rows.
-        count: how many rows there are.
-        unavailable_count: how many of them the next run sends again.
-        rows: the first of them.
-    """
-
-    def __init__(self, error: str) -> None:
-        self.label = error
-        self.count = self.unavailable_count = 0
-        self.rows = PrioritySample(1)
 
 
 class ModelReport:
@@ -122,7 +101,7 @@ class JobReport:
             for name in models
         ]
         self._prompt_columns = [name for name, _ in find_placeholders(prompt, COLUMN_PATTERN)]
-        self._reasons: dict[str, FailureReason] = {}
+        self._reasons = FailureReasons()
         self.rows = PrioritySample(SAMPLED_ROWS * len(self.models))
         self.first_time: float | None = None
         self.last_time: float | None = None
@@ -139,7 +118,8 @@ class JobReport:
         if row.priority < self.rows.limit:
             self.rows.add(row.priority, row.position, row.excerpt)
         if result.status != "answered":
-            self._add_failure(row, task, result)
+            error = self._redact(result.error.removeprefix(f"{task.location}: "))
+            self._reasons.add(error, row, is_unavailable=result.status == "unavailable")
             return
         answer = parse_json_answer(result.answer) if self._has_schema else result.answer
         if self._fields:
@@ -150,24 +130,10 @@ class JobReport:
         for column, value in zip(model.columns, values, strict=True):
             column.add(row, value)
 
-    def _add_failure(self, row: SampledRow, task: RowTask, result: RowResult) -> None:
-        error = self._redact(result.error.removeprefix(f"{task.location}: "))
-        pattern = format_one_line(VARIABLE_PARTS.sub(_mask_part, error), MAX_CELL_CHARACTERS)
-        error = format_one_line(error, MAX_CELL_CHARACTERS)
-        if pattern not in self._reasons and len(self._reasons) >= MAX_REASONS:
-            pattern = OTHER_REASONS
-        reason = self._reasons.setdefault(pattern, FailureReason(error))
-        if error != reason.label:
-            reason.label = pattern
-        reason.count += 1
-        reason.unavailable_count += result.status == "unavailable"
-        if row.position < reason.rows.limit:
-            reason.rows.add(row.position, row.position, row.excerpt)
-
     @property
     def failures(self) -> list[FailureReason]:
         """The reasons of the failed rows, the most frequent first."""
-        return sorted(self._reasons.values(), key=lambda reason: (-reason.count, reason.label))
+        return self._reasons.list_by_count()
 
     def make_excerpt(self, task: RowTask, result: RowResult, first_column: str = "") -> RowExcerpt:
         """Return the beginning of a row, with a column that comes first."""
@@ -184,8 +150,3 @@ class JobReport:
     def _shorten(self, text: str, limit: int = MAX_CELL_CHARACTERS) -> str:
         """Return the beginning of a text on one line, without secrets."""
         return format_one_line(self._redact(text), limit)
-
-
-def _mask_part(match: re.Match[str]) -> str:
-    """Return an HTTP status as it is, and an ellipsis for anything else."""
-    return match[1] or "…"

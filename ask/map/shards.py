@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ask.errors import UsageError
-from ask.map.rows import Row
+from ask.map.input_rows import Row
 from ask.records import NamedTuple
 
 T = TypeVar("T")

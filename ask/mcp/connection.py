@@ -1,6 +1,6 @@
 """The connection to one server: its tools and other requests.
 
-Everything here runs in the event loop of `ServerPool`.
+Everything here runs in the event loop of `ConnectionPool`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -18,6 +19,12 @@ from ask import __version__
 from ask.config.base_url import is_loopback
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import AskError
+from ask.mcp.elicitation import (
+    URL_ELICITATION_REQUIRED,
+    decline_elicitation,
+    describe_required_pages,
+    is_elicitation_refusal,
+)
 from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.message_repair import read_raw_result, replace_result
 from ask.mcp.process import SHUTDOWN_SECONDS, ServerProcess
@@ -27,7 +34,7 @@ from ask.text import format_one_line
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp_types import ElicitRequestParams, ElicitResult, ListRootsResult
+    from mcp_types import ListRootsResult
 
 ServerTransport = ServerProcess | HttpServerTransport
 CLOSE_TIMEOUT_SECONDS = SHUTDOWN_SECONDS + 2
@@ -36,14 +43,9 @@ MAX_PAGES = 1_000
 """Maximum number of pages of a list that are read."""
 MAX_UNSOLICITED_MESSAGES = 10_000
 """Maximum number of other messages that a server may send between two responses."""
-MAX_QUESTIONS = 5
-"""Maximum number of questions of one call that are passed on to the model."""
-MAX_QUESTION_CHARACTERS = 500
 MAX_REASON_CHARACTERS = 300
-URL_ELICITATION_REQUIRED, METHOD_NOT_FOUND, UNSUPPORTED_VERSION = -32042, -32601, -32022
+METHOD_NOT_FOUND, UNSUPPORTED_VERSION = -32601, -32022
 """Error codes of MCP and of JSON-RPC."""
-REFUSAL_WORDS = ("elicitation", "unrecognized field", "capabilities")
-"""Words with which servers refuse capabilities that they do not know (matchbox#455, codex#45269)."""
 
 # Without a handler, the SDK and its dependencies would write tracebacks with a server's text to standard error.
 for name in ("mcp", "client", "asyncio", "httpx2", "httpcore2"):
@@ -94,11 +96,7 @@ class ServerConnection:
     """The connection to one server, whose variables must be expanded.
 
     `transport` leads to the server, which was started if it is local. `directory` is the only root that a server on
-    this machine gets.
-
-    Questions to the user (elicitation) are declined: a run may have no terminal, and accepting by default would agree
-    to something that the user has not read. The question is added to the result of the call, so that the model can ask
-    the user in its answer.
+    this machine gets. Questions to the user are declined, see `ask.mcp.elicitation`.
     """
 
     def __init__(
@@ -170,7 +168,7 @@ class ServerConnection:
             client_info=Implementation(name="ask", version=__version__),
             cache=None,
             list_roots_callback=self._list_roots if self._roots else None,
-            elicitation_callback=self._decline_elicitation if self.can_elicit else None,
+            elicitation_callback=partial(decline_elicitation, self.declined_questions) if self.can_elicit else None,
         )
         async with client:
             info = client.server_info
@@ -197,8 +195,7 @@ class ServerConnection:
             message.id = int(next(reversed(self._pending_methods)))
         method = self._pending_methods.pop(str(message.id), "")
         if not hasattr(message, "result"):
-            reason = message.error.message.lower()
-            self.has_refused_elicitation |= method == "initialize" and any(word in reason for word in REFUSAL_WORDS)
+            self.has_refused_elicitation |= method == "initialize" and is_elicitation_refusal(message.error.message)
             return
         if method == "initialize":
             self.failure = _explain_version(message.result.get("protocolVersion"))
@@ -230,16 +227,6 @@ class ServerConnection:
         from pydantic import FileUrl
 
         return ListRootsResult(roots=[Root(uri=FileUrl(path.as_uri()), name=path.name or None) for path in self._roots])
-
-    async def _decline_elicitation(self, context: object, params: ElicitRequestParams) -> ElicitResult:
-        from mcp_types import ElicitResult
-
-        if len(self.declined_questions) < MAX_QUESTIONS:
-            question = _format_question(params.message, getattr(params, "url", ""))
-            self.declined_questions.append(
-                f"[the server asked the user a question, which was not answered: {question}]"
-            )
-        return ElicitResult(action="decline")
 
     async def _list_tools(self, client: Client) -> ServerTools:
         """List the server's tools. Stops after `MAX_TOOLS` unless the user selected some by name."""
@@ -397,11 +384,6 @@ def _explain_version(version: Any) -> str:
     )
 
 
-def _format_question(message: str, url: str) -> str:
-    """Format a question of a server, with the page that the user should open."""
-    return format_one_line(f"{message} {url}", MAX_QUESTION_CHARACTERS)
-
-
 def describe_error(error: BaseException) -> str:
     """Describe an error of a server, or of the connection to it, in one line."""
     while isinstance(error, BaseExceptionGroup):
@@ -411,9 +393,7 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, AskError):
         reason = error.summary
     elif module == "mcp" and getattr(error, "code", None) == URL_ELICITATION_REQUIRED:
-        pages = [read_dict(item) for item in read_list(read_dict(getattr(error, "data", None)).get("elicitations"))]
-        urls = "; ".join(_format_question(str(page.get("message", "")), str(page.get("url", ""))) for page in pages)
-        reason = f"the user must first open a page: {urls}"
+        reason = describe_required_pages(getattr(error, "data", None))
     elif module == "mcp" and getattr(error, "code", None) == UNSUPPORTED_VERSION:
         supported = read_list(read_dict(getattr(error, "data", None)).get("supported"))
         reason = _explain_version([str(version) for version in supported]) if supported else reason

@@ -19,7 +19,7 @@ from ask.tools.base import ToolContext, ToolError, ToolResult
 if TYPE_CHECKING:
     from mcp import Client
 
-    from ask.mcp.server_pool import ServerPool
+    from ask.mcp.connection_pool import ConnectionPool
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class LazyServers:
         *,
         variables: Mapping[str, str],
         directory: Path,
-        open_pool: Callable[[], ServerPool],
+        open_pool: Callable[[], ConnectionPool],
         show_status: Callable[[str], None],
     ) -> None:
         self._cache = cache
@@ -45,7 +45,7 @@ class LazyServers:
         self._directory = directory
         self._open_pool = open_pool
         self._show_status = show_status
-        self._pool: ServerPool | None = None
+        self._pool: ConnectionPool | None = None
         self._offered: dict[str, ServerTools] = {}
         """The tools that are offered in this run, by server: from the cache, or as listed when it was started."""
         self._started: dict[str, ServerTools] = {}

@@ -15,9 +15,9 @@ from ask.inputs.prompt_inputs import PromptInputs, parse_content
 from ask.mcp.completion_cache import write_addresses
 from ask.mcp.connection import RequestError
 from ask.mcp.lazy_servers import LazyServers
+from ask.mcp.offered_tools import check_mcp_installed, format_server_hint
 from ask.mcp.prompts import PromptMessage, get_prompt, list_prompts
 from ask.mcp.resources import ResourceContent, read_resource
-from ask.mcp.run_servers import check_mcp_installed, format_server_hint
 from ask.mcp.server_config import find_servers
 from ask.messages import Message
 from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, VARIABLE_PATTERN, escape_placeholders

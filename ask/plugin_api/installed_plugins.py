@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from itertools import starmap
@@ -59,23 +58,6 @@ class PluginEntry(NamedTuple):
         for part in filter(None, attribute.split(".")):
             value = getattr(value, part)
         return value
-
-
-def load_services() -> Mapping[str, Mapping[str, Any]]:
-    """Load the table of services that need no plugin, in the form of the tables `[providers.NAME]` of config.toml."""
-    services: Mapping[str, Mapping[str, Any]] = import_module("ask_providers.services").SERVICES
-    return services
-
-
-API_CLASSES = {"messages": ("ask_providers.anthropic", "Anthropic"), "gemini": ("ask_providers.gemini", "Gemini")}
-"""The classes of the APIs that ask has from a built-in provider, by the value of the setting `api`."""
-
-
-def load_api(api: str) -> type[Any]:
-    """Load the class of an API in `API_CLASSES`; its constructor takes a `ProviderInfo`."""
-    module, name = API_CLASSES[api]
-    loaded: type[Any] = getattr(import_module(module), name)
-    return loaded
 
 
 class MisplacedEntry(NamedTuple):

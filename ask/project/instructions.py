@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ask.project.trusted_files import UntrustedFileError, read_trusted_file
+from ask.project.file_ownership import UnsafeFileError, read_owned_file
 from ask.records import NamedTuple
 from ask.text import decode_argument, format_block
 
@@ -90,8 +90,8 @@ def read_instructions(directory: Path, names: Sequence[str]) -> list[Instruction
 def _read_file(path: Path, root: Path, limit: int) -> InstructionFile:
     name = decode_argument(os.path.relpath(path, root))
     try:
-        data, size = read_trusted_file(path, root, MAX_COMPARED_BYTES)
-    except UntrustedFileError as error:
+        data, size = read_owned_file(path, root, MAX_COMPARED_BYTES)
+    except UnsafeFileError as error:
         return InstructionFile(name, problem=str(error))
     omitted = max(0, size - min(len(data), limit))
     text = data[:limit].decode("utf-8-sig", "ignore" if omitted else "replace")  # a character may be cut

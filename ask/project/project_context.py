@@ -15,6 +15,7 @@ from ask.config.settings import CLAUDE_SKILLS_FOLDER, SHARED_SKILLS_FOLDERS
 from ask.console import should_show_footer
 from ask.errors import AskError, FileError
 from ask.parsing import parse_json, read_dict, read_list
+from ask.project.instruction_changes import ChangedFile, TrustMarks
 from ask.project.instructions import (
     MAX_INSTRUCTIONS_BYTES,
     InstructionFile,
@@ -25,8 +26,7 @@ from ask.project.instructions import (
 )
 from ask.project.skill_validation import SKILL_FILE
 from ask.project.skills import Skill, accept_any, find_project_skills, find_user_skills, mark_hidden_skills
-from ask.project.trust import TrustStore
-from ask.project.trust_marks import ChangedFile, TrustMarks
+from ask.project.trust_decisions import TrustStore
 from ask.records import NamedTuple
 from ask.text import decode_argument, escape_non_ascii, format_one_line, format_paths
 from ask.text_diff import draw_diff, format_unified_diff

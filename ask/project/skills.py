@@ -12,10 +12,10 @@ from typing import Any
 
 from ask.config.settings import CLAUDE_SKILLS_FOLDER
 from ask.messages import ToolSpec
+from ask.project.file_ownership import UnsafeFileError, read_owned_file
 from ask.project.front_matter import FrontMatterError, split_front_matter
 from ask.project.instructions import list_project_folders
 from ask.project.skill_validation import SKILL_FILE, decode_skill_file, find_problem, read_front_matter
-from ask.project.trusted_files import UntrustedFileError, read_trusted_file
 from ask.records import NamedTuple
 from ask.text import decode_argument, format_one_line, format_suggestion
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
@@ -56,11 +56,11 @@ class Skill(NamedTuple):
         """Return the content of a file in its folder.
 
         Raises:
-            UntrustedFileError: the file must not or cannot be used.
+            UnsafeFileError: the file must not or cannot be used.
         """
-        data, size = read_trusted_file(self.folder / name, self.root, MAX_SKILL_FILE_BYTES, self.folder)
+        data, size = read_owned_file(self.folder / name, self.root, MAX_SKILL_FILE_BYTES, self.folder)
         if size > MAX_SKILL_FILE_BYTES:
-            raise UntrustedFileError(f"it has {size:,} bytes, and at most {MAX_SKILL_FILE_BYTES:,} are read")
+            raise UnsafeFileError(f"it has {size:,} bytes, and at most {MAX_SKILL_FILE_BYTES:,} are read")
         return data
 
 
@@ -126,7 +126,7 @@ def _read_skill(folder: Path, root: Path | None) -> Skill:
         skill = skill._replace(data=skill.read_file())
         values = read_front_matter(skill.data)
         return skill._replace(description=format_one_line(values.description), problem=find_problem(values, name))
-    except (FrontMatterError, UntrustedFileError, WrongTypeError) as error:
+    except (FrontMatterError, UnsafeFileError, WrongTypeError) as error:
         return skill._replace(problem=str(error))
 
 
@@ -154,7 +154,7 @@ def create_skill_tool(skills: Sequence[Skill], is_accepted: Callable[[Path, byte
             if path == SKILL_FILE:
                 folder, body = decode_argument(str(skill.folder)), split_front_matter(text)[1]
                 text = f"[relative paths start at {folder}]\n{body.strip()}\n"
-        except (UntrustedFileError, FrontMatterError) as error:
+        except (UnsafeFileError, FrontMatterError) as error:
             raise ToolError(f"{path} of the skill {name} cannot be read: {error}") from None
         if not (skill.is_users_own or is_accepted(Path(os.path.realpath(skill.folder / path)), data)):
             raise ToolError(

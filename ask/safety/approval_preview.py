@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ask.records import NamedTuple
-from ask.safety.policy import COMMAND_TOOL, PendingToolCall
+from ask.safety.tool_policy import COMMAND_TOOL, PendingToolCall
 from ask.text import escape_non_ascii
 from ask.text_diff import draw_diff, format_unified_diff
 from ask.tools.base import ApprovedFile, ToolError

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from ask.safety.command_rules import RUNNERS, SHELLS, WRAPPERS
-from ask.safety.policy import COMMAND_TOOL, PendingToolCall
 from ask.safety.shell_syntax import parse_command_line
+from ask.safety.tool_policy import COMMAND_TOOL, PendingToolCall
 
 _PROGRAM_NAME = re.compile(r"[A-Za-z0-9_./+-]{1,60}")
 _MAX_PROGRAMS = 4

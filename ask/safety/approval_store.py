@@ -22,7 +22,7 @@ from ask.records import Constraint, NamedTuple
 from ask.safety.approval_scope import ApprovalScope, list_approvable
 from ask.safety.command_rules import ANY_ARGUMENTS, CallRule, find_allow_rules
 from ask.safety.git_commands import find_executed_files
-from ask.safety.policy import NETWORK_LEVEL, PendingToolCall
+from ask.safety.tool_policy import NETWORK_LEVEL, PendingToolCall
 
 _COMMAND_SCOPES = frozenset({"command", "program"})
 _LEVELS = ("", FILES_LEVEL, NETWORK_LEVEL, SANDBOX_LEVEL)

@@ -15,19 +15,19 @@ from ask.config.symbolic_links import expand_folder
 from ask.errors import FileError, SafetyError, UsageError
 from ask.safety.folder_scan import is_bare_repository
 from ask.safety.imported_modules import ImportedModules
-from ask.safety.policy import NETWORK_LEVEL, ToolPolicy, is_local, is_offered
 from ask.safety.protected_paths import SHOWN_ONCE
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.safety.sandbox_folders import build_sandbox_config
 from ask.safety.tool_call_log import log_connection
+from ask.safety.tool_policy import NETWORK_LEVEL, ToolPolicy, is_local, is_offered
 from ask.text import format_one_line, format_paths
 from ask.tools.base import RunToolContext, Tool, ToolError
 
 if TYPE_CHECKING:
     from socket import socket
 
-    from ask.project.trust_marks import RunMark
+    from ask.project.instruction_changes import RunMark
     from ask.safety.command_proxy import CommandProxy, ProxiedConnection
     from ask.safety.file_confinement import FileConfinement
     from ask.tools.network_policy import HttpTarget
@@ -194,8 +194,8 @@ class SafeModeSession:
         """Mark the trusted projects that calls can write; None if the user trusts none of them."""
         if not self._app.app_dirs.trust_file.exists():
             return None
-        from ask.project.trust import TrustStore
-        from ask.project.trust_marks import TrustMarks, select_writable_projects
+        from ask.project.instruction_changes import TrustMarks, select_writable_projects
+        from ask.project.trust_decisions import TrustStore
 
         try:
             projects = select_writable_projects(TrustStore(self._app.app_dirs.trust_file), self.writable_folders)

@@ -1,6 +1,7 @@
 """The sandbox of a run, which is started and tested before anything is sent to a provider.
 
-`sandbox_config` defines its mounts and limits, `sandbox_folders` chooses its folders, and `worker` runs the calls.
+`sandbox_folders` chooses its folders, `sandbox_config` has its limits, `bubblewrap` starts it, and `sandbox_init` runs
+the calls in it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ask.process import worker_channel
 from ask.process.worker_channel import WorkerDiedError, WorkerTimeoutError
 from ask.safety.bubblewrap import BUBBLEWRAP_PATHS, SandboxProcess, find_bubblewrap
 from ask.safety.folder_scan import inspect_filesystem
-from ask.safety.placeholders import MountPlaceholders
+from ask.safety.mount_placeholders import MountPlaceholders
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.sandbox_folders import check_folders_unmoved
 from ask.safety.self_test import SelfTestHost, SelfTestResult, encode_pairs

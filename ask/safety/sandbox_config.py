@@ -1,4 +1,4 @@
-"""The configuration of a sandbox: folders, limits and environment."""
+"""The configuration of a sandbox: folders, limits (enforced by `limit_monitor`) and environment."""
 
 from __future__ import annotations
 

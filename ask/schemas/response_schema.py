@@ -11,7 +11,8 @@ from ask.messages import DecisionQuestion
 from ask.schemas.decision_questions import build_result_schema, parse_questions
 from ask.schemas.schema import ResponseSchema, parse_schema
 from ask.schemas.short_form import parse_short_form
-from ask.text import JSON_ERRORS, STRICT_DECODER, decode_argument
+from ask.strict_json import JSON_ERRORS, STRICT_DECODER
+from ask.text import decode_argument
 
 JSON_OBJECT_START = re.compile(r'\s*\{\s*(?:\}|"(?:[^"\\]|\\.)*"\s*:\s*["{\[tfn\d-])')
 """The beginning of a JSON object."""

@@ -1,17 +1,15 @@
 """The base class of the contract tests. It calls the provider's hooks as ask does, and watches what they do.
 
-A test fails if a hook makes a mistake that ask finds, uses the network, starts a process, or prints.
+A test fails if a hook makes a mistake that ask finds, or does what `ask.testing.blocked_actions` forbids.
 """
 
 from __future__ import annotations
 
-import gc
 import inspect
 import json
-import sys
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -36,11 +34,11 @@ from ask import (
     ToolCall,
     ToolSpec,
 )
-from ask.errors import PluginError
 from ask.parsing import DONE_DATA
 from ask.plugin_api.loaded_provider import FEED, RESPONSE, LoadedProvider
 from ask.plugin_api.loader import check_provider, defines_hook
 from ask.plugin_api.provider import TOOL_HOOKS, format_tool_results
+from ask.testing.blocked_actions import guard_hook, limit_hooks
 from ask.testing.conversation import KEY, SHORT_CONVERSATION, shorten
 from ask.testing.samples import (
     EXPECTED,
@@ -48,22 +46,6 @@ from ask.testing.samples import (
     RESPONSES_UNSTREAMED,
     make_chat_samples,
 )
-
-HOOK_SECONDS = 5.0
-"""The time limit for one call of a hook."""
-PROCESS_AUDIT_EVENTS = ("subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.spawn")
-BLOCKED_AUDIT_EVENTS = {
-    "socket.": "used the network",
-    **dict.fromkeys(PROCESS_AUDIT_EVENTS, "started a process"),
-    "time.sleep": "called time.sleep",
-}
-"""Forbidden actions of a hook, by the prefix of their audit event (https://docs.python.org/3/library/audit_events.html)."""
-HARMLESS_AUDIT_EVENTS = frozenset({"socket.__new__", "socket.gethostname"})
-PURE = "Hooks must not do I/O, wait or print: ask sends the requests and shows the output"
-
-_running_hook: str = ""
-_violations: list[str] = []
-_notices: list[str] = []
 
 
 class UntestedWarning(UserWarning):
@@ -95,59 +77,7 @@ def load_provider(provider: Provider | ModuleType) -> LoadedProvider:
     Raises:
         ConfigError: it is not valid.
     """
-    return check_provider(provider, "to test", "").with_limits(HOOK_SECONDS, _notices.append)
-
-
-@contextmanager
-def guard_hook(hook: str, input_data: object = None) -> Iterator[None]:
-    """Call a hook of a loaded provider in the block, and fail the test if it makes a mistake.
-
-    Any `AskError` that the hook may raise passes through. `input_data` is shown with a mistake.
-    """
-    __tracebackhide__ = True
-    global _running_hook  # noqa: PLW0603 - read by the audit hook, which cannot be removed
-    _install_audit_hook()
-    _violations.clear()
-    _notices.clear()
-    mistake: PluginError | None = None
-    collects_garbage = gc.isenabled()
-    gc.disable()  # what other code left behind may print, or do I/O, when it is collected
-    _running_hook = hook
-    try:
-        # ask captures what is written to file descriptors 1 and 2; pytest's own streams do not write there.
-        with redirect_stdout(sys.__stdout__), redirect_stderr(sys.__stderr__):
-            yield
-    except PluginError as error:
-        mistake = error
-    finally:
-        _running_hook = ""
-        if collects_garbage:
-            gc.enable()
-        if _violations:
-            fail(f"{hook} {_violations[0]}. {PURE}.")
-        if any(KEY in notice for notice in _notices):
-            fail(f"{hook} printed the API key. Remove the output: the key must not reach any log.")
-        if _notices:
-            fail(f"{_notices[0]}. {PURE}, so remove the output.")
-    if mistake:
-        shown = "" if input_data is None else f" for {str(input_data)[:500]!r}"
-        raise AssertionError(f"{mistake.message}{shown}") from mistake.__cause__
-
-
-@cache
-def _install_audit_hook() -> None:
-    """Forbid network access and processes while a hook is running."""
-
-    def check_event(event: str, arguments: tuple[Any, ...]) -> None:
-        if not _running_hook or event in HARMLESS_AUDIT_EVENTS:
-            return
-        for prefix, action in BLOCKED_AUDIT_EVENTS.items():
-            if event.startswith(prefix):
-                detail = ", ".join(repr(each) for each in arguments if isinstance(each, str | tuple | int))
-                _violations.append(f"{action} ({event} {detail})".replace(" )", ")"))
-                raise PermissionError(f"{_running_hook} {action}")
-
-    sys.addaudithook(check_event)
+    return limit_hooks(check_provider(provider, "to test", ""))
 
 
 class CheckedReader:

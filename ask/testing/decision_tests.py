@@ -17,7 +17,8 @@ from ask import (
     HttpRequest,
     Message,
 )
-from ask.testing.base import ContractBase, fail, guard_hook
+from ask.testing.base import ContractBase, fail
+from ask.testing.blocked_actions import guard_hook
 from ask.testing.conversation import KEY, iterate_leaves
 from ask.testing.failure_tests import generate_corruptions
 from ask.testing.samples import DECISION_QUESTIONS, EXPECTED_DECISIONS

@@ -17,6 +17,12 @@ MAX_RESULT_CHARACTERS = 30_000
 """Maximum length of a tool's result; a longer one is truncated."""
 MAX_OVERFLOW_BYTES = 100_000_000
 """Maximum size of an overflow file."""
+MAX_STORED_RESULTS_BYTES = 256_000_000
+"""Maximum size of all overflow files; the oldest are removed first, by `ask.undo.retention`."""
+MAX_RESULT_AGE_SECONDS = 30 * 86_400.0
+"""Seconds after which an overflow file is removed."""
+MIN_RESULT_AGE_SECONDS = 86_400.0
+"""Seconds until which none is removed: the model may still read it."""
 
 
 def truncate_result(text: str, context: RunToolContext) -> str:

@@ -1,4 +1,4 @@
-"""Remove old backup sets, and old tool results that were too long for the model.
+"""Remove old backup sets, and old files with tool results that were too long for the model.
 
 This happens at most once an hour to save time, so the limits may be exceeded in between.
 """
@@ -12,7 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
 
+from ask.config.directories import RESULTS_FOLDER
 from ask.errors import FileError
+from ask.tools.output_limits import MAX_RESULT_AGE_SECONDS, MAX_STORED_RESULTS_BYTES, MIN_RESULT_AGE_SECONDS
 from ask.undo.journal import (
     BACKUPS_FOLDER,
     JOURNAL_NAME,
@@ -24,11 +26,9 @@ from ask.undo.journal import (
     try_lock,
 )
 
-OVERFLOW_FOLDER = "results"
-"""The folder in the data folder for tool results that were too long for the model."""
 MAX_AGE_DAYS = 30
 MAX_STORAGE_BYTES = 256_000_000
-"""The limit in bytes for backup sets without copies of folders, and the same again for tool results."""
+"""The limit in bytes for backup sets without copies of folders."""
 MAX_SNAPSHOT_STORAGE_BYTES = 1_024_000_000
 """The limit in bytes for backup sets with copies of folders, enough for a few of the largest.
 
@@ -63,10 +63,10 @@ def prune(data_dir: Path) -> None:
             # Data blocks that a copy shares with other files count in full.
             sizes = [sum(size for _, size, _ in _list_files(folder)) for folder in folders]
             times = [parse_start_time(folder.name) for folder in folders]
-            _remove_oldest(zip(times, sizes, folders, strict=True), now, limit, remove_backup_set)
-        # The model may still read the file of a recent result.
-        results = [file for file in _list_files(data_dir / OVERFLOW_FOLDER) if now - file[0] > SECONDS_PER_DAY]
-        _remove_oldest(results, now, MAX_STORAGE_BYTES, _remove_file)
+            items = zip(times, sizes, folders, strict=True)
+            _remove_oldest(items, now - MAX_AGE_DAYS * SECONDS_PER_DAY, limit, remove_backup_set)
+        results = [file for file in _list_files(data_dir / RESULTS_FOLDER) if now - file[0] > MIN_RESULT_AGE_SECONDS]
+        _remove_oldest(results, now - MAX_RESULT_AGE_SECONDS, MAX_STORED_RESULTS_BYTES, _remove_file)
 
 
 def delete_backups(data_dir: Path, conversation_ids: Collection[str]) -> None:
@@ -81,12 +81,12 @@ def delete_backups(data_dir: Path, conversation_ids: Collection[str]) -> None:
                 remove_backup_set(folder)
 
 
-def _remove_oldest(items: Iterable[PrunableItem], now: float, limit: int, remove: Callable[[Path], bool]) -> None:
-    """Remove items that are too old, and then the oldest until the total size fits `limit`."""
+def _remove_oldest(items: Iterable[PrunableItem], since: float, limit: int, remove: Callable[[Path], bool]) -> None:
+    """Remove items from before `since`, and then the oldest until the total size fits `limit`."""
     sorted_items = sorted(items)
     total = sum(size for _, size, _ in sorted_items)
     for item_time, size, path in sorted_items:
-        if (now - item_time > MAX_AGE_DAYS * SECONDS_PER_DAY or total > limit) and remove(path):
+        if (item_time < since or total > limit) and remove(path):
             total -= size
 
 

@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from ask import Attachment, Message, ModelProfile
-from ask.attachments import count_pdf_pages
 from ask.client.attachment_limits import fit_attachments
 from ask.client.image_scaling import read_image_size, scale_image
+from ask.client.pdf_pages import count_pdf_pages
 from tests import wire
 from tests.missing_packages import make_command_without
 from tests.model_server import ModelServer

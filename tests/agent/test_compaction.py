@@ -12,8 +12,8 @@ import pytest
 from ask import Attachment, Message, ToolCall
 from ask.agent.compaction import plan_compaction
 from ask.agent.system_prompt import read_prompt
-from ask.history.conversations import build_messages, find_reported_usage
 from ask.history.entries import HistoryEntry, Run
+from ask.history.saved_messages import build_messages, find_reported_usage
 from ask.messages import SUMMARY_PREFIX, Usage
 from tests import wire
 from tests.model_server import DROP, ModelServer, Reply

@@ -18,7 +18,7 @@ from ask.messages import ToolCall, ToolSpec
 from ask.safety.approval import ApprovalChoice, ApprovalResponse
 from ask.safety.approval_scope import ApprovalScope
 from ask.safety.approval_store import ApprovalDuration, open_approvals
-from ask.safety.policy import PendingToolCall, Verdict
+from ask.safety.tool_policy import PendingToolCall, Verdict
 from ask.tools.base import Tool, ToolError, ToolResult
 from tests.run_requests import make_request
 

@@ -250,5 +250,5 @@ def test_a_dry_run_writes_nothing(ask: Ask, home: Home) -> None:
 
 
 def test_other_formats_load_no_packages_for_tables(home: Home) -> None:
-    script = "import sys, ask.cli.map, ask.map.writers; assert not {'pyarrow', 'openpyxl'} & {*sys.modules}"
+    script = "import sys, ask.cli.map, ask.map.output_target; assert not {'pyarrow', 'openpyxl'} & {*sys.modules}"
     assert run([sys.executable, "-c", script], cwd=home.work).code == 0

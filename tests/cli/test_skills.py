@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from ask.project.trust import TrustStore
+from ask.project.trust_decisions import TrustStore
 from tests.program import Ask, Home
 from tests.project.projects import make_repository, write, write_skill
 

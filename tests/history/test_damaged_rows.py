@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import AskError
-from ask.history.conversations import find_conversation, load_conversation
+from ask.history.conversation_lookup import find_conversation
+from ask.history.saved_messages import load_conversation
 from ask.history.search import search_conversations
 from ask.history.store import Store
 from ask.messages import Message

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import UsageError
-from ask.history.conversations import find_conversation, find_newest_conversation
+from ask.history.conversation_lookup import find_conversation, find_newest_conversation
 from ask.history.listing import ConversationOverview, list_conversations
 from ask.history.store import Store
 from ask.messages import Usage

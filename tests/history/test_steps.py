@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ask.history.conversations import ToolCallStep, pair_calls_with_results
+from ask.history.saved_messages import ToolCallStep, pair_calls_with_results
 from tests.history.saved import NOW, assistant, called, result, user
 
 

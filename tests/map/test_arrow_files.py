@@ -16,9 +16,9 @@ from pyarrow import feather, parquet
 
 from ask.errors import FileError, UsageError
 from ask.map.arrow_output import BATCH_ROWS, GROUP_ROWS, ArrowWriter
+from ask.map.input_rows import Row, estimate_row_count, read_rows, select_inputs
 from ask.map.ledger import RowResult
 from ask.map.output import ColumnNames
-from ask.map.rows import Row, estimate_row_count, read_rows, select_inputs
 from tests.map.test_arrow_types import FLOATS, INT64, columns
 
 SUFFIXES = [".parquet", ".arrow"]

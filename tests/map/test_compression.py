@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from ask.errors import FileError
+from ask.map.input_rows import Input, Row, estimate_row_count, read_rows, select_inputs
 from ask.map.input_streams import ZSTD_MODULE
-from ask.map.rows import Input, Row, estimate_row_count, read_rows, select_inputs
 from tests.missing_packages import make_command_without
 from tests.program import Ask, Home, run
 
@@ -149,7 +149,7 @@ def test_zstd_without_its_package_names_the_command_that_installs_it(home: Home)
 def test_a_decompression_bomb_is_read_in_little_memory(tmp_path: Path, suffix: str) -> None:
     code = """
 import resource, sys
-from ask.map.rows import Input, read_rows
+from ask.map.input_rows import Input, read_rows
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 count = sum(1 for _ in read_rows([Input(sys.argv[1], "lines")]))
 print(count, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)

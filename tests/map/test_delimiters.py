@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.map.delimiters import detect_delimiter
-from ask.map.rows import Input, InputFormat, read_rows
+from ask.map.input_rows import Input, InputFormat, read_rows
 
 
 def read(

@@ -11,7 +11,7 @@ import pytest
 from openpyxl import Workbook, load_workbook
 
 from ask.errors import FileError, UsageError
-from ask.map.rows import Row, read_rows, select_inputs
+from ask.map.input_rows import Row, read_rows, select_inputs
 
 
 def write(path: Path, *rows: list[Any], sheet: str = "Data") -> Path:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import UsageError
+from ask.map.input_rows import Row
 from ask.map.job import RowPrompt
-from ask.map.rows import Row
 
 TICKET = Row("t.jsonl:1", {"text": "hi", "First Name": "Ann", "n": 3, "tags": ["a"], "none": None}, '{"text": "hi"}')
 

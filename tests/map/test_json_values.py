@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import FileError, UsageError
+from ask.map.input_rows import Input, InputFormat, Row, read_rows
 from ask.map.input_streams import ChunkStream
 from ask.map.json_values import MAX_VALUE_CHARACTERS, JsonValue, read_json_values
-from ask.map.rows import Input, InputFormat, Row, read_rows
 
 
 def read(folder: Path, content: str | bytes, input_format: InputFormat = "json") -> list[Row]:
@@ -175,7 +175,7 @@ def test_a_value_that_is_too_long_is_an_error() -> None:
 def test_a_large_array_is_not_in_memory(tmp_path: Path) -> None:
     code = """
 import resource, sys
-from ask.map.rows import Input, read_rows
+from ask.map.input_rows import Input, read_rows
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 count = sum(1 for _ in read_rows([Input(sys.argv[1], "json")]))
 print(count, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)

@@ -22,9 +22,10 @@ from ask.export.distribution_charts import format_number, format_share
 from ask.export.map_report import JobOverview, render_map_report
 from ask.map.distributions import MAX_DISTINCT, MAX_SAMPLED_NUMBERS, NumberDistribution, RowExcerpt, SampledRow
 from ask.map.engine import Progress
+from ask.map.failure_reasons import MAX_REASONS, OTHER_REASONS
 from ask.map.job import RowTask
 from ask.map.ledger import RowResult
-from ask.map.report import MAX_REASONS, OTHER_REASONS, JobReport
+from ask.map.report import JobReport
 from ask.text import escape_control_characters, format_one_line
 from tests import wire
 from tests.batch_services import OpenAIService

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from ask.errors import UsageError
 from ask.map.csv_cells import format_cell
 from ask.map.job import RowTask
+from ask.map.label_matching import make_key
 from ask.map.ledger import RowResult
-from ask.map.scored_fields import ScoredField, make_key, parse_scores
+from ask.map.scored_fields import ScoredField, parse_scores
 from ask.map.scores import MAX_CLASSES, FieldScore, JobScores, PairedResult, ProbabilityScore
 from ask.render.score_tables import format_scores
 from ask.text import measure_width

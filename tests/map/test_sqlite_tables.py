@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import AskError, FileError, UsageError
+from ask.map.input_rows import Row, estimate_row_count, read_rows, select_inputs
 from ask.map.output import ColumnNames
-from ask.map.rows import Row, estimate_row_count, read_rows, select_inputs
 from ask.map.sqlite_output import SqliteWriter
 from ask.map.sqlite_table import SqliteTable
 

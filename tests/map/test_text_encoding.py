@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import UsageError
+from ask.map.input_rows import Input, InputFormat, detect_encodings, read_rows
 from ask.map.input_streams import transcode
-from ask.map.rows import Input, InputFormat, detect_encodings, read_rows
 
 
 def read(folder: Path, content: bytes, input_format: InputFormat = "lines", encoding: str = "") -> list[Any]:

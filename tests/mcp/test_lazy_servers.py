@@ -83,7 +83,7 @@ def test_neither_the_sdk_nor_asyncio_is_loaded_for_a_saved_list(home: Home) -> N
     modules = observe(home, "-p", "demo", "hi").modules
     heavy = ("mcp", "mcp_types", "asyncio", "anyio", "pydantic", "httpx2")
     assert "ask.mcp.tool_list_cache" in modules
-    assert not {name for name in modules if name.split(".")[0] in heavy or name == "ask.mcp.server_pool"}
+    assert not {name for name in modules if name.split(".")[0] in heavy or name == "ask.mcp.connection_pool"}
     assert len(pids(home)) == 1
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ask.project.project_context import SHARED_SKILLS_QUESTION, TRUST_QUESTION
-from ask.project.trust import TrustStore
+from ask.project.trust_decisions import TrustStore
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home

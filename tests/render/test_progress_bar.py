@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.map.engine import Progress
-from ask.map.rows import Input, InputFormat, estimate_row_count
+from ask.map.input_rows import Input, InputFormat, estimate_row_count
 from ask.render.progress_bar import format_progress
 from ask.text import measure_width
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ask.project.trust import TrustStore
+from ask.project.trust_decisions import TrustStore
 from ask.text import format_one_line, measure_width
 from tests import wire
 from tests.cli.test_tools import save_approvals

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ask.safety.approval_preview import MAX_DIFF_LINES, MAX_LINE_CHARACTERS, NO_PREVIEW, Preview, build_preview
-from ask.safety.policy import PendingToolCall
+from ask.safety.tool_policy import PendingToolCall
 from ask.tools.base import RunToolContext
 
 LIMIT = 10_000_000

@@ -14,8 +14,8 @@ from ask.errors import FileError
 from ask.safety.approval_scope import ApprovalScope, list_approvable
 from ask.safety.approval_store import ApprovalDuration, ApprovalStore
 from ask.safety.command_rules import RUNNERS, SHELLS, WRAPPERS
-from ask.safety.policy import PendingToolCall
 from ask.safety.scan_record import ScanRecord, write_scan_record
+from ask.safety.tool_policy import PendingToolCall
 from ask.tools.base import RunToolContext
 from tests import wire
 from tests.model_server import ModelServer

@@ -15,9 +15,9 @@ import pytest
 from ask.errors import SafetyError
 from ask.safety.approval_preview import build_preview
 from ask.safety.file_confinement import FileConfinement, normalize_name
-from ask.safety.policy import PendingToolCall
 from ask.safety.protected_paths import PROTECTED_NAMES
 from ask.safety.sandbox_folders import build_sandbox_config
+from ask.safety.tool_policy import PendingToolCall
 from ask.tools.base import RunToolContext, ToolError
 from ask.tools.definitions import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
 from tests.slow_parameters import mark_others_slow

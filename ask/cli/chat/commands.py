@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import click
 
 from ask.console import STDOUT
 from ask.errors import UsageError
 from ask.records import NamedTuple
-from ask.render.amounts import format_count, format_local_time
+from ask.render.amounts import format_count, format_local_time, format_usage
 from ask.render.live_region import get_terminal_size
 from ask.text import format_one_line, format_suggestion
 
@@ -256,8 +259,6 @@ def copy(session: ChatSession, _: str) -> None:
 
 @_slash_command("[OPTIONS]", "Restore the files that the last run changed.")
 def undo(session: ChatSession, options: str) -> None:
-    import click
-
     from ask.cli.undo import command
 
     try:
@@ -280,8 +281,6 @@ def compact(session: ChatSession, _: str) -> None:
 
 @_slash_command("FILE", "Export the conversation to a .md, .json or .html file.")
 def save(session: ChatSession, path: str) -> None:
-    from pathlib import Path
-
     from ask.cli.history import export_conversations
 
     if not session.is_saved:
@@ -293,8 +292,6 @@ def save(session: ChatSession, path: str) -> None:
 
 @_slash_command("", "Show the tokens and cost of this chat.")
 def cost(session: ChatSession, _: str) -> None:
-    from ask.render.amounts import format_usage
-
     session.print_line(f"{format_count(session.message_count, 'message')}, {format_usage(session.totals)}")
 
 

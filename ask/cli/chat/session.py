@@ -35,17 +35,16 @@ from ask.config.options import RunOptions
 from ask.console import StderrConsole
 from ask.errors import FileError, RunInterruptedError, UsageError
 from ask.events import Event, Notice
-from ask.history.conversations import (
+from ask.history.conversation_lookup import find_conversation
+from ask.history.deletion import delete_attachment, delete_run, replace_runs
+from ask.history.entries import Run, generate_conversation_id, read_runs
+from ask.history.listing import ConversationTitle, find_titles
+from ask.history.saved_messages import (
     build_run_messages,
-    find_conversation,
     load_conversation,
     select_accepted_messages,
     select_unsummarized_runs,
 )
-from ask.history.deletion import delete_attachment, delete_run, replace_runs
-from ask.history.entries import Run, generate_conversation_id, read_runs
-from ask.history.importer import copy_conversation
-from ask.history.listing import ConversationTitle, find_titles
 from ask.history.store import Store
 from ask.inputs.prompt_inputs import PromptInputs
 from ask.messages import SUMMARY_PREFIX, Message, ReportedUsage, UnansweredQuestion
@@ -267,6 +266,8 @@ class ChatSession:
         Raises:
             UsageError: the conversation is not saved, or there is no such message.
         """
+        from ask.history.importer import copy_conversation
+
         turn = self._select_turn(self.find_turns(), number)
         if turn.run_number is None:
             raise UsageError("this conversation is not saved", "start the chat without --no-save to save it")

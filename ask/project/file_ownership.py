@@ -10,28 +10,28 @@ from pathlib import Path
 from ask.tools.secret_files import can_contain_secrets
 
 
-class UntrustedFileError(Exception):
+class UnsafeFileError(Exception):
     """A file that must not or cannot be used; the message is the reason."""
 
 
-def read_trusted_file(path: Path, root: Path, limit: int, folder: Path | None = None) -> tuple[bytes, int]:
+def read_owned_file(path: Path, root: Path, limit: int, folder: Path | None = None) -> tuple[bytes, int]:
     """Read at most `limit` bytes of a regular file below `root`; return also the file's size.
 
     Every folder from `root` down is opened through the one above it, so that a folder swapped for a symbolic link
     after the check cannot redirect the read. With a `folder`, whose path has no links, the file must be below that too.
 
     Raises:
-        UntrustedFileError: it is outside `root` or `folder`, it is not a regular text file, its name or that of its
+        UnsafeFileError: it is outside `root` or `folder`, it is not a regular text file, its name or that of its
             folder is one for secrets, another user owns or can write it or a folder on its path, or it cannot be read.
     """
     try:
         data, size = _read_file(path, root, limit, folder)
     except OSError as error:
-        raise UntrustedFileError(error.strerror) from None
+        raise UnsafeFileError(error.strerror) from None
     except ValueError:  # a NUL in the path
-        raise UntrustedFileError("it is not a path") from None
+        raise UnsafeFileError("it is not a path") from None
     if b"\0" in data:
-        raise UntrustedFileError("it is not text")
+        raise UnsafeFileError("it is not text")
     return data, size
 
 
@@ -42,10 +42,10 @@ def _read_file(path: Path, root: Path, limit: int, folder: Path | None) -> tuple
     real_root, real_path = Path(os.path.realpath(root)), Path(os.path.realpath(path, strict=True))
     for allowed in (real_root, folder or real_root):
         if real_path == allowed or not real_path.is_relative_to(allowed):
-            raise UntrustedFileError(f"it is outside {allowed}")
+            raise UnsafeFileError(f"it is outside {allowed}")
     parts = real_path.relative_to(real_root).parts
     if any(can_contain_secrets(part.lower()) for part in parts):
-        raise UntrustedFileError("it may contain secrets")
+        raise UnsafeFileError("it may contain secrets")
     with ExitStack() as stack:
 
         def open_checked(name: Path | str, flags: int, parent: int | None, shown: Path) -> int:
@@ -67,16 +67,16 @@ def _read_file(path: Path, root: Path, limit: int, folder: Path | None) -> tuple
 
 def _check_regular(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise UntrustedFileError("it is not a regular file")
+        raise UnsafeFileError("it is not a regular file")
 
 
 def _check_owner(status: os.stat_result, path: Path) -> None:
-    """Raise `UntrustedFileError` if a user other than this one and root owns a file or can write it."""
+    """Raise `UnsafeFileError` if a user other than this one and root owns a file or can write it."""
     if status.st_uid not in (0, os.geteuid()):
-        raise UntrustedFileError(f"another user owns {path}")
+        raise UnsafeFileError(f"another user owns {path}")
     is_shared = status.st_mode & stat.S_IWGRP and not _is_private_group(status.st_gid, status.st_uid)
     if status.st_mode & stat.S_IWOTH or is_shared:
-        raise UntrustedFileError(f"other users can write {path}")
+        raise UnsafeFileError(f"other users can write {path}")
 
 
 def _is_private_group(group_id: int, user_id: int) -> bool:

@@ -1,4 +1,4 @@
-"""The hooks of a run: which of them apply to an event, and what follows from their answers."""
+"""Run the hooks of a run: which of them apply to an event, and what follows from their responses."""
 
 from __future__ import annotations
 
@@ -12,13 +12,8 @@ from ask.app import AppContext
 from ask.config.hooks import Hook, HookEvent, parse_hooks
 from ask.config.secrets import Secrets
 from ask.errors import SafetyError
-from ask.hooks.protocol import (
-    CLAUDE_EVENTS,
-    HookResponse,
-    parse_response,
-    translate_arguments,
-    translate_tool_name,
-)
+from ask.hooks.claude_code import CLAUDE_EVENTS, translate_arguments, translate_tool_name
+from ask.hooks.hook_response import HookResponse, parse_response
 from ask.records import NamedTuple
 from ask.safety.command_rules import CallRule, find_deny_rule, parse_rules
 from ask.text import decode_argument, format_one_line
@@ -109,7 +104,7 @@ class CheckedCall(NamedTuple):
     question: str = ""
 
 
-class RunHooks:
+class HookRunner:
     """Runs the hooks of one run.
 
     Args:

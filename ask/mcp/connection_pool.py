@@ -1,4 +1,4 @@
-"""The pool of servers that a run has started. They run until it ends.
+"""The connections to the MCP servers that a run uses: opening them, again if a server has exited, and closing them.
 
 The SDK is asynchronous and the run is not, so the event loop of the connections runs in a separate thread.
 """
@@ -33,8 +33,8 @@ LOOP_MARGIN_SECONDS = CLOSE_TIMEOUT_SECONDS + 10
 
 
 @dataclass(kw_only=True)
-class ServerPool:
-    """The servers that a run has started.
+class ConnectionPool:
+    """The open connections of a run. A local server is started with its connection, and runs until the run ends.
 
     `environment` is the environment of the server processes, and `variables` that from which `$NAME` is expanded.
     `redact` removes keys from the logs.

@@ -19,10 +19,10 @@ from typing import Any, Self
 from ask.atomic_files import create_private_folder, lock_file, read_decisions, write_decisions
 from ask.errors import FileError
 from ask.messages import EMPTY_MAPPING
+from ask.project.file_ownership import UnsafeFileError, read_owned_file
 from ask.project.instructions import DEPENDENCY_FOLDERS, MAX_COMPARED_BYTES
 from ask.project.skills import PROJECT_SKILLS_FOLDERS
-from ask.project.trust import TrustStore
-from ask.project.trusted_files import UntrustedFileError, read_trusted_file
+from ask.project.trust_decisions import TrustStore
 from ask.records import NamedTuple
 from ask.type_checks import parse_value
 
@@ -81,8 +81,8 @@ class StateReader:
         if self._remaining_size < 0:
             return FileState(_describe_status(path), None)
         try:
-            data, size = read_trusted_file(path, self._root, min(MAX_COMPARED_BYTES, self._remaining_size))
-        except UntrustedFileError:
+            data, size = read_owned_file(path, self._root, min(MAX_COMPARED_BYTES, self._remaining_size))
+        except UnsafeFileError:
             return FileState(_describe_status(path), None)
         self._remaining_size -= len(data)
         return self.describe(path, data, size)

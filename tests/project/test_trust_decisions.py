@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ask.errors import FileError
-from ask.project.trust import TrustStore
+from ask.project.trust_decisions import TrustStore
 from tests import wire
 from tests.cli.chat.chat_session import ENTER, Chat
 from tests.model_server import ModelServer

@@ -1,4 +1,4 @@
-"""The tools of the configured MCP servers, whose processes end with the run."""
+"""The tools of the configured MCP servers that a run offers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ask.text import format_suggestion
 from ask.tools.base import Tool
 
 if TYPE_CHECKING:
-    from ask.mcp.server_pool import ServerPool
+    from ask.mcp.connection_pool import ConnectionPool
 
 MCP_PACKAGE = "mcp"
 ADD_SERVER_HINT = "ask mcp add adds one"
@@ -106,11 +106,11 @@ def create_lazy_servers(app: AppContext) -> LazyServers:
     """Create the servers without starting them. Closing the `cleanup` of `app` ends those that were started."""
     directory = Path.cwd()
 
-    def open_pool() -> ServerPool:
-        from ask.mcp.server_pool import ServerPool
+    def open_pool() -> ConnectionPool:
+        from ask.mcp.connection_pool import ConnectionPool
 
         secrets = app.collect_secrets()
-        return ServerPool(
+        return ConnectionPool(
             environment=secrets.build_child_environment(),
             variables=app.environment,
             directory=directory,

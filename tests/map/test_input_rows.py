@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import FileError, UsageError
-from ask.map.rows import Input, InputFormat, Row, check_inputs, read_rows, select_inputs
+from ask.map.input_rows import Input, InputFormat, Row, check_inputs, read_rows, select_inputs
 
 
 def read(folder: Path, content: str | bytes, input_format: InputFormat) -> list[Row]:

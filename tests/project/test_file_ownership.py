@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.project.trusted_files import UntrustedFileError, read_trusted_file
+from ask.project.file_ownership import UnsafeFileError, read_owned_file
 from tests.project.projects import write
 
 ROOT = Path(__file__).parents[2]
@@ -17,20 +17,20 @@ NOBODY = 65534
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from ask.project.trusted_files import UntrustedFileError, read_trusted_file
+from ask.project.file_ownership import UnsafeFileError, read_owned_file
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid({nobody})
     os.setuid({nobody})
 try:
-    sys.stdout.write(read_trusted_file(Path(sys.argv[1]), Path(sys.argv[1]).parent, 100)[0].decode())
-except UntrustedFileError as error:
+    sys.stdout.write(read_owned_file(Path(sys.argv[1]), Path(sys.argv[1]).parent, 100)[0].decode())
+except UnsafeFileError as error:
     sys.stdout.write(f"refused: {{error}}")
 """
 
 
 def read(file: Path, root: Path, limit: int = 100) -> tuple[bytes, int]:
-    return read_trusted_file(file, root, limit)
+    return read_owned_file(file, root, limit)
 
 
 def test_a_file_is_read_up_to_the_limit_with_its_size(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_links_are_followed_inside_the_root_only(tmp_path: Path) -> None:
     (root / "folder").symlink_to("..")
     assert read(root / "link", root)[0] == b"inside"
     for path in ("out", "folder/secret", "../secret", str(tmp_path / "secret"), "."):
-        with pytest.raises(UntrustedFileError, match="outside"):
+        with pytest.raises(UnsafeFileError, match="outside"):
             read(root / path, root)
 
 
@@ -57,7 +57,7 @@ def test_files_with_secrets_are_refused_under_any_name(tmp_path: Path, name: str
     write(tmp_path / name, "KEY=value")
     (tmp_path / "AGENTS.md").symlink_to(name)
     for path in (name, "AGENTS.md"):
-        with pytest.raises(UntrustedFileError, match="secrets"):
+        with pytest.raises(UnsafeFileError, match="secrets"):
             read(tmp_path / path, tmp_path)
 
 
@@ -65,9 +65,9 @@ def test_a_folder_confines_further_than_the_root(tmp_path: Path) -> None:
     write(tmp_path / "f", "beside")
     write(tmp_path / "folder/g", "in it")
     folder = tmp_path.resolve() / "folder"
-    assert read_trusted_file(folder / "g", tmp_path, 9, folder)[0] == b"in it"
-    with pytest.raises(UntrustedFileError, match="outside"):
-        read_trusted_file(folder / "../f", tmp_path, 9, folder)
+    assert read_owned_file(folder / "g", tmp_path, 9, folder)[0] == b"in it"
+    with pytest.raises(UnsafeFileError, match="outside"):
+        read_owned_file(folder / "../f", tmp_path, 9, folder)
 
 
 def test_a_root_that_is_a_link_is_resolved(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_what_everyone_can_write_is_refused(tmp_path: Path, writable: str) -> No
     file = write(tmp_path / "sub" / "f", "text")
     target = file if writable == "f" else tmp_path / writable
     target.chmod(target.stat().st_mode | 0o002)
-    with pytest.raises(UntrustedFileError, match="other users can write"):
+    with pytest.raises(UnsafeFileError, match="other users can write"):
         read(file, tmp_path)
 
 
@@ -91,7 +91,7 @@ def test_a_group_may_write_only_if_it_is_the_users_own(tmp_path: Path) -> None:
     file.chmod(0o664)
     assert read(file, tmp_path)[0] == b"text"
     os.chown(file, 0, NOBODY)
-    with pytest.raises(UntrustedFileError, match="other users can write"):
+    with pytest.raises(UnsafeFileError, match="other users can write"):
         read(file, tmp_path)
 
 
@@ -99,10 +99,10 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name in ("pipe", "folder"):
-        with pytest.raises(UntrustedFileError, match="not a regular file"):
+        with pytest.raises(UnsafeFileError, match="not a regular file"):
             read(tmp_path / name, tmp_path)
     (tmp_path / "dangling").symlink_to("nowhere")
-    with pytest.raises(UntrustedFileError, match="No such file"):
+    with pytest.raises(UnsafeFileError, match="No such file"):
         read(tmp_path / "dangling", tmp_path)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ask.messages import ToolSpec
 from ask.safety.command_rules import parse_rules
-from ask.safety.policy import Decision, ToolPolicy, Verdict
+from ask.safety.tool_policy import Decision, ToolPolicy, Verdict
 from ask.tools.base import Tool, ToolResult
 from ask.tools.definitions import BUILTIN_TOOLS
 

@@ -1,45 +1,16 @@
-"""What a hook's command reads and prints, as JSON: in ask's own words, and in those of Claude Code.
-
-Scripts that were written as hooks of Claude Code work unchanged. https://code.claude.com/docs/en/hooks
-"""
+"""What the exit status and the output of a hook's command mean. The fields of Claude Code are as good as ask's own."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from ask.config.hooks import HookEvent
+from ask.hooks.claude_code import restore_arguments
 from ask.parsing import read_dict
 from ask.records import NamedTuple
 from ask.text import format_one_line
 
-CLAUDE_EVENTS: Mapping[HookEvent, str] = {
-    "run_start": "UserPromptSubmit",
-    "before_tool": "PreToolUse",
-    "after_tool": "PostToolUse",
-    "run_end": "Stop",
-    "notification": "Notification",
-}
-CLAUDE_TOOLS = {
-    "bash": "Bash",
-    "read_file": "Read",
-    "write_file": "Write",
-    "edit_file": "Edit",
-    "list_dir": "LS",
-    "fetch_url": "WebFetch",
-    "search_web": "WebSearch",
-    "read_skill": "Skill",
-}
-_CLAUDE_ARGUMENTS = {
-    "read_file": {"filepath": "file_path"},
-    "write_file": {"filepath": "file_path"},
-    "edit_file": {"filepath": "file_path", "old_text": "old_string", "new_text": "new_string"},
-    "list_dir": {"dirpath": "path"},
-}
 _DENIALS, _APPROVALS = ("deny", "block"), ("allow", "approve")
 MAX_REASON_CHARACTERS = 10_000
 DENIED_STATUS = 2
@@ -64,35 +35,6 @@ class HookResponse(NamedTuple):
     context: str = ""
     message: str = ""
     problem: str = ""
-
-
-def translate_tool_name(name: str, origin: str) -> str:
-    """Return the name that Claude Code has for a tool."""
-    return f"mcp__{name}" if origin.startswith("mcp:") else CLAUDE_TOOLS.get(name, name)
-
-
-def translate_arguments(name: str, arguments: Mapping[str, Any], directory: Path) -> dict[str, Any]:
-    """Return the arguments of a call as Claude Code has them: paths are absolute, timeouts in milliseconds."""
-    names = _CLAUDE_ARGUMENTS.get(name, {})
-    translated = {names.get(key, key): value for key, value in arguments.items()}
-    for path_name in {*names.values()} & {"file_path", "path"}:
-        if isinstance(path := translated.get(path_name), str):
-            with suppress(ValueError):  # a NUL in the name of a user
-                translated[path_name] = os.path.join(directory, os.path.expanduser(path))
-    if name == "bash" and "timeout" in translated:
-        translated["timeout"] = round(translated["timeout"] * 1000)
-    return translated
-
-
-def _restore_arguments(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments of Claude Code as ask has them."""
-    names = {theirs: ours for ours, theirs in _CLAUDE_ARGUMENTS.get(name, {}).items()}
-    restored = {names.get(key, key): value for key, value in arguments.items()}
-    if name == "bash":
-        restored.pop("description", None)
-        if isinstance(timeout := restored.get("timeout"), int | float):
-            restored["timeout"] = timeout / 1000
-    return restored
 
 
 def parse_response(stdout: str, stderr: str, status: int, tool_name: str = "") -> HookResponse:
@@ -143,7 +85,7 @@ def _parse_answer(answer: Mapping[str, Any], tool_name: str) -> HookResponse:
     if arguments is None and "updatedInput" in specific:
         arguments = specific["updatedInput"]
         if isinstance(arguments, dict):
-            arguments = _restore_arguments(tool_name, arguments)
+            arguments = restore_arguments(tool_name, arguments)
     if arguments is not None and not isinstance(arguments, dict):
         problems.append("arguments is not an object")
         arguments = None

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ask.project import trust_marks
-from ask.project.trust import TrustStore
-from ask.project.trust_marks import TrustMarks
+from ask.project import instruction_changes
+from ask.project.instruction_changes import TrustMarks
+from ask.project.trust_decisions import TrustStore
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply, Request
 from tests.program import Ask, Home
@@ -196,7 +196,7 @@ def test_trusting_a_project_while_a_run_is_active_keeps_its_mark(project: Projec
 
 
 def test_more_files_than_are_searched_hide_no_change(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trust_marks, "MAX_ENTRIES", 20)
+    monkeypatch.setattr(instruction_changes, "MAX_ENTRIES", 20)
     mark = TrustMarks(project.home.data / "trust-marks").open_run([project.folder.resolve()], ["AGENTS.md"])
     assert mark
     project.write("a/b/AGENTS.md", EVIL)
@@ -335,7 +335,7 @@ def test_no_file_blocks_this_run_or_the_next(project: Project, name: str) -> Non
 
 
 def test_empty_folders_hide_no_skill(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trust_marks, "MAX_ENTRIES", 20)
+    monkeypatch.setattr(instruction_changes, "MAX_ENTRIES", 20)
     root = project.folder.resolve()
     marks = TrustMarks(project.home.data / "trust-marks")
     mark = marks.open_run([root], ["AGENTS.md"])

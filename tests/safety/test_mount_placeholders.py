@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.safety.placeholders import MountPlaceholders
+from ask.safety.mount_placeholders import MountPlaceholders
 from tests.safety.installation import ROOT
 
 NAMES = {".git": True, ".vscode": True, ".idea": True, ".envrc": False}
@@ -157,7 +157,7 @@ KILLED = """
 import os, signal, sys
 sys.path.append({root!r})
 from pathlib import Path
-from ask.safety.placeholders import MountPlaceholders
+from ask.safety.mount_placeholders import MountPlaceholders
 placeholders = MountPlaceholders(Path({state!r}), Path({spill!r}))
 placeholders.create({{Path({work!r}) / name: is_folder for name, is_folder in {names!r}.items()}})
 placeholders.start_cleaner()

@@ -1,4 +1,4 @@
-"""The projects whose instructions the user has allowed or declined to send, in a private file."""
+"""The user's decisions on which projects' instructions are sent, in a private file."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class MountPlaceholders:
 
         state_folder = str(self._state_folder)
         command = build_python_command(
-            f"from ask.safety.placeholders import _clean_after_kill; _clean_after_kill({state_folder!r})"
+            f"from ask.safety.mount_placeholders import _clean_after_kill; _clean_after_kill({state_folder!r})"
         )
         with suppress(OSError):  # then the next run cleans up
             self._cleaner = Popen(
