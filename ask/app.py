@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from ask.config.secrets import (
     list_sign_in_tokens,
 )
 from ask.console import StderrConsole
+from ask.errors import AskError, BrokenOutputError, PluginError, to_ask_error
 from ask.plugin_api.installed_plugins import PluginIndex, find_plugins, load_services
 
 T = TypeVar("T")
@@ -117,6 +118,26 @@ class AppContext:
         if notice not in self._notices:
             self._notices.add(notice)
             self.console.print_notice(notice)
+
+    @contextmanager
+    def redact_errors(self, *, verbose: bool) -> Iterator[None]:
+        """Redact the errors of a block, and convert unexpected ones to AskError.
+
+        With `verbose`, bugs, also those of plugins, are printed with their traceback.
+        """
+        try:
+            yield
+        except BrokenOutputError:
+            raise
+        except Exception as error:  # noqa: BLE001 - any error may contain a key
+            ask_error = to_ask_error(error)
+            # Only a bug is converted to AskError itself; errors that users can cause have classes of their own.
+            if verbose and (type(ask_error) is AskError or isinstance(error, PluginError)):
+                import traceback
+
+                self.console.print_line("".join(traceback.format_exception(error)).rstrip())
+            ask_error.redact(self.console.redact)
+            raise ask_error from None
 
     def add_tokens(self, tokens: Collection[str]) -> None:
         """Redact the tokens of a sign-in, which may have been refreshed in the middle of a run."""
