@@ -1,4 +1,4 @@
-"""`--schema` and `--decide`: reading the schema."""
+"""`--schema` and `--decide`: reading the schema, and how often an answer that does not match it is corrected."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from ask.schemas.schema import ResponseSchema, parse_schema
 from ask.schemas.short_form import parse_short_form
 from ask.text import JSON_ERRORS, STRICT_DECODER, decode_argument
 
+MAX_CORRECTIONS = 2
+"""How often the model is asked to correct an answer that does not match the schema."""
 JSON_OBJECT_START = re.compile(r'\s*\{\s*(?:\}|"(?:[^"\\]|\\.)*"\s*:\s*["{\[tfn\d-])')
 """The beginning of a JSON object."""
 FILE_NAME_PATTERN = re.compile(r"\S*\.json|\S*/\S*|~\S*")
