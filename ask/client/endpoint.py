@@ -187,7 +187,7 @@ def report_plugin_output(
     names = {endpoint.provider_name for endpoint in endpoints if endpoint.provider.is_third_party}
     if not names:
         return nullcontext()
-    from ask.plugin_api.import_guard import report_output
+    from ask.plugin_api.output_capture import report_output
 
     return report_output(" or ".join(sorted(names)), notify)
 
