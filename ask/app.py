@@ -12,14 +12,12 @@ from typing import Any, TypeVar
 from ask.config.base_url import is_local_url
 from ask.config.config_file import Config, read_config
 from ask.config.directories import AppDirs
+from ask.config.key_store import KeyStore, format_variable_prefix, list_key_variables
 from ask.config.secrets import (
     COLLECTOR_HEADER_VARIABLES,
-    KeyStore,
     Secrets,
-    format_variable_prefix,
     list_collector_secrets,
     list_header_secrets,
-    list_key_variables,
     list_sign_in_tokens,
 )
 from ask.console import StderrConsole

@@ -70,7 +70,6 @@ from .gemini_finish import (
     read_finish_reason,
     to_finish,
 )
-from .gemini_logprobs import read_logprobs
 from .gemini_models import MIME_TYPE_NAMES, PROFILES, RESULT_ATTACHMENT_TYPES
 from .gemini_server_tools import (
     SERVER_TOOLS,
@@ -316,6 +315,8 @@ class Gemini(Provider):
         return {"responseLogprobs": True, "logprobs": MAX_TOP_LOGPROBS}
 
     def provider_parse_logprobs(self, response: Mapping[str, Any]) -> list[dict[str, Any]]:
+        from .gemini_logprobs import read_logprobs
+
         return read_logprobs(get_first_candidate(response))
 
     def provider_join_responses(self, response: Mapping[str, Any], continuation: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from ask.config.secrets import Redactor, StreamRedactor
+from ask.config.redaction import Redactor, StreamRedactor
 from ask.errors import IncompleteResponseError, RefusedQuestionsError
 from ask.messages import (
     Delta,

@@ -24,7 +24,7 @@ from ask.client.answers import (
     repair_call,
 )
 from ask.client.reasoning_tags import ReasoningSplitter, separate_reasoning
-from ask.config.secrets import NO_SECRETS, Redactor
+from ask.config.redaction import NO_SECRETS, Redactor
 from ask.errors import (
     AskError,
     IncompleteStreamError,

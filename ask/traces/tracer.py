@@ -22,7 +22,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from requests import Session
 
 from ask import __version__
-from ask.config.secrets import Redactor
+from ask.config.redaction import Redactor
 from ask.errors import AskError, ProviderError, to_ask_error
 from ask.events import ToolCallFinished
 from ask.messages import Delta, FinishReason, Message, ModelResponse, ToolCall, Usage
