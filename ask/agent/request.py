@@ -18,7 +18,7 @@ from ask.config.secrets import Secrets
 from ask.config.settings import FILES_LEVEL, Settings
 from ask.errors import ParameterError, UsageError
 from ask.history.entries import generate_conversation_id
-from ask.inputs.readers import STDIN_NAMES, decode_text, is_stdin_piped, read_stdin, read_text_file
+from ask.inputs.stdin_and_files import STDIN_NAMES, decode_text, is_stdin_piped, read_stdin, read_text_file
 from ask.messages import (
     EMPTY_MAPPING,
     Attachment,

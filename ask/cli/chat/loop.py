@@ -12,7 +12,7 @@ from ask.cli.run import open_session
 from ask.config.options import RunOptions
 from ask.console import is_output_terminal, should_show_footer
 from ask.errors import AskError, BrokenOutputError, FileError, RunInterruptedError, UsageError
-from ask.inputs.readers import decode_text
+from ask.inputs.stdin_and_files import decode_text
 from ask.render.amounts import format_count
 from ask.text import decode_argument, format_one_line, format_size
 
