@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from importlib import import_module
 from typing import Any, TypeVar
@@ -13,16 +13,15 @@ from typing import Any, TypeVar
 from ask.config.base_url import is_local_url
 from ask.config.config_file import Config, read_config
 from ask.config.directories import AppDirs
+from ask.config.key_store import KeyStore, format_variable_prefix, list_key_variables
 from ask.config.secrets import (
-    KeyStore,
     Secrets,
-    format_variable_prefix,
     list_collector_secrets,
     list_header_secrets,
-    list_key_variables,
     list_sign_in_tokens,
 )
 from ask.console import StderrConsole
+from ask.errors import AskError, BrokenOutputError, PluginError, to_ask_error
 from ask.plugin_api.installed_plugins import PluginIndex, find_plugins
 
 T = TypeVar("T")
@@ -117,6 +116,26 @@ class AppContext:
         if notice not in self._notices:
             self._notices.add(notice)
             self.console.print_notice(notice)
+
+    @contextmanager
+    def redact_errors(self, *, verbose: bool) -> Iterator[None]:
+        """Redact the errors of a block, and convert unexpected ones to AskError.
+
+        With `verbose`, bugs, also those of plugins, are printed with their traceback.
+        """
+        try:
+            yield
+        except BrokenOutputError:
+            raise
+        except Exception as error:  # noqa: BLE001 - any error may contain a key
+            ask_error = to_ask_error(error)
+            # Only a bug is converted to AskError itself; errors that users can cause have classes of their own.
+            if verbose and (type(ask_error) is AskError or isinstance(error, PluginError)):
+                import traceback
+
+                self.console.print_line("".join(traceback.format_exception(error)).rstrip())
+            ask_error.redact(self.console.redact)
+            raise ask_error from None
 
     def add_tokens(self, tokens: Collection[str]) -> None:
         """Redact the tokens of a sign-in, which may have been refreshed in the middle of a run."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ask.messages import (
     Attachment,
     Message,
@@ -14,7 +16,9 @@ from ask.messages import (
     ToolCallDelta,
 )
 from ask.records import NamedTuple
-from ask.text_diff import TextDiff
+
+if TYPE_CHECKING:
+    from ask.text_diff import TextDiff
 
 
 class MessageAdded(NamedTuple):

@@ -62,13 +62,12 @@ from ask.parsing import (
 
 from .gemini_arguments import set_argument
 from .gemini_finish import (
+    CONTINUATION,
     KNOWN_REASONS,
     format_filter_reason,
     get_first_candidate,
     make_failure,
-    read_continuation_token,
     read_finish_reason,
-    read_logprobs,
     to_finish,
 )
 from .gemini_models import MIME_TYPE_NAMES, PROFILES, RESULT_ATTACHMENT_TYPES
@@ -304,7 +303,8 @@ class Gemini(Provider):
             finish_message=format_filter_reason(response, reason)
             or (AUDIO_NOTICE if any(map(is_audio, media)) else "")
             or format_unknown_reason(reason, KNOWN_REASONS),
-            continuation_token=read_continuation_token(response, reason),
+            # A complete answer, and one with any other reason, cannot be continued.
+            continuation_token=read_str(candidate.get("continuationToken")) if reason in ("", CONTINUATION) else "",
             attachments=tuple(filter(None, images)),
             citations=read_citations(parts, candidate),
             server_calls=read_server_calls(parts, candidate),
@@ -315,6 +315,8 @@ class Gemini(Provider):
         return {"responseLogprobs": True, "logprobs": MAX_TOP_LOGPROBS}
 
     def provider_parse_logprobs(self, response: Mapping[str, Any]) -> list[dict[str, Any]]:
+        from .gemini_logprobs import read_logprobs
+
         return read_logprobs(get_first_candidate(response))
 
     def provider_join_responses(self, response: Mapping[str, Any], continuation: Mapping[str, Any]) -> dict[str, Any]:

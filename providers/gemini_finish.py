@@ -1,13 +1,12 @@
-"""Gemini's finish reasons, and what they mean; the logprobs of an answer. https://ai.google.dev/api/generate-content#FinishReason"""
+"""Gemini's finish reasons, and what they mean. https://ai.google.dev/api/generate-content#FinishReason"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import zip_longest
 from typing import Any
 
 from ask import FinishReason, ProviderError, RetryAction
-from ask.parsing import read_dict, read_int, read_list, read_number, read_str
+from ask.parsing import read_dict, read_int, read_list, read_str
 
 CONTINUATION = "CONTINUATION"
 """The request's own token limit was reached, and another request can continue the answer."""
@@ -93,12 +92,6 @@ def read_finish_reason(response: Mapping[str, Any]) -> str:
     return read_str(reason).upper()
 
 
-def read_continuation_token(response: Mapping[str, Any], reason: str) -> str:
-    """Return the token with which another request continues an answer; "" if it is complete, or cannot be continued."""
-    can_continue = reason in ("", CONTINUATION)
-    return read_str(get_first_candidate(response).get("continuationToken")) if can_continue else ""
-
-
 def format_filter_reason(response: Mapping[str, Any], reason: str) -> str:
     """Return the reason, message and harm categories of a content filter; "" if none applied."""
     prompt, candidate = read_dict(response.get("promptFeedback")), get_first_candidate(response)
@@ -111,18 +104,3 @@ def format_filter_reason(response: Mapping[str, Any], reason: str) -> str:
     ratings = (read_dict(rating) for rating in read_list((prompt if blocked else candidate).get("safetyRatings")))
     harms = [read_str(rating.get("category")) for rating in ratings if rating.get("blocked") is True]
     return ": ".join(filter(None, (label, message, ", ".join(filter(None, harms)))))
-
-
-def read_logprobs(candidate: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the tokens of an answer with their logprobs, in the format of Chat Completions."""
-    result = read_dict(candidate.get("logprobsResult"))
-    chosen, positions = read_list(result.get("chosenCandidates")), read_list(result.get("topCandidates"))
-    return [
-        _to_token(token) | {"top_logprobs": list(map(_to_token, read_list(read_dict(position).get("candidates"))))}
-        for token, position in zip_longest(chosen, positions[: len(chosen)])
-    ]
-
-
-def _to_token(candidate: Any) -> dict[str, Any]:
-    fields = read_dict(candidate)
-    return {"token": read_str(fields.get("token")), "logprob": read_number(fields.get("logProbability"))}

@@ -101,7 +101,7 @@ OUTER_PARTS: dict[str, set[str]] = {
         ),
         *("ask.inputs.loaders", "ask.inputs.prompt_inputs", "ask.templates.loaded_template", "ask.process.time_limit"),
         *("ask.cli.commands", "ask.cli.plugin_commands", "click"),
-        *("ask.parsing", "ask.config.secrets", "ask.testing", "ask.tools.arguments", "ask.tools.plugins.functions"),
+        *("ask.parsing", "ask.config.redaction", "ask.testing", "ask.tools.arguments", "ask.tools.plugins.functions"),
         *("ask.tools.base", "ask.tools.plugins.plugin_process", "ask.tools.plugins.worker", "jsonschema", "pytest"),
     },
     "providers": {"ask.parsing", "ask.profiles"},

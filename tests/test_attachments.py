@@ -20,7 +20,8 @@ from ask.attachments import (
     replace_unsupported_attachments,
 )
 from ask.errors import FileError
-from ask.inputs.prompt_inputs import PromptInputs, parse_content
+from ask.inputs.content_types import parse_content
+from ask.inputs.prompt_inputs import PromptInputs
 from ask.text import format_size
 from tests.sample_files import BEGINNINGS, PAPER, PHOTO, SPEECH, pdf, png, wav
 

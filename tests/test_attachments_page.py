@@ -9,7 +9,7 @@ import pytest
 from ask.attachments import MAX_FILE_BYTES, MAX_TOTAL_BYTES
 from ask.inputs.clipboard import CLIPBOARD_READERS
 from ask.inputs.prompt_inputs import MAX_FILES
-from ask.inputs.readers import MAX_TEXT_BYTES
+from ask.inputs.stdin_and_files import MAX_TEXT_BYTES
 from ask.tools.http_get import MAX_BODY_BYTES
 from tests.attachment_table import PAGE
 from tests.doc_pages import (

@@ -26,9 +26,9 @@ from ask.cli.history import command as history_command
 from ask.cli.keys import command as keys_command
 from ask.client.certificates import CA_VARIABLES
 from ask.config.config_file import PROVIDER_KEYS, read_config
+from ask.config.key_store import SIGN_IN_PROVIDERS, format_variable_prefix, list_key_variables
 from ask.config.options import RunOptions
 from ask.config.precedence import resolve_settings
-from ask.config.secrets import SIGN_IN_PROVIDERS, format_variable_prefix, list_key_variables
 from ask.config.settings import SETTINGS, Settings
 from ask.errors import AskError
 from ask.plugin_api.provider import REQUIRED_HOOKS, list_hook_names

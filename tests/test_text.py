@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.client.answers import DeltaRedactor
-from ask.config.secrets import NO_SECRETS
+from ask.config.redaction import NO_SECRETS
 from ask.messages import TextDelta
 from ask.text import (
     escape_control_characters,

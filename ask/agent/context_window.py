@@ -22,11 +22,18 @@ MIN_RATIO, MAX_RATIO = 0.3, 4.0
 
 Beyond these, a provider leaves out cached tokens, or counts more than text.
 """
+LOOKUP_TOKENS, CONTINUED_LOOKUP_TOKENS = 12_000, 3_000
+"""Tokens from which the models list is consulted about the length of a model's context.
+
+For a new conversation this is more than the longest tool result, since hardly any service has a model with a smaller
+context, and the request takes time. A continued conversation will grow.
+"""
 MAX_RESERVED_TOKENS = 32_000
 MIN_RESULT_TOKENS = 200
 """Results of tool calls are not shortened below this."""
 SHORTENED_NOTE = "\n[... {:,} bytes left out, because they do not fit the context window ...]\n"
 REMOVED_FILE_REASON = "left out, because it does not fit the context window"
+COMPACTION_HINT = " (the saved conversation is complete; ask compact summarizes older messages)"
 OUTPUT_RESERVE_DIVISOR = 5
 """A fifth of the context is reserved for the answer if no maximum is set."""
 
@@ -58,6 +65,14 @@ def calculate_input_limit(context_limit: int, options: Mapping[str, Any]) -> int
     max_output = next((options[name] for name in TOKEN_LIMIT_OPTIONS if isinstance(options.get(name), int)), None)
     default_reserve = min(context_limit // OUTPUT_RESERVE_DIVISOR, MAX_RESERVED_TOKENS)
     return context_limit - (default_reserve if max_output is None else min(max(max_output, 0), context_limit // 2))
+
+
+def needs_listed_limit(size: int, limits: Sequence[int], *, is_continued: bool) -> bool:
+    """Check whether a request may exceed the model's context, whose length only the provider's models list has.
+
+    `limits` are those that are known without it, such as the user's own.
+    """
+    return size > min([CONTINUED_LOOKUP_TOKENS if is_continued else LOOKUP_TOKENS, *limits])
 
 
 def find_removable_ranges(messages: Sequence[Message]) -> Iterator[range]:
@@ -176,6 +191,19 @@ class ContextWindow:
     def estimate_size(self, messages: Sequence[Message]) -> int:
         """Estimate the tokens of the next request."""
         return self._scaled_overhead + sum(self._estimate_kept(messages).values())
+
+    def fit(self, messages: Sequence[Message], limit: int, options: Mapping[str, Any], *, is_saved: bool) -> str:
+        """Leave out of requests what exceeds the context limit; return a notice about it, "" if nothing does."""
+        shortened_count = self.shortened_count
+        removed_count = self.shrink(messages, calculate_input_limit(limit, options))
+        reduction = format_reduction(removed_count, max(self.shortened_count - shortened_count, 0))
+        size = self.estimate_size(messages)
+        if not reduction and size <= limit:
+            return ""
+        if size > limit:
+            reduction = f"with about {size:,} tokens that cannot be left out" + (reduction and f", {reduction}")
+        hint = COMPACTION_HINT if is_saved and removed_count else ""
+        return f"the conversation does not fit the context window of {limit:,} tokens; continuing {reduction}{hint}"
 
     def shrink(self, messages: Sequence[Message], max_tokens: int) -> int:
         """Leave out the oldest messages, and shorten results, if the next request would exceed `max_tokens`.

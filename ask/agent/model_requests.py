@@ -12,6 +12,7 @@ from ask.agent.context_window import (
     estimate_text_tokens,
     estimate_tool_tokens,
     format_reduction,
+    needs_listed_limit,
 )
 from ask.agent.request import RunRequest
 from ask.agent.system_prompt import build_system_prompt
@@ -26,16 +27,9 @@ from ask.tools.definitions import describe_for_model
 if TYPE_CHECKING:
     from ask.client.stated_limits import StatedLimit
 
-LOOKUP_TOKENS, CONTINUED_LOOKUP_TOKENS = 12_000, 3_000
-"""Tokens from which the models list is consulted.
-
-For a new conversation this is more than the longest tool result, since hardly any service has a model with a smaller
-context, and the request takes time. A continued conversation will grow.
-"""
 MAX_SHORTER_REQUESTS = 2
 """How often a request that was refused as too long is sent again with less."""
 REFUSED_FILE_REASON = "left out, because the service refused a request with it"
-COMPACTION_HINT = " (the saved conversation is complete; ask compact summarizes older messages)"
 
 
 class ModelRequests:
@@ -184,35 +178,27 @@ class ModelRequests:
         return self._accepted_types[media_type]
 
     def _truncate_context(self) -> None:
-        """Leave messages out of requests if they exceed the model's context.
-
-        The provider's models list is read when a request first exceeds a threshold or the user's own limit.
-        """
+        """Leave messages out of requests if they exceed the lowest of the limits that are known."""
         window, settings, messages = self._context_window, self._request.settings, self._list_sent_messages()
         num_ctx = settings.options.get("num_ctx")  # Ollama's and LM Studio's option
         documented = self.endpoint.provider.find_profile(self.endpoint.model).context_length
         values = (settings.context_limit, num_ctx, self._stated_limit, None if self._listed_limits else documented)
         limits = [limit for limit in values if isinstance(limit, int) and limit > 0]
-        threshold = CONTINUED_LOOKUP_TOKENS if self._request.message_history else LOOKUP_TOKENS
-        needs_list = not self._listed_limits and self._stated_limit is None
-        if needs_list and window.estimate_size(messages) > min([threshold, *limits]):
+        is_unknown, is_continued = (
+            not self._listed_limits and self._stated_limit is None,
+            bool(self._request.message_history),
+        )
+        if is_unknown and needs_listed_limit(window.estimate_size(messages), limits, is_continued=is_continued):
             from ask.client.models_list import read_listed_limit
 
             self._listed_limits = [read_listed_limit(self.endpoint, self._app.app_dirs.cache, settings)]
         limits += filter(None, self._listed_limits)
         if not limits:
             return
-        shortened_count, limit = window.shortened_count, min(limits)
-        removed_count = window.shrink(messages, calculate_input_limit(limit, settings.options))
-        reduction = format_reduction(removed_count, max(window.shortened_count - shortened_count, 0))
-        size = window.estimate_size(messages)
-        if (reduction or size > limit) and not self._truncation_reported:
+        notice = window.fit(messages, min(limits), settings.options, is_saved=settings.save)
+        if notice and not self._truncation_reported:
             self._truncation_reported = True
-            problem = f"the conversation does not fit the context window of {limit:,} tokens"
-            hint = COMPACTION_HINT if settings.save and removed_count else ""
-            if size > limit:
-                reduction = f"with about {size:,} tokens that cannot be left out" + (reduction and f", {reduction}")
-            self._notify(f"{problem}; continuing {reduction}{hint}")
+            self._notify(notice)
 
     def adapt_request(self, error: ProviderError, response: RequestResult) -> bool:
         """Drop from the next request what the provider rejected; return whether it should be sent."""

@@ -12,9 +12,7 @@ from typing import Any
 from ask.app import AppContext
 from ask.client.endpoint import (
     ModelEndpoint,
-    expand_base_url,
     explain_ignored,
-    find_base_url,
     find_key_origin,
     format_key_hint,
     is_vendor_url,
@@ -23,12 +21,20 @@ from ask.client.endpoint import (
     load_providers,
     open_sign_in,
     remove_unusable_keys,
+    resolve_base_url,
     resolve_headers,
     resolve_key,
     select_provider_entries,
 )
-from ask.config.base_url import add_default_path, is_local_url, is_same_service, repair_base_url, split_base_url
-from ask.config.secrets import KEY_COMMAND, SIGNED_IN, format_variable_prefix
+from ask.config.base_url import (
+    add_default_path,
+    expand_base_url,
+    is_local_url,
+    is_same_service,
+    repair_base_url,
+    split_base_url,
+)
+from ask.config.key_store import KEY_COMMAND, SIGNED_IN, format_variable_prefix
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING, DecisionQuestion
 from ask.plugin_api.loaded_provider import LoadedProvider
@@ -72,10 +78,10 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
         app.notify(ignored)
     provider = load_provider(app, name)
     model = model or app.config.providers.get(provider.info.name, {}).get("model") or provider.info.default_model
-    base_url, base_url_origin = find_base_url(app, provider.info, selection.base_url or "")
+    base_url, base_url_origin = resolve_base_url(app, provider.info, selection.base_url or "")
     has_default_url = base_url.rstrip("/") == provider.info.base_url
     if "${" in base_url:
-        base_url = expand_base_url(app, provider.info, base_url)
+        base_url = expand_base_url(provider.info.name, app.environment, base_url)
     other_base_urls = tuple(
         add_default_path(repair_base_url(url), provider.info.base_url) for url in selection.other_base_urls
     ) or list_other_base_urls(app, provider.info, base_url_origin)

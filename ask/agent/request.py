@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path, PurePath
@@ -19,7 +18,7 @@ from ask.config.secrets import Secrets
 from ask.config.settings import FILES_LEVEL, Settings
 from ask.errors import ParameterError, UsageError
 from ask.history.entries import generate_conversation_id
-from ask.inputs.readers import STDIN_NAMES, decode_text, is_stdin_piped, read_stdin, read_text_file
+from ask.inputs.stdin_and_files import STDIN_NAMES, decode_text, is_stdin_piped, read_stdin, read_text_file
 from ask.messages import (
     EMPTY_MAPPING,
     Attachment,
@@ -29,14 +28,11 @@ from ask.messages import (
     ResumedConversation,
     UnansweredQuestion,
 )
-from ask.process.terminal_identity import identify_terminal
 from ask.records import NamedTuple
-from ask.text import decode_argument, format_age, format_blocks, format_one_line, is_blank, split_prompt
+from ask.text import decode_argument, format_blocks, format_one_line, is_blank, split_prompt
 from ask.tools.base import Tool
 
 if TYPE_CHECKING:
-    from ask.history.entries import Conversation
-    from ask.history.store import Store
     from ask.hooks.hook_runner import HookRunner, PreparedHook
     from ask.inputs.prompt_inputs import PromptInputs
     from ask.project.project_context import ProjectContext
@@ -154,6 +150,8 @@ def prepare_request(options: RunOptions, app: AppContext) -> PreparedRun:
         AskError: an option or the configuration is invalid, or an input cannot be read.
     """
     prepared = prepare_without_message(options, app, reads_stdin=not options.no_stdin)
+    if options.unanswered or prepared.unanswered:
+        from ask.agent.unanswered import add_unanswered, print_unanswered
     try:
         message = read_user_message(options, prepared, app)
         template, words = prepared.template, decode_argument(" ".join(options.words))
@@ -161,16 +159,12 @@ def prepare_request(options: RunOptions, app: AppContext) -> PreparedRun:
         prepared = prepared._replace(request=prepared.request._replace(user_message=message), title=title)
     except MissingQuestionError:
         if not options.unanswered and prepared.unanswered:
-            from ask.agent.unanswered import print_unanswered
-
             print_unanswered(prepared.unanswered, app)
         if not options.unanswered:
             raise
     if options.unanswered:
         if options.resume is None and not options.continue_last:
             raise UsageError("--unanswered needs a conversation", "add -c or --resume ID")
-        from ask.agent.unanswered import add_unanswered
-
         prepared = add_unanswered(prepared)
     if attachments := prepared.request.user_message.attachments:
         check_attachments_supported(attachments, prepared.request.endpoint)
@@ -198,7 +192,9 @@ def prepare_without_message(
     directory, toolset = get_working_directory(), Toolset(app, options.function_tools)
     conversation, template = ResumedConversation(options.new_conversation or generate_conversation_id()), None
     if options.resume is not None or options.continue_last:
-        conversation = _read_conversation(options, app, directory)
+        from ask.history.continue_option import read_conversation
+
+        conversation = read_conversation(options, app, directory, _confirm)
     if options.template is not None or options.variables:
         template = _read_template(options, app, toolset, has_columns=has_columns)
     has_schema = options.schema is not None or options.decide
@@ -244,6 +240,12 @@ def prepare_without_message(
     request = apply_settings(prepared, settings, options, app, opens_safe_mode=not has_columns)
     request = _complete_endpoint(request, app.console.print_notice)
     return prepared._replace(request=_limit_files(request) if questions else request)
+
+
+def _confirm(question: str) -> bool | None:
+    from ask.safety.approval import confirm
+
+    return confirm(question)
 
 
 def _limit_files(request: RunRequest) -> RunRequest:
@@ -379,66 +381,6 @@ def _read_schema(options: RunOptions, app: AppContext) -> tuple[ResponseSchema |
         raise UsageError("--decide needs a --schema", 'such as --schema "urgent bool, anger 1..5"')
     schema = read_response_schema(options.schema, partial(read_text_file, notify=app.console.print_notice))
     return parse_decision_schema(schema) if options.decide else (schema, ())
-
-
-def _read_conversation(options: RunOptions, app: AppContext, directory: Path) -> ResumedConversation:
-    """Load the conversation to continue.
-
-    Raises:
-        UsageError: there is no such conversation.
-        FileError: it cannot be read.
-    """
-    conversation_id = options.resume
-    if conversation_id is not None and options.continue_last:
-        raise UsageError("--continue and --resume cannot be combined", "use one of them")
-    from ask.history.conversation_lookup import find_conversation
-    from ask.history.saved_messages import load_conversation
-    from ask.history.store import Store
-
-    with Store(app.app_dirs.history_file, create=False) as store:
-        if conversation_id is not None:
-            conversation = find_conversation(store, decode_argument(conversation_id), by_title=True)
-        else:
-            conversation = _choose_current_conversation(store, decode_argument(str(directory)), app)
-        resumed = load_conversation(store, conversation, with_older_questions=options.unanswered)
-        for note in store.notes:
-            app.console.print_notice(note)
-        return resumed
-
-
-def _choose_current_conversation(store: Store, directory: str, app: AppContext) -> Conversation:
-    """Find the conversation that --continue continues.
-
-    On a terminal without a conversation, offers the last one of the directory.
-
-    Raises:
-        UsageError: there is none, or the user does not want it.
-    """
-    from ask.history.conversation_lookup import find_current_conversation
-
-    terminal = identify_terminal(app.environment)
-    conversation = find_current_conversation(store, terminal=terminal, directory=directory)
-    if conversation is not None:
-        return conversation
-    hint = "ask history list shows all; --resume ID continues one"
-    if not terminal:
-        raise UsageError("there is no conversation in this folder to continue", hint)
-    conversation = find_current_conversation(store, directory=directory)
-    if conversation is not None:
-        hint = f"--resume {conversation.id} continues the last one of this folder"
-        if app.console.is_terminal and not app.console.is_quiet and _confirm_continuing(conversation, app):
-            return conversation
-    raise UsageError("there is no conversation on this terminal to continue", hint)
-
-
-def _confirm_continuing(conversation: Conversation, app: AppContext) -> bool | None:
-    """Ask whether to continue a conversation; return None if there is no terminal to ask on."""
-    from ask.safety.approval import confirm
-
-    age = format_age(conversation.updated, time.time())
-    when = "just now" if age == "now" else f"{age} ago"
-    app.console.print_notice(f"the last conversation in this folder, {when}: {format_one_line(conversation.title)}")
-    return confirm("Continue it?")
 
 
 def _read_template(options: RunOptions, app: AppContext, toolset: Toolset, *, has_columns: bool) -> Template:

@@ -63,8 +63,6 @@ if TYPE_CHECKING:
 
 MAX_REPEATED_CALLS = 3
 """The same call with the same arguments is rejected when it is made this many times in a row."""
-MAX_CORRECTIONS = 2
-"""How often the model is asked to correct an answer that does not match the schema."""
 
 
 class RunResult:
@@ -456,15 +454,15 @@ class ToolLoop:
         problem = schema.find_problem(get_last_answer(result.messages))
         if not problem:
             return False
+        from ask.schemas.response_schema import MAX_CORRECTIONS
+
         if result.corrections == MAX_CORRECTIONS or self._find_reached_cost_limit():
             advice = "try again, or use another model or a simpler schema"
             raise IncompleteResponseError(f"the answer does not match the schema ({problem})", advice)
         result.corrections += 1
         progress = f"trying again ({result.corrections} of {MAX_CORRECTIONS})"
         self._notify(f"the answer does not match the schema ({problem}); {progress}")
-        self._add_message(
-            MessageAdded(Message("user", f"Your answer is not valid: {problem}\n\n{read_prompt('correct')}"))
-        )
+        self._add_message(MessageAdded(Message("user", read_prompt("correct").replace("{{problem}}", problem))))
         return True
 
     def _add_answer(self, response: RequestResult, tool_calls: tuple[ToolCall, ...]) -> bool:

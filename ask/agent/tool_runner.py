@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ask.agent.request import RunRequest
+from ask.agent.toolset import find_meant_tool
 from ask.app import AppContext
 from ask.config.settings import SANDBOX_LEVEL
 from ask.errors import AskError, FileError, RunInterruptedError
@@ -41,12 +41,6 @@ if TYPE_CHECKING:
     from ask.safety.approval import ApprovalResponse
     from ask.safety.approval_store import ApprovalStore
 
-
-DECORATED_NAME_PATTERN = re.compile(r"(?:(?:functions|default_api)[.:])?(.*?)(?:<\|.*|:\d+)?", re.DOTALL)
-"""A tool name with the namespace of a model's training, a control token or the number of the call.
-
-https://github.com/vllm-project/vllm/issues/32587, https://github.com/juspay/clairvoyance/pull/1030
-"""
 
 MAX_QUOTED_CHANGE = 2_000
 """Characters of changed arguments that the model is shown: the result of the call follows them."""
@@ -156,7 +150,7 @@ class ToolRunner:
         Errors are reported in the result. Ctrl-C, or a signal that ends the run, ends the call and sets `interruption`;
         later calls are not executed.
         """
-        call = call._replace(name=self._normalize_tool_name(call.name))
+        call = call._replace(name=find_meant_tool(call.name, self._tools))
         decided_call = ApprovedToolCall(Decision(Verdict.DENY, INTERRUPTED_RULE))
         start_time = time.monotonic()
         try:
@@ -192,15 +186,6 @@ class ToolRunner:
         if decided_call.change:
             result = result._replace(text=_format_changed_result(decided_call.change, result.text))
         return self._finish_call(call, result, decided_call, start_time)
-
-    def _normalize_tool_name(self, name: str) -> str:
-        """Return the tool that a name means, which may be decorated or in another case; the name if there is none."""
-        if name in self._tools:
-            return name
-        match = DECORATED_NAME_PATTERN.fullmatch(name.strip())
-        plain_name = match[1].strip().casefold() if match else ""
-        meant_names = [known for known in self._tools if known.casefold() == plain_name]
-        return meant_names[0] if len(meant_names) == 1 else name
 
     @property
     def _approvals(self) -> ApprovalStore:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import product, starmap
 from operator import attrgetter
@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 
 TOOL_NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """Tool names that every provider accepts."""
+DECORATED_NAME_PATTERN = r"(?s:(?:(?:functions|default_api)[.:])?(.*?)(?:<\|.*|:\d+)?)"
+"""A tool name with the namespace of a model's training, a control token or the number of the call.
+
+https://github.com/vllm-project/vllm/issues/32587, https://github.com/juspay/clairvoyance/pull/1030
+"""
 
 
 class Toolset:
@@ -225,6 +230,16 @@ class Toolset:
             if (name, origin) in self._function_origins.items():
                 raise UsageError(f"cannot offer {title}: {problem}", "rename it with @tool(name=...)")
             self._app.console.print_notice(f"skipping {title}: {problem}")
+
+
+def find_meant_tool(name: str, offered_names: Collection[str]) -> str:
+    """Return the tool that a call means, whose name may be decorated or in another case; the name if there is none."""
+    if name in offered_names:
+        return name
+    match = re.fullmatch(DECORATED_NAME_PATTERN, name.strip())
+    plain_name = match[1].strip().casefold() if match else ""
+    meant_names = [offered for offered in offered_names if offered.casefold() == plain_name]
+    return meant_names[0] if len(meant_names) == 1 else name
 
 
 def limit_tools_with_data(settings: Settings, data: bytes) -> Settings:

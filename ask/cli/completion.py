@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from importlib import import_module
@@ -19,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 from unicodedata import category
 
-from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
 from ask.config.config_file import Config, read_config
 from ask.config.directories import AppDirs
 from ask.config.settings import SETTINGS, Api, get_default_value, get_kind
@@ -35,8 +33,6 @@ SAFE_ASCII = re.compile(r"[A-Za-z0-9_.~/:@+,=%-]*")
 MAX_TITLED_ITEMS = 200
 """Maximum number of conversations, jobs or approvals to offer."""
 MAX_TITLE_CHARACTERS = 100
-MODELS_MAX_AGE_SECONDS, MODELS_RETRY_SECONDS = 86_400.0, 600.0
-"""Seconds after which a models list is refreshed, and between two attempts to do so."""
 LOCK_TIMEOUT_SECONDS = 0.02
 """Seconds to wait for another process that has locked the history."""
 
@@ -168,27 +164,13 @@ def complete_models(
 
 def list_model_ids(app_dirs: AppDirs, provider: str) -> list[str]:
     """List the model ids in a provider's cache. An old list is refreshed in the background."""
-    from ask.client.models_cache import find_newest_file, read_models
+    from ask.client.models_cache import REMOTE_LIST_SECONDS, find_newest_file, read_models, refresh_in_background
 
     file = find_newest_file(app_dirs.cache, provider)
     cached = read_models(file)
-    if cached.age > MODELS_MAX_AGE_SECONDS:
-        _refresh_models_in_background(file.with_suffix(".asked"), provider)
+    if cached.age > REMOTE_LIST_SECONDS:
+        refresh_in_background(file, provider)
     return [model.id for model in cached.models]
-
-
-def _refresh_models_in_background(stamp_file: Path, provider: str) -> None:
-    """Start a process that fetches the models list, unless that was tried recently."""
-    with suppress(OSError):
-        create_private_folder(stamp_file.parent)
-        if stamp_file.exists() and 0 <= time.time() - stamp_file.stat().st_mtime < MODELS_RETRY_SECONDS:
-            return
-        stamp_file.touch(PRIVATE_FILE_MODE)
-        from subprocess import DEVNULL, Popen
-
-        # Without -P, Python would import modules from the working directory, which may not be trusted.
-        command = [sys.executable, "-P", "-m", "ask", "models", "-p", provider]
-        Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
 
 
 def _select_titled(items: Iterable[CompletionItem], word: str) -> Iterator[CompletionItem]:

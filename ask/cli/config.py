@@ -15,9 +15,9 @@ from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_notice,
 from ask.cli.editor import edit_file
 from ask.config.config_editor import UNSET, find_existing_key, find_value, set_value, update_config_file
 from ask.config.config_file import PROVIDER_KEYS, BaseUrls, check_config, read_config, read_toml
+from ask.config.key_store import format_variable_prefix
 from ask.config.model_options import DEDICATED_OPTIONS, parse_model_options
 from ask.config.precedence import read_switch
-from ask.config.secrets import format_variable_prefix
 from ask.config.settings import SETTINGS, get_default_value, get_kind
 from ask.errors import ConfigError, UsageError
 from ask.records import NamedTuple

@@ -27,9 +27,7 @@ from ask.cli.plugin_commands import load_plugin_command
 from ask.client.endpoint import (
     ModelEndpoint,
     create_client,
-    expand_base_url,
     explain_ignored,
-    find_base_url,
     find_key_origin,
     find_provider_origin,
     list_configured_services,
@@ -38,6 +36,7 @@ from ask.client.endpoint import (
     open_sign_in,
     report_plugin_output,
     requires_key,
+    resolve_base_url,
     resolve_headers,
     resolve_key,
 )
@@ -45,13 +44,14 @@ from ask.client.models_cache import find_newest_file, read_models
 from ask.client.models_list import keep_models_list
 from ask.client.prices import OPENROUTER, PRICES_EXTRA, is_genai_prices_installed
 from ask.client.retirement import find_retirement_date, format_retirement, is_due
+from ask.config.base_url import expand_base_url
 from ask.config.config_file import Config
 from ask.config.directories import AppDirs
 from ask.config.installation import find_launcher, format_install_command
+from ask.config.key_store import KEYRING, SIGNED_IN, KeyStore, format_variable_prefix
 from ask.config.logins import LoginStore
 from ask.config.options import RunOptions
 from ask.config.precedence import read_switch, resolve_settings
-from ask.config.secrets import KEYRING, SIGNED_IN, KeyStore, format_variable_prefix
 from ask.config.settings import SAFE_OPTIONS, SANDBOX_LEVEL, SETTINGS, Settings
 from ask.config.sign_in_services import SIGN_IN_SERVICES
 from ask.console import protect_standard_output
@@ -628,7 +628,7 @@ def _inspect_provider(app: AppContext, name: str) -> tuple[CheckResult | None, M
     if name != info.name and info.name in app.provider_names:
         return None, None
     key_origin = find_key_origin(app, info.name, info.key_env)
-    prefix, (base_url, base_url_origin) = format_variable_prefix(info.name), find_base_url(app, info)
+    prefix, (base_url, base_url_origin) = format_variable_prefix(info.name), resolve_base_url(app, info)
     is_configured = (
         name in (environment.get("ASK_PROVIDER"), app.config.get("provider"))
         or bool(key_origin or app.config.providers.get(info.name, {}))
@@ -645,7 +645,7 @@ def _inspect_provider(app: AppContext, name: str) -> tuple[CheckResult | None, M
         key_description = "signed in"
     result = result._replace(found=f"{result.found}, {key_description}")
     try:
-        base_url = expand_base_url(app, info, base_url)
+        base_url = expand_base_url(info.name, environment, base_url)
         other_base_urls = list_other_base_urls(app, info, base_url_origin)
         headers = resolve_headers(app, info.name)
         key = resolve_key(app, info, base_url)[0]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from ask.cli.chat.session import ChatSession
-from ask.cli.run import open_session, redact_errors
+from ask.cli.run import open_session
 from ask.config.options import EVENT_SESSION_ARGUMENT, RunOptions
 from ask.console import StandardOutput, protect_standard_output
 from ask.errors import AskError, BrokenOutputError, RunInterruptedError, UsageError
@@ -236,7 +236,7 @@ def run_call_session() -> int:
 def _send(session: ChatSession, message: InputMessage) -> int:
     """Answer a message, whose last event is `result`; return its exit code."""
     try:
-        with redact_errors(session.console, verbose=session.options.verbose):
+        with session.app.redact_errors(verbose=session.options.verbose):
             if message.files:
                 session.add_files(message.files)
             session.send_message(message.text)

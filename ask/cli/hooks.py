@@ -12,7 +12,6 @@ import click
 from ask.agent.toolset import Toolset
 from ask.app import AppContext
 from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_text
-from ask.cli.run import redact_errors
 from ask.config.directories import get_working_directory
 from ask.config.hooks import TOOL_EVENTS, Hook, parse_hooks
 from ask.config.options import RunOptions
@@ -64,7 +63,7 @@ def test_command(*, event: str, tool: str, arguments: str) -> None:
     The exit code is 8 if a hook refuses the run or the call.
     """
     app = AppContext()
-    with redact_errors(app.console, verbose=False):
+    with app.redact_errors(verbose=False):
         if event not in CLAUDE_EVENTS:
             hint = format_suggestion(event, CLAUDE_EVENTS, f"the events are {', '.join(CLAUDE_EVENTS)}")
             raise UsageError(f"{event!r} is not an event", hint)

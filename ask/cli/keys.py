@@ -8,7 +8,8 @@ import click
 
 from ask.app import AppContext
 from ask.cli.click_helpers import JSON_OPTION, CommandGroup, print_notice
-from ask.config.secrets import KEYRING, is_valid_key, repair_key
+from ask.config.key_repair import is_valid_key, repair_key
+from ask.config.key_store import KEYRING
 from ask.config.sign_in_services import SIGN_IN_SERVICES
 from ask.errors import ConfigError, UsageError
 from ask.render.table import write_table

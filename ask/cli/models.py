@@ -32,11 +32,10 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
     Prices are in US dollars per million tokens, from the provider, the package genai-prices, or OpenRouter.
     """
     from ask.agent.provider_selection import ModelSelection, resolve_endpoint
-    from ask.cli.run import redact_errors
     from ask.client.run_costs import find_list_prices
 
     app = AppContext()
-    with redact_errors(app.console, verbose=False):
+    with app.redact_errors(verbose=False):
         endpoint = resolve_endpoint(app, ModelSelection(provider))
         app.console.redact = app.collect_secrets().redact
         settings = resolve_settings(RunOptions(timeout=timeout), app.environment, app.config)

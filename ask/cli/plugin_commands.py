@@ -19,8 +19,9 @@ from click.shell_completion import CompletionItem, ShellComplete
 from ask.cli.click_helpers import print_notice
 from ask.cli.commands import find_plugin_commands
 from ask.errors import AskError, ConfigError, PluginError
-from ask.plugin_api.import_guard import capture_output, import_plugin
+from ask.plugin_api.import_guard import import_plugin
 from ask.plugin_api.installed_plugins import select_entry
+from ask.plugin_api.output_capture import capture_output
 from ask.process.time_limit import limit_time
 from ask.text import format_one_line
 from ask.tools.plugins.loader import format_plugin_error

@@ -36,7 +36,7 @@ def command(*, show_all: bool, as_json: bool) -> None:
             app.notify(ignored)
         info, table = provider.info, app.config.providers.get(name, {})
         key_origin = find_key_origin(app, name, info.key_env)
-        base_url = resolve_base_url(app, info)
+        base_url, _ = resolve_base_url(app, info)
         rows.append(
             {
                 "name": name,

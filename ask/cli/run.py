@@ -24,7 +24,7 @@ from ask.console import (
     is_output_terminal,
     should_show_footer,
 )
-from ask.errors import AskError, BrokenOutputError, PluginError, RunInterruptedError, UsageError, to_ask_error
+from ask.errors import AskError, RunInterruptedError, UsageError
 from ask.render.plain_renderer import PlainRenderer
 
 if TYPE_CHECKING:
@@ -53,10 +53,11 @@ def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
             from ask.cli.first_run import warn_on_first_run
 
             warn_on_first_run(prepared.request, app)
-        if prepared.unanswered and is_on_terminal:
-            from ask.agent.unanswered import confirm_unanswered
+        if prepared.unanswered:
+            from ask.agent.unanswered import confirm_unanswered, report_left_out
 
-            prepared = confirm_unanswered(prepared, app)
+            if is_on_terminal:
+                prepared = confirm_unanswered(prepared, app)
         request = prepared.request._replace(shows_text=not options.extract)
         renderer = create_renderer(options, request, app.console)
         extracted_renderer = None
@@ -65,8 +66,6 @@ def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
 
             extracted_renderer = ExtractedAnswerRenderer(request, renderer, app.console, verbose=options.verbose)
         if prepared.unanswered:
-            from ask.agent.unanswered import report_left_out
-
             report_left_out(prepared, renderer.show)
         run_result = run_and_render(
             request,
@@ -105,29 +104,8 @@ def can_ask_for_rounds(options: RunOptions) -> bool:
 def open_session(*, quiet: bool, plain: bool, verbose: bool = False) -> Iterator[AppContext]:
     """Open what every command that asks models needs; redact its errors."""
     app = AppContext(quiet=quiet, plain=plain)
-    with redact_errors(app.console, verbose=verbose), app.cleanup:
+    with app.redact_errors(verbose=verbose), app.cleanup:
         yield app
-
-
-@contextmanager
-def redact_errors(console: StderrConsole, *, verbose: bool) -> Iterator[None]:
-    """Redact the errors of a block, and convert unexpected ones to AskError.
-
-    With `verbose`, bugs, also those of plugins, are printed with their traceback.
-    """
-    try:
-        yield
-    except BrokenOutputError:
-        raise
-    except Exception as error:  # noqa: BLE001 - any error may contain a key
-        ask_error = to_ask_error(error)
-        # Only a bug is converted to AskError itself; errors that users can cause have classes of their own.
-        if verbose and (type(ask_error) is AskError or isinstance(error, PluginError)):
-            import traceback
-
-            console.print_line("".join(traceback.format_exception(error)).rstrip())
-        ask_error.redact(console.redact)
-        raise ask_error from None
 
 
 def create_renderer(options: RunOptions, request: RunRequest, console: StderrConsole) -> Renderer:

@@ -6,16 +6,12 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ask.client.error_classification import find_rejected_option
-from ask.client.stated_limits import StatedLimit, find_stated_limit
+from ask.client.stated_limits import calculate_output_limit, find_stated_limit
 from ask.errors import ProviderError
-from ask.parsing import read_int
 from ask.profiles import TOKEN_LIMIT_OPTIONS, format_left_out
 
 if TYPE_CHECKING:
     from ask.client.refused_fields import RequestChange
-
-MIN_OUTPUT_TOKENS = 1_024
-"""A lower limit would cut off most answers; it is better to send less of the conversation."""
 
 
 class RequestAdjustments:
@@ -74,28 +70,15 @@ class RequestAdjustments:
         given_options = options if given_options is None else given_options
         limit = find_stated_limit(error)
         if limit is not None:
-            has_given_limit = any(name in given_options for name in TOKEN_LIMIT_OPTIONS)
-            output_limit = 0 if has_given_limit else _calculate_output_limit(limit, options)
-            self._lower_output_limit(error, output_limit)
+            if not any(name in given_options for name in TOKEN_LIMIT_OPTIONS):
+                self._lower_output_limit(error, calculate_output_limit(limit, options))
             return
         option = find_rejected_option(error, options)
         if option and option not in given_options and option not in self._left_out:
             self._left_out.add(option)
             self.notify(f"{error.summary}; {format_left_out(option)}")
 
-    def _lower_output_limit(self, error: ProviderError, limit: int) -> None:
-        if limit >= MIN_OUTPUT_TOKENS and (self._output_limit is None or limit < self._output_limit):
+    def _lower_output_limit(self, error: ProviderError, limit: int | None) -> None:
+        if limit is not None and (self._output_limit is None or limit < self._output_limit):
             self._output_limit = limit
             self.notify(f"{error.summary}; limiting answers to {limit:,} tokens (-o max_tokens=N sets another limit)")
-
-
-def _calculate_output_limit(limit: StatedLimit, options: Mapping[str, Any]) -> int:
-    """Return the limit for the answer with which a request meets a stated limit; 0 if none helps."""
-    if limit.kind == "output":
-        return limit.limit
-    if limit.kind == "context" and limit.input is not None:
-        return limit.limit - limit.input
-    set_limit = next(filter(None, (read_int(options.get(name)) for name in TOKEN_LIMIT_OPTIONS)), None)
-    if limit.kind == "rate" and limit.requested is not None and set_limit is not None:
-        return limit.limit - (limit.requested - set_limit)
-    return 0

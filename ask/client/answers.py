@@ -1,14 +1,14 @@
-"""An answer: its deltas on their way to the user, and the notice or error about what it lacks."""
+"""An answer: its deltas on their way to the user, and the error about what it lacks."""
 
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from ask.config.secrets import Redactor, StreamRedactor
+from ask.config.redaction import Redactor, StreamRedactor
 from ask.errors import IncompleteResponseError, RefusedQuestionsError
 from ask.messages import (
     Delta,
@@ -21,7 +21,6 @@ from ask.messages import (
     TextDelta,
     ToolCall,
     ToolCallDelta,
-    ToolSpec,
     Usage,
 )
 from ask.parsing import FAST_TIER, read_service_tier
@@ -45,11 +44,6 @@ UNFINISHED_REASONING_MESSAGE = (
     "the model was still reasoning at the token limit",
     "raise it with -o max_tokens=N, or lower --effort",
 )
-TEXT_CALL_MARKERS = ("<tool_call", "<|tool_call", "<function=", "<invoke ", "[TOOL_REQUEST]", "to=functions.")
-"""What the tool calls of various models begin with if their server does not recognize them; others are bare JSON.
-
-https://github.com/NousResearch/hermes-agent/pull/83023, https://github.com/NousResearch/hermes-agent/pull/84231
-"""
 
 
 class DeltaRedactor:
@@ -223,18 +217,3 @@ def make_incomplete_error(answer: ModelResponse, reason: str) -> IncompleteRespo
     if answer.finish_reason is FinishReason.LENGTH and answer.reasoning.strip() and not answer.text.strip():
         message, hint = UNFINISHED_REASONING_MESSAGE
     return IncompleteResponseError(f"{message} ({reason})" if reason else message, hint)
-
-
-def describe_missing_call(answer: ModelResponse, tools: Sequence[ToolSpec]) -> str:
-    """Return a notice if an answer without calls seems to be one that should have had some; "" otherwise.
-
-    A call in the text is not run, because the text may be an example, or quote what a tool returned.
-    """
-    text = answer.text
-    is_json_call = text.lstrip().startswith("{") and '"name"' in text and '"arguments"' in text
-    is_call = is_json_call or any(map(text.__contains__, TEXT_CALL_MARKERS))
-    if is_call and any(tool.name in text for tool in tools):
-        return "this model wrote a tool call as text, so nothing was run; use a model that is trained to call tools"
-    if tools and answer.finish_reason is FinishReason.TOOL_CALLS:
-        return "the model stopped to call a tool, but its answer contains no call"
-    return ""

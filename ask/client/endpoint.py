@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from ask import __distribution__
 from ask.app import AppContext, load_services
-from ask.client.provider_client import ProviderClient
-from ask.config.base_url import add_default_path, complete_base_url, is_local_url, is_same_service, repair_base_url
-from ask.config.directories import RETIREMENTS_NAME
-from ask.config.secrets import (
-    KEYRING,
-    NO_SECRETS,
-    SIGN_IN_PROVIDERS,
-    SIGNED_IN,
-    VARIABLE_PATTERN,
-    Redactor,
-    find_key_problem,
-    format_variable_prefix,
-    is_valid_key,
+from ask.config.base_url import (
+    add_default_path,
+    expand_base_url,
+    find_base_url,
+    format_config_origin,
+    is_local_url,
+    is_same_service,
+    repair_base_url,
 )
+from ask.config.config_file import VARIABLE_PATTERN
+from ask.config.directories import RETIREMENTS_NAME
+from ask.config.key_repair import find_key_problem, is_valid_key
+from ask.config.key_store import KEYRING, SIGN_IN_PROVIDERS, SIGNED_IN, format_variable_prefix
+from ask.config.redaction import NO_SECRETS, Redactor
 from ask.config.settings import Settings
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING, DecisionQuestion
@@ -42,18 +42,13 @@ if TYPE_CHECKING:
     from ask.client.adjustments import RequestAdjustments
     from ask.client.chat_fallback import ChatFallback
     from ask.client.preconnect import Preconnection
+    from ask.client.provider_client import ProviderClient
     from ask.client.saved_sign_in import SavedSignIn
     from ask.client.transport import Transport
 
 
 CALL_ID_PATTERNS = {"": "", "alphanumeric-9": "[a-zA-Z0-9]{9}"}
 """Regular expressions for the forms of call ids in the table of services."""
-
-
-VARIABLE_VALUE_PATTERN = r"(?a:[\w-]+(\.[\w-]+)*)"
-"""Matches what a variable may put into a base URL, so that it cannot send the key to another host."""
-
-
 HEADER_NAME_PATTERN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 VENDOR_URLS = (
     *("https://api.openai.com", "https://openai.azure.com"),
@@ -191,7 +186,7 @@ def report_plugin_output(
     names = {endpoint.provider_name for endpoint in endpoints if endpoint.provider.is_third_party}
     if not names:
         return nullcontext()
-    from ask.plugin_api.import_guard import report_output
+    from ask.plugin_api.output_capture import report_output
 
     return report_output(" or ".join(sorted(names)), notify)
 
@@ -399,61 +394,31 @@ def format_key_hint(provider_name: str, variable: str = "", *_: str) -> str:
     return f"set {variable or format_variable_prefix(provider_name) + '_API_KEY'} or run `ask keys set {provider_name}`"
 
 
-def resolve_base_url(app: AppContext, info: ProviderInfo) -> str:
-    """Return a provider's base URL from environment, configuration or its own default."""
-    return find_base_url(app, info)[0]
-
-
-def find_base_url(app: AppContext, info: ProviderInfo, option: str = "") -> tuple[str, str]:
+def resolve_base_url(app: AppContext, info: ProviderInfo, option: str = "") -> tuple[str, str]:
     """Return a provider's base URL and where it is set, as messages name it."""
-    environment, prefix = app.environment, format_variable_prefix(info.name)
-    if option.strip():
-        return repair_base_url(option), "--base-url"
-    for variable in (f"{prefix}_BASE_URL", f"{prefix}_API_BASE"):  # the second is of older SDKs and LiteLLM
-        if (value := environment.get(variable, "")).strip():
-            return repair_base_url(value), variable
-    for variable in info.base_url_env:
-        if value := environment.get(variable, "").strip():
-            return complete_base_url(value, info.base_url), variable
-    if value := app.config.providers.get(info.name, {}).get("base_url", ""):
-        return repair_base_url(value), _format_config_origin(info.name)
-    return info.base_url, ""
-
-
-def _format_config_origin(name: str) -> str:
-    """Name the setting of a provider's base URL in config.toml."""
-    return f"base_url in [providers.{name}] of config.toml"
-
-
-def expand_base_url(app: AppContext, info: ProviderInfo, base_url: str) -> str:
-    """Replace each `${VARIABLE}` in a provider's base URL, such as the name of an Azure resource.
-
-    Raises:
-        ConfigError: a variable is not set, or its value is not part of a host name or path.
-    """
-
-    def expand(match: re.Match[str]) -> str:
-        variable = match[1]
-        value = app.environment.get(variable, "").strip()
-        if re.fullmatch(VARIABLE_VALUE_PATTERN, value):
-            return value
-        problem = f"but {variable} is {value!r}" if value else "which is not set"
-        advice = f"set {variable}, or {format_variable_prefix(info.name)}_BASE_URL to the complete URL"
-        raise ConfigError(f"the base URL of {info.name} needs {variable}, {problem}", advice)
-
-    return re.sub(VARIABLE_PATTERN, expand, base_url)
+    return find_base_url(
+        info.name,
+        option=option,
+        environment=app.environment,
+        variables=info.base_url_env,
+        configured_url=app.config.providers.get(info.name, {}).get("base_url", ""),
+        default_url=info.base_url,
+    )
 
 
 def list_other_base_urls(app: AppContext, info: ProviderInfo, origin: str) -> tuple[str, ...]:
-    """Return the base URLs after the first, if config.toml has several and they apply; `find_base_url` has the origin.
+    """Return the base URLs after the first, if config.toml has several and they apply.
+
+    `origin` is where the first is set, as `resolve_base_url` returns it.
 
     Raises:
         ConfigError: a variable in one is not set.
     """
     others = app.config.base_urls.get(info.name, ())[1:]
-    if not others or origin != _format_config_origin(info.name):
+    if not others or origin != format_config_origin(info.name):
         return ()
-    return tuple(add_default_path(expand_base_url(app, info, repair_base_url(url)), info.base_url) for url in others)
+    expanded = (expand_base_url(info.name, app.environment, repair_base_url(url)) for url in others)
+    return tuple(add_default_path(url, info.base_url) for url in expanded)
 
 
 def resolve_headers(app: AppContext, name: str) -> Mapping[str, str]:
@@ -507,12 +472,6 @@ def create_client(
         adjustments: what refusals have shown about the model, if several clients share it.
         questions: the questions that the model decides in each request, instead of writing text.
     """
-    client_class: Callable[..., ProviderClient] = ProviderClient
-    if settings.record or settings.replay:
-        from ask.client.recording import RecordingClient, ReplayClient
-
-        recording_class = RecordingClient if settings.record else ReplayClient
-        client_class = partial(recording_class, settings.record or settings.replay, settings.system, output_format)
     timeout = settings.timeout or endpoint.provider.info.stall_timeout
 
     def open_transport(base_url: str) -> Transport:
@@ -523,7 +482,7 @@ def create_client(
 
     latest_key = endpoint.renew_key("") if endpoint.renew_key else ""
     provider, chat_fallback = _limit_provider(endpoint, timeout, notify, questions)
-    return client_class(
+    return _select_client_class(settings, output_format)(
         provider,
         partial(open_transport, endpoint.base_url),
         latest_key or endpoint.key,
@@ -542,6 +501,17 @@ def create_client(
         read_key=endpoint.sign_in.get_token if endpoint.sign_in else None,
         trace_request=_trace_requests(endpoint, settings, notify, redactor),
     )
+
+
+def _select_client_class(settings: Settings, output_format: str) -> Callable[..., ProviderClient]:
+    if not (settings.record or settings.replay):
+        from ask.client.provider_client import ProviderClient
+
+        return ProviderClient
+    from ask.client.recording import RecordingClient, ReplayClient
+
+    recording_class = RecordingClient if settings.record else ReplayClient
+    return partial(recording_class, settings.record or settings.replay, settings.system, output_format)
 
 
 def _trace_requests(

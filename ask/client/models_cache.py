@@ -5,16 +5,17 @@ A list contains the models' ids, limits, efforts, tool support and prices.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from ask.atomic_files import write_private_file
+from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder, write_private_file
 from ask.parsing import read_dict, read_int, read_list, read_number, read_str
 from ask.plugin_api.types import ModelInfo
 from ask.records import NamedTuple
@@ -84,24 +85,23 @@ def _parse_entry(entry: Mapping[str, Any]) -> ModelInfo:
 def write_models(file: Path, models: Sequence[ModelInfo], age: float = 0) -> None:
     """Write a list to the cache as if it were `age` seconds old, ignoring errors."""
     rows = [{name: value for name, value in model._asdict().items() if name != "title"} for model in models]
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         write_private_file(file, json.dumps({"time": time.time() - age, "models": rows}).encode())
 
 
-def find_same_model(models: Sequence[ModelInfo], model_id: str) -> str:
-    """Return the only listed model whose name differs from an unknown one in no letter or digit; "" if there is none.
+def refresh_in_background(file: Path, provider: str) -> None:
+    """Start a process that fetches a provider's models list, unless that was tried recently."""
+    stamp_file = file.with_suffix(".asked")
+    with suppress(OSError):
+        create_private_folder(stamp_file.parent)
+        if stamp_file.exists() and 0 <= time.time() - stamp_file.stat().st_mtime < FAILED_LIST_RETRY_SECONDS:
+            return
+        stamp_file.touch(PRIVATE_FILE_MODE)
+        from subprocess import DEVNULL, Popen
 
-    People write openai/gpt-6-sol for gpt-6-sol or the reverse, and claude-sonnet-5.5 for claude-sonnet-5-5.
-    """
-    name = _simplify_model_name(model_id)
-    same = [model.id for model in models if _simplify_model_name(model.id) == name]
-    return same[0] if len(same) == 1 and same[0] != model_id else ""
-
-
-def _simplify_model_name(model_id: str) -> str:
-    """Return the letters and digits of a model's name, without its vendor."""
-    name = model_id.strip().rpartition("/")[2].lower().removesuffix(":latest")
-    return "".join(filter(str.isalnum, name))
+        # Without -P, Python would import modules from the working directory, which may not be trusted.
+        command = [sys.executable, "-P", "-m", "ask", "models", "-p", provider]
+        Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
 
 
 def find_model(models: Sequence[ModelInfo], model_id: str) -> ModelInfo | None:

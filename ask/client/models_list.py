@@ -16,7 +16,6 @@ from ask.client.models_cache import (
     LOCAL_LIST_SECONDS,
     REMOTE_LIST_SECONDS,
     find_model,
-    find_same_model,
     get_cache_file,
     read_models,
     write_models,
@@ -66,11 +65,27 @@ def find_intended_model(error: AskError, endpoint: ModelEndpoint, cache_director
     date = find_retirement_date(endpoint.provider, endpoint.model, cache_directory)
     if date and is_due(date, 0):
         error.hint = f"{format_retirement(endpoint.model, date)}; {error.hint}"
-    if model := find_same_model(models, endpoint.model):
+    if model := _find_same_model(models, endpoint.model):
         return model
     if similar := find_similar(endpoint.model, [model.id for model in models], MAX_SUGGESTIONS):
         error.hint = f"did you mean {' or '.join(similar)}? {error.hint}"
     return ""
+
+
+def _find_same_model(models: Sequence[ModelInfo], model_id: str) -> str:
+    """Return the only listed model whose name differs from an unknown one in no letter or digit; "" if there is none.
+
+    People write openai/gpt-6-sol for gpt-6-sol or the reverse, and claude-sonnet-5.5 for claude-sonnet-5-5.
+    """
+    name = _simplify_model_name(model_id)
+    same = [model.id for model in models if _simplify_model_name(model.id) == name]
+    return same[0] if len(same) == 1 and same[0] != model_id else ""
+
+
+def _simplify_model_name(model_id: str) -> str:
+    """Return the letters and digits of a model's name, without its vendor."""
+    name = model_id.strip().rpartition("/")[2].lower().removesuffix(":latest")
+    return "".join(filter(str.isalnum, name))
 
 
 def add_cached_model(endpoint: ModelEndpoint, cache_directory: Path) -> ModelEndpoint:

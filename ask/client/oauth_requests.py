@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 from ask.client.transport import Transport
 from ask.config.base_url import is_loopback, split_server_url
+from ask.config.key_store import format_variable_prefix
 from ask.config.logins import TOKEN_PATTERN, Tokens
-from ask.config.secrets import format_variable_prefix
 from ask.config.sign_in_services import REJECTED_REFRESH_CODES, SIGN_IN_SERVICES, SignInService
 from ask.errors import ConfigError, NetworkError
 from ask.parsing import parse_json, read_dict, read_number, read_str

@@ -15,7 +15,6 @@ from ask.client.answers import (
     DeltaRedactor,
     clean_answer,
     correct_usage,
-    describe_missing_call,
     discard_delta,
     emit_answer,
     is_continuation,
@@ -25,7 +24,7 @@ from ask.client.answers import (
     repair_call,
 )
 from ask.client.reasoning_tags import ReasoningSplitter, separate_reasoning
-from ask.config.secrets import NO_SECRETS, Redactor
+from ask.config.redaction import NO_SECRETS, Redactor
 from ask.errors import (
     AskError,
     IncompleteStreamError,
@@ -282,7 +281,15 @@ class ProviderClient:
         except AskError as error:
             return RequestResult(ModelResponse(finish_reason=FinishReason.STREAM_INCOMPLETE), error=error)
         notice = self.provider.hooks.provider_notice(request=prepared, answer=result.answer)
-        if notice := notice or ("" if result.tool_calls else describe_missing_call(result.answer, tools)):
+        answer = result.answer
+        may_lack_call = any(
+            tool.name in answer.text or answer.finish_reason is FinishReason.TOOL_CALLS for tool in tools
+        )
+        if may_lack_call and not (notice or result.tool_calls):
+            from ask.client.text_tool_calls import describe_missing_call
+
+            notice = describe_missing_call(answer, tools)
+        if notice:
             self._on_notice(notice)
         return result
 

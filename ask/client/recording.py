@@ -24,7 +24,7 @@ from ask import errors
 from ask.atomic_files import create_private_folder, open_private_file
 from ask.client.provider_client import ProviderClient, RequestResult
 from ask.config.directories import AppDirs, get_working_directory
-from ask.config.secrets import Redactor
+from ask.config.redaction import Redactor
 from ask.config.symbolic_links import open_for_appending
 from ask.errors import (
     AskError,

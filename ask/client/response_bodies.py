@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ask.config.secrets import format_key_advice
+from ask.config.key_advice import format_key_advice
 from ask.errors import AskError, IncompleteStreamError, ProviderError, RetryAction
 from ask.messages import RawEvent
 from ask.parsing import DONE_DATA, parse_json

@@ -64,7 +64,7 @@ def make_history_pricing(
             provider = load_provider(app, provider_name)
         except ConfigError:  # no longer installed
             return PricedModel(provider_name, model)
-        return to_priced_model(app, ModelEndpoint(provider, model, resolve_base_url(app, provider.info), key=""))
+        return to_priced_model(app, ModelEndpoint(provider, model, resolve_base_url(app, provider.info)[0], key=""))
 
     def calculate_cost(provider: str, model: str, usages: Iterable[Usage], start: float) -> Cost:
         unix_time = None if at_current_prices else start
@@ -139,7 +139,7 @@ def _refresh_models_list(app: AppContext, endpoint: ModelEndpoint, settings: Set
 def _make_openrouter_endpoint(app: AppContext) -> ModelEndpoint:
     """Return the endpoint of OpenRouter's models list, which is public and needs no key."""
     provider = load_provider(app, OPENROUTER)
-    return ModelEndpoint(provider, "", resolve_base_url(app, provider.info), key="")
+    return ModelEndpoint(provider, "", resolve_base_url(app, provider.info)[0], key="")
 
 
 def find_list_prices(

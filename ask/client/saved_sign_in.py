@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ask.client.oauth_requests import REQUEST_SECONDS, RejectedTokenError, find_service, refresh_tokens
+from ask.config.key_store import format_variable_prefix
 from ask.config.logins import Account, LoginStore, Tokens
-from ask.config.secrets import format_variable_prefix
 from ask.config.sign_in_services import SIGN_IN_SERVICES
 from ask.errors import AskError, ConfigError, NetworkError
 

@@ -1,11 +1,14 @@
-"""The limits that services state when they refuse a request, as worded by various services and servers."""
+"""The limits that services state when they refuse a request, as worded by various services, and how to meet them."""
 
 from __future__ import annotations
 
 import re
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from ask.errors import AskError, ProviderError
+from ask.parsing import read_int
+from ask.profiles import TOKEN_LIMIT_OPTIONS
 from ask.records import NamedTuple
 
 LimitKind = Literal["context", "rate", "bytes", "output", "images", "tools"]
@@ -118,6 +121,8 @@ LIMIT_PATTERNS = [
     (kind, re.compile(NUMBER_GROUP.sub(r"(?P<\1>\\d[\\d,]{0,19})", wording), re.IGNORECASE | re.DOTALL))
     for kind, wording in LIMIT_WORDINGS
 ]
+MIN_OUTPUT_TOKENS = 1_024
+"""A lower limit would cut off most answers; it is better to send less of the conversation."""
 REQUEST_LIMITS = ("context", "rate", "bytes")
 """The kinds of limits that a request may meet if a part of the conversation is left out."""
 
@@ -137,3 +142,16 @@ def find_stated_limit(error: AskError) -> StatedLimit | None:
             is_exceeded = kind != "rate" or (limit.requested or 0) > limit.limit
             return limit if is_exceeded and limit.limit > 0 else None
     return None
+
+
+def calculate_output_limit(limit: StatedLimit, options: Mapping[str, Any]) -> int | None:
+    """Return the limit for the answer with which a request meets a stated limit; None if none helps."""
+    set_limit = next(filter(None, (read_int(options.get(name)) for name in TOKEN_LIMIT_OPTIONS)), None)
+    output_limit = 0
+    if limit.kind == "output":
+        output_limit = limit.limit
+    elif limit.kind == "context" and limit.input is not None:
+        output_limit = limit.limit - limit.input
+    elif limit.kind == "rate" and limit.requested is not None and set_limit is not None:
+        output_limit = limit.limit - (limit.requested - set_limit)
+    return output_limit if output_limit >= MIN_OUTPUT_TOKENS else None

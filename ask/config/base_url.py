@@ -1,12 +1,15 @@
-"""Base URLs of providers: what users write, completed to the URLs that requests are sent to."""
+"""Base URLs of providers: where they are set, and what users write, completed to the URLs of requests."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from ask.config.config_file import VARIABLE_PATTERN
+from ask.config.key_store import format_variable_prefix
+from ask.errors import ConfigError
 from ask.records import NamedTuple
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -31,6 +34,8 @@ VERSION_SUFFIX_PATTERN = r"/v\d\w*(?:/openai)?$"
 VERTEX_PATH_PATTERN = r"/(?P<version>v\d\w*)/projects/[^/]+/locations/[^/]+(?P<publisher>/publishers/[^/]+)$"
 """Matches the end of a base URL of Vertex AI, which has Gemini's API below its own version of it. Only the beta version
 lists the models, for all projects. https://docs.cloud.google.com/vertex-ai/generative-ai/docs/reference/rest"""
+VARIABLE_VALUE_PATTERN = r"(?a:[\w-]+(\.[\w-]+)*)"
+"""Matches what a variable may put into a base URL, so that it cannot send the key to another host."""
 API_SUFFIX_PATTERN = r"(?:/v1|/api)$"
 """Ollama's own API is at /api, its OpenAI-compatible one at /v1: https://docs.ollama.com/api/openai-compatibility."""
 
@@ -81,6 +86,58 @@ class BaseUrl(NamedTuple):
                 base = f"{self.path[: vertex.start()]}/v1beta1{vertex['publisher']}"
         query = "&".join(filter(None, (request_query, self.query)))
         return f"{self.origin}{base}{request_path}{f'?{query}' if query else ''}"
+
+
+def find_base_url(
+    provider: str,
+    *,
+    option: str,
+    environment: Mapping[str, str],
+    variables: Iterable[str],
+    configured_url: str,
+    default_url: str,
+) -> tuple[str, str]:
+    """Return a provider's base URL and where it is set, as messages name it; "" for the provider's default.
+
+    The other arguments are the places in the order in which they count: `--base-url`, `<NAME>_BASE_URL` and the
+    provider's own `variables` in the environment, config.toml, and the default.
+    """
+    prefix = format_variable_prefix(provider)
+    if option.strip():
+        return repair_base_url(option), "--base-url"
+    for variable in (f"{prefix}_BASE_URL", f"{prefix}_API_BASE"):  # the second is of older SDKs and LiteLLM
+        if (value := environment.get(variable, "")).strip():
+            return repair_base_url(value), variable
+    for variable in variables:
+        if value := environment.get(variable, "").strip():
+            return complete_base_url(value, default_url), variable
+    if configured_url:
+        return repair_base_url(configured_url), format_config_origin(provider)
+    return default_url, ""
+
+
+def format_config_origin(provider: str) -> str:
+    """Name the setting of a provider's base URL in config.toml."""
+    return f"base_url in [providers.{provider}] of config.toml"
+
+
+def expand_base_url(provider: str, environment: Mapping[str, str], base_url: str) -> str:
+    """Replace each `${VARIABLE}` in a provider's base URL, such as the name of an Azure resource.
+
+    Raises:
+        ConfigError: a variable is not set, or its value is not part of a host name or path.
+    """
+
+    def expand(match: re.Match[str]) -> str:
+        variable = match[1]
+        value = environment.get(variable, "").strip()
+        if re.fullmatch(VARIABLE_VALUE_PATTERN, value):
+            return value
+        problem = f"but {variable} is {value!r}" if value else "which is not set"
+        advice = f"set {variable}, or {format_variable_prefix(provider)}_BASE_URL to the complete URL"
+        raise ConfigError(f"the base URL of {provider} needs {variable}, {problem}", advice)
+
+    return re.sub(VARIABLE_PATTERN, expand, base_url)
 
 
 def split_base_url(url: str) -> BaseUrl | None:

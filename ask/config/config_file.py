@@ -32,6 +32,9 @@ PROVIDER_KEYS = {
 }
 """The keys of a table `[providers.NAME]`, besides `models`: rows with the fields of `ask.profiles.ModelProfile`."""
 
+VARIABLE_PATTERN = r"\$\{(\w+)\}"
+"""Matches a reference to an environment variable in a base URL or header."""
+
 
 class Config:
     """The validated content of config.toml.

@@ -12,8 +12,8 @@ from ask.app import AppContext
 from ask.atomic_files import lock_file
 from ask.client.endpoint import find_key_origin, load_provider
 from ask.config.config_editor import replace_file_content, update_config_file
+from ask.config.key_repair import is_valid_key, repair_key
 from ask.config.model_options import check_model_option
-from ask.config.secrets import is_valid_key, repair_key
 from ask.errors import AskError
 from ask.history.importer import AddedConversations, SourceConversation, add_conversations
 from ask.history.store import Store

@@ -14,8 +14,9 @@ from urllib.parse import unquote
 
 from ask.attachments import MAX_FILE_BYTES
 from ask.errors import FileError, UsageError
-from ask.inputs.prompt_inputs import MAX_FILES, InputReaders, PromptInputs, parse_content
-from ask.inputs.readers import MAX_TEXT_BYTES, STDIN_NAMES, read_bytes
+from ask.inputs.content_types import parse_content
+from ask.inputs.prompt_inputs import MAX_FILES, InputReaders, PromptInputs
+from ask.inputs.stdin_and_files import MAX_TEXT_BYTES, STDIN_NAMES, read_bytes
 from ask.text import decode_argument
 from ask.tools.file_names import find_equivalent_path
 

@@ -15,7 +15,7 @@ from ask.attachments import SNIFF_BYTES, describe_media_type, detect_media_type
 from ask.errors import FileError
 from ask.inputs.git import GIT_FOLDER, MAX_LISTING_BYTES, GitError, run_git
 from ask.inputs.prompt_inputs import MAX_FILES, PromptInputs
-from ask.inputs.readers import MAX_TEXT_BYTES, decode_text
+from ask.inputs.stdin_and_files import MAX_TEXT_BYTES, decode_text
 from ask.records import NamedTuple
 from ask.text import decode_argument, join_names
 

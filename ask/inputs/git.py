@@ -18,8 +18,9 @@ from threading import Timer
 
 from ask.config.directories import get_working_directory
 from ask.errors import FileError, MissingDependencyError
-from ask.inputs.prompt_inputs import InputReaders, PromptInputs, parse_content
-from ask.inputs.readers import MAX_TEXT_BYTES
+from ask.inputs.content_types import parse_content
+from ask.inputs.prompt_inputs import InputReaders, PromptInputs
+from ask.inputs.stdin_and_files import MAX_TEXT_BYTES
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
 from ask.text import decode_argument, format_one_line, format_size, join_names

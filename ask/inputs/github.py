@@ -14,8 +14,9 @@ from io import BytesIO
 from urllib.parse import quote
 
 from ask.errors import FileError, NetworkError
-from ask.inputs.prompt_inputs import MAX_FILES, InputReaders, PromptInputs, parse_content
-from ask.inputs.readers import MAX_TEXT_BYTES
+from ask.inputs.content_types import parse_content
+from ask.inputs.prompt_inputs import MAX_FILES, InputReaders, PromptInputs
+from ask.inputs.stdin_and_files import MAX_TEXT_BYTES
 from ask.inputs.web_pages import NETWORK_HINT
 from ask.records import NamedTuple
 from ask.text import decode_argument, format_one_line, format_size

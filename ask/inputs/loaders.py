@@ -19,11 +19,12 @@ from ask.attachments import MAX_NAME_CHARACTERS
 from ask.config.directories import get_working_directory
 from ask.config.settings import Settings
 from ask.errors import ConfigError, FileError, PluginError
+from ask.inputs.content_types import parse_content
 from ask.inputs.file_option import LOADER_PATTERN
 from ask.inputs.git import load_git
 from ask.inputs.github import load_github
-from ask.inputs.prompt_inputs import InputReaders, PromptInputs, parse_content
-from ask.inputs.readers import MAX_TEXT_BYTES
+from ask.inputs.prompt_inputs import InputReaders, PromptInputs
+from ask.inputs.stdin_and_files import MAX_TEXT_BYTES
 from ask.plugin_api.import_guard import report_slow_loading
 from ask.plugin_api.installed_plugins import PluginEntry, select_entry
 from ask.plugin_api.types import PromptTemplate

@@ -6,7 +6,8 @@ import time
 
 from ask.attachments import detect_media_type
 from ask.errors import FileError, NetworkError
-from ask.inputs.prompt_inputs import SUPPORTED_CONTENT, InputReaders, PromptInputs, parse_content
+from ask.inputs.content_types import SUPPORTED_CONTENT, parse_content
+from ask.inputs.prompt_inputs import InputReaders, PromptInputs
 from ask.text import format_one_line, format_size
 from ask.tools.base import ToolError
 from ask.tools.fetch_url import BINARY_CONTENT_NOTE, PDF_NOTE, extract_text, find_file_name

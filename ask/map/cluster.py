@@ -24,7 +24,7 @@ from ask.agent.provider_selection import ModelSelection, resolve_endpoint
 from ask.agent.request import RunRequest
 from ask.app import AppContext
 from ask.config.installation import format_install_command
-from ask.config.secrets import Redactor
+from ask.config.redaction import Redactor
 from ask.config.settings import Settings
 from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkError, ProviderError, to_ask_error
 from ask.map.job import Job, RowTask, TaskResult

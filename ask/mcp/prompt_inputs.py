@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from ask.app import AppContext
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import AskError, ConfigError, FileError, UsageError
+from ask.inputs.content_types import parse_content
 from ask.inputs.file_option import MCP_PREFIX
-from ask.inputs.prompt_inputs import PromptInputs, parse_content
+from ask.inputs.prompt_inputs import PromptInputs
 from ask.mcp.completion_cache import write_addresses
 from ask.mcp.connection import RequestError
 from ask.mcp.lazy_servers import LazyServers

@@ -268,7 +268,7 @@ class LoadedProvider:
 
     def _call_isolated(self, hook: str, call: Callable[[], T]) -> T:
         """Capture what a plugin's hook prints, and end the call if it takes longer than the time limit."""
-        from ask.plugin_api.import_guard import call_isolated
+        from ask.plugin_api.output_capture import call_isolated
 
         def make_time_error() -> AskError:
             if hook == "provider_send":

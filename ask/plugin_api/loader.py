@@ -16,7 +16,7 @@ from ask.plugin_api.types import ProviderInfo
 
 if TYPE_CHECKING:
     from ask.plugin_api.chat_completions import ChatCompletions
-    from ask.plugin_api.import_guard import NotifyCallback
+    from ask.plugin_api.output_capture import NotifyCallback
     from ask.plugin_api.responses import Responses
 
 OWN_SOURCES = (__distribution__, "config.toml")

@@ -47,24 +47,6 @@ from ask.profiles import ModelProfile, find_profile
 PLAIN_NAME_PATTERN = re.compile("[a-z_]{1,64}")
 """Names of parameters that certainly all services accept."""
 
-LOADING_DELAY_SECONDS = 10.0
-"""Seconds until the next try while a server loads a model, which takes much longer than an overload."""
-COMMON_ERROR_RULES: tuple[tuple[str, RetryAction, str], ...] = (
-    # Other services than OpenAI also use 429 for this: https://github.com/openai/codex/pull/6340
-    (
-        "^429 .*(?i:insufficient.?(?:quota|balance|credit)|余额不足|billing.?(?:hard.?)?limit|please recharge)",
-        RetryAction.NEXT_KEY,
-        "add credit to the account, or use another key or service",
-    ),
-    # llama-server: https://github.com/mostlygeek/llama-swap/issues/146
-    (
-        "^503 .*(?i:loading model|model .{0,100}is (?:currently |still )?loading)",
-        RetryAction.retry(LOADING_DELAY_SECONDS),
-        "",
-    ),
-)
-"""Rules for all services, after those of the provider."""
-
 HOOK_PREFIX = "provider_"
 REQUIRED_HOOKS = ("provider_build_request", "provider_stream_reader", "provider_parse_response")
 """The hooks without a default implementation."""
@@ -276,6 +258,8 @@ class Provider:
             choose_retry_action(status, headers),
             parameter=read_str(read_dict(error).get("param")) or None,
         )
+        from ask.plugin_api.error_rules import COMMON_ERROR_RULES
+
         for pattern, retry_action, hint in (*self.error_rules, *COMMON_ERROR_RULES):
             if re.search(pattern, f"{status} {provider_error.message} {body}", re.DOTALL):
                 provider_error.retry_action = retry_action or provider_error.retry_action

@@ -1,4 +1,4 @@
-"""The spinner: when it appears, its frames, and the thread that redraws it."""
+"""The spinner: when it appears, its frames and the text beside it, and the thread that redraws it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,30 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from ask.render.text_layout import truncate_text
+from ask.text import format_one_line
+
 TICK_SECONDS = 0.1
 """Time between two redraws of the spinner and of the answer."""
 SPINNER_DELAY_SECONDS = 0.5
 """Time before the spinner appears."""
+SECONDS_PER_MINUTE = 60
+WAITING_ACTION = "waiting for the model"
+"""The text beside the spinner until something of an answer arrives."""
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
-def choose_frame(seconds: float) -> str:
-    """Return the frame to show after so many seconds."""
-    return _FRAMES[int(seconds / TICK_SECONDS) % len(_FRAMES)]
+def format_call_action(tool_name: str) -> str:
+    """Return the text beside the spinner while the model writes a tool call."""
+    return f"writing a call to {format_one_line(tool_name)}"
+
+
+def format_spinner(action: str, seconds: float, columns: int) -> str:
+    """Return the spinner after so many seconds, with what is awaited: "⠼ waiting for the model, 12 s"."""
+    frame = _FRAMES[int(seconds / TICK_SECONDS) % len(_FRAMES)]
+    minutes, rest = divmod(int(seconds), SECONDS_PER_MINUTE)
+    elapsed = f", {minutes} min {rest} s" if minutes else f", {rest} s"
+    return f"{frame} {truncate_text(action, max(columns - 4 - len(elapsed), 1))}{elapsed}"
 
 
 class Ticker:

@@ -24,14 +24,11 @@ from ask.messages import ReasoningDelta, ServerToolDelta, TextDelta, ToolCallDel
 from ask.render.live_region import LiveRegion, TerminalRow
 from ask.render.plain_renderer import PlainRenderer
 from ask.render.reasoning_rows import ReasoningRegion
-from ask.render.spinner import SPINNER_DELAY_SECONDS, Ticker, choose_frame
-from ask.render.text_layout import truncate_text
-from ask.text import format_one_line
+from ask.render.spinner import SPINNER_DELAY_SECONDS, WAITING_ACTION, Ticker, format_call_action, format_spinner
 
 if TYPE_CHECKING:
     from ask.render.markdown_answer import MarkdownStreamRenderer
 
-SECONDS_PER_MINUTE = 60
 EARLY_TEXT_PATTERN = re.compile(r"[A-Za-z0-9 ,.;:!?'\"()]*")
 """Text that looks the same with and without Markdown."""
 
@@ -80,7 +77,7 @@ class TerminalRenderer(PlainRenderer):
         with self._lock:
             match event:
                 case RequestStarted():
-                    self._start_waiting("waiting for the model")
+                    self._start_waiting(WAITING_ACTION)
                 case TextDelta(text) if text:
                     self._show_text(event)
                 case ReasoningDelta(text) if text:
@@ -121,10 +118,10 @@ class TerminalRenderer(PlainRenderer):
         """Announce a call that the model is writing, or show one that the service has run."""
         self._end_text()
         if isinstance(delta, ToolCallDelta):
-            self._start_waiting(f"writing a call to {format_one_line(delta.name)}")
+            self._start_waiting(format_call_action(delta.name))
         else:
             super().show(delta)
-            self._start_waiting("waiting for the model")
+            self._start_waiting(WAITING_ACTION)
 
     def _show_reasoning(self, delta: ReasoningDelta) -> None:
         if self._verbose or self._console.is_quiet or not self._console.is_terminal:
@@ -217,16 +214,7 @@ class TerminalRenderer(PlainRenderer):
             seconds = time.monotonic() - self._wait_start
             is_slow = bool(self._pending_action) and seconds >= SPINNER_DELAY_SECONDS
             if is_slow and is_in_foreground():
-                frame = choose_frame(seconds)
-                elapsed = f", {_format_elapsed(seconds)}"
-                action_width = self._live_region.size.columns - 4 - len(elapsed)
-                self._console.show_status(
-                    f"{frame} {truncate_text(self._pending_action, max(action_width, 1))}{elapsed}"
-                )
+                columns = self._live_region.size.columns
+                self._console.show_status(format_spinner(self._pending_action, seconds, columns))
         if is_slow:  # load the modules that the answer will need; the request was sent long ago
             import ask.render.markdown_answer  # noqa: F401
-
-
-def _format_elapsed(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), SECONDS_PER_MINUTE)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,4 +1,4 @@
-"""`--schema` and `--decide`: reading the schema."""
+"""`--schema` and `--decide`: reading the schema, and how often an answer that does not match it is corrected."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from ask.schemas.short_form import parse_short_form
 from ask.strict_json import JSON_ERRORS, STRICT_DECODER
 from ask.text import decode_argument
 
+MAX_CORRECTIONS = 2
+"""How often the model is asked to correct an answer that does not match the schema."""
 JSON_OBJECT_START = re.compile(r'\s*\{\s*(?:\}|"(?:[^"\\]|\\.)*"\s*:\s*["{\[tfn\d-])')
 """The beginning of a JSON object."""
 FILE_NAME_PATTERN = re.compile(r"\S*\.json|\S*/\S*|~\S*")

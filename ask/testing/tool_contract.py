@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import pytest
 
 from ask import Provider, Tool, ToolError, ToolResult
-from ask.config.secrets import Redactor
+from ask.config.redaction import Redactor
 from ask.parsing import read_dict
 from ask.testing import tool_audit
 from ask.testing.base import fail

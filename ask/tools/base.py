@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from ask.config.secrets import NO_SECRETS, Redactor
+from ask.config.redaction import NO_SECRETS, Redactor
 from ask.config.settings import MAX_COMMAND_SECONDS
 from ask.messages import EMPTY_MAPPING, Attachment, ToolSpec
 from ask.records import NamedTuple
-from ask.text_diff import TextDiff
-from ask.tools.output_limits import MAX_RESULT_CHARACTERS
+
+if TYPE_CHECKING:
+    from ask.text_diff import TextDiff
 
 BUILTIN_ORIGIN = "ask"
 """The origin of the built-in tools, which safe mode confines."""
@@ -80,7 +81,7 @@ class RunToolContext(ToolContext):
         before_write: called before a file changes, with its path (symbolic links resolved), its new content, and the
             descriptor of its folder, or None if the folder is yet to be created. Never raises because of a failed
             backup.
-        max_result_length: the length to which commands shorten their own output, in characters.
+        max_result_length: the length to which commands shorten their own output, in characters; None for the usual one.
         redactor: replaces secrets in a command's output before it is shown or saved.
         restrict_hosts: None allows all hosts. Otherwise only public addresses may be reached, and a redirect may lead
             to another host only if it is in this set, in the form of `network_policy.HttpTarget.host`.
@@ -94,7 +95,7 @@ class RunToolContext(ToolContext):
     """
 
     before_write: Callable[[Path, bytes, int | None], None]
-    max_result_length: int
+    max_result_length: int | None
     redactor: Redactor
     restrict_hosts: frozenset[str] | None
     niceness: int
@@ -114,7 +115,7 @@ class RunToolContext(ToolContext):
         on_output: Callable[[str], None],
         *,
         before_write: Callable[[Path, bytes, int | None], None] = _skip_backup,
-        max_result_length: int = MAX_RESULT_CHARACTERS,
+        max_result_length: int | None = None,
         redactor: Redactor = NO_SECRETS,
         restrict_hosts: frozenset[str] | None = None,
         niceness: int = 0,

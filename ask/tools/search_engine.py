@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ask.config.secrets import format_variable_prefix
+from ask.config.key_store import format_variable_prefix
 from ask.records import NamedTuple
 
 if TYPE_CHECKING:

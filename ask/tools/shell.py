@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from ask.process.process_tree import describe_exit, kill_process_tree, mark_environment
 from ask.tools.base import RunToolContext, ToolError, ToolResult
-from ask.tools.output_limits import OutputCapture
+from ask.tools.output_limits import MAX_RESULT_CHARACTERS, OutputCapture
 from ask.tools.terminal_output import TerminalOutputFilter
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def run_bash(arguments: Mapping[str, Any], context: RunToolContext) -> ToolResul
         if process:
             with suppress(TimeoutExpired):  # a process stuck in the kernel never exits
                 process.wait(1)
-    max_length = context.max_result_length
+    max_length = context.max_result_length or MAX_RESULT_CHARACTERS
     if not exited:
         more = f"the timeout can be up to {context.max_command_timeout:g} s"
         if seconds == context.max_command_timeout:
@@ -97,7 +97,9 @@ class _OutputStream:
     def __init__(self, pipe: IO[bytes], label: str, context: RunToolContext) -> None:
         self.pipe = pipe
         self.label = label
-        self.capture = OutputCapture(context.overflow_directory, label, context.max_result_length)
+        self.capture = OutputCapture(
+            context.overflow_directory, label, context.max_result_length or MAX_RESULT_CHARACTERS
+        )
         self.is_closed = False
         self._redactor = context.redactor.open_stream()
         self._filter = TerminalOutputFilter()

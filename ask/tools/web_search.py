@@ -12,7 +12,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ask.config.secrets import Redactor, format_variable_prefix
+from ask.config.key_store import format_variable_prefix
+from ask.config.redaction import Redactor
 from ask.parsing import read_dict, read_list, read_str
 from ask.records import NamedTuple
 from ask.tools.base import RunToolContext, ToolError, ToolResult

@@ -20,7 +20,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span, us
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from ask import __version__
-from ask.config.secrets import Redactor
+from ask.config.redaction import Redactor
 from ask.errors import AskError, ProviderError, to_ask_error
 from ask.events import INTERRUPTED_RULE, NOT_OFFERED_RULE, REPEATED_RULE, UNREADABLE_RULE, ToolCallFinished
 from ask.messages import Delta, FinishReason, Message, ModelResponse, ToolCall, Usage

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.config.secrets import REDACTED
+from ask.config.redaction import REDACTED
 from ask.tools.search_engine import KEYED_ENGINES
 from tests import wire
 from tests.model_server import ModelServer

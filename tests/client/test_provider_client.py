@@ -32,7 +32,7 @@ from ask import (
 )
 from ask.client.provider_client import ProviderClient, RequestResult
 from ask.client.transport import Transport
-from ask.config.secrets import Redactor
+from ask.config.redaction import Redactor
 from ask.errors import PluginError
 from ask.messages import Delta, ReasoningDelta
 from ask.plugin_api.loader import check_provider

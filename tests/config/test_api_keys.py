@@ -11,18 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.config.secrets import (
-    KEY_COMMAND,
-    REDACTED,
-    VENDOR_NAMES,
-    KeyStore,
-    Secrets,
-    find_key_problem,
-    format_variable_prefix,
-    is_word,
-    list_key_variables,
-    repair_key,
-)
+from ask.config.key_repair import find_key_problem, repair_key
+from ask.config.key_store import KEY_COMMAND, KeyStore, format_variable_prefix, list_key_variables
+from ask.config.redaction import REDACTED, is_word
+from ask.config.secrets import VENDOR_NAMES, Secrets
 from ask.errors import ConfigError, FileError
 from tests.program import Ask, Home, Running
 
@@ -105,7 +97,7 @@ def test_concurrent_changes_never_corrupt_the_file(tmp_path: Path) -> None:
     code = """
 import sys
 from pathlib import Path
-from ask.config.secrets import KeyStore
+from ask.config.key_store import KeyStore
 for number in range(40):
     KeyStore(Path(sys.argv[1]), {}).save(sys.argv[2], f"key-{number}")
 """

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.config.secrets import REDACTED, Redactor, is_word
+from ask.config.redaction import REDACTED, Redactor, is_word
 from ask.messages import Message, ProviderState, ToolCall
 from ask.tools.base import RunToolContext
 from ask.tools.definitions import BASH

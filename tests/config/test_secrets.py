@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ask.config.secrets import REDACTED, is_secret
+from ask.config.redaction import REDACTED
+from ask.config.secrets import is_secret
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home

@@ -16,7 +16,7 @@ import jwt
 import pytest
 
 from ask.client.oauth_requests import exchange_code, find_service
-from ask.config.secrets import SIGN_IN_PROVIDERS
+from ask.config.key_store import SIGN_IN_PROVIDERS
 from ask.config.sign_in_services import SIGN_IN_SERVICES
 from ask.errors import ConfigError
 from tests import responses_wire

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.config.secrets import Redactor
+from ask.config.redaction import Redactor
 from ask.export.distribution_charts import format_number, format_share
 from ask.export.map_report import JobOverview, render_map_report
 from ask.map.distributions import MAX_DISTINCT, MAX_SAMPLED_NUMBERS, NumberDistribution, RowExcerpt, SampledRow

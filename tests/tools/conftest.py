@@ -22,7 +22,7 @@ Unprivileged = Callable[[str, dict[str, object]], str]
 
 # Import everything before dropping privileges: the user nobody may not be able to read the interpreter's folder.
 UNPRIVILEGED = """
-import difflib, os, sys
+import ask.tools.files, difflib, os, sys
 from pathlib import Path
 from ask.tools.base import RunToolContext, ToolError; from ask.tools.definitions import BUILTIN_TOOLS
 tools = {{tool.spec.name: tool for tool in BUILTIN_TOOLS}}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ask.config.secrets import REDACTED
+from ask.config.redaction import REDACTED
 from ask.config.settings import EngineName
 from ask.tools.base import RunToolContext, ToolError
 from ask.tools.definitions import DEFAULT_RESULT_COUNT, MAX_RESULT_COUNT, create_search_tool

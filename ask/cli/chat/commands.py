@@ -36,6 +36,8 @@ MAX_EXCERPT_CHARACTERS = 60
 """Characters of a removed message that are shown."""
 MAX_NAMED_FILES = 3
 """Up to this many attached files are listed by name; more are only counted."""
+MAX_LISTED_CONVERSATIONS = 15
+"""How many of the newest conversations /resume lists."""
 Execute = Callable[["ChatSession", str], None]
 """Executes a slash command with its argument; invalid arguments and failures raise `AskError`."""
 
@@ -297,7 +299,7 @@ def cost(session: ChatSession, _: str) -> None:
 
 @_slash_command("[ID]", "Continue a saved conversation (number, id or title).")
 def resume(session: ChatSession, reference: str) -> None:
-    saved = session.find_saved_conversations(reference)
+    saved = session.find_saved_conversations(reference, MAX_LISTED_CONVERSATIONS)
     found = [title for title in saved if title.id != session.request.conversation_id]
     if not found:
         if not reference:

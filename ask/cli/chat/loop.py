@@ -8,11 +8,11 @@ from functools import partial
 
 from ask.cli.chat.commands import is_exit_command, parse_input
 from ask.cli.chat.session import ChatSession
-from ask.cli.run import open_session, redact_errors
+from ask.cli.run import open_session
 from ask.config.options import RunOptions
 from ask.console import is_output_terminal, should_show_footer
 from ask.errors import AskError, BrokenOutputError, FileError, RunInterruptedError, UsageError
-from ask.inputs.readers import decode_text
+from ask.inputs.stdin_and_files import decode_text
 from ask.render.amounts import format_count
 from ask.text import decode_argument, format_one_line, format_size
 
@@ -98,7 +98,7 @@ def _report_errors(session: ChatSession, action: Callable[[], None]) -> int:
     `BrokenOutputError` and `RunInterruptedError` are for the caller.
     """
     try:
-        with redact_errors(session.console, verbose=session.options.verbose):
+        with session.app.redact_errors(verbose=session.options.verbose):
             action()
     except (BrokenOutputError, RunInterruptedError):
         raise

@@ -51,8 +51,6 @@ from ask.messages import SUMMARY_PREFIX, Message, ReportedUsage, UnansweredQuest
 from ask.records import NamedTuple
 from ask.text import split_prompt
 
-MAX_LISTED_CONVERSATIONS = 15
-
 
 class ChatTurn(NamedTuple):
     """A message of the user and its saved run."""
@@ -517,17 +515,17 @@ class ChatSession:
         self._replace_history(())
         self.is_saved = False
 
-    def find_saved_conversations(self, reference: str) -> list[ConversationTitle]:
+    def find_saved_conversations(self, reference: str, max_count: int) -> list[ConversationTitle]:
         """Find conversations by number, id, the beginning of an id, or words of their titles.
 
-        Without a reference, return the newest ones.
+        Return the newest ones, up to `max_count`. Without a reference, these are the newest of all.
         """
         with self._open_history() as store:
             if reference:
                 with suppress(UsageError):
                     found = find_conversation(store, reference)
                     return [ConversationTitle(0, found.id, found.title, found.updated)]
-            return find_titles(store, reference, MAX_LISTED_CONVERSATIONS)
+            return find_titles(store, reference, max_count)
 
     def resume_conversation(self, conversation_id: str) -> None:
         """Continue a saved conversation with its model and its addition to the system prompt.

@@ -1,0 +1,28 @@
+"""Answers that contain a tool call as text, because the server or the model has not written it as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ask.messages import FinishReason, ModelResponse, ToolSpec
+
+TEXT_CALL_MARKERS = ("<tool_call", "<|tool_call", "<function=", "<invoke ", "[TOOL_REQUEST]", "to=functions.")
+"""What the tool calls of various models begin with if their server does not recognize them; others are bare JSON.
+
+https://github.com/NousResearch/hermes-agent/pull/83023, https://github.com/NousResearch/hermes-agent/pull/84231
+"""
+
+
+def describe_missing_call(answer: ModelResponse, tools: Sequence[ToolSpec]) -> str:
+    """Return a notice if an answer without calls seems to be one that should have had some; "" otherwise.
+
+    A call in the text is not run, because the text may be an example, or quote what a tool returned.
+    """
+    text = answer.text
+    is_json_call = text.lstrip().startswith("{") and '"name"' in text and '"arguments"' in text
+    is_call = is_json_call or any(map(text.__contains__, TEXT_CALL_MARKERS))
+    if is_call and any(tool.name in text for tool in tools):
+        return "this model wrote a tool call as text, so nothing was run; use a model that is trained to call tools"
+    if tools and answer.finish_reason is FinishReason.TOOL_CALLS:
+        return "the model stopped to call a tool, but its answer contains no call"
+    return ""

@@ -1,0 +1,164 @@
+"""Where API keys are set: in variables, by key commands, in keys.toml and in the system keyring."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from ask.config.config_file import read_toml
+from ask.errors import ConfigError
+from ask.messages import EMPTY_MAPPING
+
+KEY_COMMAND, KEYRING = "key_command in config.toml", "the system keyring"
+"""Where a key is set, if it is neither in a variable nor in keys.toml."""
+SIGNED_IN = "ask login"
+"""Where the key is from if the user has signed in: it is the access token of `ask.config.logins`."""
+SIGN_IN_PROVIDERS = ("chatgpt",)
+"""The providers to which users sign in; `ask.config.sign_in_services` describes the services."""
+
+
+class KeyStore:
+    """API keys from the environment, key commands, and then keys.toml, which need not exist.
+
+    keys.toml contains the key itself, or `NAME = { keyring = true }` for a key in the system keyring.
+
+    Args:
+        path: keys.toml.
+        environment: the environment of this process.
+        tables: the tables of providers in config.toml, by provider, which may name a variable or a key command.
+    """
+
+    def __init__(
+        self, path: Path, environment: Mapping[str, str], tables: Mapping[str, Mapping[str, str]] = EMPTY_MAPPING
+    ) -> None:
+        self.path = path
+        self._environment = environment
+        self._tables = tables
+        self._retrieved_keys: dict[tuple[str, str], str] = {}
+        """Keys from commands and the keyring, by origin and provider."""
+        self._renewal_lock = threading.Lock()
+
+    def read_saved_keys(self) -> dict[str, str | None]:
+        """Read the keys in keys.toml, by provider; None for a key that is in the system keyring.
+
+        Raises:
+            ConfigError: the file cannot be read, or contains something else.
+        """
+        keys: dict[str, str | None] = {}
+        for name, value in read_toml(self.path).items():
+            if not isinstance(value, str) and value != {"keyring": True}:
+                raise ConfigError(f"{self.path}: {name} must be a string or {{ keyring = true }}")
+            keys[name] = value if isinstance(value, str) else None
+        return keys
+
+    _saved_keys = cached_property(read_saved_keys)
+
+    def reload(self) -> None:
+        """Read keys.toml again, which another process may have changed."""
+        self._saved_keys = self.read_saved_keys()
+
+    def list_known_keys(self) -> list[str]:
+        """Return the keys in keys.toml and those that were retrieved from commands and the keyring."""
+        return [*filter(None, self._saved_keys.values()), *self._retrieved_keys.values()]
+
+    def list_variables(self, name: str, default: Iterable[str]) -> list[str]:
+        """Return the environment variables that may contain a key: the one in config.toml, else those in `default`."""
+        configured = self._tables.get(name, {}).get("key_env")
+        return [configured] if configured else [*default]
+
+    def find_origin(self, name: str, variables: Iterable[str] = ()) -> str:
+        """Find where a provider's key is set, without running a command or opening the keyring.
+
+        `variables` are the environment variables that the provider names, unless config.toml names one. They are tried
+        before `<NAME>_API_KEY` and `AI_<NAME>_API_KEY`. Returns the variable's name, `KEY_COMMAND`, `KEYRING` or the
+        path of keys.toml, and "" if there is no key.
+        """
+        for variable in (*self.list_variables(name, variables), *list_key_variables(name)):
+            if self._environment.get(variable, "").strip():
+                return variable
+        if self._tables.get(name, {}).get("key_command", "").strip():
+            return KEY_COMMAND
+        key = self._saved_keys.get(name, "")
+        return KEYRING if key is None else str(self.path) if key.strip() else ""
+
+    def find(self, name: str, variables: Iterable[str] = ()) -> tuple[str, str]:
+        """Find a provider's key and where it is set, as `find_origin` does. Returns ("", "") if there is no key.
+
+        Raises:
+            ConfigError: the provider's key command failed, or the keyring cannot be used.
+            MissingDependencyError: the package for the keyring is not installed.
+        """
+        origin = self.find_origin(name, variables)
+        if origin in (KEY_COMMAND, KEYRING):
+            return self._retrieve(origin, name), origin
+        if origin == str(self.path):
+            return (self._saved_keys[name] or "").strip(), origin
+        return self._environment.get(origin, "").strip(), origin
+
+    def _retrieve(self, origin: str, name: str) -> str:
+        if (origin, name) not in self._retrieved_keys:
+            from ask.config.external_keys import read_keyring, run_key_command
+
+            key = (
+                run_key_command(name, self._tables[name]["key_command"], self._environment)
+                if origin == KEY_COMMAND
+                else read_keyring(name)
+            )
+            self._retrieved_keys[origin, name] = key
+        return self._retrieved_keys[origin, name]
+
+    def renew(self, name: str, rejected_key: str) -> str:
+        """Return another key than the rejected one of a provider's key command, which has expired.
+
+        It is the key that the command has printed since for another thread, or prints now; "" if there is no other. If
+        `rejected_key` is "", it is the one that the command has printed last, and "" if it has not run.
+
+        Raises:
+            ConfigError: the key command failed.
+        """
+        with self._renewal_lock:
+            latest = self._retrieved_keys.get((KEY_COMMAND, name), "")
+            if rejected_key and latest in ("", rejected_key):
+                self._retrieved_keys.pop((KEY_COMMAND, name), None)
+                latest = self._retrieve(KEY_COMMAND, name)
+        return "" if latest == rejected_key else latest
+
+    def save(self, name: str, key: str, *, in_keyring: bool = False) -> None:
+        """Save a key in a file that only the user can read, or in the system keyring. An empty `key` removes it.
+
+        Raises:
+            ConfigError: the keyring cannot be used.
+            FileError: the file cannot be written.
+            MissingDependencyError: the package for the keyring is not installed.
+        """
+        import tomli_w
+
+        from ask.atomic_files import convert_write_errors, lock_file, write_private_file
+
+        with lock_file(self.path):
+            keys = self.read_saved_keys()
+            if in_keyring or (name in keys and keys[name] is None):
+                from ask.config.external_keys import write_keyring
+
+                write_keyring(name, key if in_keyring else "")
+            keys[name] = None if in_keyring else key
+            if not key:
+                del keys[name]
+            # The strings come first: what follows a table in TOML would belong to it.
+            values = {name: saved for name, saved in keys.items() if saved is not None}
+            tables = {name: {"keyring": True} for name, saved in keys.items() if saved is None}
+            with convert_write_errors(self.path):
+                write_private_file(self.path, tomli_w.dumps(values | tables).encode(), durable=True)
+            self._saved_keys = keys
+
+
+def format_variable_prefix(name: str) -> str:
+    """Return the prefix of a provider's environment variables."""
+    return name.upper().replace("-", "_")
+
+
+def list_key_variables(name: str) -> tuple[str, str]:
+    """Return the environment variables that always count as a provider's key."""
+    return f"{format_variable_prefix(name)}_API_KEY", f"AI_{format_variable_prefix(name)}_API_KEY"
