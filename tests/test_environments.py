@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -143,6 +144,14 @@ def test_the_exit_code_does_not_depend_on_stderr(arguments: list[str], code: int
             assert done.returncode == code
 
 
+def test_exit_codes_of_commands_are_known_although_the_parent_ignores_their_end(demo: Ask) -> None:
+    parent = (
+        "import os, signal, sys\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nos.execv(sys.argv[1], sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", parent, ASK, "-q", "run exit 3"]
+    assert "(exit code: 3)" in run(command, env=demo.env, cwd=demo.cwd).text
+
+
 # Environments
 
 
@@ -236,10 +245,27 @@ def test_a_home_of_another_user_is_an_error(others: Path) -> None:
     assert "(Permission denied): make it readable; is HOME set correctly?" in result.stderr
 
 
-def run_as_user(user: int, home: Path) -> Callable[..., Result]:
+@pytest.mark.needs("setpriv")
+@pytest.mark.parametrize(
+    ("user", "home"),
+    [
+        (NOBODY, None),
+        (NOBODY, ""),
+        (os.geteuid(), "~"),
+        *(pytest.param(user, home, marks=pytest.mark.slow) for user, home in ((NOBODY, "~"), (os.geteuid(), ""))),
+    ],
+)
+def test_a_home_that_is_missing_or_not_absolute_is_ignored(user: int, home: str | None) -> None:
+    result = run_as_user(user, home)("config", "path")
+    assert (result.code, result.stderr) == (0, "")
+    assert result.text.startswith("/")
+    assert result.text.startswith("/.config/") == (user == NOBODY and os.geteuid() == 0)
+
+
+def run_as_user(user: int, home: Path | str | None) -> Callable[..., Result]:
     """Run `ask` as another user if we are root, else as ourselves."""
     become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if os.geteuid() == 0 else []
-    env = {"HOME": str(home), "PATH": os.environ["PATH"]}
+    env = {"PATH": os.environ["PATH"]} | ({} if home is None else {"HOME": str(home)})
     return lambda *arguments: run([*become, installation("ordinary").ask, *arguments], env=env, cwd=Path("/"))
 
 
