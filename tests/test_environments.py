@@ -269,6 +269,13 @@ def run_as_user(user: int, home: Path | str | None) -> Callable[..., Result]:
     return lambda *arguments: run([*become, installation("ordinary").ask, *arguments], env=env, cwd=Path("/"))
 
 
+@pytest.mark.needs("bwrap")
+def test_missing_devices_are_not_taken_for_a_missing_bash(demo: Ask) -> None:
+    result = run(["bwrap", "--bind", "/", "/", "--tmpfs", "/dev", ASK, "run date"], env=demo.env, cwd=demo.cwd)
+    assert "/dev/null cannot be opened" in result.text
+    assert "not installed" not in result.text
+
+
 # Files of other users, and those that a container mounts
 
 
