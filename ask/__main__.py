@@ -66,6 +66,12 @@ def run_process() -> int:
         # In a locale without UTF-8, a model's commands and file names could not be passed to the system.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - this program itself
     gc.disable()  # collections during imports take a tenth of the start-up time; `run_request` enables it again
+    if not os.environ.get("HOME", "").startswith("/"):  # files would be written in the working directory, or in /
+        os.environ.pop("HOME", None)
+        if os.path.expanduser("~") == "~":  # a user without an entry in the user database, as in containers
+            os.environ["HOME"] = "/"
+    # If the parent process ignores this signal, the exit codes of children are lost, and Python returns 0 for them.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     code = INTERRUPTED_EXIT_CODE
     try:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import takewhile
@@ -17,6 +18,8 @@ from ask.records import NamedTuple
 
 T = TypeVar("T")
 PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE = 0o600, 0o700
+OWNER_ERRORS = (errno.EPERM, errno.EINVAL)
+"""The errors for an owner that may not be set, and for one that is unknown in the sandbox's user namespace."""
 
 
 class Ownership(NamedTuple):
@@ -32,20 +35,37 @@ class Ownership(NamedTuple):
         return Ownership(stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
 
 
-def set_ownership(descriptor: int, ownership: Ownership) -> None:
+def set_ownership(descriptor: int, ownership: Ownership, *, must_keep_owner: bool = False) -> None:
     """Set the permissions and owner of an open file.
 
-    A user or group that this process may not set stays unchanged.
+    Unless `must_keep_owner`, a user or group that this process may not set stays unchanged.
 
     Raises:
-        OSError: the permissions cannot be set.
+        OSError: the permissions cannot be set, or the owner that must be kept; see `OWNER_ERRORS`.
     """
     mode = ownership.mode
     try:
         os.fchown(descriptor, ownership.user, ownership.group)
-    except PermissionError:
+    except OSError as error:
+        if must_keep_owner or error.errno not in OWNER_ERRORS:
+            raise
         mode &= 0o777  # a set-id bit must not work for another owner
     os.fchmod(descriptor, mode)
+
+
+def copy_extended_attributes(path: Path, descriptor: int, dir_fd: int | None = None) -> None:
+    """Copy the access control list and the user's attributes of the file at `path` to an open file.
+
+    Others stay away, such as capabilities, which the kernel also removes from a file that is written.
+    """
+    if sys.platform != "linux":
+        return
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    # There may be no such file, or it cannot be read, or its file system has no attributes.
+    with suppress(OSError), open(os.open(path, flags, dir_fd=dir_fd), "rb") as file:
+        for name in os.listxattr(file.fileno()):
+            if name.startswith(("user.", "system.posix_acl_")):
+                os.setxattr(descriptor, name, os.getxattr(file.fileno(), name))
 
 
 def create_marker_file(path: Path) -> bool:
@@ -97,26 +117,70 @@ def open_private_file(path: Path, flags: int) -> int:
 def replace_atomically(path: Path, dir_fd: int | None = None) -> Iterator[Path]:
     """Yield a temporary path, and rename what the block creates there to `path` unless the block raises an exception.
 
-    With an open `dir_fd`, both paths are relative to it.
+    A mount point at `path`, as containers have them, is overwritten instead. With an open `dir_fd`, both paths are
+    relative to it.
     """
     temporary = path.parent / f".ask-{os.urandom(8).hex()}.tmp"
     try:
         yield temporary
-        os.replace(temporary, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+        try:
+            os.replace(temporary, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            _overwrite_file(temporary, path, dir_fd)
     finally:
         with suppress(FileNotFoundError):  # it still exists if it is another hard link to the file at `path`
             os.unlink(temporary, dir_fd=dir_fd)
 
 
+def _overwrite_file(source: Path, target: Path, dir_fd: int | None) -> None:
+    from shutil import copyfileobj
+
+    def open_in_folder(path: str, flags: int) -> int:
+        return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+
+    with open(source, "rb", opener=open_in_folder) as copy, open(target, "r+b", opener=open_in_folder) as file:
+        status, old_size = os.fstat(copy.fileno()), os.fstat(file.fileno()).st_size
+        if status.st_size > old_size:
+            allocate_space(file.fileno(), old_size, status.st_size)
+        copyfileobj(copy, file)
+        file.truncate()
+        file.flush()
+        with suppress(PermissionError):  # the file belongs to another user
+            os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
+            os.utime(file.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+        os.fsync(file.fileno())  # before the source is deleted
+
+
+def allocate_space(descriptor: int, old_size: int, new_size: int) -> None:
+    """Allocate disk space for a file that is about to grow in place.
+
+    Raises:
+        OSError: there is not enough; the file is unchanged.
+    """
+    if not hasattr(os, "posix_fallocate"):  # macOS
+        return
+    try:
+        os.posix_fallocate(descriptor, 0, new_size)
+    except OSError as error:
+        os.ftruncate(descriptor, old_size)
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # not every file system supports it
+            raise
+
+
 @contextmanager
-def open_replacement(path: Path, ownership: Ownership | None, dir_fd: int | None = None) -> Iterator[BinaryIO]:
+def open_replacement(
+    path: Path, ownership: Ownership | None, dir_fd: int | None = None, *, must_keep_owner: bool = False
+) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces `path` if the block raises no exception.
 
     A symbolic link at `path` is itself replaced. With an `ownership` of None, the file gets the default mode and owner
     of a new file. With an open `dir_fd`, `path` is relative to it.
 
     Raises:
-        OSError: it cannot be written; the file at `path` is unchanged.
+        OSError: it cannot be written, or `must_keep_owner` and the owner cannot be set; the file at `path` is
+            unchanged.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with replace_atomically(path, dir_fd) as temporary:
@@ -125,17 +189,26 @@ def open_replacement(path: Path, ownership: Ownership | None, dir_fd: int | None
             yield file
             file.flush()  # before setting the mode, since writing clears set-id bits
             if ownership:
-                set_ownership(descriptor, ownership)
+                set_ownership(descriptor, ownership, must_keep_owner=must_keep_owner)
 
 
-def replace_file(path: Path, chunks: Iterable[bytes], ownership: Ownership | None, dir_fd: int | None = None) -> None:
-    """Replace a file's content, as `open_replacement` does.
+def replace_file(
+    path: Path,
+    chunks: Iterable[bytes],
+    ownership: Ownership | None,
+    dir_fd: int | None = None,
+    *,
+    must_keep_owner: bool = False,
+) -> None:
+    """Replace a file's content, as `open_replacement` does. Its access control list and attributes are kept.
 
     Raises:
-        OSError: it cannot be written; the file at `path` is unchanged.
+        OSError: it cannot be written, or `must_keep_owner` and the owner cannot be set; the file at `path` is
+            unchanged.
     """
-    with open_replacement(path, ownership, dir_fd) as file:
+    with open_replacement(path, ownership, dir_fd, must_keep_owner=must_keep_owner) as file:
         file.writelines(chunks)
+        copy_extended_attributes(path, file.fileno(), dir_fd)
 
 
 def write_private_file(path: Path, content: bytes, *, keep_mode: bool = False, durable: bool = False) -> None:

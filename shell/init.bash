@@ -22,7 +22,7 @@ __ask_for_command() {
 }
 
 __ask_explain() {
-    __ask_shielded ask-explain || true
+    __ask_shielded __ask_explain_failure || true
 }
 
 # Run something from a key: Ctrl-C ends it, and neither the line nor the user's own trap.
@@ -52,7 +52,7 @@ __ask_remember() {
 }
 
 # Explain the last command that failed: from its text, its status and, under tmux, what it printed.
-ask-explain() {
+__ask_explain_failure() {
     if [[ -z ${__ask_failed-} ]]; then
         printf 'ask: no command has failed in this shell\n' >&2
         return 1
@@ -69,6 +69,7 @@ ask-explain() {
         command ask --no-tools --no-stdin -- "$question"
     fi
 }
+[[ -o posix ]] || ask-explain() { __ask_explain_failure; }  # POSIX mode refuses a name with a hyphen
 
 # Set `shown` to what the terminal shows from the line on that ends in the command that failed.
 __ask_read_screen() {

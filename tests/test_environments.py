@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -143,6 +144,14 @@ def test_the_exit_code_does_not_depend_on_stderr(arguments: list[str], code: int
             assert done.returncode == code
 
 
+def test_exit_codes_of_commands_are_known_although_the_parent_ignores_their_end(demo: Ask) -> None:
+    parent = (
+        "import os, signal, sys\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nos.execv(sys.argv[1], sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", parent, ASK, "-q", "run exit 3"]
+    assert "(exit code: 3)" in run(command, env=demo.env, cwd=demo.cwd).text
+
+
 # Environments
 
 
@@ -236,11 +245,100 @@ def test_a_home_of_another_user_is_an_error(others: Path) -> None:
     assert "(Permission denied): make it readable; is HOME set correctly?" in result.stderr
 
 
-def run_as_user(user: int, home: Path) -> Callable[..., Result]:
+@pytest.mark.needs("setpriv")
+@pytest.mark.parametrize(
+    ("user", "home"),
+    [
+        (NOBODY, None),
+        (NOBODY, ""),
+        (os.geteuid(), "~"),
+        *(pytest.param(user, home, marks=pytest.mark.slow) for user, home in ((NOBODY, "~"), (os.geteuid(), ""))),
+    ],
+)
+def test_a_home_that_is_missing_or_not_absolute_is_ignored(user: int, home: str | None) -> None:
+    result = run_as_user(user, home)("config", "path")
+    assert (result.code, result.stderr) == (0, "")
+    assert result.text.startswith("/")
+    assert result.text.startswith("/.config/") == (user == NOBODY and os.geteuid() == 0)
+
+
+def run_as_user(user: int, home: Path | str | None) -> Callable[..., Result]:
     """Run `ask` as another user if we are root, else as ourselves."""
     become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if os.geteuid() == 0 else []
-    env = {"HOME": str(home), "PATH": os.environ["PATH"]}
+    env = {"PATH": os.environ["PATH"]} | ({} if home is None else {"HOME": str(home)})
     return lambda *arguments: run([*become, installation("ordinary").ask, *arguments], env=env, cwd=Path("/"))
+
+
+@pytest.mark.needs("bwrap")
+def test_missing_devices_are_not_taken_for_a_missing_bash(demo: Ask) -> None:
+    result = run(["bwrap", "--bind", "/", "/", "--tmpfs", "/dev", ASK, "run date"], env=demo.env, cwd=demo.cwd)
+    assert "/dev/null cannot be opened" in result.text
+    assert "not installed" not in result.text
+
+
+# Files of other users, and those that a container mounts
+
+
+@pytest.fixture
+def shared(others: Path) -> Path:
+    """A file of this user that everyone may change, in a folder that belongs to everyone."""
+    (others / "home").mkdir(mode=0o777)
+    (others / "work").mkdir()
+    for folder in ("home", "work"):
+        (others / folder).chmod(0o777)
+    file = others / "work/notes.txt"
+    file.write_text("old\n")
+    file.chmod(0o666)
+    return file
+
+
+@pytest.mark.needs("root", "setpriv")
+def test_a_file_of_another_user_keeps_its_owner(others: Path, shared: Path) -> None:
+    ask = run_as_user(NOBODY, others / "home")
+    assert ask("-C", str(shared.parent), "-p", "demo", "write notes.txt with new").code == 0
+    assert (shared.read_text().strip(), shared.stat().st_uid) == ("new", 0)
+    assert ask("-C", str(shared.parent), "undo", "--yes").code == 0
+    assert (shared.read_text(), shared.stat().st_uid) == ("old\n", 0)
+
+
+@pytest.mark.needs("root", "bwrap")
+@pytest.mark.parametrize(("user", "group"), [(0, NOBODY), pytest.param(NOBODY, NOBODY, marks=pytest.mark.slow)])
+def test_safe_mode_writes_files_of_owners_that_the_sandbox_does_not_know(user: int, group: int, demo: Ask) -> None:
+    file = demo.cwd / "notes.txt"
+    file.write_text("old")
+    file.chmod(0o666)
+    os.chown(file, user, group)
+    result = demo("--safe", "write notes.txt with new")
+    assert (result.code, file.read_text().strip()) == (0, "new")
+    assert (file.stat().st_uid, file.stat().st_gid) == (user, group)
+
+
+@pytest.mark.needs("unshare", "mount")
+def test_mounted_files_can_be_written(demo: Ask, home: Home) -> None:
+    mounted = [home.work / "notes.txt", home.config / "config.toml", home.config / "keys.toml"]
+    home.config.mkdir(exist_ok=True)
+    for file in mounted:
+        file.write_text("")
+        Path(f"{file}.mounted").write_text("")
+    (home.work / "notes.txt.mounted").write_text("a longer text than the new one\n")
+    script = f"""
+    set -e
+    for file in {" ".join(map(str, mounted))}; do mount --bind "$file.mounted" "$file"; done
+    ask config set max_rounds 7
+    echo key-of-a-service | ask keys set openai
+    ask "write notes.txt with new"
+    cat notes.txt
+    ask undo --yes
+    """
+    command = ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c", script]
+    result = run(command, env=demo.env, cwd=demo.cwd)
+    assert result.code == 0, result.stderr
+    texts = [Path(f"{file}.mounted").read_text() for file in mounted]
+    assert texts[0] == "a longer text than the new one\n"
+    assert "\nnew" in result.text
+    for text, part in zip(texts[1:], ("max_rounds = 7", "key-of-a-service"), strict=True):
+        assert part in text
+    assert [path for path in home.path.rglob(".*tmp*") if path.is_file()] == []
 
 
 @pytest.mark.parametrize(

@@ -262,6 +262,13 @@ def test_the_script_works_in_strict_mode(shell: str, home: Home, env: dict[str, 
         read_completed_words(running, "fine", "<fine>")
 
 
+def test_bash_in_posix_mode_prints_nothing(home: Home, env: dict[str, str]) -> None:
+    script = f"set -e; {EVALS['bash'].format('')}; declare -F __ask_explain_failure"
+    result = run(["bash", "--norc", "--posix", "-i", "-c", script], env=env, cwd=home.work)
+    assert (result.code, result.text) == (0, "__ask_explain_failure\n")
+    assert "identifier" not in result.stderr
+
+
 def test_bash_without_line_editing_prints_nothing(home: Home, env: dict[str, str]) -> None:
     Path(env["HOME"], ".bashrc").write_text(EVALS["bash"].format("") + "\n")
     result = run(["bash", "-ic", "echo fine"], env=env, cwd=home.work)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from ask.config.config_file import read_toml
 from ask.errors import ConfigError
@@ -46,22 +47,34 @@ class KeyStore:
         Raises:
             ConfigError: the file cannot be read, or contains something else.
         """
-        keys: dict[str, str | None] = {}
-        for name, value in read_toml(self.path).items():
-            if not isinstance(value, str) and value != {"keyring": True}:
-                raise ConfigError(f"{self.path}: {name} must be a string or {{ keyring = true }}")
-            keys[name] = value if isinstance(value, str) else None
-        return keys
+        return {name: self._parse_key(name, value) for name, value in read_toml(self.path).items()}
 
-    _saved_keys = cached_property(read_saved_keys)
+    def _parse_key(self, name: str, value: Any) -> str | None:
+        if value == {"keyring": True}:
+            return None
+        if isinstance(value, str):
+            return value
+        raise ConfigError(f"{self.path}: {name} must be a string or {{ keyring = true }}")
+
+    @cached_property
+    def _saved_values(self) -> dict[str, Any]:
+        """The content of keys.toml. An invalid value is an error once that key is used."""
+        return read_toml(self.path)
 
     def reload(self) -> None:
         """Read keys.toml again, which another process may have changed."""
-        self._saved_keys = self.read_saved_keys()
+        self._saved_values = read_toml(self.path)
 
     def list_known_keys(self) -> list[str]:
-        """Return the keys in keys.toml and those that were retrieved from commands and the keyring."""
-        return [*filter(None, self._saved_keys.values()), *self._retrieved_keys.values()]
+        """Return the strings in keys.toml, and the keys that were retrieved from commands and the keyring."""
+        saved_keys: list[str] = []
+        values = [*self._saved_values.values()]
+        for value in values:  # also those within an invalid value
+            if isinstance(value, dict | list):
+                values += value.values() if isinstance(value, dict) else value
+            elif isinstance(value, str) and value:
+                saved_keys.append(value)
+        return [*saved_keys, *self._retrieved_keys.values()]
 
     def list_variables(self, name: str, default: Iterable[str]) -> list[str]:
         """Return the environment variables that may contain a key: the one in config.toml, else those in `default`."""
@@ -80,21 +93,23 @@ class KeyStore:
                 return variable
         if self._tables.get(name, {}).get("key_command", "").strip():
             return KEY_COMMAND
-        key = self._saved_keys.get(name, "")
-        return KEYRING if key is None else str(self.path) if key.strip() else ""
+        value = self._saved_values.get(name, "")
+        if value == {"keyring": True}:
+            return KEYRING
+        return "" if isinstance(value, str) and not value.strip() else str(self.path)
 
     def find(self, name: str, variables: Iterable[str] = ()) -> tuple[str, str]:
         """Find a provider's key and where it is set, as `find_origin` does. Returns ("", "") if there is no key.
 
         Raises:
-            ConfigError: the provider's key command failed, or the keyring cannot be used.
+            ConfigError: the provider's key command failed, the keyring cannot be used, or the saved key is no string.
             MissingDependencyError: the package for the keyring is not installed.
         """
         origin = self.find_origin(name, variables)
         if origin in (KEY_COMMAND, KEYRING):
             return self._retrieve(origin, name), origin
         if origin == str(self.path):
-            return (self._saved_keys[name] or "").strip(), origin
+            return (self._parse_key(name, self._saved_values[name]) or "").strip(), origin
         return self._environment.get(origin, "").strip(), origin
 
     def _retrieve(self, origin: str, name: str) -> str:
@@ -151,7 +166,7 @@ class KeyStore:
             tables = {name: {"keyring": True} for name, saved in keys.items() if saved is None}
             with convert_write_errors(self.path):
                 write_private_file(self.path, tomli_w.dumps(values | tables).encode(), durable=True)
-            self._saved_keys = keys
+            self._saved_values = values | tables
 
 
 def format_variable_prefix(name: str) -> str:

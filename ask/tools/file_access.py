@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from ask.atomic_files import Ownership, replace_file
+from ask.atomic_files import OWNER_ERRORS, Ownership, allocate_space, replace_file
 from ask.records import NamedTuple
 from ask.text import find_similar
 from ask.tools.base import ApprovedFile, FolderConfinement, RunToolContext, ToolError
@@ -354,9 +354,9 @@ def _check_approved_target(display_name: str, approved_file: ApprovedFile | None
 def write_regular_file(display_name: str, path: Path, data: bytes, context: RunToolContext) -> bool:
     """Replace the content of a file with `data`; return whether the file is new.
 
-    The file keeps its mode and, where permitted, its owner. Up to `_MAX_CREATED_FOLDERS` missing folders are created. A
-    symbolic link is followed. A file with several hard links is rewritten in place, unless the context says to break
-    them.
+    The file keeps its mode and its owner. Up to `_MAX_CREATED_FOLDERS` missing folders are created. A symbolic link is
+    followed. A file is rewritten in place if its replacement cannot have the same owner, or if it has several hard
+    links, unless the context says to break them.
 
     Raises:
         ToolError: it is not a regular file, `data` is over `MAX_FILE_BYTES` bytes, too many folders are missing, or the
@@ -381,14 +381,27 @@ def write_regular_file(display_name: str, path: Path, data: bytes, context: RunT
         context.before_write(target.path, data, None if target.missing_folders else target.dir_fd)
         folder, _ = open_folders(target.dir_fd, target.missing_folders, create_missing=True)
         try:
-            if target.stat_result and target.stat_result.st_nlink > 1 and context.keep_hard_links:
-                rewrite_file_in_place(target.name, [data], len(data), target.stat_result, folder)
+            if status := target.stat_result:
+                _overwrite_file(target.name, data, status, folder, keep_hard_links=context.keep_hard_links)
             else:
-                ownership = Ownership.from_status(target.stat_result) if target.stat_result else None
-                replace_file(Path(target.name), [data], ownership, folder)
+                replace_file(Path(target.name), [data], None, folder)
         finally:
             os.close(folder)
     return target.stat_result is None
+
+
+def _overwrite_file(name: str, data: bytes, status: os.stat_result, folder: int, *, keep_hard_links: bool) -> None:
+    has_one_name = status.st_nlink == 1
+    if has_one_name or not keep_hard_links:
+        try:
+            ownership = Ownership.from_status(status)
+            replace_file(Path(name), [data], ownership, folder, must_keep_owner=has_one_name)
+        except OSError as error:
+            if not has_one_name or error.errno not in OWNER_ERRORS:
+                raise
+        else:
+            return
+    rewrite_file_in_place(name, [data], len(data), status, folder)
 
 
 def rewrite_file_in_place(
@@ -408,23 +421,12 @@ def rewrite_file_in_place(
         if not os.path.samestat(status, expected_stat):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         if size > status.st_size:
-            _allocate_space(descriptor, status.st_size, size)
+            allocate_space(descriptor, status.st_size, size)
         file.writelines(chunks)
         file.truncate()
         file.flush()
         with suppress(PermissionError):  # writing clears the set-user-ID and set-group-ID bits
             os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
-
-
-def _allocate_space(descriptor: int, old_size: int, new_size: int) -> None:
-    if not hasattr(os, "posix_fallocate"):  # macOS
-        return
-    try:
-        os.posix_fallocate(descriptor, 0, new_size)
-    except OSError as error:
-        os.ftruncate(descriptor, old_size)
-        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # not every file system supports it
-            raise
 
 
 def compute_digest(content: bytes) -> str:

@@ -152,6 +152,8 @@ def _start_shell(command: str, context: RunToolContext, environment: Mapping[str
         reason = _START_FAILURES.get(error.errno or 0, f"bash cannot be started: {error.strerror}")
         if not context.directory.is_dir():
             reason = "the working directory no longer exists"
+        elif error.filename == os.devnull:  # in a folder for chroot without devices
+            reason = f"{os.devnull} cannot be opened: {error.strerror}"
     except ValueError:
         reason = "the command contains a NUL or an unpaired surrogate"
     raise ToolError(f"nothing was run: {reason}")

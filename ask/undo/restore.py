@@ -10,7 +10,13 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-from ask.atomic_files import Ownership, open_replacement, replace_atomically
+from ask.atomic_files import (
+    OWNER_ERRORS,
+    Ownership,
+    copy_extended_attributes,
+    open_replacement,
+    replace_atomically,
+)
 from ask.errors import FileError
 from ask.records import NamedTuple
 from ask.tools.file_access import escape_for_display, rewrite_file_in_place
@@ -296,24 +302,40 @@ def _restore_file(parent_fd: int, change: PathChange, original: SavedEntry, copy
             return
         status = entry.status
     is_same_file = status and stat.S_ISREG(status.st_mode) and status.st_ino == original.inode
+
+    def rewrite_in_place(status: os.stat_result) -> None:
+        with copy_path.open("rb") as copy:
+            size = os.fstat(copy.fileno()).st_size
+            rewrite_file_in_place(name, iter(partial(copy.read, CHUNK_BYTES), b""), size, status, parent_fd)
+        if stat.S_IMODE(status.st_mode) != mode:
+            _set_mode(parent_fd, name, mode)
+        if change.root:
+            with suppress(PermissionError):  # the file belongs to another user
+                os.utime(name, ns=(original.modified_ns,) * 2, dir_fd=parent_fd, follow_symlinks=False)
+
     if status and is_same_file and status.st_nlink > 1 and original.link_count > 1:
         # Its other names, of which some may be outside of the folders, get the content too. If it had no other name,
         # those of today are later copies, which keep theirs.
-        with suppress(PermissionError), copy_path.open("rb") as copy:
-            size = os.fstat(copy.fileno()).st_size
-            rewrite_file_in_place(name, iter(partial(copy.read, CHUNK_BYTES), b""), size, status, parent_fd)
-            if stat.S_IMODE(status.st_mode) != mode:
-                _set_mode(parent_fd, name, mode)
-            if change.root:
-                os.utime(name, ns=(original.modified_ns,) * 2, dir_fd=parent_fd, follow_symlinks=False)
+        with suppress(PermissionError):
+            rewrite_in_place(status)
             return
     if _link_to_existing(parent_fd, change):
         return
-    with open_replacement(Path(name), original.ownership, parent_fd) as file, copy_path.open("rb") as copy:
-        copy_content(copy, file, os.fstat(copy.fileno()).st_size)
-        file.flush()  # before setting the time, which writing changes
-        if change.root:  # otherwise make and other programs have to see that the file changes once more
-            os.utime(file.fileno(), ns=(original.modified_ns,) * 2)
+    can_rewrite = bool(is_same_file) and os.access(name, os.W_OK, dir_fd=parent_fd)
+    try:
+        with (
+            open_replacement(Path(name), original.ownership, parent_fd, must_keep_owner=can_rewrite) as file,
+            copy_path.open("rb") as copy,
+        ):
+            copy_content(copy, file, os.fstat(copy.fileno()).st_size)
+            file.flush()  # before setting the time, which writing changes
+            copy_extended_attributes(Path(name), file.fileno(), parent_fd)
+            if change.root:  # otherwise make and other programs have to see that the file changes once more
+                os.utime(file.fileno(), ns=(original.modified_ns,) * 2)
+    except OSError as error:
+        if not status or not can_rewrite or error.errno not in OWNER_ERRORS:
+            raise
+        rewrite_in_place(status)
 
 
 def _link_to_existing(parent_fd: int, change: PathChange) -> bool:

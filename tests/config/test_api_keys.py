@@ -91,6 +91,20 @@ def test_a_file_with_anything_but_keys_is_an_error_that_names_it(tmp_path: Path,
         keys.find("a")
 
 
+@pytest.mark.parametrize("entry", ["openai = 5", "[openai]\nkey = 'sk-of-a-table'"])
+def test_an_invalid_entry_is_an_error_only_when_it_is_used_or_would_be_lost(entry: str, ask: Ask, home: Home) -> None:
+    home.config.mkdir(exist_ok=True)
+    file = home.config / "keys.toml"
+    file.write_text(f"xai = '{KEY}'\n{entry}\n")
+    result = ask("-p", "demo", "run echo sk-of-a-table")
+    assert (result.code, "sk-of-a-table" in result.text) == (0, "table" not in entry)
+    assert ask("providers").code == 0
+    for arguments in (["-p", "openai", "hi"], ["keys", "set", "xai"]):
+        failed = ask(*arguments, stdin=b"sk-another-key")
+        assert (failed.code, "openai" in failed.stderr) == (4, True)
+    assert file.read_text() == f"xai = '{KEY}'\n{entry}\n"
+
+
 @pytest.mark.slow
 def test_concurrent_changes_never_corrupt_the_file(tmp_path: Path) -> None:
     keys = store(tmp_path)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -50,13 +51,27 @@ def test_an_overwritten_file_keeps_its_mode_and_owner(run: Run, work: Path, mode
 
 
 @pytest.mark.needs("root")
-def test_writable_file_of_another_user_loses_its_set_id_bit(unprivileged: Unprivileged, public_folder: Path) -> None:
+def test_writable_file_of_another_user_keeps_its_owner_and_loses_its_set_id_bit(
+    unprivileged: Unprivileged, public_folder: Path
+) -> None:
     public_folder.chmod(0o777)
     file = public_folder / "f"
     file.write_text("a")
     file.chmod(0o4777)
     assert unprivileged("write_file", {"filepath": "f", "content": "b"}) == "overwrote f: 1 bytes"
-    assert (stat.S_IMODE(file.stat().st_mode), file.stat().st_uid) == (0o777, NOBODY)
+    assert (stat.S_IMODE(file.stat().st_mode), file.stat().st_uid) == (0o777, os.geteuid())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Python reads these attributes on Linux only")
+def test_an_overwritten_file_keeps_its_extended_attributes(run: Run, work: Path) -> None:
+    file = work / "f"
+    file.write_text("a")
+    try:
+        os.setxattr(file, "user.note", b"mine")
+    except OSError:
+        pytest.skip("this file system has no extended attributes")
+    run(WRITE_FILE, filepath="f", content="b")
+    assert (file.read_text(), os.getxattr(file, "user.note")) == ("b", b"mine")
 
 
 def test_symbolic_link_is_followed_and_kept(run: Run, work: Path) -> None:
