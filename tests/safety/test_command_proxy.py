@@ -500,9 +500,7 @@ def test_the_proxy_survives_too_many_open_files(proxy: LocalProxy) -> None:
                     stack.enter_context(open(os.devnull, "rb"))
             client.connect(proxy.address)
             client.sendall(b"GET / HTTP/1.1\r\n\r\n")
-            client.settimeout(0.5)
-            with pytest.raises(TimeoutError):
-                client.recv(1)
+            time.sleep(0.5)  # accept() fails several times
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         client.settimeout(10)
