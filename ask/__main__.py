@@ -45,7 +45,7 @@ def main() -> None:
         for number in handlers:  # a token that is lost here ends the sign-in
             signal.signal(number, signal.SIG_IGN)
         saved_sign_in.finish_refreshes()
-    if traces := sys.modules.get("ask.traces.opening"):
+    if traces := sys.modules.get("ask.traces.lifecycle"):
         received: list[int] = []
         for number in numbers:  # a signal ends the wait, and not the process with another exit code
             signal.signal(number, lambda number, _: received.append(number))

@@ -23,7 +23,7 @@ from urllib.parse import unquote
 from jsonschema import Draft202012Validator
 
 from ask import ToolSpec
-from ask.client.decoding import SseDecoder
+from ask.client.stream_decoding import SseDecoder
 from ask.errors import UsageError
 from ask.plugin_api.tool_schemas import VALID_NAME_PATTERN, normalize_tool
 from ask.render.live_region import LiveRegion

@@ -563,7 +563,7 @@ def open_run_tracer(request: RunRequest, app: AppContext) -> Tracer | None:
     """Return what traces the runs of this process; None if traces are off."""
     if not request.settings.traces:
         return None
-    from ask.traces.opening import open_tracer
+    from ask.traces.lifecycle import open_tracer
 
     return open_tracer(request.settings, app.notify)
 

@@ -91,7 +91,7 @@ def exec_in_shell(command: str, environment: Mapping[str, str]) -> NoReturn:
         MissingDependencyError: there is no such shell.
     """
     shell = find_shell(environment)
-    if traces := sys.modules.get("ask.traces.opening"):
+    if traces := sys.modules.get("ask.traces.lifecycle"):
         traces.flush_traces(0, ())
     if not (sys.stdin and sys.stdin.isatty()):
         os.dup2(os.open("/dev/tty", os.O_RDWR), 0)  # piped input has already been read

@@ -520,7 +520,7 @@ def _trace_requests(
     """Return what sends a request once in a span; None if traces are off."""
     if not settings.traces:
         return None
-    from ask.traces.opening import open_tracer
+    from ask.traces.lifecycle import open_tracer
 
     tracer = open_tracer(settings, notify)
     if tracer is None:

@@ -19,7 +19,9 @@ from urllib.parse import urljoin
 
 from ask import __version__
 from ask.client.certificates import CaBundle, find_ca_bundle
-from ask.client.decoding import (
+from ask.client.http_adapter import ConnectionCounter, create_adapter, get_limited_response
+from ask.client.preconnect import CONNECT_SECONDS, Preconnection
+from ask.client.stream_decoding import (
     MAX_EVENT_BYTES,
     ChunkedDecoder,
     EventTooLargeError,
@@ -28,8 +30,6 @@ from ask.client.decoding import (
     check_size,
     is_complete_event,
 )
-from ask.client.http_adapter import ConnectionCounter, create_adapter, get_limited_response
-from ask.client.preconnect import CONNECT_SECONDS, Preconnection
 from ask.config.base_url import DEFAULT_VERSION_PATH, BaseUrl, split_base_url
 from ask.errors import ConfigError, IncompleteStreamError, NetworkError, walk_causes
 from ask.messages import EMPTY_MAPPING, RawEvent

@@ -34,7 +34,7 @@ from ask.map.rows_without_tools import RowRunner
 from ask.messages import DecisionQuestion, Message
 from ask.records import NamedTuple
 from ask.schemas.schema import ResponseSchema
-from ask.traces.opening import report_problem, send_worker_spans
+from ask.traces.lifecycle import report_problem, send_worker_spans
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -35,7 +35,7 @@ from ask.plugin_api.loaded_provider import discard_notice
 from ask.process.parent_exit import end_with_parent
 from ask.records import NamedTuple
 from ask.text import format_one_line
-from ask.traces.opening import LATE_PROBLEM, report_problem
+from ask.traces.lifecycle import LATE_PROBLEM, report_problem
 
 MAX_CONCURRENT_PROCESSES = 256
 """The most rows at a time if their number is adapted: each is a process."""

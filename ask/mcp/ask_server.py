@@ -28,7 +28,7 @@ from ask import __version__
 from ask.config.installation import find_launcher
 from ask.config.options import EVENT_SESSION_ARGUMENT, RunOptions
 from ask.errors import AskError, LimitReachedError, RowsFailedError, SignalExit, UsageError
-from ask.mcp.ask_server_input import forward_messages
+from ask.mcp.client_messages import forward_messages
 from ask.process.child_process import (
     end_process,
     get_pipe,

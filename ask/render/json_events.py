@@ -185,7 +185,7 @@ class JsonRenderer:
 
             result["failure"] = classify_failure(error)
         if self._request.settings.is_row and self._request.settings.traces:
-            from ask.traces.opening import send_row_spans
+            from ask.traces.lifecycle import send_row_spans
 
             result["trace_problem"] = send_row_spans(self._request.settings)
         if self._json_lines:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.client.decoding import MAX_LINE_BYTES, ChunkedDecoder, InvalidChunkError
+from ask.client.stream_decoding import MAX_LINE_BYTES, ChunkedDecoder, InvalidChunkError
 from ask.client.transport import Transport
 from tests import wire
 from tests.client.test_transport import CHAT, ENOUGH, no_proxies, read_data  # noqa: F401 - a fixture

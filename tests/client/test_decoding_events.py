@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import RawEvent
-from ask.client.decoding import MAX_EVENT_BYTES, EventTooLargeError, NdjsonDecoder, SseDecoder
+from ask.client.stream_decoding import MAX_EVENT_BYTES, EventTooLargeError, NdjsonDecoder, SseDecoder
 
 Decoder = SseDecoder | NdjsonDecoder
 BOM = b"\xef\xbb\xbf"

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ask.client.decoding import MAX_EVENT_BYTES
 from ask.client.http_adapter import LimitedReader, LimitedResponse
+from ask.client.stream_decoding import MAX_EVENT_BYTES
 from ask.client.transport import PROGRESS_BYTES, READ_BYTES, HttpResponse, Transport
 from ask.errors import AskError, ConfigError, IncompleteStreamError, NetworkError
 from ask.plugin_api.types import HttpRequest
