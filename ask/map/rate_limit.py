@@ -7,6 +7,10 @@ and faster (as CUBIC does, the congestion control of TCP).
 Overloaded services refuse some requests at any rate. If the share of refusals does not depend on the rate at which the
 requests were sent, they are tolerated, and only further refusals lower the limits. The shares are compared between
 rounds of requests.
+
+If many requests in a row are refused, what the service allows is used up: a bucket is empty, or all requests of this
+minute have been sent. Requests are then held back, and single ones at growing intervals show when the service accepts
+them again. How many it accepted from one hold to the next, and for how long it refused them, shows what it allows.
 """
 
 from __future__ import annotations
@@ -70,15 +74,32 @@ STEADY_SHARE = 0.6
 MISFIT = 5
 """Many are if a constant share differs from the rounds by less than that (chi-square), and a limit by so much more."""
 BLOCKED_SECONDS = 2.0
-"""If the service has accepted nothing for so long, the rate is unknown, and `Retry-After` stops the job."""
+"""If the service has accepted nothing for so long, the rate is unknown, and `Retry-After` applies to all requests."""
 MAX_ROW_SECONDS = 100.0
 """No more requests are sent at the same time than are answered in so many seconds: others would wait in a queue."""
 MAX_REFUSAL_SECONDS = 1.0
 """Refusals take no longer, unless earlier requests of the same row took the time."""
 CLOCK_TOLERANCE = 0.002
 """The difference in seconds between the times at which the caller and its thread start a request."""
+HOLD_REFUSALS, COINCIDENCE, PRIOR_REFUSALS = 6, 1e-7, 0.1
+"""So many refusals in a row begin a hold; more if, with the share of refusals before, they had more than this
+probability. So many refusals are added to that share."""
+STREAK_SHARE = 0.75
+"""The least part of requests in a row that must be refused: those that were sent at the same time have no order."""
+HOLD_SECONDS, HOLD_FACTOR, MAX_HOLD_SECONDS = 0.15, 2, 15
+"""The time until the first single request of a hold, the factor for the next ones, and the longest such time."""
+PROBE_SECONDS_MIN, PROBE_REFUSAL_FACTOR = 0.1, 3
+"""A single request is accepted if it is not refused in so many seconds, or so many times the time of a refusal."""
+RENEWAL_TOLERANCE = 1.5
+"""`Retry-After` is believed if the time that it names is the same for two refusals, but for so many seconds."""
+WINDOW_SECONDS, WINDOW_REQUESTS, WINDOW_FLOOR = 2.0, 20, 0.8
+"""A service that refuses for so long after so many requests counts them in windows, not at a rate. Then this part of
+the rate is kept."""
+RAMP_FACTOR, LEVEL_FACTOR = 1.25, 1.2
+"""The rate after the first hold, as a multiple of what was accepted while the rate rose; and the most to which it
+returns, as a multiple of what was accepted from the last hold to this one."""
 MAX_PAUSE_SECONDS = 60.0
-"""The longest time that `Retry-After` stops a job."""
+"""The longest time until the next single request in a hold if `Retry-After` asks for it."""
 DEFAULT_TOKENS = 1000
 """Tokens that a request is assumed to use until the first has been answered."""
 
@@ -128,6 +149,36 @@ class Epoch:
     start: Start | None = None
     rate: float = 0.0
     is_known: bool = False
+
+
+@dataclass
+class Hold:
+    """A time in which only single requests are sent, because the service has refused several in a row.
+
+    Attributes:
+        begin: when it began.
+        next_probe: when the next single request is sent.
+        renewal: when the service accepts requests again, according to `Retry-After`.
+        interval: the seconds to wait after the next refusal.
+        last_interval: the seconds between the last two single requests.
+        probe: when the last single request was sent; None if it was refused.
+    """
+
+    begin: float
+    next_probe: float
+    renewal: float
+    interval: float = HOLD_SECONDS * HOLD_FACTOR
+    last_interval: float = 0.0
+    probe: float | None = None
+
+
+@dataclass
+class Burst:
+    """The requests sent since the last hold: how many were sent before them, and how many of them were refused."""
+
+    begin: float = math.inf
+    first: int = 0
+    refused: int = 0
 
 
 class Limit:
@@ -193,7 +244,7 @@ class RateLimiter:
         self._requests_per_minute = requests_per_minute or math.inf
         self._tokens_per_minute = tokens_per_minute or math.inf
         self._quotas = Quotas()
-        self._next_start = self._paused_until = self._last_acceptance = -math.inf
+        self._next_start = self._last_acceptance = -math.inf
         self._first_start = self._last_step = math.inf
         self._rate_known_since = self._concurrency_lowered = -math.inf
         self._starts: deque[Start] = deque()
@@ -207,6 +258,10 @@ class RateLimiter:
         self._random_share = self._refusal_seconds = 0.0
         self._probe_seconds = PROBE_SECONDS
         self._total_tokens = self._token_count = 0
+        self._hold: Hold | None = None
+        self._streak_first = self._streak = 0
+        self._burst = Burst()
+        self._window_seconds = 0.0
 
     @property
     def concurrency(self) -> int:
@@ -252,8 +307,8 @@ class RateLimiter:
         if in_flight >= self.concurrency * (FAST_ROUND if self._is_fast_round else 1):
             self._concurrency.is_reached = True
             return None
-        if self._paused_until > now:
-            return self._paused_until - now
+        if self._hold:
+            return self._continue_hold(now, self._hold)
         delay = max(0.0, self._next_start - now)
         self._rate.is_reached = self._rate.is_reached or delay > 0
         return delay
@@ -264,7 +319,9 @@ class RateLimiter:
         # Time without requests does not accumulate, apart from the imprecision of the caller's waiting.
         self._next_start = max(self._next_start, now - 0.05) + (1 / rate if rate < math.inf else 0.0)
         if not self._started:
-            self._first_start = self._last_step = now
+            self._first_start = self._last_step = self._burst.begin = now
+        if self._hold:
+            self._hold.probe = now
         self._started += 1
         self._starts.append(Start(now, self._started, self._in_flight))
         while self._starts[0].time < now - MAX_REFUSAL_SECONDS:
@@ -303,6 +360,78 @@ class RateLimiter:
         if not self._rate.is_known and self._rate.value < START_RATE:
             self._rate.value = START_RATE
             self._next_start = min(self._next_start, now)
+
+    @property
+    def _hold_refusals(self) -> int:
+        """How many refusals in a row begin a hold."""
+        sent, refused = self._streak_first - self._burst.first, self._burst.refused - self._streak
+        share = max(self._random_share, (refused + PRIOR_REFUSALS) / (sent + 1))
+        return max(HOLD_REFUSALS, math.ceil(math.log(COINCIDENCE) / math.log(min(share, 0.9))))
+
+    def _begin_hold(self, now: float, wait: float | None) -> None:
+        expected = self._burst.begin + self._window_seconds
+        self._hold = Hold(now, max(now + HOLD_SECONDS, expected), now + (wait or 0.0))
+
+    def _continue_hold(self, now: float, hold: Hold) -> float:
+        """Return the seconds until the next request; end the hold if the last one was accepted."""
+        if hold.probe is None:
+            return max(0.0, hold.next_probe - now)
+        answered = hold.probe + max(PROBE_SECONDS_MIN, PROBE_REFUSAL_FACTOR * self._refusal_seconds)
+        if now < answered:
+            return answered - now
+        self._end_hold(hold, hold.probe)
+        return 0.0
+
+    def _extend_hold(self, now: float, hold: Hold, wait: float | None) -> None:
+        """Choose when to send the next single request, after one was refused."""
+        seconds, interval = now - hold.begin, hold.interval
+        if wait and seconds > BLOCKED_SECONDS:
+            is_believed = abs(now + wait - hold.renewal) < RENEWAL_TOLERANCE
+            interval = max(interval, min(wait, MAX_PAUSE_SECONDS if is_believed else seconds))
+        hold.probe, hold.next_probe, hold.last_interval = None, now + interval, interval
+        hold.interval = min(hold.interval * HOLD_FACTOR, MAX_HOLD_SECONDS)
+
+    def _end_hold(self, hold: Hold, accepted: float) -> None:
+        """Continue after a hold, of which the last single request was sent at the time `accepted`."""
+        self._hold, self._last_acceptance = None, accepted
+        burst, number = self._burst, self._find_start(accepted).number - 1
+        count, seconds = number - burst.first - burst.refused, max(accepted - burst.begin, 0.01)
+        is_window = accepted - hold.begin >= WINDOW_SECONDS and count >= WINDOW_REQUESTS
+        self._window_seconds = seconds - hold.last_interval if is_window else 0.0
+        if is_window:
+            value = level = self._rate.value * WINDOW_FLOOR
+        elif count > 0:
+            value, level = self._estimate_from_burst(accepted, count, seconds)
+        else:
+            value, level = START_RATE, math.inf
+        if self._is_adaptive and value < self._rate.value:
+            self._rate.lower(level, value * (1 - MARGIN))
+            self._next_start = max(self._next_start, accepted + 1 / value)
+        self._epoch = Epoch(accepted, number, number)
+        self._burst = Burst(accepted, number)
+        self._streak_first, self._streak = self._started, 0
+        self._rounds.clear()
+        self._start_round(accepted)
+        self._round_rate = 0.0  # the rate may fall far in this round, because it is only an estimate
+
+    def _estimate_from_burst(self, now: float, count: int, seconds: float) -> tuple[float, float]:
+        """Return the rate after a hold, and the one to return to, if so many requests were accepted in so long."""
+        factor = 1.0 if self._burst.first else RAMP_FACTOR
+        value = min(self._rate.value, factor * count / seconds / (1 - self._random_share))
+        begin = max(now - 1, self._burst.begin)
+        recent = sum(start.time > begin for start in self._starts) - sum(time > begin for time in self._refusals)
+        possible = (count + math.sqrt(count) + 0.5) / seconds / (1 - self._random_share)
+        recent_rate = recent / max(now - begin, 0.01)
+        return value, max(min(self._rate.value, possible), min(recent_rate, LEVEL_FACTOR * value))
+
+    def _count_consecutive_refusals(self, sent: float) -> int:
+        """Return how many requests were refused in a row, of which the last was sent at a time."""
+        earlier = self._find_start(sent - CLOCK_TOLERANCE).number
+        if earlier - self._streak_first > self._streak:  # one in between was not refused
+            self._streak_first, self._streak = earlier, 0
+        self._streak += 1
+        sent_since = self._find_start(sent + CLOCK_TOLERANCE / 4).number - self._streak_first
+        return self._streak if self._streak >= STREAK_SHARE * sent_since else 0
 
     def _get_rate(self, now: float) -> float:
         """Return the requests per second that all limits allow."""
@@ -372,19 +501,20 @@ class RateLimiter:
 
     def _handle_refusal(self, now: float, latency: float, wait: float | None) -> None:
         sent, epoch, limit = now - latency, self._epoch, self._concurrency
-        # Only this request has to wait for so long, unless none has been accepted for long.
-        quiet_seconds = now - max(self._last_acceptance, self._first_start)
-        if quiet_seconds > BLOCKED_SECONDS:
-            self._paused_until = max(self._paused_until, now + min(wait or 0.0, MAX_PAUSE_SECONDS, quiet_seconds))
         self._refusal_seconds += (latency - self._refusal_seconds) / 8
         self._round_refused += sent > self._round_begin
         self._refusals.append(now)
         while self._refusals[0] < now - MAX_REFUSAL_SECONDS:
             self._refusals.popleft()
-        if not self._is_adaptive:
-            return
         start = self._find_start(sent)
-        if self._is_fast_round and sent >= self._round_begin:
+        self._burst.refused += start.number > self._burst.first
+        if hold := self._hold:
+            if hold.probe is not None and sent >= hold.probe - CLOCK_TOLERANCE:
+                self._extend_hold(now, hold, wait)
+            return
+        if self._count_consecutive_refusals(sent) >= self._hold_refusals:
+            self._begin_hold(now, wait)
+        if not self._is_adaptive or (self._is_fast_round and sent >= self._round_begin):
             return
         if sent <= epoch.begin:
             if sent > self._earlier_epoch.begin:
