@@ -307,9 +307,9 @@ class RateLimiter:
         if in_flight >= self.concurrency * (FAST_ROUND if self._is_fast_round else 1):
             self._concurrency.is_reached = True
             return None
-        if self._hold:
-            return self._continue_hold(now, self._hold)
         delay = max(0.0, self._next_start - now)
+        if self._hold:
+            return max(delay, self._continue_hold(now, self._hold))
         self._rate.is_reached = self._rate.is_reached or delay > 0
         return delay
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -125,6 +126,14 @@ def test_fixed_limits_hold() -> None:
     assert len(simulate(RateLimiter(4), Service(latency=0.5), 10)) == pytest.approx(80, abs=4)
     assert len(simulate(RateLimiter(None, requests_per_minute=120), Service(), 30)) == pytest.approx(60, abs=3)
     assert len(simulate(RateLimiter(None, None, tokens_per_minute=6000), Service(), 60)) == pytest.approx(60, abs=10)
+
+
+def test_fixed_limits_hold_while_everything_is_refused() -> None:
+    blocked = Service(50, used_until=60)
+    assert len(simulate(RateLimiter(4), blocked, 60)) < 30
+    times = [each.time for each in simulate(RateLimiter(None, requests_per_minute=60), blocked, 60)]
+    assert len(times) < 30
+    assert min(later - earlier for earlier, later in pairwise(times)) > 0.9
 
 
 def test_retry_after_stops_a_job_only_if_no_request_is_accepted() -> None:
