@@ -106,7 +106,7 @@ class ModelRequests:
         request, endpoint = self._request, self.endpoint
         if not request.settings.server_tools:
             return [describe_for_model(tool.spec, self._accepts_file) for tool in request.tools]
-        from ask.agent.server_tools import defer_tool, get_server_tools, limit_tools
+        from ask.tools.server_tools import defer_tool, get_server_tools, limit_tools
 
         server_tools = self._server_tools = get_server_tools(request.settings)
         can_be_combined = endpoint.provider.find_profile(endpoint.model).server_tools_with_tools is not False

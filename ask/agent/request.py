@@ -265,7 +265,7 @@ def _complete_endpoint(request: RunRequest, notify: Callable[[str], None]) -> Ru
         endpoint = endpoint._replace(model=fetch_first_model(endpoint, notify, request.settings))
     check_decision_model(endpoint, request.questions, request.settings.options)
     if request.settings.server_tools:
-        from ask.agent.server_tools import check_server_tools
+        from ask.tools.server_tools import check_server_tools
 
         check_server_tools(request.settings, endpoint, notify)
     return request._replace(endpoint=endpoint)
@@ -360,7 +360,7 @@ def add_models(
         if not endpoint.model:
             raise ParameterError(f"-m {model} does not name a model", "write provider:model")
         if request.settings.server_tools:
-            from ask.agent.server_tools import check_server_tools
+            from ask.tools.server_tools import check_server_tools
 
             check_server_tools(request.settings, endpoint, app.console.print_notice)
         if not may_decide:

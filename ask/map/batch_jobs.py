@@ -10,7 +10,6 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from ask.agent.server_tools import get_server_tools
 from ask.citations import citations_to_json, remove_positions
 from ask.client.provider_client import ProviderClient
 from ask.errors import AskError, FileError, IncompleteResponseError, NetworkError, ProviderError, UsageError
@@ -23,6 +22,7 @@ from ask.parsing import BATCH_TIER
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import BatchApi
 from ask.plugin_api.types import Batch, BatchRequest, BatchResult, ChatRequest
+from ask.tools.server_tools import get_server_tools
 
 MAX_CHUNK_BYTES = 50_000_000
 """The limit for the requests of one batch, which are in memory at once."""

@@ -21,7 +21,6 @@ from ask.agent.request import (
     prepare_without_message,
     read_files,
 )
-from ask.agent.server_tools import get_server_tools
 from ask.agent.system_prompt import build_system_prompt
 from ask.agent.toolset import Toolset
 from ask.app import AppContext
@@ -40,6 +39,7 @@ from ask.messages import EMPTY_MAPPING, Attachment, Message, Usage
 from ask.records import NamedTuple
 from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, fill_placeholders, find_placeholders
 from ask.text import format_suggestion
+from ask.tools.server_tools import get_server_tools
 
 if TYPE_CHECKING:
     from ask.inputs.prompt_inputs import PromptInputs
