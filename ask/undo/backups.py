@@ -16,7 +16,7 @@ from ask.atomic_files import create_private_folder, open_private_file
 from ask.config.directories import get_working_directory
 from ask.text import format_size, join_names
 from ask.tools.file_access import escape_for_display
-from ask.undo.backup_limits import MAX_BACKUP_BYTES, MAX_FILES, MAX_TOTAL_BYTES
+from ask.undo.backup_scope import MAX_BACKUP_BYTES, MAX_FILES, MAX_TOTAL_BYTES
 from ask.undo.journal import (
     BACKUPS_FOLDER,
     FOLDERS_COMPARED,

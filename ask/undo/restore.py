@@ -20,7 +20,7 @@ from ask.atomic_files import (
 from ask.errors import FileError
 from ask.records import NamedTuple
 from ask.tools.file_access import escape_for_display, rewrite_file_in_place
-from ask.undo.backup_limits import MAX_DEPTH
+from ask.undo.backup_scope import MAX_DEPTH
 from ask.undo.backups import BackupWriter
 from ask.undo.journal import RESTORE_DONE, PathChange
 from ask.undo.trees import (

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from ask.atomic_files import Ownership, open_private_file
 from ask.records import NamedTuple
 from ask.tools.file_access import open_existing_folder, open_folders
-from ask.undo.backup_limits import MAX_BACKUP_BYTES, MAX_DEPTH
+from ask.undo.backup_scope import MAX_BACKUP_BYTES, MAX_DEPTH
 
 ABSENT, FOLDER_MARKER, LINK_PREFIX, SPECIAL_FILE = "", "folder", "link to ", "special"
 """Used in place of a digest: nothing, a folder, a link (followed by its target), or a pipe, socket or device."""

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from ask.undo.backup_limits import MAX_DEPTH
+from ask.undo.backup_scope import MAX_DEPTH
 from tests import wire
 from tests.cli.test_undo_safe import Model, bash, last_line
 from tests.model_server import ModelServer

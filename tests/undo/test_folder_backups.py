@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ask.errors import FileError
-from ask.undo.backup_limits import MAX_BACKUP_BYTES, MAX_DEPTH, MAX_FILES, MAX_TOTAL_BYTES
+from ask.undo.backup_scope import MAX_BACKUP_BYTES, MAX_DEPTH, MAX_FILES, MAX_TOTAL_BYTES
 from ask.undo.backups import BackupWriter, FoldersTooLargeError, check_folder_sizes
 from ask.undo.journal import (
     BACKUPS_FOLDER,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ask.errors import FileError
 from ask.tools.base import ToolError
-from ask.undo.backup_limits import MAX_BACKUP_BYTES
+from ask.undo.backup_scope import MAX_BACKUP_BYTES
 from ask.undo.journal import (
     JOURNAL_NAME,
     find_undone_names,
