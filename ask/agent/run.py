@@ -19,7 +19,7 @@ from ask.messages import Attachment, Message, merge_user_messages
 from ask.text import decode_argument
 
 if TYPE_CHECKING:
-    from ask.agent.generated_files import GeneratedFileSaver
+    from ask.client.generated_files import GeneratedFileSaver
     from ask.history.daily_cost import DailyCostLimit
     from ask.history.recorder import Recorder
     from ask.hooks.hook_runner import HookRunner
@@ -132,10 +132,10 @@ def _save_files(
     files: Sequence[Attachment],
 ) -> tuple[Attachment, ...]:
     """Save images that the model generated, with the run's saver, which the first of them adds to `savers`."""
-    from ask.agent.generated_files import GeneratedFileSaver
+    from ask.client.generated_files import GeneratedFileSaver
 
     if not savers:
-        savers.append(GeneratedFileSaver(request, app, on_event))
+        savers.append(GeneratedFileSaver(request.directory, request.settings, app, on_event))
     return savers[0].save(files)
 
 

@@ -12,7 +12,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ask.agent.generated_files import save_generated_file
 from ask.agent.request import (
     RunRequest,
     add_models,
@@ -24,6 +23,7 @@ from ask.agent.request import (
 from ask.agent.system_prompt import build_system_prompt
 from ask.agent.toolset import Toolset
 from ask.app import AppContext
+from ask.client.generated_files import save_generated_file
 from ask.client.run_costs import require_price
 from ask.config.options import RunOptions
 from ask.config.settings import SAFE_OPTIONS, Settings
@@ -395,8 +395,9 @@ def save_row_files(job: Job, result: RowResult, files: Sequence[Attachment], num
     """
     request = job.requests[0]
     notify = job.app.console.print_notice
-    paths = [save_generated_file(file, request, job.app, notify, f"image-{number}") for file in files]
-    names = [path.name if path.parent == request.directory else str(path) for path in paths]
+    directory, settings, stem = request.directory, request.settings, f"image-{number}"
+    paths = [save_generated_file(file, directory, settings, job.app, notify, stem=stem) for file in files]
+    names = [path.name if path.parent == directory else str(path) for path in paths]
     if request.response_schema:
         for name in names:
             notify(f"saved {name} of row {number}")

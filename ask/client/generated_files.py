@@ -8,9 +8,9 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from ask.agent.request import RunRequest
 from ask.app import AppContext
 from ask.attachments import describe_attachment
+from ask.config.settings import Settings
 from ask.config.symbolic_links import expand_folder, resolve_output
 from ask.errors import AskError, FileError
 from ask.events import Event, FileSaved, Notice
@@ -23,7 +23,8 @@ class GeneratedFileSaver:
     """Saves the images of a run's answers, and reports their names.
 
     Args:
-        request: the request of the run.
+        directory: the folder of the run.
+        settings: its settings.
         app: the user's installation.
         on_event: receives a `FileSaved` and a notice for each image when `report` is called, after the answer.
 
@@ -31,8 +32,9 @@ class GeneratedFileSaver:
         error: the first error; None if all images are saved. The run goes on, and the history has the image.
     """
 
-    def __init__(self, request: RunRequest, app: AppContext, on_event: Callable[[Event], None]) -> None:
-        self._request = request
+    def __init__(self, directory: Path, settings: Settings, app: AppContext, on_event: Callable[[Event], None]) -> None:
+        self._directory = directory
+        self._settings = settings
         self._app = app
         self._on_event = on_event
         self.error: AskError | None = None
@@ -43,9 +45,9 @@ class GeneratedFileSaver:
         saved: list[Attachment] = []
         for file in files:
             try:
-                path = save_generated_file(file, self._request, self._app, self._notify)
+                path = save_generated_file(file, self._directory, self._settings, self._app, self._notify)
             except FileError as error:
-                if self._request.settings.save:
+                if self._settings.save:
                     error.hint = "the conversation contains it: ask -c can continue with it"
                 self.error = self.error or error
                 saved.append(file)
@@ -53,7 +55,7 @@ class GeneratedFileSaver:
             named = file._replace(name=path.name)
             saved.append(named)
             self._unreported.append(FileSaved(str(path), named.media_type, len(named.data)))
-            shown = path.name if path.parent == self._request.directory else str(path)
+            shown = path.name if path.parent == self._directory else str(path)
             self._notify(f"saved {describe_attachment(named._replace(name=shown))}")
         return tuple(saved)
 
@@ -68,7 +70,13 @@ class GeneratedFileSaver:
 
 
 def save_generated_file(
-    file: Attachment, request: RunRequest, app: AppContext, notify: Callable[[str], None], stem: str = ""
+    file: Attachment,
+    directory: Path,
+    settings: Settings,
+    app: AppContext,
+    notify: Callable[[str], None],
+    *,
+    stem: str = "",
 ) -> Path:
     """Save an image under a new name, which begins with `stem` or is the image's own; return the path.
 
@@ -76,7 +84,8 @@ def save_generated_file(
 
     Args:
         file: the image, whose name has the right suffix.
-        request: the request that it answers, with the folder.
+        directory: the folder of the run.
+        settings: its settings.
         app: the user's installation.
         notify: called with a line for the user if the setting `media_dir` cannot be used.
         stem: the name without its suffix.
@@ -84,14 +93,14 @@ def save_generated_file(
     Raises:
         FileError: it cannot be written.
     """
-    folder = request.directory
-    if media_dir := request.settings.media_dir:
+    folder = directory
+    if media_dir := settings.media_dir:
         folder = resolve_output(folder / expand_folder(media_dir, "media_dir"), app.app_dirs)
-        allowed = [expand_folder(each, "safe.allow_dirs") for each in request.settings.allow_dirs]
-        writable = [os.path.realpath(request.directory / each) for each in (Path(), *allowed)]
-        if request.settings.safe and not any(map(folder.is_relative_to, writable)):
+        allowed = [expand_folder(each, "safe.allow_dirs") for each in settings.allow_dirs]
+        writable = [os.path.realpath(directory / each) for each in (Path(), *allowed)]
+        if settings.safe and not any(map(folder.is_relative_to, writable)):
             notify(f"media_dir ({folder}) is outside the folders of safe mode; saving in the current folder")
-            folder = request.directory
+            folder = directory
     own_stem, suffix = os.path.splitext(file.name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
