@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import socket
 import ssl
 import subprocess
@@ -10,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
 from typing import NamedTuple
 
 Handler = Callable[[socket.socket], None]
@@ -103,13 +103,17 @@ def relay(client: socket.socket, server: socket.socket) -> None:
     One thread serves both directions, since OpenSSL forbids two threads to use a TLS connection at once.
     """
     sinks = {client: server, server: client}
-    with suppress(OSError):
+    with suppress(OSError), DefaultSelector() as selector:
+        for source in sinks:
+            selector.register(source, EVENT_READ)
         while sinks:
             buffered = [source for source in sinks if isinstance(source, ssl.SSLSocket) and source.pending()]
-            for source in buffered or select.select(list(sinks), [], [])[0]:
+            ready = set() if buffered else {key.fd for key, _ in selector.select()}
+            for source in buffered or [each for each in sinks if each.fileno() in ready]:
                 if data := source.recv(65_536):
                     sinks[source].sendall(data)
                 else:
+                    selector.unregister(source)
                     sinks.pop(source).shutdown(socket.SHUT_WR)
 
 
