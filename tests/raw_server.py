@@ -107,7 +107,9 @@ def relay(client: socket.socket, server: socket.socket) -> None:
         for source in sinks:
             selector.register(source, EVENT_READ)
         while sinks:
-            buffered = [source for source in sinks if isinstance(source, ssl.SSLSocket) and source.pending()]
+            buffered: list[socket.socket] = [
+                source for source in sinks if isinstance(source, ssl.SSLSocket) and source.pending()
+            ]
             ready = set() if buffered else {key.fd for key, _ in selector.select()}
             for source in buffered or [each for each in sinks if each.fileno() in ready]:
                 if data := source.recv(65_536):
