@@ -345,6 +345,13 @@ def https_files(folder: Path, certificate_folder: Path) -> Iterator[str]:
 Run = Callable[..., str]
 
 
+def wait_for_connections(closed: Sequence[ProxiedConnection], count: int) -> None:
+    """Wait until so many connections have ended, which may be shortly after the end of the command."""
+    deadline = time.monotonic() + 20
+    while len(closed) < count and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 @pytest.fixture
 def closed() -> list[ProxiedConnection]:
     """The connections of commands that have ended."""
@@ -381,6 +388,7 @@ def run(sandbox_config: SandboxConfig, url: str, closed: list[ProxiedConnection]
 def test_curl_reaches_only_the_allowed_host(run: Run, site: Path, url: str, closed: list[ProxiedConnection]) -> None:
     (site / "a.txt").write_text("from the server\n")
     assert "from the server" in run(f"curl -sS --cacert certificate.pem {url}/a.txt")
+    wait_for_connections(closed, 1)
     assert "response 403" in run("curl -sS https://evil.test/")
     assert "only CONNECT is supported" in run(f"curl -sS http://{url.removeprefix('https://')}/a.txt")
     assert [bool(connection.denial) for connection in closed] == [False, True, True]
@@ -435,6 +443,7 @@ def test_the_proxy_works_again_after_the_sandbox_was_restarted(
     with pytest.raises(ToolError, match="the sandbox was closed during this call"):
         run("true")
     assert "a.txt" in run(command)
+    wait_for_connections(closed, 2)
     assert [connection.denial for connection in closed] == ["", ""]
 
 
