@@ -30,7 +30,7 @@ COMMANDS = {
     "providers": (WIRED, 58, 4),
     "hi": (WIRED, 72, 4),
     "-p demo hi": (LOCAL, 66, 10),
-    "chat -p demo hi": (LOCAL, 80, 11),
+    "chat -p demo hi": (LOCAL, 81, 11),
 }
 """For each command line: the script to compare with, our additional modules, and additional other packages."""
 ROUNDS = 20

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +37,12 @@ def configure(home: Home, servers: Mapping[str, Mapping[str, Any]], **tables: An
 
 def start_server(script: str, *files: Path | str, port: int = 0) -> tuple[int, Running]:
     """Start a server over HTTP in a process; `files` are further arguments. Return its port and the process."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", port))
-        port = probe.getsockname()[1]
+    # Below the ports that the system gives to the other tests' connections, which would take it until it is bound.
+    while not port:
+        candidate = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", candidate))
+            port = candidate
     process = Running([sys.executable, script, str(port), *map(str, files)])
     process.wait_for("Uvicorn running", 60)
     return port, process
