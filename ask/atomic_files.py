@@ -9,6 +9,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -18,6 +19,7 @@ from ask.records import NamedTuple
 
 T = TypeVar("T")
 PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE = 0o600, 0o700
+CHUNK_BYTES = 1 << 20
 OWNER_ERRORS = (errno.EPERM, errno.EINVAL)
 """The errors for an owner that may not be set, and for one that is unknown in the sandbox's user namespace."""
 
@@ -135,30 +137,35 @@ def replace_atomically(path: Path, dir_fd: int | None = None) -> Iterator[Path]:
 
 
 def _overwrite_file(source: Path, target: Path, dir_fd: int | None) -> None:
-    from shutil import copyfileobj
-
     def open_in_folder(path: str, flags: int) -> int:
         return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
 
     with open(source, "rb", opener=open_in_folder) as copy, open(target, "r+b", opener=open_in_folder) as file:
-        status, old_size = os.fstat(copy.fileno()), os.fstat(file.fileno()).st_size
-        if status.st_size > old_size:
-            allocate_space(file.fileno(), old_size, status.st_size)
-        copyfileobj(copy, file)
-        file.truncate()
-        file.flush()
+        status = os.fstat(copy.fileno())
+        overwrite_content(file, iter(partial(copy.read, CHUNK_BYTES), b""), status.st_size)
         with suppress(PermissionError):  # the file belongs to another user
             os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
             os.utime(file.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
         os.fsync(file.fileno())  # before the source is deleted
 
 
-def allocate_space(descriptor: int, old_size: int, new_size: int) -> None:
-    """Allocate disk space for a file that is about to grow in place.
+def overwrite_content(file: BinaryIO, chunks: Iterable[bytes], size: int) -> None:
+    """Replace the content of an open file by another of this size, in place.
+
+    Disk space is allocated before anything is overwritten.
 
     Raises:
-        OSError: there is not enough; the file is unchanged.
+        OSError: it cannot be written; the file is unchanged if there is not enough space.
     """
+    old_size = os.fstat(file.fileno()).st_size
+    if size > old_size:
+        _allocate_space(file.fileno(), old_size, size)
+    file.writelines(chunks)
+    file.truncate()
+    file.flush()
+
+
+def _allocate_space(descriptor: int, old_size: int, new_size: int) -> None:
     if not hasattr(os, "posix_fallocate"):  # macOS
         return
     try:

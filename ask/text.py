@@ -332,6 +332,12 @@ def find_similar(word: str, choices: Iterable[str], count: int, cutoff: float = 
     return get_close_matches(word, nlargest(_MAX_COMPARED, comparable, measure_similarity), count, cutoff)
 
 
+def fence_code(text: str) -> str:
+    """Put a text in a Markdown code block whose fence is longer than any in the text."""
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
+    return f"{fence}\n{text}\n{fence}"
+
+
 def format_paths(paths: Sequence[Path], folder: Path, limit: int = 20) -> str:
     """Format the first paths, relative to a folder, on one line, and the number of the others."""
     names = [format_one_line(decode_argument(os.path.relpath(path, folder))) for path in paths[:limit]]

@@ -77,6 +77,19 @@ def find_installed_plugins() -> bytes:
         return Path(home.env["XDG_CACHE_HOME"], "ask/plugins.json").read_bytes()
 
 
+def wait_for_end(path: Path) -> None:
+    """Wait until the process whose id is in a file has ended."""
+    pid = int(path.read_text())
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{pid} still runs")
+
+
 @dataclass(frozen=True)
 class Result:
     """The result of a process. On a terminal, `stdout` is all output. A negative code is a signal number.

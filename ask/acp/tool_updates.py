@@ -12,7 +12,7 @@ from acp import audio_block, image_block, schema, text_block, tool_content, tool
 
 from ask.messages import Attachment
 from ask.parsing import parse_json, read_dict
-from ask.text import format_one_line
+from ask.text import fence_code, format_one_line
 
 KINDS: Mapping[str, schema.ToolKind] = {
     **dict.fromkeys(("read_file", "list_dir", "read_skill"), "read"),
@@ -73,10 +73,7 @@ def convert_attachments(files: Iterable[Attachment]) -> Iterator[schema.ImageCon
 
 def build_text(text: str) -> list[ToolContent]:
     """Return a text as a code block, because editors render Markdown."""
-    if not text:
-        return []
-    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`{3,}", text))])
-    return [tool_content(text_block(f"{fence}\n{text.rstrip()}\n{fence}"))]
+    return [tool_content(text_block(fence_code(text.rstrip())))] if text else []
 
 
 def _find_path(arguments: Mapping[str, Any], directory: str) -> str:

@@ -67,7 +67,7 @@ def calculate_input_limit(context_limit: int, options: Mapping[str, Any]) -> int
     return context_limit - (default_reserve if max_output is None else min(max(max_output, 0), context_limit // 2))
 
 
-def needs_listed_limit(size: int, limits: Sequence[int], *, is_continued: bool) -> bool:
+def should_read_listed_limit(size: int, limits: Sequence[int], *, is_continued: bool) -> bool:
     """Check whether a request may exceed the model's context, whose length only the provider's models list has.
 
     `limits` are those that are known without it, such as the user's own.

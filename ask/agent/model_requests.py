@@ -12,7 +12,7 @@ from ask.agent.context_window import (
     estimate_text_tokens,
     estimate_tool_tokens,
     format_reduction,
-    needs_listed_limit,
+    should_read_listed_limit,
 )
 from ask.agent.request import RunRequest
 from ask.agent.system_prompt import build_system_prompt
@@ -184,11 +184,9 @@ class ModelRequests:
         documented = self.endpoint.provider.find_profile(self.endpoint.model).context_length
         values = (settings.context_limit, num_ctx, self._stated_limit, None if self._listed_limits else documented)
         limits = [limit for limit in values if isinstance(limit, int) and limit > 0]
-        is_unknown, is_continued = (
-            not self._listed_limits and self._stated_limit is None,
-            bool(self._request.message_history),
-        )
-        if is_unknown and needs_listed_limit(window.estimate_size(messages), limits, is_continued=is_continued):
+        is_unknown = not self._listed_limits and self._stated_limit is None
+        is_continued = bool(self._request.message_history)
+        if is_unknown and should_read_listed_limit(window.estimate_size(messages), limits, is_continued=is_continued):
             from ask.client.models_list import read_listed_limit
 
             self._listed_limits = [read_listed_limit(self.endpoint, self._app.app_dirs.cache, settings)]

@@ -16,7 +16,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from ask.render.markdown_tables import parse_with_all_cells
-from ask.text import escape_control_characters
+from ask.text import escape_control_characters, fence_code
 
 MAX_TEXT_CHARACTERS = 200_000
 """Maximum length of a text that is parsed as Markdown; parsing it takes up to two seconds."""
@@ -25,7 +25,6 @@ MAX_BRACKETS = 5_000
 MAX_NESTING = 50
 WEB_LINK_PATTERN = re.compile(r"(?:https?://|mailto:)\S", re.IGNORECASE)
 SCHEME_PATTERN = re.compile(r"[\x00- ]*[a-z][a-z0-9+.-]*:", re.IGNORECASE)
-BACKTICKS_PATTERN = re.compile("`+")
 ACTIVE_MARKUP_PATTERN = re.compile(
     r"(?<!`)(`+)(?!`)[^\n]{0,2000}?[^`\n]\1(?!`)|\\.|<(?=[a-zA-Z/!?])(?!https?://|mailto:)|!(?=\[)"
 )
@@ -71,10 +70,8 @@ def to_safe_markdown(text: str) -> str:
 
 
 def format_code_block(text: str) -> str:
-    """Format a text as a code block whose fence is longer than any in the text."""
-    text = escape_control_characters(text).removesuffix("\n")
-    fence = "`" * max([3, *(len(run) + 1 for run in BACKTICKS_PATTERN.findall(text))])
-    return f"{fence}\n{text}\n{fence}"
+    """Format a text as a code block without control characters."""
+    return fence_code(escape_control_characters(text).removesuffix("\n"))
 
 
 def _is_parseable(text: str) -> bool:

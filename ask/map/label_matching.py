@@ -82,6 +82,6 @@ def _shorten(text: str) -> str:
 
 
 def parse_number(key: str) -> float | None:
-    """Return the number that a key stands for; None if it is another value, or too large to calculate with."""
+    """Return the number that a key represents; None if it is another value, or too large to calculate with."""
     number = float(key) if NUMBER_PATTERN.fullmatch(key) else math.inf
     return number if abs(number) <= MAX_NUMBER else None

@@ -419,10 +419,13 @@ class RateLimiter:
         factor = 1.0 if self._burst.first else RAMP_FACTOR
         value = min(self._rate.value, factor * count / seconds / (1 - self._random_share))
         begin = max(now - 1, self._burst.begin)
-        recent = sum(start.time > begin for start in self._starts) - sum(time > begin for time in self._refusals)
         possible = (count + math.sqrt(count) + 0.5) / seconds / (1 - self._random_share)
-        recent_rate = recent / max(now - begin, 0.01)
+        recent_rate = self._count_accepted(begin) / max(now - begin, 0.01)
         return value, max(min(self._rate.value, possible), min(recent_rate, LEVEL_FACTOR * value))
+
+    def _count_accepted(self, begin: float) -> int:
+        """Return how many requests since then were not refused; `begin` is at most `MAX_REFUSAL_SECONDS` ago."""
+        return sum(start.time > begin for start in self._starts) - sum(time > begin for time in self._refusals)
 
     def _count_consecutive_refusals(self, sent: float) -> int:
         """Return how many requests were refused in a row, of which the last was sent at a time."""
@@ -588,7 +591,7 @@ class RateLimiter:
         """Return the rate to return to, and the one to continue with, from an estimate."""
         rate = self._rate
         begin = max(now - 1, self._rate_known_since if rate.is_known else -math.inf)
-        recent = sum(start.time > begin for start in self._starts) - sum(time > begin for time in self._refusals)
+        recent = self._count_accepted(begin)
         if not rate.is_known:
             level = max(accepted, min(recent, rate.value))
             return level, max(accepted, START_FLOOR * level)

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from ask.atomic_files import OWNER_ERRORS, Ownership, allocate_space, replace_file
+from ask.atomic_files import OWNER_ERRORS, Ownership, overwrite_content, replace_file
 from ask.records import NamedTuple
 from ask.text import find_similar
 from ask.tools.base import ApprovedFile, FolderConfinement, RunToolContext, ToolError
@@ -420,11 +420,7 @@ def rewrite_file_in_place(
         status = os.fstat(descriptor)
         if not os.path.samestat(status, expected_stat):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        if size > status.st_size:
-            allocate_space(descriptor, status.st_size, size)
-        file.writelines(chunks)
-        file.truncate()
-        file.flush()
+        overwrite_content(file, chunks, size)
         with suppress(PermissionError):  # writing clears the set-user-ID and set-group-ID bits
             os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
 

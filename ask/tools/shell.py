@@ -54,10 +54,11 @@ def run_bash(arguments: Mapping[str, Any], context: RunToolContext) -> ToolResul
     environment, mark = mark_environment({**context.environment, **UNATTENDED_VARIABLES})
     process = None
     streams: list[_OutputStream] = []
+    max_length = context.max_result_length or MAX_RESULT_CHARACTERS
     try:
         process = _start_shell(arguments["command"], context, environment)
         pipes = {"stdout": process.stdout, "stderr": process.stderr}
-        streams = [_OutputStream(pipe, label, context) for label, pipe in pipes.items() if pipe]
+        streams = [_OutputStream(pipe, label, context, max_length) for label, pipe in pipes.items() if pipe]
         exited = _read_until_exit(process, streams, time.monotonic() + seconds)
         if not exited:
             kill_process_tree(process.pid, mark)
@@ -74,7 +75,6 @@ def run_bash(arguments: Mapping[str, Any], context: RunToolContext) -> ToolResul
         if process:
             with suppress(TimeoutExpired):  # a process stuck in the kernel never exits
                 process.wait(1)
-    max_length = context.max_result_length or MAX_RESULT_CHARACTERS
     if not exited:
         more = f"the timeout can be up to {context.max_command_timeout:g} s"
         if seconds == context.max_command_timeout:
@@ -94,12 +94,10 @@ class _OutputStream:
     What is captured contains no colors, and progress only in its last state.
     """
 
-    def __init__(self, pipe: IO[bytes], label: str, context: RunToolContext) -> None:
+    def __init__(self, pipe: IO[bytes], label: str, context: RunToolContext, max_length: int) -> None:
         self.pipe = pipe
         self.label = label
-        self.capture = OutputCapture(
-            context.overflow_directory, label, context.max_result_length or MAX_RESULT_CHARACTERS
-        )
+        self.capture = OutputCapture(context.overflow_directory, label, max_length)
         self.is_closed = False
         self._redactor = context.redactor.open_stream()
         self._filter = TerminalOutputFilter()

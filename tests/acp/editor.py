@@ -78,19 +78,6 @@ def use(
     asyncio.run(asyncio.wait_for(connect(), 60))
 
 
-def wait_for_end(path: Path) -> None:
-    """Wait until the process whose id is in a file has ended."""
-    pid = int(path.read_text())
-    deadline = time.monotonic() + 15
-    while time.monotonic() < deadline:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{pid} still runs")
-
-
 class RawEditor:
     """Writes lines to a running server, and waits for what it answers; `editor_end` is the pipe to it."""
 

@@ -13,9 +13,9 @@ import pytest
 from acp import schema, text_block
 
 from tests import wire
-from tests.acp.editor import Editor, start_raw, use, wait_for_end
+from tests.acp.editor import Editor, start_raw, use
 from tests.model_server import ModelServer
-from tests.program import Ask, Home, is_running
+from tests.program import Ask, Home, is_running, wait_for_end
 from tests.slow_parameters import mark_others_slow
 
 INVALID_ANSWERS: dict[str, Any] = {

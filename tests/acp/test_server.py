@@ -14,10 +14,10 @@ import pytest
 from acp import schema, text_block
 
 from tests import wire
-from tests.acp.editor import Editor, use, wait_for_end
+from tests.acp.editor import Editor, use
 from tests.mcp.setting import PIXEL, SDK
 from tests.model_server import ModelServer
-from tests.program import ASK, Ask, Home
+from tests.program import ASK, Ask, Home, wait_for_end
 from tests.slow_parameters import mark_others_slow
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import time
@@ -20,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply
-from tests.program import ASK, Ask, Home
+from tests.program import ASK, Ask, Home, wait_for_end
 
 
 def use(ask: Ask, home: Home, action: Callable[[Client], Awaitable[Any]], *args: str, **options: Any) -> Any:
@@ -106,19 +105,6 @@ def read_text(result: Any) -> str:
     [content] = result.content
     text: str = content.text
     return text
-
-
-def wait_for_end(path: Path) -> None:
-    """Wait until the process whose id is in a file has ended."""
-    pid = int(path.read_text())
-    deadline = time.monotonic() + 15
-    while time.monotonic() < deadline:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{pid} still runs")
 
 
 def test_a_question_is_answered_without_tools_and_continued(ask: Ask, home: Home, server: ModelServer) -> None:
