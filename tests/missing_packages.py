@@ -11,7 +11,10 @@ ROOT = Path(__file__).parents[1]
 
 
 def make_command_without(package: str, home: Home) -> list[str]:
-    """Return an `ask` command in an environment with all installed packages but those that begin so."""
+    """Return an `ask` command in an environment with all installed packages but those that begin so.
+
+    Packages of the system, which may include them, are left out, too (`-S`).
+    """
     packages = home.path / "packages"
     packages.mkdir()
     (installed,) = {Path(path) for path in sys.path if path.endswith("site-packages")}
@@ -22,4 +25,4 @@ def make_command_without(package: str, home: Home) -> list[str]:
     for name, folder in folders.items():
         (packages / name).symlink_to(ROOT / folder)
     start = f"import sys; sys.path.append({str(packages)!r}); from ask.__main__ import main; main()"
-    return [sys._base_executable, "-I", "-c", start]  # type: ignore[attr-defined]
+    return [sys._base_executable, "-I", "-S", "-c", start]  # type: ignore[attr-defined]
