@@ -85,7 +85,7 @@ def run_cli(
         code = run_process()
         signal.setitimer(signal.ITIMER_REAL, 0)
     for thread in threads:
-        thread.join(5)
+        thread.join(20)
         assert not thread.is_alive(), f"ended, but another process holds its output; it showed {outputs}"
     assert not late, f"not ended after {timeout} s; it showed {outputs}"
     return code, bytes(outputs[0]), bytes(outputs[1])

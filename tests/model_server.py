@@ -134,12 +134,12 @@ class ModelServer:
         with self._changed:
             self._replies += replies
 
-    def wait_for_requests(self, count: int, seconds: float = 10) -> None:
+    def wait_for_requests(self, count: int, seconds: float = 30) -> None:
         with self._changed:
             came = self._changed.wait_for(lambda: len(self.requests) >= count, seconds)
         assert came, f"{len(self.requests)} requests came, not {count}"
 
-    def wait_for_abandoned(self, count: int = 1, seconds: float = 10) -> None:
+    def wait_for_abandoned(self, count: int = 1, seconds: float = 30) -> None:
         with self._changed:
             came = self._changed.wait_for(lambda: len(self.abandoned) >= count, seconds)
         assert came, f"{len(self.abandoned)} replies were abandoned, not {count}"

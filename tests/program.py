@@ -80,7 +80,7 @@ def find_installed_plugins() -> bytes:
 def wait_for_end(path: Path) -> None:
     """Wait until the process whose id is in a file has ended."""
     pid = int(path.read_text())
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
             os.kill(pid, 0)
@@ -222,7 +222,7 @@ class Running:
         except BrokenPipeError:
             pass  # the process does not read all of it
 
-    def wait_for(self, text: str, seconds: float = 10, after: int = 0) -> int:
+    def wait_for(self, text: str, seconds: float = 30, after: int = 0) -> int:
         """Wait until the text appears on stdout (the terminal) or stderr; return the position after it in stdout.
 
         `after` is the position to search from.
@@ -247,7 +247,7 @@ class Running:
         """Send a signal to the process but not to its children."""
         self.process.send_signal(number)
 
-    def finish(self, timeout: float = 30) -> Result:
+    def finish(self, timeout: float = 60) -> Result:
         """Wait for the end of the process and of all output."""
         try:
             code = self.process.wait(timeout)
@@ -255,7 +255,7 @@ class Running:
             raise AssertionError(f"not ended after {timeout} s; it showed {self._shown()}") from None
         seconds = time.monotonic() - self._started
         for thread in self._threads:
-            thread.join(5)
+            thread.join(20)
             assert not thread.is_alive(), (
                 f"ended, but another process holds its conversation; it showed {self._shown()}"
             )

@@ -44,7 +44,7 @@ def one_line(result: Result, code: int) -> str:
     return result.stderr
 
 
-def wait_until(true: Callable[[], bool], seconds: float = 10) -> None:
+def wait_until(true: Callable[[], bool], seconds: float = 30) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end

@@ -64,6 +64,6 @@ def test_the_server_can_be_closed_during_a_reply() -> None:
         answers = [session.get(server.base_url, stream=True) for _ in range(3)]
         server.wait_for_requests(3)
         start = time.monotonic()
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 30
     for answer in answers:
         answer.close()

@@ -93,7 +93,7 @@ def format_in_tmux(tmux: Callable[..., str], tmp_path: Path, method: str = "auto
         "open(sys.argv[2] + '.new', 'w').write(text); os.rename(sys.argv[2] + '.new', sys.argv[2])"
     )
     tmux("send-keys", "-t", window, shlex.join([sys.executable, "-c", code, method, str(output)]), "Enter")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 30
     while not output.exists():
         assert time.monotonic() < deadline, tmux("capture-pane", "-p", "-t", window)
         time.sleep(0.05)
@@ -119,7 +119,7 @@ def test_the_terminal_around_tmux_gets_its_sequence(tmux: Callable[..., str], tm
     with Running(command, env={**os.environ, **XTERM}, terminal=True) as client:
         client.wait_for("\x1b[>q")
         client.type_in("\x1bP>|kitty(0.35.2)\x1b\\")
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while "kitty" not in tmux("display-message", "-p", "#{client_termtype}"):
             assert time.monotonic() < deadline
         sequence = format_in_tmux(tmux, tmp_path)

@@ -206,7 +206,7 @@ def test_ctrl_c_ends_a_map_whose_hooks_sleep(ask: Ask, home: Home, server: Model
         running.signal()
         running.wait_for("Ctrl-C again")
         running.signal()
-        result = running.finish(timeout=10)
+        result = running.finish()
     assert result.code == 130
 
 

@@ -235,7 +235,7 @@ def test_a_signal_during_the_import_ends_ask(ask: Ask, home: Home) -> None:
     with ask.start("-p", "odd", "hi") as running:
         running.wait_for("slow to load")
         running.signal(signal.SIGTERM)
-        assert running.finish(timeout=10).code == 143
+        assert running.finish().code == 143
 
 
 def test_a_built_in_provider_comes_before_one_of_a_package(ask: Ask, home: Home) -> None:

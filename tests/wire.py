@@ -6,6 +6,7 @@ A chunk is one event of a stream, as a dict; an answer is a complete, non-stream
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -134,9 +135,12 @@ def stream(content: str | None = None, calls: Sequence[Call] = (), *, finish: st
 # Replies
 
 
-def streams(*chunks: Json | str | bytes | float | Ending, done: bool = True) -> Reply:
-    """Return a streamed reply that sends each event separately; numbers are pauses, and an ending truncates it."""
-    steps: list[Step] = [one if isinstance(one, float | Ending) else event(one) for one in chunks]
+def streams(*chunks: Json | str | bytes | float | threading.Event | Ending, done: bool = True) -> Reply:
+    """Return a streamed reply that sends each event separately.
+
+    Numbers are pauses in seconds, it waits for each `threading.Event`, and an ending truncates it.
+    """
+    steps: list[Step] = [one if isinstance(one, float | threading.Event | Ending) else event(one) for one in chunks]
     if done and not isinstance(chunks[-1], Ending):
         steps.append(sse())
     return Reply(steps, content_type="text/event-stream")

@@ -927,7 +927,7 @@ def test_many_requests_at_a_time_exceed_the_default_limit_of_open_files(
 
 def test_a_named_pipe_is_read_once(ask: Ask, home: Home) -> None:
     os.mkfifo(home.work / "pipe")
-    result = ask.shell("printf 'one\ntwo\n' > pipe & ask map -p demo 'Say {{line}}' pipe", timeout=10)
+    result = ask.shell("printf 'one\ntwo\n' > pipe & ask map -p demo 'Say {{line}}' pipe")
     assert (result.code, len(parse(result))) == (0, 2), result.stderr
 
 

@@ -166,7 +166,7 @@ def test_proxy_headers_must_be_complete_within_the_timeout(
         start_time = time.monotonic()
         with pytest.raises(NetworkError):
             Transport("https://model.invalid/v1", TIMEOUT).send(CHAT)
-        assert time.monotonic() - start_time < 5
+        assert time.monotonic() - start_time < 20
 
 
 # Answers

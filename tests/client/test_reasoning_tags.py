@@ -155,9 +155,9 @@ def test_a_closing_tag_that_is_part_of_the_text_is_kept(text: str) -> None:
 
 
 def test_closing_tags_are_found_quickly() -> None:
-    start = time.monotonic()
+    start = time.thread_time()
     separate("'</think>'" * 500_000, lone=True)
-    assert time.monotonic() - start < 2
+    assert time.thread_time() - start < 2
 
 
 def test_a_profile_can_say_that_answers_begin_with_reasoning() -> None:

@@ -361,7 +361,7 @@ def test_no_key_command_runs_in_a_replay(ask: Ask, replay: Ask, home: Home, serv
 
 def test_a_named_pipe_that_nobody_reads_is_an_error(ask: Ask, server: ModelServer, home: Home) -> None:
     os.mkfifo(home.work / "rec.jsonl")
-    result = ask.process("--record", "rec.jsonl", "hi", timeout=10)
+    result = ask.process("--record", "rec.jsonl", "hi")
     assert (result.code, server.requests) == (9, [])
 
 

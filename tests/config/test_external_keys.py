@@ -69,5 +69,5 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(command: str,
     started = time.monotonic()
     with pytest.raises(ConfigError, match=r"openai timed out after 0\.5 s"):
         run(command.format(child="sh -c 'echo $$ > $PID_FILE; exec sleep 30'"), 0.5, PID_FILE=str(tmp_path / "pid"))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert not is_alive(int((tmp_path / "pid").read_text()))

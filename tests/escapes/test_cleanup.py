@@ -41,7 +41,7 @@ def traces(host: FakeHost) -> dict[str, object]:
     }
 
 
-def wait_until(done: Callable[[], bool], seconds: float = 10) -> None:
+def wait_until(done: Callable[[], bool], seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
     while not done() and time.monotonic() < deadline:
         time.sleep(0.01)

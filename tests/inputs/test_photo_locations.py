@@ -204,6 +204,6 @@ def test_an_impossible_length_takes_no_memory() -> None:
 @pytest.mark.parametrize("prefix", mark_others_slow([b"\0\0\0\x06", b"\xff\xff\xff\xffeXIf", b"EXIF\xff\xff\xff\xff"]))
 def test_many_blocks_take_little_time(prefix: bytes) -> None:
     data = (prefix + b"II*\0\x08\0\0\0\x01\0") * 40_000
-    started = time.monotonic()
+    started = time.thread_time()
     assert len(remove_location(data)) == len(data)
-    assert time.monotonic() - started < 3
+    assert time.thread_time() - started < 3

@@ -51,10 +51,10 @@ def test_a_byte_order_mark_is_not_part_of_the_first_row(tmp_path: Path, input_fo
 @pytest.mark.slow
 def test_a_long_row_is_read_as_fast_as_many_short_ones(tmp_path: Path) -> None:
     text = "word " * 8_000_000
-    start = time.monotonic()
+    start = time.process_time()
     rows = read(tmp_path, f"{text}\0end", "nul")
     assert columns(rows) == [{"line": text}, {"line": "end"}]
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_malformed_json_lines_are_errors_of_their_own(tmp_path: Path) -> None:

@@ -348,10 +348,10 @@ def test_references_that_multiply_are_normalized_or_rejected_quickly(keyword: st
     }
     definitions["d40"] = {"type": "object", "properties": {"text": {"type": "string"}}}
     spec = ToolSpec("bomb", "Explode.", {"type": "object", keyword: [{"$ref": "#/$defs/d0"}], "$defs": definitions})
-    start = time.monotonic()
+    start = time.thread_time()
     with suppress(UnusableToolError):
         normalize_tool(spec, inline_references=inline)
-    assert time.monotonic() - start < 2
+    assert time.thread_time() - start < 2
 
 
 def test_a_schema_that_is_nested_too_deeply_is_rejected() -> None:

@@ -134,7 +134,7 @@ def test_reading_something_else_than_a_file_ends_at_once(ask: Ask, server: Model
     (ask.cwd / "folder").mkdir()
     started = time.monotonic()
     assert call(ask, server, "read_file", {"filepath": name}).startswith("Error: ")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
 
 
 def test_an_empty_file_is_called_empty(ask: Ask, server: ModelServer) -> None:
@@ -199,10 +199,10 @@ def test_an_edit_of_other_characters_shows_those_of_the_file(
 @pytest.mark.parametrize(
     "command",
     [
-        "sleep 9 & echo shown",  # https://github.com/coder/xum/pull/41
+        "sleep 60 & echo shown",  # https://github.com/coder/xum/pull/41
         # https://github.com/anomalyco/opencode/issues/22012
         "(while true; do echo tick; sleep 0.1; done) & echo shown",
-        "setsid sleep 9 & echo shown",  # https://github.com/anomalyco/opencode/issues/47350
+        "setsid sleep 60 & echo shown",  # https://github.com/anomalyco/opencode/issues/47350
         "cat; read -p y/N; echo shown",  # https://github.com/langchain-ai/deepagents/pull/2427
         "cat <<X; (cat); echo shown\nx\nX",  # https://github.com/anthropics/claude-code/issues/58938
         "read -r x < /dev/tty || echo shown",  # https://github.com/HKUDS/nanobot/pull/2323
@@ -211,7 +211,7 @@ def test_an_edit_of_other_characters_shows_those_of_the_file(
 def test_a_command_that_waits_for_something_ends_at_once(ask: Ask, server: ModelServer, command: str) -> None:
     started = time.monotonic()
     assert "shown" in call(ask, server, "bash", {"command": command})
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize(

@@ -104,9 +104,9 @@ def test_any_terminal_type(term: str, demo: Ask) -> None:
     assert (result.code, "ok" in result.text) == (0, True)
     assert ("\x1b" in result.text) <= (term != "dumb")
     with demo.start_on_terminal("chat", env={"TERM": term}) as running:
-        running.wait_for(">", 10, after=running.wait_for("quits", 10))
+        running.wait_for(">", after=running.wait_for("quits"))
         running.type_in("run echo one-two\r")
-        running.wait_for("exit code", 10)
+        running.wait_for("exit code")
         running.type_in("\x04")
         assert running.finish().code == 0
 

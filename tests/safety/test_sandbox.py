@@ -249,7 +249,7 @@ with Sandbox({as_source(sandbox_config)}):
             time.sleep(moment * 0.004)
             running.signal(signal.SIGINT)
             running.finish()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while processes(sandbox_config.working_directory) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert processes(sandbox_config.working_directory) == []
@@ -468,7 +468,7 @@ def test_the_next_run_removes_everything_of_a_killed_run(host: FakeHost) -> None
         [("bash", {"command": "touch began; setsid sleep 600 & sleep 600"})], allowed=[str(other)]
     ) as running:
         running.wait_for("pid")
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while not (host.work / "began").exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         assert (other / ".git").is_dir()

@@ -289,7 +289,7 @@ WITHOUT_PRIVILEGES = ["setpriv", "--bounding-set", "-all"] if os.geteuid() == 0 
 """Drops the capability of root to read every file."""
 
 
-def wait_for_content(path: Path, seconds: float = 10) -> str:
+def wait_for_content(path: Path, seconds: float = 30) -> str:
     """Wait until a file has content; return it."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -159,9 +159,9 @@ def test_placeholders_are_replaced(text: str, filled: str) -> None:
     ids=lambda text: f"{text[:6]!r}...{text[-1:]!r}",
 )
 def test_placeholders_are_found_in_linear_time(text: str, pattern: re.Pattern[str]) -> None:
-    start = time.monotonic()
+    start = time.thread_time()
     assert list(find_placeholders(text, pattern)) == []
-    assert time.monotonic() - start < 1
+    assert time.thread_time() - start < 1
 
 
 def test_a_placeholder_without_value_and_default_is_an_error() -> None:

@@ -207,7 +207,7 @@ def test_timeout_applies_to_a_silent_server(server: ModelServer, reply: Reply) -
     server.reply(reply)
     start = time.monotonic()
     assert refusal(get_base_url(server), seconds=0.3).startswith(f"{get_base_url(server)}/ ")
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
     server.wait_for_abandoned()
 
 
@@ -218,7 +218,7 @@ def test_timeout_applies_to_an_endless_body(server: ModelServer, reply: Reply) -
     page = Fetcher(0.5, None).fetch(get_base_url(server))
     assert page.body.startswith(b"x")
     assert page.truncation_reason == "cut off after 0.5 s"
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
     server.wait_for_abandoned()
 
 
@@ -243,7 +243,7 @@ def test_timeout_applies_to_headers_sent_byte_by_byte() -> None:
         thread.start()
         start = time.monotonic()
         assert "0.3 s" in refusal(f"http://127.0.0.1:{listener.getsockname()[1]}/", seconds=0.3)
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 20
         stop.set()
         thread.join()
 

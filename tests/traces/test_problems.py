@@ -181,7 +181,7 @@ def test_surrogates_and_large_numbers_do_not_lose_spans(bench: TraceBench) -> No
 
 def test_a_second_ctrl_c_ends_the_wait_for_the_collector(bench: TraceBench) -> None:
     bench.server.reply(Reply((wire.sse(wire.text("one"), done=False), 60.0), content_type="text/event-stream"))
-    bench.collector.delay = 5
+    bench.collector.delay = 60
     with Running([ASK, "go"], env=bench.env, cwd=bench.home.work) as running:
         running.wait_for("one")
         running.signal()
@@ -197,7 +197,7 @@ def test_a_second_ctrl_c_ends_the_wait_for_the_collector(bench: TraceBench) -> N
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_after_the_answer_ends_the_wait_for_the_collector(bench: TraceBench, number: int) -> None:
     bench.server.reply(wire.says("hi"))
-    bench.collector.delay = 5
+    bench.collector.delay = 60
     with Running([ASK, "go"], env=bench.env, cwd=bench.home.work) as running:
         while not bench.collector.headers:
             time.sleep(0.01)
@@ -205,7 +205,7 @@ def test_a_signal_after_the_answer_ends_the_wait_for_the_collector(bench: TraceB
         started = time.monotonic()
         result = running.finish()
     assert (result.code, result.text, result.stderr) == (0, "hi\n", "")
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 30
 
 
 @pytest.mark.slow
@@ -217,7 +217,7 @@ def test_rows_with_tools_remember_that_the_collector_does_not_answer(bench: Trac
     result = bench.ask(*command, stdin=b"a\nb\nc\nd\n")
     assert (result.code, result.text.count("hi")) == (0, 4)
     assert result.stderr.count("traces were not sent: ") == 1
-    assert result.seconds - seconds < 6, "only the first of four rows waits for 2 s"
+    assert result.seconds - seconds < 7.5, "only the first of four rows waits for 2 s"
 
 
 def test_rows_with_tools_report_a_refusal(bench: TraceBench) -> None:

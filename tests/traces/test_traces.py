@@ -203,7 +203,7 @@ def test_a_broken_collector_changes_only_one_line(bench: TraceBench, problem: st
             case "forbidden":
                 collector.status = 403
             case "slow":
-                collector.delay = 5
+                collector.delay = 60
             case "redirect":
                 collector.status, collector.location = 307, f"{elsewhere.url}/v1/traces"
             case "no host":
@@ -213,7 +213,7 @@ def test_a_broken_collector_changes_only_one_line(bench: TraceBench, problem: st
         assert result.stderr.count("\n") == 1
         assert result.stderr.startswith("ask: traces were not sent: ")
         assert "HTTPConnection" not in result.stderr
-        assert result.seconds < 6
+        assert result.seconds < 30
         assert not elsewhere.headers, "the headers may contain a key"
 
 
