@@ -106,7 +106,7 @@ else:
 
 
 class Constraint(NamedTuple):
-    """A constraint that `Annotated` adds to the type of a value, checked by `ask.type_checks.parse_value`.
+    """A constraint that `Annotated` adds to the type of a value, checked by `ask.config.type_checks.parse_value`.
 
     Attributes:
         description: the allowed values, for error messages.

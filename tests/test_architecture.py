@@ -23,12 +23,12 @@ import ask
 ROOT = Path(__file__).parents[1]
 LAYERS = [
     {"__distribution__", "__version__", "records"},
-    {"messages", "strict_json", "text"},
+    {"messages", "text"},
     {"errors"},
     {"process"},
-    {"parsing", "type_checks"},
-    {"attachments", "citations", "profiles"},
-    {"atomic_files", "console", "notifications"},
+    {"parsing"},
+    {"attachments", "profiles"},
+    {"atomic_files", "console"},
     {"text_diff"},
     {"config"},
     {"schemas"},

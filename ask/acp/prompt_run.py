@@ -23,7 +23,7 @@ from acp import (
 
 from ask.acp.prompt_content import PromptContent
 from ask.acp.tool_updates import MAX_TITLE_CHARACTERS, build_diffs, build_text, describe_call
-from ask.citations import list_in_markdown
+from ask.client.citations import list_in_markdown
 from ask.config.installation import find_launcher
 from ask.config.options import EVENT_SESSION_ARGUMENT, RunOptions
 from ask.errors import AskError, IncompleteResponseError, LimitReachedError

@@ -37,7 +37,7 @@ from ask.acp.session import MODES, Session, to_server_table
 from ask.acp.stdio import open_stdio
 from ask.acp.tool_updates import build_edit, build_text, convert_attachments, describe_call
 from ask.app import AppContext
-from ask.citations import to_markdown
+from ask.client.citations import to_markdown
 from ask.config.options import RunOptions
 from ask.errors import AskError, SignalExit
 from ask.history.entries import Run, generate_conversation_id, query_conversations, read_runs

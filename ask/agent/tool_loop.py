@@ -491,7 +491,7 @@ class ToolLoop:
 
     def _add_citations(self, citations: Sequence[Citation]) -> None:
         """Add the citations of an answer to those of the text before it, if the service paused there."""
-        from ask.citations import shift_citations
+        from ask.client.citations import shift_citations
 
         earlier_text = get_last_answer(self._result.messages)
         earlier_citations = self._result.citations if earlier_text else ()

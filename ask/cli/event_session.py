@@ -12,6 +12,7 @@ from typing import Literal
 from ask.cli.chat.session import ChatSession
 from ask.cli.run import open_session
 from ask.config.options import EVENT_SESSION_ARGUMENT, RunOptions
+from ask.config.type_checks import WrongTypeError, parse_value
 from ask.console import StandardOutput, protect_standard_output
 from ask.errors import AskError, BrokenOutputError, RunInterruptedError, UsageError
 from ask.records import NamedTuple
@@ -22,7 +23,6 @@ from ask.safety.approval_scope import ApprovalScope, list_approvable
 from ask.safety.approval_store import ApprovalDuration
 from ask.safety.tool_policy import PendingToolCall
 from ask.text import format_size
-from ask.type_checks import WrongTypeError, parse_value
 
 
 class InputMessage(NamedTuple):

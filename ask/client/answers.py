@@ -75,7 +75,7 @@ class DeltaRedactor:
         if isinstance(delta, ToolCallDelta):
             self._on_delta(ToolCallDelta(delta.index, self._redact(delta.name)))
         elif isinstance(delta, ServerToolDelta):
-            from ask.citations import clean_server_calls
+            from ask.client.citations import clean_server_calls
 
             for call in clean_server_calls([delta.call]):
                 self._on_delta(ServerToolDelta(_redact_server_call(self._redactor, call)))
@@ -157,7 +157,7 @@ def _redact_sources(redactor: Redactor, answer: ModelResponse, *, is_text_change
     """Replace the secrets in the sources of an answer, and in the calls that the service ran itself."""
     citations = answer.citations
     if is_text_changed:  # the positions are no longer valid
-        from ask.citations import remove_positions
+        from ask.client.citations import remove_positions
 
         citations = remove_positions(citations)
     return answer._replace(
@@ -190,7 +190,7 @@ def clean_answer(answer: ModelResponse, original_text: str) -> ModelResponse:
     """
     if not (answer.citations or answer.server_calls):
         return answer
-    from ask.citations import clean_citations, clean_server_calls
+    from ask.client.citations import clean_citations, clean_server_calls
 
     removed = len(original_text) - len(answer.text) if original_text.endswith(answer.text) else len(original_text)
     return answer._replace(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from ask.citations import format_notes, list_in_markdown
+from ask.client.citations import format_notes, list_in_markdown
 from ask.compare.answers import ModelAnswer
 from ask.console import BOLD, DIM, STDERR, STDOUT, StandardOutput, StderrConsole, wrap_for_terminal
 from ask.events import Event, MessageAdded, Notice

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ask.config.settings import UNSET_OPTION
+from ask.config.strict_json import STRICT_DECODER
 from ask.errors import ParameterError, UsageError
-from ask.strict_json import STRICT_DECODER
 
 OPTION_RANGES: dict[str, tuple[float, float]] = {
     "temperature": (0, 2),

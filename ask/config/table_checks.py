@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from ask.config.type_checks import MISSING, ValuePath, WrongTypeError, format_path, get_fields, parse_value
 from ask.errors import ConfigError
 from ask.profiles import ModelProfile, find_pattern_problem
 from ask.text import format_unknown_key
-from ask.type_checks import MISSING, ValuePath, WrongTypeError, format_path, get_fields, parse_value
 
 _SECRET_KEYS = {"env", "headers", "oauth", "url"}
 """Keys whose values may be or contain secrets, so that errors do not contain them."""

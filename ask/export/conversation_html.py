@@ -12,7 +12,7 @@ from hashlib import sha256
 from html import escape
 from pathlib import Path
 
-from ask.citations import to_markdown
+from ask.client.citations import to_markdown
 from ask.export.conversation_text import describe_call, describe_conversation, describe_ending
 from ask.export.safe_markdown import to_html
 from ask.history.entries import Conversation, HistoryEntry, Run

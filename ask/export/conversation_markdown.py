@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ask.citations import to_markdown
+from ask.client.citations import to_markdown
 from ask.export.conversation_text import describe_call, describe_conversation, describe_ending
 from ask.export.safe_markdown import format_code_block, to_safe_markdown
 from ask.history.entries import Conversation, HistoryEntry, Run

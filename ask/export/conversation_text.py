@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from ask.citations import format_notes, mark_sources
+from ask.client.citations import format_notes, mark_sources
 from ask.console import BOLD, DIM, StandardOutput
 from ask.history.entries import REFUSED, Conversation, HistoryEntry, Run
 from ask.history.saved_messages import ToolCallStep, extract_summary, list_shown_steps

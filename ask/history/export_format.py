@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, BinaryIO, NoReturn
 
+from ask.config.type_checks import ValuePath, WrongTypeError, parse_value
 from ask.errors import FileError
 from ask.history.entries import (
     MERGED,
@@ -20,7 +21,6 @@ from ask.history.entries import (
 from ask.messages import Attachment, Citation, ProviderState, ServerToolCall, Usage
 from ask.records import Constraint, NamedTuple
 from ask.text import repair_surrogates
-from ask.type_checks import ValuePath, WrongTypeError, parse_value
 
 FORMAT, FORMAT_VERSION = "ask-conversation", 2
 ID_PATTERN = re.compile(r"[A-Za-z][0-9A-Za-z_-]{0,63}")

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from ask.citations import citations_to_json, remove_positions
+from ask.client.citations import citations_to_json, remove_positions
 from ask.client.provider_client import ProviderClient
 from ask.errors import AskError, FileError, IncompleteResponseError, NetworkError, ProviderError, UsageError
 from ask.map.deduplication import find_original

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import ToolLoop, discard_event, format_model_correction, get_last_answer, open_run_tracer
 from ask.app import AppContext
-from ask.citations import citations_to_json, remove_positions
 from ask.client.adjustments import RequestAdjustments
+from ask.client.citations import citations_to_json, remove_positions
 from ask.client.endpoint import ModelEndpoint, create_client
 from ask.client.provider_client import ProviderClient
 from ask.errors import RefusedQuestionsError

@@ -10,7 +10,7 @@ from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from ask.strict_json import JSON_ERRORS
+from ask.config.strict_json import JSON_ERRORS
 
 
 async def forward_messages(

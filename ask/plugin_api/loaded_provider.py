@@ -245,7 +245,7 @@ class LoadedProvider:
         """
         if not self.is_third_party:
             return
-        from ask.type_checks import WrongTypeError, check_value, describe_type, describe_value, format_path
+        from ask.config.type_checks import WrongTypeError, check_value, describe_type, describe_value, format_path
 
         expected_type = _get_return_type(expected) if isinstance(expected, FunctionType) else expected
         if expected_type is StreamReader:  # any class with its methods will do

@@ -19,12 +19,12 @@ from typing import TypedDict
 
 from ask.atomic_files import convert_write_errors, create_private_folder, lock_file, replace_atomically
 from ask.config.directories import AppDirs
+from ask.config.type_checks import WrongTypeError, parse_value
 from ask.errors import FileError, UsageError
 from ask.project.skill_repository import IGNORED_NAMES, RepositorySkill, SkillFile, SkillPackage, SkillRepository
 from ask.project.skill_sources import SkillLocation
 from ask.records import NamedTuple
 from ask.text import decode_argument
-from ask.type_checks import WrongTypeError, parse_value
 
 SOURCE_FILE = "source.json"
 SCRIPT_MODE, DATA_MODE, FOLDER_MODE = 0o700, 0o600, 0o700

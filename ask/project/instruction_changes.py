@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ask.atomic_files import create_private_folder, lock_file, read_decisions, write_decisions
+from ask.config.type_checks import parse_value
 from ask.errors import FileError
 from ask.messages import EMPTY_MAPPING
 from ask.project.file_ownership import UnsafeFileError, read_owned_file
@@ -24,7 +25,6 @@ from ask.project.instructions import DEPENDENCY_FOLDERS, MAX_COMPARED_BYTES
 from ask.project.skills import PROJECT_SKILLS_FOLDERS
 from ask.project.trust_decisions import TrustStore
 from ask.records import NamedTuple
-from ask.type_checks import parse_value
 
 MAX_ENTRIES = 100_000
 """Maximum number of files and folders to search for instructions. Any file that was not found counts as changed."""

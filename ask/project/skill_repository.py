@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from ask.config.type_checks import WrongTypeError
 from ask.console import StderrConsole
 from ask.errors import FileError, MissingDependencyError, NetworkError
 from ask.inputs.git import UNSAFE_PATH_PATTERN, GitError, GitNetwork, run_git
@@ -21,7 +22,6 @@ from ask.project.skill_validation import SKILL_FILE, SkillFrontMatter, find_prob
 from ask.project.skills import MAX_SKILL_FILE_BYTES
 from ask.records import NamedTuple
 from ask.text import format_one_line, format_size
-from ask.type_checks import WrongTypeError
 
 FETCH_SECONDS = 300.0
 MAX_FETCHED_BYTES = 500_000_000

@@ -10,9 +10,9 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ask.config.type_checks import WrongTypeError, parse_value
 from ask.project.front_matter import FrontMatterError, read_values, split_front_matter
 from ask.records import NamedTuple
-from ask.type_checks import WrongTypeError, parse_value
 
 SKILL_FILE = "SKILL.md"
 MAX_NAME_CHARACTERS, MAX_DESCRIPTION_CHARACTERS, MAX_COMPATIBILITY_CHARACTERS = 64, 1024, 500

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ask.config.settings import CLAUDE_SKILLS_FOLDER
+from ask.config.type_checks import WrongTypeError
 from ask.messages import ToolSpec
 from ask.project.file_ownership import UnsafeFileError, read_owned_file
 from ask.project.front_matter import FrontMatterError, split_front_matter
@@ -20,7 +21,6 @@ from ask.records import NamedTuple
 from ask.text import decode_argument, format_one_line, format_suggestion
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
 from ask.tools.definitions import READ_SKILL_NAME
-from ask.type_checks import WrongTypeError
 
 PROJECT_SKILLS_FOLDER = ".agents/skills"
 PROJECT_SKILLS_FOLDERS = (PROJECT_SKILLS_FOLDER, CLAUDE_SKILLS_FOLDER)

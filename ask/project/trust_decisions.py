@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from ask.atomic_files import lock_file, read_decisions, write_decisions
+from ask.config.type_checks import WrongTypeError, parse_value
 from ask.records import NamedTuple
-from ask.type_checks import WrongTypeError, parse_value
 
 
 class TrustDecision(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import RunResult
-from ask.citations import remove_positions, shift_citations
+from ask.client.citations import remove_positions, shift_citations
 from ask.client.cost import Cost
 from ask.client.retries import RetryNotice
 from ask.console import StandardOutput, StderrConsole

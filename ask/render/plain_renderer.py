@@ -99,7 +99,7 @@ class PlainRenderer:
 
     def _print_notes(self) -> None:
         """Print the sources: below the answer on a terminal, where they are no part of data."""
-        from ask.citations import format_notes
+        from ask.client.citations import format_notes
 
         notes = format_notes(self._citations)
         self._citations = []

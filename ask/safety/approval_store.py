@@ -177,7 +177,7 @@ def _find_change_time(command: str, directory: Path, folders: Sequence[Path]) ->
 
 def _parse_rows(content: Any) -> list[Approval | Any]:
     """Parse the rows of the file; one that is damaged, or from a newer version, approves nothing and stays as it is."""
-    from ask.type_checks import WrongTypeError, parse_value
+    from ask.config.type_checks import WrongTypeError, parse_value
 
     rows = parse_value(content, list[Any])
     for position, row in enumerate(rows):

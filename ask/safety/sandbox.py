@@ -277,7 +277,7 @@ def parse_tool_result(payload: bytes) -> ToolResult:
 def _parse_diff(value: object) -> TextDiff | None:
     if value is None:
         return None
-    from ask.type_checks import WrongTypeError, parse_value
+    from ask.config.type_checks import WrongTypeError, parse_value
 
     try:
         return parse_value(value, TextDiff)

@@ -15,10 +15,10 @@ from typing import Any
 
 from ask.atomic_files import lock_file, read_decisions, write_decisions
 from ask.config.directories import SCAN_RECORD_NAME
+from ask.config.type_checks import parse_value
 from ask.errors import FileError, SafetyError
 from ask.records import NamedTuple
 from ask.safety.mounts import is_below
-from ask.type_checks import parse_value
 
 _MAX_FOLDERS = 1_000
 _MAX_PATHS = 5_000

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from ask.strict_json import JSON_ERRORS, STRICT_DECODER
+from ask.config.strict_json import JSON_ERRORS, STRICT_DECODER
 
 MAX_ATTEMPTS = 100
 """Maximum number of opening brackets at which decoding a JSON value is tried."""

@@ -6,12 +6,12 @@ import os
 import re
 from collections.abc import Callable
 
+from ask.config.strict_json import JSON_ERRORS, STRICT_DECODER
 from ask.errors import UsageError
 from ask.messages import DecisionQuestion
 from ask.schemas.decision_questions import build_result_schema, parse_questions
 from ask.schemas.schema import ResponseSchema, parse_schema
 from ask.schemas.short_form import parse_short_form
-from ask.strict_json import JSON_ERRORS, STRICT_DECODER
 from ask.text import decode_argument
 
 MAX_CORRECTIONS = 2

@@ -15,8 +15,8 @@ from ask.client.endpoint import CALL_ID_PATTERNS, load_provider
 from ask.config.base_url import is_local_url
 from ask.config.key_store import list_key_variables
 from ask.config.secrets import VENDOR_NAMES
+from ask.config.type_checks import check_value, parse_value
 from ask.profiles import ModelProfile, find_pattern_problem
-from ask.type_checks import check_value, parse_value
 from providers.services import SERVICES
 from tests import responses_wire, wire
 from tests.config.service_samples import COMMON, PLAIN, REASON, SAMPLES, TEXT, chunk, stream, words

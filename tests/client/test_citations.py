@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from ask import Citation, ServerToolCall
-from ask.citations import (
+from ask.client.citations import (
     clean_citations,
     clean_server_calls,
     format_notes,

@@ -1,4 +1,4 @@
-"""`ask.type_checks`: values are checked against type hints, and an error says where the wrong one is."""
+"""`ask.config.type_checks`: values are checked against type hints, and an error says where the wrong one is."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.records import Constraint, NamedTuple
-from ask.type_checks import (
+from ask.config.type_checks import (
     WrongTypeError,
     check_value,
     describe_expected,
     format_path,
     parse_value,
 )
+from ask.records import Constraint, NamedTuple
 from tests.json_strategies import any_json
 
 
