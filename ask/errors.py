@@ -97,7 +97,8 @@ def to_ask_error(error: BaseException) -> AskError:
         path = f" {error.filename}" if error.filename else ""
         return FileError(f"cannot read or write{path} ({error.strerror})")
     return AskError(
-        f"internal error ({type(error).__name__}: {error})", "please report this bug; -v shows the traceback"
+        f"internal error ({type(error).__name__}: {error})",
+        "please report this bug; -v with a question shows the traceback",
     )
 
 

@@ -280,7 +280,9 @@ class LoadedProvider:
         return call_isolated(call, event, self._notify, self._time_limit or 0, make_time_error)
 
     def make_error(self, hook: str, problem: str) -> PluginError:
-        return PluginError(f"the plugin {self.info.name} has a bug: {hook} {problem}", "-v shows the traceback")
+        return PluginError(
+            f"the plugin {self.info.name} has a bug: {hook} {problem}", "-v with a question shows the traceback"
+        )
 
 
 @cache
