@@ -55,7 +55,6 @@ from ask.map.input_rows import (
 )
 from ask.map.job import (
     JobOptions,
-    RowPrompt,
     RowTask,
     TaskResult,
     add_row_numbers,
@@ -67,7 +66,7 @@ from ask.map.ledger import Ledger, RowResult
 from ask.map.output import ALL, ColumnNames, RowWriter, StdoutWriter, make_unique_name
 from ask.map.output_target import has_rows, is_input, is_table, is_text_table, open_writer
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
-from ask.map.row_sample import draw_sample
+from ask.map.row_sample import draw_sample, peek_row
 from ask.map.shards import ROW_NUMBER, InputTracker, parse_shard
 from ask.map.sqlite_table import SqliteTable
 from ask.messages import Usage
@@ -189,7 +188,7 @@ class MapJobRunner:
         reread_rows: Callable[[], Iterator[Row]] = self._read_rows
         if self._is_deferred and self.reads_pipe:
             reread_rows = partial(iter, list(self._read_rows()))  # a pipe can be read only once
-        first_row, rows = _peek_row(reread_rows(), job.prompt)
+        first_row, rows = peek_row(reread_rows(), job.prompt)
         if not first_row.error:
             job.prompt.check(first_row)
         rows = self._select_shard(rows)
@@ -603,34 +602,6 @@ def _find_tier(request: RunRequest) -> str | None:
     if request.questions and request.endpoint.provider.get_decision_api(request.endpoint.model):
         return DECISIONS_TIER
     return find_requested_tier(request.settings.options)
-
-
-MAX_OTHER_ROWS = 10
-"""How many rows without a column of the prompt may come before the first that has it."""
-
-
-def _peek_row(rows: Iterator[Row], prompt: RowPrompt) -> tuple[Row, Iterator[Row]]:
-    """Return the first row that has the columns of the prompt, and all rows.
-
-    Without such a row among the first ones, return the first that is valid, or the last of many that are not.
-
-    Raises:
-        UsageError: there are no rows.
-    """
-    read: list[Row] = []
-    valid: list[Row] = []
-    for row in itertools.islice(rows, 1000):  # a file of another format has only invalid rows, in any number
-        read.append(row)
-        if row.error:
-            continue
-        if prompt.has_columns(row):
-            return row, itertools.chain(read, rows)
-        valid.append(row)
-        if len(valid) == MAX_OTHER_ROWS:
-            break
-    if not read:
-        raise UsageError("the input has no rows")
-    return next(iter(valid), read[-1]), itertools.chain(read, rows)
 
 
 @contextmanager

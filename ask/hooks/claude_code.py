@@ -6,7 +6,8 @@ https://code.claude.com/docs/en/hooks
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,15 @@ _CLAUDE_ARGUMENTS = {
     "edit_file": {"filepath": "file_path", "old_text": "old_string", "new_text": "new_string"},
     "list_dir": {"dirpath": "path"},
 }
+
+
+def split_matchers(matchers: Sequence[str]) -> list[str]:
+    """Return the matchers of a hook as rules: `Edit|mcp__x__.*` becomes `Edit` and `mcp__x__*`."""
+    rules: list[str] = []
+    for matcher in matchers:
+        is_pattern = re.fullmatch(r"[\w.*|-]+", matcher) and ("|" in matcher or ".*" in matcher)
+        rules += matcher.replace(".*", "*").split("|") if is_pattern else [matcher]
+    return rules
 
 
 def translate_tool_name(name: str, origin: str) -> str:

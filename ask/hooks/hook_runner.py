@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from ask.app import AppContext
 from ask.config.hooks import Hook, HookEvent, parse_hooks
 from ask.config.secrets import Secrets
 from ask.errors import SafetyError
-from ask.hooks.claude_code import CLAUDE_EVENTS, translate_arguments, translate_tool_name
+from ask.hooks.claude_code import CLAUDE_EVENTS, split_matchers, translate_arguments, translate_tool_name
 from ask.hooks.hook_response import HookResponse, parse_response
 from ask.records import NamedTuple
 from ask.safety.command_rules import CallRule, find_deny_rule, parse_rules
@@ -71,21 +70,8 @@ def prepare_hooks(app: AppContext, safe_mode: SafeModeSession | None = None) -> 
             run_command = confined[0].run
         elif safe_mode:
             app.notify(f"the hook {name} runs outside the sandbox (sandbox = false)")
-        prepared.append(PreparedHook(hook, _parse_matchers(hook), run_command))
+        prepared.append(PreparedHook(hook, parse_rules("hooks.matcher", split_matchers(hook.matchers)), run_command))
     return tuple(prepared)
-
-
-def _parse_matchers(hook: Hook) -> tuple[CallRule, ...]:
-    """Return the rules of a hook. In a matcher such as `Edit|mcp__.*`, Claude Code's syntax is understood.
-
-    Raises:
-        ConfigError: a matcher is not a rule.
-    """
-    entries: list[str] = []
-    for matcher in hook.matchers:
-        is_pattern = re.fullmatch(r"[\w.*|-]+", matcher) and ("|" in matcher or ".*" in matcher)
-        entries += matcher.replace(".*", "*").split("|") if is_pattern else [matcher]
-    return parse_rules("hooks.matcher", entries)
 
 
 class CheckedCall(NamedTuple):

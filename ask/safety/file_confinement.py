@@ -17,12 +17,12 @@ from pathlib import Path
 
 from ask.atomic_files import create_private_folder
 from ask.errors import SafetyError
-from ask.safety.folder_scan import inspect_filesystem, is_virtual_environment
+from ask.safety.folder_scan import inspect_filesystem
 from ask.safety.protected_paths import PROTECTED_NAME_SET
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.tools.base import FolderConfinement, RunToolContext, ToolError
 from ask.tools.file_access import HIDDEN_REASON, open_target
-from ask.tools.secret_files import can_contain_secrets
+from ask.tools.secret_files import can_contain_secrets, is_virtual_environment
 
 _PROTECTED = "is read-only in safe mode: other programs run it or trust it"
 

@@ -12,7 +12,6 @@ import stat
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
-from itertools import islice
 from pathlib import Path
 from shlex import quote
 
@@ -34,7 +33,7 @@ from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.scan_record import ScanRecord, read_scan_record, write_scan_record
 from ask.text import format_one_line, join_names
 from ask.tools.file_access import is_empty
-from ask.tools.secret_files import can_contain_secrets
+from ask.tools.secret_files import can_contain_secrets, is_virtual_environment
 
 MAX_TOP_ENTRIES = 1_000_000
 """Maximum number of entries of the writable folders and of the folders in them: these are scanned completely."""
@@ -47,9 +46,6 @@ MAX_GIT_REPOSITORIES = 50
 _MAX_NAMED_COMMANDS = 10
 """How many commands of git a warning names."""
 _LOW_PRIORITY_NAMES = frozenset({"node_modules", "__pycache__", "site-packages"})
-_VIRTUAL_ENVIRONMENT_NAMES = frozenset(
-    {"pyvenv.cfg", "bin", "etc", "include", "lib", "lib64", "man", "share", ".gitignore", ".lock", "CACHEDIR.TAG"}
-)
 
 
 def inspect_filesystem(
@@ -370,23 +366,15 @@ def _list_relevant_entries(folder: str, limit: int) -> tuple[list[os.DirEntry[st
     return relevant, count
 
 
-def is_virtual_environment(folder: Path) -> bool:
-    """Check whether a folder has nothing but a virtual environment: a call can add `pyvenv.cfg` to any folder."""
-    # A virtual environment has about ten entries, so a longer list is that of another folder.
-    names = {entry.name for entry in _list_entries(folder, 100)}
-    unknown = (name for name in names - _VIRTUAL_ENVIRONMENT_NAMES if not can_contain_secrets(name.lower()))
-    return "pyvenv.cfg" in names and len(names) < 100 and not any(unknown)
-
-
 def is_bare_repository(folder: Path) -> bool:
     """Check whether git would treat a folder without `.git` as a bare repository."""
     return all(os.path.lexists(folder / name) for name in REPOSITORY_CONTENT)
 
 
-def _list_entries(folder: Path | str, limit: int | None = None) -> list[os.DirEntry[str]]:
+def _list_entries(folder: Path | str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
-            return list(islice(entries, limit))
+            return list(entries)
     except OSError:
         # Not one of the folders that a call could make readable: `ProtectedPaths.hide_unreadable` comes first.
         return []
