@@ -5,12 +5,14 @@ The reports describe what a service or a gateway sent; the bytes are written ane
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
 
+from ask.messages import EMPTY_MAPPING
 from tests import responses_wire, wire
 from tests.model_server import RESET, ModelServer, Reply, Step
 from tests.program import TEST_KEY, Ask
@@ -33,7 +35,7 @@ class Case(NamedTuple):
     calls: int = 0
     error: int = 0
     notice: str = ""
-    framing: str = "chunked"
+    headers: Mapping[str, str] = EMPTY_MAPPING
 
 
 def sse(*events: Any) -> bytes:
@@ -226,6 +228,30 @@ CASES: dict[str, list[Case]] = {
             "https://github.com/vllm-project/vllm/pull/36944",
             "the last text in the chunk with the finish reason",
             [sse(HEL, wire.chunk({"content": "lo."}, finish="stop"), DONE)],
+        ),
+        Case(
+            "https://docs.nestjs.com/controllers#status-code",
+            "HTTP 201",
+            [sse(HEL, LO, STOP, USAGE, DONE)],
+            status=201,
+        ),
+        Case(
+            "https://github.com/agentgateway/agentgateway/issues/3040",
+            "a Content-Encoding of the upstream's body, which the gateway has decompressed",
+            [json.dumps(wire.answer("Hello.")).encode()],
+            content_type="application/json",
+            headers={"Content-Encoding": "br"},
+        ),
+        Case(
+            "https://github.com/freelensapp/freelens-ai-extension/issues/272",
+            "the same with gzip",
+            [sse(HEL, LO, STOP, USAGE, DONE)],
+            headers={"Content-Encoding": "gzip"},
+        ),
+        Case(
+            "https://github.com/gadievron/raptor/pull/547",
+            "a compressed body without Content-Encoding",
+            [gzip.compress(sse(HEL, LO)) + gzip.compress(sse(STOP, USAGE, DONE))],
         ),
         Case("https://github.com/earendil-works/pi/issues/9627", "HTTP 520 without a body", [b""], status=520),
         Case("https://github.com/earendil-works/pi/issues/6239", "HTTP 524 without a body", [b""], status=524),
@@ -476,7 +502,7 @@ def final_reply(provider: str) -> Reply:
 )
 def test_reported_stream_is_read(ask: Ask, server: ModelServer, provider: str, case: Case) -> None:
     (ask.cwd / "note.txt").write_text(CONTENT)
-    reply = Reply(case.steps, case.status, case.content_type, responses_api=provider == "openai")
+    reply = Reply(case.steps, case.status, case.content_type, case.headers, responses_api=provider == "openai")
     server.reply(reply, *([] if case.error else [final_reply(provider)]))
     env = {f"{provider.upper()}_API_KEY": TEST_KEY, f"{provider.upper()}_BASE_URL": server.base_url}
     result = ask("-p", provider, "-m", "vendor/model", "--json", "say hello", env=env)
@@ -484,7 +510,7 @@ def test_reported_stream_is_read(ask: Ask, server: ModelServer, provider: str, c
     if not case.error:
         assert json.loads(result.stdout)["text"].endswith("Hello.")
     assert case.notice in result.stderr
-    is_retried = case.status != 200 or (case.content_type == "application/json" and case.steps[0] == UPSTREAM_TIMEOUT)
+    is_retried = case.status >= 400 or (case.content_type == "application/json" and case.steps[0] == UPSTREAM_TIMEOUT)
     if not case.error:
         assert len(server.requests) == 1 + bool(case.calls) + is_retried
     results = server.requests[-1].body.decode().count(CONTENT)
