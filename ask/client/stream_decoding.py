@@ -208,6 +208,8 @@ class SseDecoder(EventDecoder):
             self._is_first_line = False
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
+        if field == b"data" and value.startswith(b"data:"):  # https://github.com/paiml/aprender/pull/2015
+            value = value.removeprefix(b"data:").removeprefix(b" ")
         events: list[RawEvent] = []
         if field == b"error" and value.startswith(b"{"):  # llama.cpp: https://github.com/ggml-org/llama.cpp/pull/16109
             self._event_type, field = "error", b"data"
@@ -268,6 +270,6 @@ def is_complete_event(data: bytes | bytearray) -> bool:
     if data == b"[DONE]":
         return True
     try:
-        return isinstance(json.loads(data), dict | list)
+        return isinstance(json.loads(data, strict=False), dict | list)
     except (ValueError, RecursionError):
         return False
