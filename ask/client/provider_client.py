@@ -636,11 +636,11 @@ class ProviderClient:
                 return
             if size > limit:
                 raise NetworkError("the answer is implausibly long", "try again, or use another model")
-            if size > previous_size or reader.complete:
+            # Gateways send a finish reason with each chunk, or with the last of the reasoning.
+            http_response.has_continued |= http_response.end_marker_seen and bool(unmerged)
+            if size > previous_size or (reader.complete and not http_response.end_marker_seen):
                 http_response.mark_progress()
-            # Gemini sends a finish reason before each run of code and continues the answer after it.
-            is_continuing = http_response.end_marker_seen and bool(unmerged)
-            http_response.end_marker_seen = http_response.done_seen or (reader.complete and not is_continuing)
+            http_response.end_marker_seen = http_response.done_seen or reader.complete
 
     def _build_result(
         self,

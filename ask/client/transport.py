@@ -284,13 +284,15 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
         self._bytes_received = self._bytes_at_progress = 0
         self.end_marker_seen = False
         """Set by the caller once the answer is complete; then only `GRACE_PERIOD_SECONDS` is spent on waiting."""
+        self.has_continued = False
+        """Set by the caller if the answer went on after it seemed complete, as it may again."""
         self.done_seen = False
         """Also set by the caller once "[DONE]" arrived; then only `FINAL_GRACE_PERIOD_SECONDS` is spent on waiting."""
 
     def mark_progress(self) -> None:
         """Restart the timeout because the answer has grown."""
         self._bytes_at_progress = self._bytes_received
-        if not self.end_marker_seen:
+        if not self.end_marker_seen or self.has_continued:
             self._last_progress = time.monotonic()
 
     def __exit__(self, *_: object) -> None:
@@ -411,8 +413,12 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
         """
         from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-        grace = FINAL_GRACE_PERIOD_SECONDS if self.done_seen else GRACE_PERIOD_SECONDS
-        deadline = self._last_progress + (grace if self.end_marker_seen else self._transport.stall_timeout)
+        seconds = GRACE_PERIOD_SECONDS if self.end_marker_seen else self._transport.stall_timeout
+        if self.done_seen:
+            seconds = FINAL_GRACE_PERIOD_SECONDS
+        elif self.has_continued:
+            seconds = self._transport.stall_timeout
+        deadline = self._last_progress + seconds
         try:
             if time.monotonic() > deadline:  # a small compressed body may take long to decode
                 raise TimeoutError
