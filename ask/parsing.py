@@ -75,10 +75,7 @@ STANDARD_TIER_WORDS = frozenset({STANDARD_TIER, "default", "standard_only", "on_
 UNKNOWN_TIER_WORDS = frozenset({"auto", "traffic_type_unspecified"})
 TIER_PATTERN = re.compile(r"[a-z0-9_.-]{1,40}")
 MAX_CHECKED_CHARACTERS = 100_000_000
-"""The limit for how much is parsed to see whether a call's arguments are complete, as that is done for each fragment.
-
-A broken server may send hundreds of thousands of fragments that could be the last.
-"""
+"""The limit for what is parsed to see if a call's arguments are complete, as any of countless fragments may be last."""
 AUDIO_NOTICE = "audio in the answer is not saved"
 """A `finish_message` for answers that contain audio."""
 CHARACTERS_PER_MEDIA_CHARACTER = 0.1
@@ -149,7 +146,7 @@ def decode_arguments(text: str) -> dict[str, Any] | None:
     Models write invalid arguments now and then, and services reject a conversation that contains such a call. Objects
     with NaN, infinity or a lone surrogate cannot be sent, either.
     """
-    value = parse_json(text)
+    value = parse_json(text, strict=True)
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
@@ -157,10 +154,10 @@ def decode_arguments(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def parse_json(text: str) -> Any:
-    """Parse JSON; return None if it is invalid."""
+def parse_json(text: str, *, strict: bool = False) -> Any:
+    """Parse JSON; return None if it is invalid. Unless `strict`, control characters in strings may be unescaped."""
     try:
-        return json.loads(text)
+        return json.loads(text, strict=strict)
     except (ValueError, RecursionError):
         return None
 
@@ -487,11 +484,14 @@ class AnswerPart:
         return decode_arguments(text) is not None
 
     def add_arguments(self, arguments: Any) -> int:
-        """Add a call's arguments, or a piece of them as text; return the number of characters."""
+        """Add a call's arguments, or a piece of them as text; return by how many characters they grew."""
         self.is_object = not isinstance(arguments, str)
         text = json.dumps(arguments, ensure_ascii=False) if self.is_object else arguments
         self._last_character = text.rstrip()[-1:] or self._last_character
-        return self.buffer.write(text)
+        count = self.buffer.tell()
+        # Some services repeat what came before in each piece: https://github.com/NousResearch/hermes-agent/pull/35718
+        is_repeated = text.startswith("{") and 0 < count <= len(text) and text.startswith(self.text)
+        return self.buffer.write(text[count if is_repeated else 0 :])
 
     def add_fields(self, fields: Mapping[str, Any]) -> int:
         """Add the fields that are not None; return the number of their characters."""

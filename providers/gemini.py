@@ -541,7 +541,7 @@ class GeminiStreamReader(AnswerAccumulator):
                 self._kept_part_count = len(self._parts)
             # A finish reason can also come before the result of code, after which the answer continues.
             reason = candidate.get("finishReason")
-            is_code_running = reason == "STOP" and self._parts and "executableCode" in self._parts[-1][0]
+            is_code_running = reason == "STOP" and self._parts and self._parts[-1][0].get("executableCode")
             self.may_end = reason == "STOP" and not self._parts
             if (reason or len(self._deltas) > delta_count) and error is None:
                 self.complete = bool(reason and not is_code_running and not self.may_end)

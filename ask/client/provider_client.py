@@ -72,7 +72,8 @@ MAX_ANSWER_CHARACTERS = 24_000_000
 MAX_NON_ASCII_CHARACTERS = 6_000_000
 """The limit if the text is not all ASCII: a single emoji makes Python use four bytes for every character."""
 
-SUCCESS_STATUSES = (200, 201, 202)
+SUCCESS_STATUSES = range(200, 300)
+"""NestJS, for one, answers every POST with 201: https://docs.nestjs.com/controllers#status-code"""
 MAX_DOCUMENT_BYTES = 200_000_000
 """The limit for a response with the results of a batch."""
 
@@ -366,7 +367,7 @@ class ProviderClient:
     def fetch_lines(self, build: Callable[[str], HttpRequest]) -> Iterator[Any]:
         """Send a request and yield the JSON value of each line of the response; None if it is not JSON."""
         with self._get_transport().send(build(self._read_key()), "ndjson") as http_response:
-            if http_response.status != 200:
+            if http_response.status not in SUCCESS_STATUSES:
                 raise self._bodies.parse_error(http_response, http_response.read_text())
             for events in http_response.iter_event_batches():
                 http_response.mark_progress()
@@ -447,7 +448,7 @@ class ProviderClient:
         with self._open_response(request) as http_response:
             body = http_response.read_text()
         value = parse_json(body)
-        if value is None or http_response.status != 200 or find_error(value) is not None:
+        if value is None or http_response.status not in SUCCESS_STATUSES or find_error(value) is not None:
             error = self._bodies.parse_error(http_response, body)
             if not request.fallback_path or error.retry_action != RetryAction.NONE:
                 raise error
@@ -505,7 +506,7 @@ class ProviderClient:
         with self._open_response(http_request) as http_response:
             if self._on_headers:
                 self._on_headers(http_response.headers)
-            if http_response.status != 200:
+            if http_response.status not in SUCCESS_STATUSES:
                 body = http_response.read_text()
                 if self._chat_fallback and self._chat_fallback.activate(http_response.status):
                     self.provider = self._chat_fallback.provider
@@ -635,11 +636,11 @@ class ProviderClient:
                 return
             if size > limit:
                 raise NetworkError("the answer is implausibly long", "try again, or use another model")
-            if size > previous_size or reader.complete:
+            # Gateways send a finish reason with each chunk, or with the last of the reasoning.
+            http_response.has_continued |= http_response.end_marker_seen and bool(unmerged)
+            if size > previous_size or (reader.complete and not http_response.end_marker_seen):
                 http_response.mark_progress()
-            # Gemini sends a finish reason before each run of code and continues the answer after it.
-            is_continuing = http_response.end_marker_seen and bool(unmerged)
-            http_response.end_marker_seen = http_response.done_seen or (reader.complete and not is_continuing)
+            http_response.end_marker_seen = http_response.done_seen or reader.complete
 
     def _build_result(
         self,

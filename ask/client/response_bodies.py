@@ -51,7 +51,7 @@ class BodyReader:
         if text and not text.startswith(("{", "[")):
             raise self.make_unexpected_body_error(http_response, text)
         try:
-            response = json.loads(text)
+            response = json.loads(text, strict=False)
         except (ValueError, RecursionError):
             lines = (line.strip() for line in text.split("\n"))
             events = [parse_json(line) for line in lines if line not in ("", DONE_DATA)]

@@ -1,8 +1,9 @@
-"""Incremental decoders for response bodies: chunked transfer encoding, server-sent events and NDJSON. No I/O."""
+"""Incremental decoders for response bodies: chunked encoding, gzip, server-sent events and NDJSON. No I/O."""
 
 from __future__ import annotations
 
 import json
+import zlib
 from http.client import HTTPException
 
 from ask.messages import RawEvent
@@ -75,6 +76,42 @@ class ChunkedDecoder:
         length = int(size, 16)
         self.last_chunk_seen = length == 0
         self._chunk_bytes_left = length + _LINE_END_BYTES if length else 0
+
+
+# Compression
+
+GZIP_START = b"\x1f"
+"""The first byte of gzip, with which no text begins."""
+MAX_DECOMPRESSED_BYTES = 65_536
+"""The limit for what is decompressed at a time: gzip can shrink zeros to a thousandth."""
+_GZIP_FORMAT = 16 + zlib.MAX_WBITS
+
+
+class GzipDecoder:
+    """Decompresses gzip, which may consist of several members, from bytes split anywhere."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(_GZIP_FORMAT)
+        self._input = b""
+        self.has_more = False
+        """Whether there may be more output without further input."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the next part of the output; b"" if more input is needed.
+
+        Raises:
+            zlib.error: the data is damaged.
+        """
+        data = self._input + data
+        if self._member.eof:
+            if not data.startswith(GZIP_START):  # padding
+                data = b""
+            else:
+                self._member = zlib.decompressobj(_GZIP_FORMAT)
+        output = self._member.decompress(data, MAX_DECOMPRESSED_BYTES)
+        self._input = self._member.unused_data if self._member.eof and data else self._member.unconsumed_tail
+        self.has_more = len(output) == MAX_DECOMPRESSED_BYTES or (self._member.eof and bool(self._input))
+        return output
 
 
 # Events
@@ -171,6 +208,8 @@ class SseDecoder(EventDecoder):
             self._is_first_line = False
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
+        if field == b"data" and value.startswith(b"data:"):  # https://github.com/paiml/aprender/pull/2015
+            value = value.removeprefix(b"data:").removeprefix(b" ")
         events: list[RawEvent] = []
         if field == b"error" and value.startswith(b"{"):  # llama.cpp: https://github.com/ggml-org/llama.cpp/pull/16109
             self._event_type, field = "error", b"data"
@@ -231,6 +270,6 @@ def is_complete_event(data: bytes | bytearray) -> bool:
     if data == b"[DONE]":
         return True
     try:
-        return isinstance(json.loads(data), dict | list)
+        return isinstance(json.loads(data, strict=False), dict | list)
     except (ValueError, RecursionError):
         return False

@@ -6,10 +6,12 @@ It converts failures to errors; `ask.client.provider_client` decides whether to 
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 import time
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
@@ -22,9 +24,11 @@ from ask.client.certificates import CaBundle, find_ca_bundle
 from ask.client.http_adapter import ConnectionCounter, create_adapter, get_limited_response
 from ask.client.preconnect import CONNECT_SECONDS, Preconnection
 from ask.client.stream_decoding import (
+    GZIP_START,
     MAX_EVENT_BYTES,
     ChunkedDecoder,
     EventTooLargeError,
+    GzipDecoder,
     NdjsonDecoder,
     SseDecoder,
     check_size,
@@ -67,6 +71,8 @@ SSE_FIELDS = ("data:", "event:", "id:", "retry:", ":")
 """The possible starts of a line in a stream of server-sent events."""
 UNSUPPORTED_ENCODINGS = ("br", "zstd", "deflate", "compress")
 """Only gzip is requested. Other values of Content-Encoding are ignored, since some servers put a charset there."""
+TEXT_PATTERN = re.compile(rb"[\t\r\n -~]{1,16}")
+"""Matches the start of JSON, of a stream of events, and of a page."""
 LEADING_BLANKS = b"\xef\xbb\xbf \t\r\n"
 """Bytes to ignore before a body: a byte order mark, spaces and line ends."""
 
@@ -238,12 +244,7 @@ class Transport:
         return prepared
 
     def _check_response(self, response: requests.Response) -> None:
-        """Raise an error for a response that cannot be decoded, or is from a proxy or a server that expects HTTPS."""
-        encoding = response.headers.get("Content-Encoding", "").strip().lower()
-        if encoding in UNSUPPORTED_ENCODINGS:
-            response.close()
-            message = f"{self.address} sent a response compressed with {encoding}, which was not requested"
-            raise NetworkError(message, "check the base URL and the proxy")
+        """Raise an error for a response from a proxy, or from a server that expects HTTPS."""
         if self._parts.scheme == "http" and response.status_code in (400, 407):
             from ask.client.network_errors import explain_http_error
 
@@ -276,21 +277,22 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
         self._first_chunk = b""
         self._excerpt = b""
         self._limited_response = get_limited_response(response)
-        self._is_gzip = response.headers.get("Content-Encoding", "").strip().lower() in ("gzip", "x-gzip")
-        # urllib3 reads and decompresses what is compressed. It returns one chunk at a time: 20,000 such events take
-        # 0.25 s longer.
-        self._chunked_decoder = ChunkedDecoder() if response.raw.chunked and not self._is_gzip else None
+        self._chunked_decoder = ChunkedDecoder() if response.raw.chunked else None
+        self._gzip_decoder: GzipDecoder | None = None
+        self._is_body_begun = False
         self._last_progress = time.monotonic()
         self._bytes_received = self._bytes_at_progress = 0
         self.end_marker_seen = False
         """Set by the caller once the answer is complete; then only `GRACE_PERIOD_SECONDS` is spent on waiting."""
+        self.has_continued = False
+        """Set by the caller if the answer went on after it seemed complete, as it may again."""
         self.done_seen = False
         """Also set by the caller once "[DONE]" arrived; then only `FINAL_GRACE_PERIOD_SECONDS` is spent on waiting."""
 
     def mark_progress(self) -> None:
         """Restart the timeout because the answer has grown."""
         self._bytes_at_progress = self._bytes_received
-        if not self.end_marker_seen:
+        if not self.end_marker_seen or self.has_continued:
             self._last_progress = time.monotonic()
 
     def __exit__(self, *_: object) -> None:
@@ -411,14 +413,18 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
         """
         from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-        grace = FINAL_GRACE_PERIOD_SECONDS if self.done_seen else GRACE_PERIOD_SECONDS
-        deadline = self._last_progress + (grace if self.end_marker_seen else self._transport.stall_timeout)
+        seconds = GRACE_PERIOD_SECONDS if self.end_marker_seen else self._transport.stall_timeout
+        if self.done_seen:
+            seconds = FINAL_GRACE_PERIOD_SECONDS
+        elif self.has_continued:
+            seconds = self._transport.stall_timeout
+        deadline = self._last_progress + seconds
         try:
             if time.monotonic() > deadline:  # a small compressed body may take long to decode
                 raise TimeoutError
             self._limited_response.reader.deadline = deadline
             data = self._read_decoded()
-        except (HTTPError, HTTPException, OSError) as error:
+        except (HTTPError, HTTPException, OSError, zlib.error) as error:
             if self.end_marker_seen:
                 return b""
             if isinstance(error, ReadTimeoutError | TimeoutError):
@@ -434,14 +440,43 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
         return data
 
     def _read_decoded(self) -> bytes:
-        """Return the next bytes of the body, decoded; b"" at the end.
+        """Return the next bytes of the body, decompressed; b"" at the end.
 
         Raises:
-            HTTPError, HTTPException, OSError: the connection broke, or the compressed data is damaged.
+            HTTPError, HTTPException, OSError, zlib.error: the connection broke, or the compressed data is damaged.
+            NetworkError: it is compressed in another way than gzip.
+        """
+        while True:
+            had_more = self._gzip_decoder is not None and self._gzip_decoder.has_more
+            data = b"" if had_more else self._read_raw()
+            if not self._is_body_begun:
+                self._is_body_begun = True
+                self._check_encoding(data)
+                self._gzip_decoder = GzipDecoder() if data.startswith(GZIP_START) else None
+            output = self._gzip_decoder.feed(data) if self._gzip_decoder else data
+            if output or not (data or had_more):
+                return output
+
+    def _check_encoding(self, start: bytes) -> None:
+        """Raise an error for a body that is compressed in a way that was not requested, and whose start is this.
+
+        A gateway that decompresses a body may pass on the header: https://github.com/agentgateway/agentgateway/issues/3040
+        """
+        encoding = self.headers.get("Content-Encoding", "").strip().lower()
+        if encoding in UNSUPPORTED_ENCODINGS and start and not TEXT_PATTERN.fullmatch(start[:16]):
+            message = f"{self._transport.address} sent a response compressed with {encoding}, which was not requested"
+            raise NetworkError(message, "check the base URL and the proxy")
+
+    def _read_raw(self) -> bytes:
+        """Return the next bytes of the body as they were sent; b"" at the end.
+
+        Raises:
+            HTTPError, HTTPException, OSError: the connection broke.
         """
         if self._chunked_decoder is None:
             # iter_content(None) would return a body without chunked encoding only at its end.
-            return bytes(self._response.raw.read1(READ_BYTES, decode_content=self._is_gzip))
+            return bytes(self._response.raw.read1(READ_BYTES, decode_content=False))
+        # urllib3 returns one chunk at a time: 20,000 events take 0.25 s longer.
         body = b""
         while not body and not self._chunked_decoder.complete:
             received = self._limited_response.fp.read1(READ_BYTES)

@@ -78,6 +78,9 @@ class ChatStreamReader(AnswerAccumulator):
 
         https://github.com/earendil-works/pi/pull/7441
         """
+        self._first_index = self._last_index = -1
+        self._numbers_chunks = True
+        """Whether the index of each choice so far was larger than the one before."""
         self._top_level_fields: dict[str, Any] = {}
         self._choice_fields: dict[str, Any] = {}
         self._texts: dict[str, StringIO] = {}
@@ -110,9 +113,9 @@ class ChatStreamReader(AnswerAccumulator):
         return self._deltas
 
     def _read_choice(self, choice: dict[str, Any]) -> None:
-        if (read_int(choice.get("index")) or 0) > 0:  # with the option `n`, only the first answer is read
-            return
         delta = read_dict(choice.get("delta"))
+        if self._is_other_answer(choice, delta):
+            return
         if not delta and (message := read_dict(choice.get("message"))):
             delta = self._remove_streamed(message)
         if "images" in delta or "audio" in delta:
@@ -141,6 +144,22 @@ class ChatStreamReader(AnswerAccumulator):
         self.complete = self.complete or finish_reason is not None
         if "usage" in choice:  # Moonshot
             self.add_usage(choice["usage"])
+
+    def _is_other_answer(self, choice: dict[str, Any], delta: dict[str, Any]) -> bool:
+        """Check whether a choice belongs to another answer than the first, as with the option `n`.
+
+        Other answers begin without content. Some servers number the chunks instead, as if each were another answer:
+        https://github.com/microsoft/foundry-local/issues/263
+        """
+        index = read_int(choice.get("index")) or 0
+        if index == self._first_index or self._last_index < 0:
+            self._numbers_chunks = self._last_index < 0
+            self._first_index = self._last_index = index
+            return False
+        has_content = any(map(delta.get, (*TEXT_FIELDS, "tool_calls"))) or bool(choice.get("finish_reason"))
+        self._numbers_chunks &= has_content and index > self._last_index
+        self._last_index = max(index, self._last_index)
+        return not self._numbers_chunks
 
     def _remove_streamed(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return the fields of a complete message without what was already streamed.
@@ -512,7 +531,12 @@ class ChatCompletions(Provider):
         return None
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        return read_tool_calls(read_dict(read_first_choice(response).get("message")).get("tool_calls"))
+        choices = list(map(read_dict, to_object_list(response.get("choices"))))
+        # GitHub Copilot has the text and the calls in separate choices: https://github.com/HKUDS/nanobot/pull/1555
+        if choices and choices[0].get("finish_reason") != "tool_calls":
+            del choices[1:]
+        entries = (read_dict(choice.get("message")).get("tool_calls") for choice in choices)
+        return read_tool_calls(next(filter(None, entries), None))
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Parse the tokens and the cost, as far as they are reported."""

@@ -7,9 +7,10 @@ from ask.errors import RetryAction
 LOADING_DELAY_SECONDS = 10.0
 """Seconds until the next try while a server loads a model, which takes much longer than an overload."""
 COMMON_ERROR_RULES: tuple[tuple[str, RetryAction, str], ...] = (
-    # Other services than OpenAI also use 429 for this: https://github.com/openai/codex/pull/6340
+    # Other services than OpenAI also use 429 for this: https://github.com/openai/codex/pull/6340. MiniMax uses 500:
+    # https://github.com/MiniMax-AI/MiniMax-M2/issues/62
     (
-        "^429 .*(?i:insufficient.?(?:quota|balance|credit)|余额不足|billing.?(?:hard.?)?limit|please recharge)",
+        "^(?:429|500) .*(?i:insufficient.?(?:quota|balance|credit)|余额不足|billing.?(?:hard.?)?limit|please recharge)",
         RetryAction.NEXT_KEY,
         "add credit to the account, or use another key or service",
     ),

@@ -325,7 +325,7 @@ class PluginResponse(AbstractContextManager["PluginResponse"]):
 
     status = 200
     headers: Mapping[str, str] = EMPTY_MAPPING
-    end_marker_seen = done_seen = False
+    end_marker_seen = done_seen = has_continued = False
     """Set by the caller, as for an `HttpResponse`. The end of the events is the end of the answer, too."""
 
     def __init__(self, events: Generator[RawEvent]) -> None:

@@ -52,6 +52,21 @@ REQUIRED_HOOKS = ("provider_build_request", "provider_stream_reader", "provider_
 """The hooks without a default implementation."""
 MODULE_HOOKS = ("provider_info", "provider_supports_tools")
 """The hooks that a module must define, too; an instance inherits them."""
+TEMPORARY_ERRORS = {
+    "rate_limit_exceeded": 429,
+    "rate_limit_error": 429,
+    "server_error": 500,
+    "api_error": 500,
+    "service_unavailable_error": 503,
+    "server_is_overloaded": 503,
+    "slow_down": 503,
+    "vector_store_timeout": 504,
+    "overloaded_error": 529,
+}
+"""HTTP statuses by the code or type of an error inside a response, of those that may be temporary.
+
+https://github.com/router-for-me/CLIProxyAPI/issues/2712
+"""
 TOOL_HOOKS = ("provider_parse_tool_calls", "provider_format_tool_result")
 """The hooks that a provider must define if any of its models supports tools."""
 
@@ -270,11 +285,13 @@ class Provider:
     def parse_embedded_error(self, error: Any) -> ProviderError:
         """Return the error for an `error` object (or string) inside a response with status 200.
 
-        Its `code` or `status` counts as the HTTP status if it is one of an error. `provider_parse_error` then chooses
-        the message, the retry action and the hint.
+        Its `code`, `status` or `type` counts as the HTTP status if it is one of an error, or names a temporary one.
+        `provider_parse_error` then chooses the message, the retry action and the hint.
         """
-        code = read_int(read_dict(error).get("code") or read_dict(error).get("status"))
-        status = code if code and 400 <= code <= 599 else 200
+        fields = read_dict(error)
+        values = [fields.get(name) for name in ("code", "status", "type")]
+        codes = (read_int(value) or TEMPORARY_ERRORS.get(read_str(value)) for value in values)
+        status = next((code for code in codes if code and 400 <= code <= 599), 200)
         return self.provider_parse_error(status, {}, json.dumps({"error": error}))
 
     @staticmethod

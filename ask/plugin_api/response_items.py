@@ -130,7 +130,13 @@ def is_sendable_item(item: Mapping[str, Any]) -> bool:
 
 
 def clean_item(item: dict[str, Any]) -> dict[str, Any]:
-    """Return an item without its tokens' probabilities, and with the role that LM Studio leaves out."""
+    """Return an item without its tokens' probabilities, and with the fields that services require but leave out.
+
+    These are the role of a message (LM Studio) and the summary of reasoning:
+    https://github.com/lidge-jun/opencodex/pull/4673
+    """
+    if item.get("type") == "reasoning":
+        return item | {"summary": read_list(item.get("summary"))}
     if item.get("type") != "message":
         return item
     parts = [

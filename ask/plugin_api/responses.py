@@ -7,7 +7,6 @@ https://developers.openai.com/api/reference/resources/responses
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from io import StringIO
@@ -191,12 +190,14 @@ class ResponsesStreamReader:
     def _get_item(self, fields: Mapping[str, Any], item_type: str, *, is_added: bool = False) -> PartialItem:
         """Return the item that an event belongs to, which is the last one if the event does not say.
 
-        Gateways give several items the same index: https://github.com/decolua/9router/issues/2611
+        Gateways give several items the same index, or begin one without an event of its own:
+        https://github.com/decolua/9router/issues/2611, https://github.com/maximhq/bifrost/issues/5169
         """
         index = read_int(fields.get("output_index"))
         last_item = self._items[-1] if self._items else None
         item = last_item if index is None else self._items_by_index.get(index)
-        if item is None or (is_added and item.is_added):
+        is_other_type = item is not None and item_type not in ("", item.fields.get("type"))
+        if item is None or is_other_type or (is_added and item.is_added):
             item = PartialItem({"type": item_type})
             self._items.append(item)
             self.size += ITEM_OVERHEAD_CHARACTERS
@@ -301,8 +302,6 @@ OPTION_NAMES = {
 }
 """Option names by the API parameter that they become, to explain errors about that parameter."""
 NO_SUMMARY_HINT = "remove -v, which requests reasoning summaries"
-ERROR_STATUSES = {"rate_limit_exceeded": 429, "server_error": 500, "vector_store_timeout": 504}
-"""HTTP statuses by error code, for the errors inside a response that may be temporary."""
 
 
 class Responses(Provider):
@@ -491,11 +490,7 @@ class Responses(Provider):
     def find_response_error(self, response: Mapping[str, Any]) -> ProviderError | None:
         """Return the error inside a response with status 200, or None."""
         error = response.get("error") if "output" in response else find_error(dict(response))
-        if not error:
-            return None
-        code = read_dict(error).get("code") or read_dict(error).get("status")
-        status = ERROR_STATUSES.get(read_str(code)) or read_int(code) or 200
-        return self.provider_parse_error(status if 400 <= status <= 599 else 200, {}, json.dumps({"error": error}))
+        return self.parse_embedded_error(error) if error else None
 
     def build_provider_state(
         self, response: Mapping[str, Any], items: Sequence[dict[str, Any]]

@@ -39,6 +39,7 @@ _MAX_QUOTED_CHARACTERS = 200
 _TOO_DEEP_MESSAGE = "are nested too deeply"
 _CODE_FENCE = re.compile(r"\s*```\w*\n(.*?)```\s*", re.DOTALL)
 _TRAILING_COMMA = re.compile(r",\s*(?=[}\]])")
+_NEXT_VALUE = re.compile(r"\S|\Z")
 _MAX_TRAILING_COMMAS = 20
 _MAX_LITERAL_CHARACTERS = 100_000
 """Characters of Python syntax that are parsed, which takes far more memory than JSON."""
@@ -51,10 +52,10 @@ def parse_arguments(
 
     `report_unchecked` is called with a description of each part of the schema that could not be checked.
 
-    An empty string or null means {}: models write these for a tool without parameters. Property names that were
-    replaced for the provider are restored. null for an optional parameter that is not nullable counts as omitted, and
-    5.0 becomes the integer 5. What is not JSON, or has the wrong type, is repaired only if it has a single meaning:
-    a call must never do anything that the model did not write.
+    An empty string, also as JSON, or null means {}: models write these for a tool without parameters. Property names
+    that were replaced for the provider are restored. null for an optional parameter that is not nullable counts as
+    omitted, and 5.0 becomes the integer 5. What is not JSON, or has the wrong type, is repaired only if it has a single
+    meaning: a call must never do anything that the model did not write.
 
     Raises:
         ToolError: the arguments are invalid; the message is for the model and quotes the start of what it wrote.
@@ -63,7 +64,7 @@ def parse_arguments(
 
     try:
         value = _parse_json(arguments_json) if arguments_json.strip() else None
-        value = {} if value is None else _decode_text(value) if isinstance(value, str) else value
+        value = {} if value in (None, "") else _decode_text(value) if isinstance(value, str) else value
         if not isinstance(value, dict):
             _reject_arguments(f"must be a JSON object, not {_get_type_name(value)}")
         try:
@@ -145,16 +146,20 @@ def _decode_json(text: str) -> Any:
     Raises:
         ValueError, RecursionError: it cannot be parsed, or contains NaN or infinity.
     """
-    return json.loads(
-        text, strict=False, parse_constant=lambda name: _reject_arguments(f"are not JSON: {name} is not a JSON value")
-    )
+    return json.loads(text, strict=False, parse_constant=_reject_constant)
+
+
+def _reject_constant(name: str) -> NoReturn:
+    _reject_arguments(f"are not JSON: {name} is not a JSON value")
 
 
 def _repair_json(text: str) -> Any:
-    """Return the value of text in a code fence, with trailing commas or in Python's syntax; None for any other."""
+    """Return the value of text in a code fence, repeated, with trailing commas or in Python's syntax; else None."""
     fence = _CODE_FENCE.fullmatch(text)
     text = fence[1] if fence else text
     with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        if (repeated := _read_repeated_object(text.strip())) is not None:
+            return repeated
         if text.lstrip().startswith("{'") and len(text) <= _MAX_LITERAL_CHARACTERS:
             import warnings
             from ast import literal_eval
@@ -171,6 +176,29 @@ def _repair_json(text: str) -> Any:
                     return None
                 text = text[: comma.start()] + text[comma.end() :]
     return None
+
+
+def _read_repeated_object(text: str) -> dict[str, Any] | None:
+    """Return the only value of text that contains several: an object, alone or repeated, after an empty one or not.
+
+    Streams begin with an empty one, or end with all arguments, again or as text:
+    https://github.com/BerriAI/litellm/issues/4537, https://github.com/vllm-project/vllm/issues/51697 and
+    https://github.com/BerriAI/litellm/issues/20480
+    """
+    decoder = json.JSONDecoder(strict=False, parse_constant=_reject_constant)
+    found: dict[str, Any] = {}
+    position = 0
+    while position < len(text):
+        try:
+            value, end = decoder.raw_decode(text, position)
+        except ValueError:
+            return None
+        value = _decode_text(value) if found and isinstance(value, str) else value
+        if not isinstance(value, dict) or (found and value not in ({}, found)):
+            return None
+        found = value or found
+        position = _NEXT_VALUE.search(text, end).start()  # type: ignore[union-attr] # it matches the end, too
+    return found
 
 
 def _decode_text(text: str) -> Any:

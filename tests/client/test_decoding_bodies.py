@@ -1,15 +1,22 @@
-"""Decoding of chunked bodies that are split anywhere or invalid."""
+"""Decoding of chunked and compressed bodies that are split anywhere or invalid."""
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.client.stream_decoding import MAX_LINE_BYTES, ChunkedDecoder, InvalidChunkError
+from ask.client.stream_decoding import (
+    MAX_DECOMPRESSED_BYTES,
+    MAX_LINE_BYTES,
+    ChunkedDecoder,
+    GzipDecoder,
+    InvalidChunkError,
+)
 from ask.client.transport import Transport
 from tests import wire
 from tests.client.test_transport import CHAT, ENOUGH, no_proxies, read_data  # noqa: F401 - a fixture
@@ -81,3 +88,17 @@ def test_connection_is_reused_after_a_chunked_body(server: ModelServer) -> None:
     with transport.send(CHAT) as answer:
         assert answer.read_text() == "{}"
     assert len({request.connection for request in server.requests}) == 1
+
+
+@given(
+    st.lists(st.binary() | st.integers(0, 3 * MAX_DECOMPRESSED_BYTES).map(bytes), min_size=1, max_size=3),
+    st.sampled_from([b"", bytes(20), b"garbage"]),
+    st.integers(1, 1_000),
+)
+def test_gzip_is_decompressed_for_any_split(members: list[bytes], padding: bytes, size: int) -> None:
+    decoder, output = GzipDecoder(), b""
+    for piece in wire.chop(b"".join(map(gzip.compress, members)) + padding, size):
+        output += decoder.feed(piece)
+        while decoder.has_more:
+            output += decoder.feed(b"")
+    assert output == b"".join(members)

@@ -5,12 +5,14 @@ The reports describe what a service or a gateway sent; the bytes are written ane
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
 
+from ask.messages import EMPTY_MAPPING
 from tests import responses_wire, wire
 from tests.model_server import RESET, ModelServer, Reply, Step
 from tests.program import TEST_KEY, Ask
@@ -18,6 +20,7 @@ from tests.providers import anthropic_wire, gemini_wire
 from tests.sample_answers import ollama_line, server_event
 
 UPSTREAM_TIMEOUT = b'{"error": {"code": 524, "message": "upstream timed out"}}'
+OVERLOADED = {"type": "service_unavailable_error", "code": "server_is_overloaded", "message": "overloaded"}
 CONTENT = "the content of note.txt"
 ARGUMENTS = '{"filepath": "note.txt"}'
 
@@ -33,7 +36,8 @@ class Case(NamedTuple):
     calls: int = 0
     error: int = 0
     notice: str = ""
-    framing: str = "chunked"
+    headers: Mapping[str, str] = EMPTY_MAPPING
+    is_retried: bool = False
 
 
 def sse(*events: Any) -> bytes:
@@ -56,8 +60,21 @@ def anthropic_start(index: int, **block: Any) -> dict[str, Any]:
     return {"type": "content_block_start", "index": index, "content_block": block}
 
 
+def call_in_pieces(*pieces: str) -> list[bytes]:
+    """Return the stream of a call whose arguments come in these pieces."""
+    start = call_part(index=0, id="a", type="function", function=function("", "read_file"))
+    return [sse(start, *(call_part(index=0, function=function(piece)) for piece in pieces), *CALLS_END)]
+
+
+def numbered(*chunks: Any) -> list[Any]:
+    return [chunk | {"choices": [chunk["choices"][0] | {"index": i}]} for i, chunk in enumerate(chunks)]
+
+
 HEL, LO, STOP, USAGE, DONE = wire.text("Hel"), wire.text("lo."), wire.finish(), wire.usage(), b"data: [DONE]\n\n"
+FINAL_HEL = wire.chunk({"content": "Hel"}, finish="stop")
 CALLS_END = (wire.finish("tool_calls"), USAGE, DONE)
+TWO_CHOICES = wire.answer("I read it.", finish="tool_calls")
+TWO_CHOICES["choices"] += wire.answer(None, [("read_file", ARGUMENTS)])["choices"]
 TOOL_START = anthropic_start(0, type="tool_use", id="t1", name="read_file", input={})
 TOOL_INPUT = anthropic_delta(0, type="input_json_delta", partial_json=ARGUMENTS)
 STOP_BLOCK = {"type": "content_block_stop", "index": 0}
@@ -227,13 +244,124 @@ CASES: dict[str, list[Case]] = {
             "the last text in the chunk with the finish reason",
             [sse(HEL, wire.chunk({"content": "lo."}, finish="stop"), DONE)],
         ),
-        Case("https://github.com/earendil-works/pi/issues/9627", "HTTP 520 without a body", [b""], status=520),
-        Case("https://github.com/earendil-works/pi/issues/6239", "HTTP 524 without a body", [b""], status=524),
+        Case(
+            "https://github.com/paiml/aprender/pull/2015",
+            "`data:` twice",
+            [sse(HEL, LO, STOP, USAGE, DONE).replace(b"data: ", b"data: data: ")],
+        ),
+        Case(
+            "https://github.com/earendil-works/pi/issues/6762",
+            "control characters within the JSON of an event",
+            [
+                sse(wire.text("A\tB\x1b "), HEL, LO, STOP, USAGE, DONE)
+                .replace(b"\\t", b"\t")
+                .replace(b"\\u001b", b"\x1b")
+            ],
+        ),
+        Case(
+            "https://github.com/BerriAI/litellm/issues/4537",
+            "an empty object before the arguments",
+            call_in_pieces("{}", ARGUMENTS[:9], ARGUMENTS[9:]),
+            calls=1,
+        ),
+        Case(
+            "https://github.com/NousResearch/hermes-agent/pull/35718",
+            "all arguments so far in each chunk",
+            call_in_pieces(ARGUMENTS[:1], ARGUMENTS[:9], ARGUMENTS[:15], ARGUMENTS),
+            calls=1,
+        ),
+        Case(
+            "https://github.com/vllm-project/vllm/issues/51697",
+            "all arguments again after their last piece",
+            call_in_pieces(ARGUMENTS[:9], ARGUMENTS[9:], ARGUMENTS),
+            calls=1,
+        ),
+        Case(
+            "https://github.com/BerriAI/litellm/issues/20480",
+            "the same, as a JSON string",
+            call_in_pieces(ARGUMENTS[:9], ARGUMENTS[9:], json.dumps(ARGUMENTS)),
+            calls=1,
+        ),
+        Case(
+            "https://github.com/microsoft/foundry-local/issues/263",
+            "the number of the chunk as the index of its choice",
+            [sse(*numbered(HEL, LO, STOP), USAGE, DONE)],
+        ),
+        Case(
+            "https://github.com/huggingface/text-generation-inference/pull/1648",
+            "the same, from 1",
+            [sse(*numbered(STOP, HEL, LO, STOP)[1:], USAGE, DONE)],
+        ),
+        Case(
+            "https://github.com/HKUDS/nanobot/pull/1555",
+            "text and calls in separate choices",
+            [json.dumps(TWO_CHOICES).encode()],
+            content_type="application/json",
+            calls=1,
+        ),
+        Case(
+            "https://github.com/open-webui/open-webui/issues/16377",
+            "a finish reason in each chunk, and pauses",
+            [sse(FINAL_HEL), 0.1, sse(FINAL_HEL), 2.3, sse(LO, STOP, USAGE, DONE)],
+        ),
+        Case(
+            "https://github.com/kirill-markin/expense-budget-tracker/pull/279",
+            "the type of a temporary error in a stream, without a status",
+            [sse({"error": {"type": "server_error", "message": "it failed", "param": None, "code": None}})],
+            is_retried=True,
+        ),
+        Case(
+            "https://docs.nestjs.com/controllers#status-code",
+            "HTTP 201",
+            [sse(HEL, LO, STOP, USAGE, DONE)],
+            status=201,
+        ),
+        Case(
+            "https://github.com/agentgateway/agentgateway/issues/3040",
+            "a Content-Encoding of the upstream's body, which the gateway has decompressed",
+            [json.dumps(wire.answer("Hello.")).encode()],
+            content_type="application/json",
+            headers={"Content-Encoding": "br"},
+        ),
+        Case(
+            "https://github.com/freelensapp/freelens-ai-extension/issues/272",
+            "the same with gzip",
+            [sse(HEL, LO, STOP, USAGE, DONE)],
+            headers={"Content-Encoding": "gzip"},
+        ),
+        Case(
+            "https://github.com/gadievron/raptor/pull/547",
+            "a compressed body without Content-Encoding",
+            [gzip.compress(sse(HEL, LO)) + gzip.compress(sse(STOP, USAGE, DONE))],
+        ),
+        Case(
+            "https://github.com/MiniMax-AI/MiniMax-M2/issues/62",
+            "HTTP 500 for an empty account, which is not retried",
+            [b'{"error": {"message": "insufficient balance (1008)"}}'],
+            status=500,
+            content_type="application/json",
+            error=6,
+        ),
+        Case(
+            "https://github.com/earendil-works/pi/issues/9627",
+            "HTTP 520 without a body",
+            [b""],
+            status=520,
+            is_retried=True,
+        ),
+        Case(
+            "https://github.com/earendil-works/pi/issues/6239",
+            "HTTP 524 without a body",
+            [b""],
+            status=524,
+            is_retried=True,
+        ),
         Case(
             "https://github.com/sudoprivacy/sudocode/pull/722",
             "an upstream's 524 in a body with status 200",
             [UPSTREAM_TIMEOUT],
             content_type="application/json",
+            is_retried=True,
         ),
     ],
     "openai": [
@@ -266,6 +394,36 @@ CASES: dict[str, list[Case]] = {
             "https://github.com/openai/openai-python/issues/3321",
             "`response.completed` with an output of null",
             [completed({"output": None})],
+        ),
+        Case(
+            "https://github.com/maximhq/bifrost/issues/5169",
+            "reasoning, and text under the same index, without events that add their items",
+            [
+                sse(
+                    {"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": "Hm."},
+                    {"type": "response.output_text.delta", "output_index": 0, "delta": "Hello."},
+                    {"type": "response.completed", "response": {"status": "completed"}},
+                )
+            ],
+        ),
+        Case(
+            "https://github.com/anomalyco/opencode/issues/26129",
+            "an overload in an event",
+            [sse({"type": "error", "sequence_number": 2, "error": OVERLOADED})],
+            is_retried=True,
+        ),
+        Case(
+            "https://github.com/XiaomiMiMo/MiMo-Code/issues/2083",
+            "an overload in the response",
+            [
+                sse(
+                    {
+                        "type": "response.failed",
+                        "response": RESPONSE | {"status": "failed", "output": [], "error": OVERLOADED},
+                    }
+                )
+            ],
+            is_retried=True,
         ),
         Case(
             "https://github.com/tjardoo/openai-client/pull/170",
@@ -476,7 +634,7 @@ def final_reply(provider: str) -> Reply:
 )
 def test_reported_stream_is_read(ask: Ask, server: ModelServer, provider: str, case: Case) -> None:
     (ask.cwd / "note.txt").write_text(CONTENT)
-    reply = Reply(case.steps, case.status, case.content_type, responses_api=provider == "openai")
+    reply = Reply(case.steps, case.status, case.content_type, case.headers, responses_api=provider == "openai")
     server.reply(reply, *([] if case.error else [final_reply(provider)]))
     env = {f"{provider.upper()}_API_KEY": TEST_KEY, f"{provider.upper()}_BASE_URL": server.base_url}
     result = ask("-p", provider, "-m", "vendor/model", "--json", "say hello", env=env)
@@ -484,8 +642,7 @@ def test_reported_stream_is_read(ask: Ask, server: ModelServer, provider: str, c
     if not case.error:
         assert json.loads(result.stdout)["text"].endswith("Hello.")
     assert case.notice in result.stderr
-    is_retried = case.status != 200 or (case.content_type == "application/json" and case.steps[0] == UPSTREAM_TIMEOUT)
-    if not case.error:
-        assert len(server.requests) == 1 + bool(case.calls) + is_retried
+    if case.error != 10:
+        assert len(server.requests) == 1 + bool(case.calls) + case.is_retried
     results = server.requests[-1].body.decode().count(CONTENT)
     assert results == case.calls, server.requests[-1].body.decode()[-1500:]

@@ -282,6 +282,16 @@ def test_on_a_terminal_the_user_decides(ask: Ask, server: ModelServer, answer: s
     assert "Send the" not in ask.on_terminal("-c", "two", env=session).text
 
 
+def test_reasoning_that_could_be_sent_back_is_no_answer(ask: Ask, server: ModelServer) -> None:
+    details = {"reasoning_details": [{"type": "reasoning.text", "text": "Hm.", "signature": "x", "index": 0}]}
+    server.reply(
+        wire.streams(wire.chunk({"reasoning": "Hm."} | details), wire.finish(), wire.usage()), wire.says("Fine.")
+    )
+    assert ask("hi").code == 10
+    assert ask("-c", "one").code == 0
+    assert sent(server) == ["one"]
+
+
 def test_a_killed_run_leaves_an_unanswered_question(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(HOLD), wire.says("Fine."))
     with ask.start("lost") as running:

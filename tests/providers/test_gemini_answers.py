@@ -151,6 +151,13 @@ def test_finish_reason_before_the_result_of_code_does_not_end_the_stream() -> No
     assert gemini.provider_parse_response(reader.response()).text == "42."
 
 
+def test_null_is_no_code() -> None:
+    reader = gemini.provider_stream_reader()
+    for event in wire.stream(wire.text("Hello.", executableCode=None)):
+        reader.feed(event)
+    assert reader.complete
+
+
 @pytest.mark.slow
 def test_answer_that_continues_after_its_finish_reason_is_read_to_its_end(server: ModelServer) -> None:
     bodies = [body for text in ("One. ", "Two. ", "Three.") for body in wire.chunks(wire.text(text))]

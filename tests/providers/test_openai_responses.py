@@ -137,6 +137,16 @@ def test_a_tool_round_sends_reasoning_calls_and_results(ask: Ask, server: ModelS
     assert "prompt_cache_key" not in first, "the base URL is not OpenAI's"
 
 
+@pytest.mark.parametrize("missing", [{}, {"summary": None}])
+def test_reasoning_is_sent_back_with_a_summary(ask: Ask, server: ModelServer, missing: dict[str, Any]) -> None:
+    """The API refuses reasoning without the field, which gateways leave out."""
+    item = {"type": "reasoning", "id": "rs_1", "encrypted_content": "c2VjcmV0", **missing}
+    made = call("bash", {"command": "echo one"}, "call_1")
+    server.reply(responses_wire.replies(response(item, made), stream=False), responses_wire.says("Done."))
+    assert ask("--no-stream", "do it").code == 0
+    assert item | {"summary": []} in server.requests[-1].json["input"]
+
+
 @pytest.mark.parametrize("provider", ["openai", "xai", "proxy"])
 def test_a_proxy_that_refuses_unknown_fields_answers_at_once(
     ask: Ask, home: Home, server: ModelServer, provider: str

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import AskError, ModelResponse, ProviderError, RawEvent, Usage
+from ask import AskError, FinishReason, ModelResponse, ProviderError, RawEvent, Usage
 from ask.client.provider_client import RequestResult
 from ask.parsing import parse_json
+from tests import wire
 from tests.model_server import RESET, ModelServer, Reply, Step
 from tests.providers.test_fuzz import MADE, REQUEST, TOOL
 from tests.recorded_exchanges import send_request
@@ -175,6 +176,15 @@ def test_an_event_of_another_shape_costs_only_what_was_in_it(sample: SampleAnswe
             is_about_calls = any(word in own for word in ("add", "arguments", "partial_json"))
             assert all(made in result.calls for made in MADE) or is_about_calls, (i, wrong)
             assert any(made in result.calls for made in MADE), (i, wrong)
+
+
+def test_only_the_first_of_several_answers_is_read(model: ModelServer) -> None:
+    sample = SAMPLE_ANSWERS["openai-chat"]
+    starts = [wire.chunk({"role": "assistant", "content": ""}, index=i) for i in (0, 1)]
+    texts = [wire.chunk({"content": text}, index=i) for i, text in ((0, "Hel"), (1, "By"), (0, "lo."), (1, "e."))]
+    ends = [wire.chunk(finish=reason, index=i) for i, reason in ((1, "length"), (0, "stop"))]
+    result = run(model, sample, wire.sse(*starts, *texts, *ends))
+    assert (parse(result).text, result.answer.finish_reason) == ("Hello.", FinishReason.STOP)
 
 
 # After the end

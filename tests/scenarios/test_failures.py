@@ -23,7 +23,7 @@ TOUCH = ("bash", {"command": "echo x >> ran"})
     ("call", "words"),
     [
         (("bash", '{"command": "touch ran"'), ["JSON"]),
-        (("bash", '{"command": "touch ran"}{"command": "touch ran"}'), ["a separate call for each"]),
+        (("bash", '{"command": "touch ran"}{"command": "touch too"}'), ["a separate call for each"]),
         (("run_shell", {"command": "touch ran"}), ["'run_shell'", "read_file, write_file, edit_file", "bash"]),
         (("write_file", {"filepath": "ran"}), ["'content'"]),
         (("write_file", ""), ["'filepath'", "'content'"]),

@@ -45,7 +45,7 @@ def refusal(text: str, spec: ToolSpec = SPEC) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "  \n", "{}"])
+@pytest.mark.parametrize("text", ["", "  \n", "{}", '""'])
 def test_empty_text_is_an_empty_object(text: str) -> None:
     assert parse_arguments(LOOSE, text) == {}
 
@@ -53,6 +53,11 @@ def test_empty_text_is_an_empty_object(text: str) -> None:
 def test_valid_arguments_are_unchanged() -> None:
     whole = {"count": 2, "share": 0.5, "deep": True, "kind": 3, "box": {"size": 1}, "items": ["a", "b"]}
     assert fit(**whole) == {"filepath": "x", **whole}
+
+
+@pytest.mark.parametrize("text", ['{}{"a": 1}', '{"a": 1} {"a": 1}\n', '{"a": 1}"{\\"a\\": 1}"', '{"a": 1}{}{"a":1}'])
+def test_repetitions_and_empty_objects_are_left_out(text: str) -> None:
+    assert parse_arguments(LOOSE, text) == {"a": 1}
 
 
 def test_null_for_an_optional_parameter_is_left_out() -> None:
