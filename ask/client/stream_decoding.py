@@ -1,9 +1,8 @@
-"""Incremental decoders for response bodies: chunked encoding, gzip, server-sent events and NDJSON. No I/O."""
+"""Incremental decoders for response bodies: chunked transfer encoding, server-sent events and NDJSON. No I/O."""
 
 from __future__ import annotations
 
 import json
-import zlib
 from http.client import HTTPException
 
 from ask.messages import RawEvent
@@ -76,42 +75,6 @@ class ChunkedDecoder:
         length = int(size, 16)
         self.last_chunk_seen = length == 0
         self._chunk_bytes_left = length + _LINE_END_BYTES if length else 0
-
-
-# Compression
-
-GZIP_START = b"\x1f"
-"""The first byte of gzip, with which no text begins."""
-MAX_DECOMPRESSED_BYTES = 65_536
-"""The limit for what is decompressed at a time: gzip can shrink zeros to a thousandth."""
-_GZIP_FORMAT = 16 + zlib.MAX_WBITS
-
-
-class GzipDecoder:
-    """Decompresses gzip, which may consist of several members, from bytes split anywhere."""
-
-    def __init__(self) -> None:
-        self._member = zlib.decompressobj(_GZIP_FORMAT)
-        self._input = b""
-        self.has_more = False
-        """Whether there may be more output without further input."""
-
-    def feed(self, data: bytes) -> bytes:
-        """Return the next part of the output; b"" if more input is needed.
-
-        Raises:
-            zlib.error: the data is damaged.
-        """
-        data = self._input + data
-        if self._member.eof:
-            if not data.startswith(GZIP_START):  # padding
-                data = b""
-            else:
-                self._member = zlib.decompressobj(_GZIP_FORMAT)
-        output = self._member.decompress(data, MAX_DECOMPRESSED_BYTES)
-        self._input = self._member.unused_data if self._member.eof and data else self._member.unconsumed_tail
-        self.has_more = len(output) == MAX_DECOMPRESSED_BYTES or (self._member.eof and bool(self._input))
-        return output
 
 
 # Events

@@ -24,11 +24,9 @@ from ask.client.certificates import CaBundle, find_ca_bundle
 from ask.client.http_adapter import ConnectionCounter, create_adapter, get_limited_response
 from ask.client.preconnect import CONNECT_SECONDS, Preconnection
 from ask.client.stream_decoding import (
-    GZIP_START,
     MAX_EVENT_BYTES,
     ChunkedDecoder,
     EventTooLargeError,
-    GzipDecoder,
     NdjsonDecoder,
     SseDecoder,
     check_size,
@@ -42,6 +40,7 @@ from ask.plugin_api.types import HttpRequest
 if TYPE_CHECKING:
     import requests
     from requests.structures import CaseInsensitiveDict
+    from urllib3.response import GzipDecoder
 
 _import_lock = threading.Lock()
 
@@ -71,6 +70,10 @@ SSE_FIELDS = ("data:", "event:", "id:", "retry:", ":")
 """The possible starts of a line in a stream of server-sent events."""
 UNSUPPORTED_ENCODINGS = ("br", "zstd", "deflate", "compress")
 """Only gzip is requested. Other values of Content-Encoding are ignored, since some servers put a charset there."""
+GZIP_START = b"\x1f"
+"""The first byte of gzip, with which no text begins."""
+MAX_DECOMPRESSED_BYTES = 65_536
+"""The limit for what is decompressed at a time: gzip can shrink zeros to a thousandth."""
 TEXT_PATTERN = re.compile(rb"[\t\r\n -~]{1,16}")
 """Matches the start of JSON, of a stream of events, and of a page."""
 LEADING_BLANKS = b"\xef\xbb\xbf \t\r\n"
@@ -279,6 +282,8 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
         self._limited_response = get_limited_response(response)
         self._chunked_decoder = ChunkedDecoder() if response.raw.chunked else None
         self._gzip_decoder: GzipDecoder | None = None
+        self._has_decoder_output = False
+        """Whether the decoder may return more without further input."""
         self._is_body_begun = False
         self._last_progress = time.monotonic()
         self._bytes_received = self._bytes_at_progress = 0
@@ -292,7 +297,7 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
     def mark_progress(self) -> None:
         """Restart the timeout because the answer has grown."""
         self._bytes_at_progress = self._bytes_received
-        if not self.end_marker_seen or self.has_continued:
+        if not self.done_seen and (self.has_continued or not self.end_marker_seen):
             self._last_progress = time.monotonic()
 
     def __exit__(self, *_: object) -> None:
@@ -447,15 +452,24 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
             NetworkError: it is compressed in another way than gzip.
         """
         while True:
-            had_more = self._gzip_decoder is not None and self._gzip_decoder.has_more
-            data = b"" if had_more else self._read_raw()
+            data = b"" if self._has_decoder_output else self._read_raw()
             if not self._is_body_begun:
                 self._is_body_begun = True
                 self._check_encoding(data)
-                self._gzip_decoder = GzipDecoder() if data.startswith(GZIP_START) else None
-            output = self._gzip_decoder.feed(data) if self._gzip_decoder else data
-            if output or not (data or had_more):
+                self._start_decoder(data)
+            if self._gzip_decoder is None:
+                return data
+            is_end = not (data or self._has_decoder_output)
+            output = self._gzip_decoder.decompress(data, MAX_DECOMPRESSED_BYTES)
+            self._has_decoder_output = self._gzip_decoder.has_unconsumed_tail or len(output) >= MAX_DECOMPRESSED_BYTES
+            if output or is_end:
                 return output
+
+    def _start_decoder(self, start: bytes) -> None:
+        if start.startswith(GZIP_START):
+            from urllib3.response import GzipDecoder
+
+            self._gzip_decoder = GzipDecoder()
 
     def _check_encoding(self, start: bytes) -> None:
         """Raise an error for a body that is compressed in a way that was not requested, and whose start is this.
