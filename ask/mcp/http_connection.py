@@ -161,6 +161,7 @@ class HttpServerTransport:
         is_post = request.method == "POST"
         repair = partial(self._repair_messages, request) if is_post else list
         if is_post:
+            await request.aread()  # after a redirect, it is not read yet
             self.has_lost_session = SESSION_HEADER in request.headers and response.status_code == 404
         has_failed, is_json = response.status_code >= 400, content_type.startswith("application/json")
         if is_mcp and content_type.startswith("text/event-stream") and not has_failed:  # the SDK limits each event

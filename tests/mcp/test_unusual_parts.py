@@ -483,6 +483,29 @@ def test_an_unknown_session_is_recognized_without_its_status(
     assert answer == "beside it"
 
 
+@pytest.mark.parametrize("content_type", ["application/json", "text/event-stream"])
+def test_a_redirect_to_another_path_is_followed(
+    content_type: str, ask: Ask, server: ModelServer, other: ModelServer
+) -> None:
+    """FastMCP redirects from /mcp to /mcp/ with 307."""
+
+    def answer(request: Request) -> Reply:
+        if not request.path.endswith("/"):
+            return Reply(status=307, headers={"Location": f"{request.path}/"})
+        method = request.json["method"] if request.method == "POST" else ""
+        handshake = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": INFO}
+        results = {"initialize": handshake, "tools/list": {"tools": [GOOD]}, "tools/call": {"content": [TEXT]}}
+        if method not in results:
+            return Reply(status=202 if method.startswith("notifications/") else 405)
+        body = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": results[method]})
+        event = f"data: {body}\n\n" if content_type == "text/event-stream" else body
+        return Reply((event.encode(),), content_type=content_type)
+
+    other.reply(*[answer] * 60)
+    _, answers = ask_with_calls(ask, server, [("web__good", {})])
+    assert answers == ["beside it"]
+
+
 def test_an_error_of_a_tool_about_a_session_is_no_lost_session(
     ask: Ask, server: ModelServer, other: ModelServer
 ) -> None:
