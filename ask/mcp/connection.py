@@ -100,9 +100,19 @@ class ServerConnection:
     """
 
     def __init__(
-        self, server: ServerConfig, directory: Path, transport: ServerTransport, *, can_elicit: bool = True
+        self,
+        server: ServerConfig,
+        directory: Path,
+        transport: ServerTransport,
+        *,
+        can_elicit: bool = True,
+        can_discover: bool = True,
     ) -> None:
         self.server = server
+        self.can_discover = can_discover
+        """Whether the first message may be one that servers of older protocol revisions do not know."""
+        self.has_ignored_discovery = False
+        """Whether a local server has not responded to it. Those made with rmcp exit (go-sdk#1177)."""
         self.can_elicit = can_elicit
         """Whether the server is told that it may ask questions."""
         self.has_refused_elicitation = False
@@ -154,6 +164,8 @@ class ServerConnection:
                 self._client = ready.result()
                 return await self._list_tools(self._client)
         except Exception as error:  # noqa: BLE001 - a server may send anything
+            is_local = not self.server.url  # a remote one more often cannot be reached
+            self.has_ignored_discovery = is_local and "server/discover" in self._pending_methods.values()
             failure = await self._end_failed_request(error, self.server.timeout)
             await self.close()
             raise failure from None
@@ -167,6 +179,7 @@ class ServerConnection:
             self._open_streams(),
             client_info=Implementation(name="ask", version=__version__),
             cache=None,
+            mode="auto" if self.can_discover else "legacy",
             list_roots_callback=self._list_roots if self._roots else None,
             elicitation_callback=partial(decline_elicitation, self.declined_questions) if self.can_elicit else None,
         )

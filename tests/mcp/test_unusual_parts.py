@@ -442,6 +442,18 @@ def test_a_server_that_refuses_questions_is_connected_to_without(ask: Ask, home:
     assert "elicitation" not in second
 
 
+@pytest.mark.parametrize("variable", ["EXITS_ON", "IGNORES"])
+def test_a_server_that_does_not_answer_the_first_request_gets_an_older_one(
+    variable: str, ask: Ask, home: Home, server: ModelServer
+) -> None:
+    """go-sdk#1177: servers made with rmcp exit; those made with fastmcp for TypeScript stay silent."""
+    table = script(home, tools_list=[{"tools": [GOOD]}], tools_call=[{"content": [TEXT]}])
+    configure(home, {"one": table | {"env": {variable: "server/discover"}, "timeout": 5}})
+    result, answers = ask_with_calls(ask, server, [("one__good", {})])
+    assert answers == ["beside it"]
+    assert not warnings(result.stderr)
+
+
 def respond_early(message_id: str, text: str, status: int = 200, content_type: str = "application/json") -> Reply:
     body = f'{{"jsonrpc": "2.0", "id": {message_id}, "error": {{"code": -32603, "message": "{text}"}}}}'
     event = f"event: message\ndata: {body}\n\n" if content_type == "text/event-stream" else body
