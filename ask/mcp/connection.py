@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from functools import partial
@@ -44,6 +45,8 @@ MAX_PAGES = 1_000
 MAX_UNSOLICITED_MESSAGES = 10_000
 """Maximum number of other messages that a server may send between two responses."""
 MAX_REASON_CHARACTERS = 300
+INVALID_RESPONSE = re.compile(r"Failed to parse JSON response: \d+ validation error")
+"""How the SDK's message about a response begins that is not a message, which may be empty."""
 METHOD_NOT_FOUND, UNSUPPORTED_VERSION = -32601, -32022
 """Error codes of MCP and of JSON-RPC."""
 
@@ -410,7 +413,7 @@ def describe_error(error: BaseException) -> str:
     elif module == "mcp" and getattr(error, "code", None) == UNSUPPORTED_VERSION:
         supported = read_list(read_dict(getattr(error, "data", None)).get("supported"))
         reason = _explain_version([str(version) for version in supported]) if supported else reason
-    elif module.startswith("pydantic"):
+    elif module.startswith("pydantic") or INVALID_RESPONSE.match(reason):
         reason = "its response violates the protocol"
     elif module.startswith("httpx"):
         reason = f"it cannot be reached ({reason})"

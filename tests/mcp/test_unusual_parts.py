@@ -527,6 +527,15 @@ def test_an_error_of_a_tool_about_a_session_is_no_lost_session(
     assert sum(b"tools/call" in one.body for one in other.requests) == 1
 
 
+@pytest.mark.parametrize("body", [b"", b"{}", b"<html>"])
+def test_a_response_without_a_message_fails_in_one_line(
+    body: bytes, ask: Ask, server: ModelServer, other: ModelServer
+) -> None:
+    serve(other, lambda request, number: Reply((body,)))
+    _, [answer] = ask_with_calls(ask, server, [("web__good", {})])
+    assert answer == "Error: the MCP server web failed: its response violates the protocol"
+
+
 def test_the_reason_in_the_body_of_an_http_error_is_quoted(ask: Ask, other: ModelServer) -> None:
     """python-sdk#1212."""
     body = b'{"message": "Accept must be application/xml"}'
