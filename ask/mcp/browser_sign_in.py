@@ -65,7 +65,7 @@ async def sign_in(
                 )
         except SignInError as error:
             raise OAuthFlowError(error.summary) from None
-        return AuthorizationCodeResult(code=redirect["code"], state=auth.state, iss=redirect.get("iss"))
+        return auth.read_redirect(redirect)
 
     auth = InteractiveAuth(
         server,

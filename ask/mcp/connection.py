@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from functools import partial
@@ -44,6 +45,8 @@ MAX_PAGES = 1_000
 MAX_UNSOLICITED_MESSAGES = 10_000
 """Maximum number of other messages that a server may send between two responses."""
 MAX_REASON_CHARACTERS = 300
+INVALID_RESPONSE = re.compile(r"Failed to parse JSON response: \d+ validation error")
+"""How the SDK's message about a response begins that is not a message, which may be empty."""
 METHOD_NOT_FOUND, UNSUPPORTED_VERSION = -32601, -32022
 """Error codes of MCP and of JSON-RPC."""
 
@@ -100,9 +103,19 @@ class ServerConnection:
     """
 
     def __init__(
-        self, server: ServerConfig, directory: Path, transport: ServerTransport, *, can_elicit: bool = True
+        self,
+        server: ServerConfig,
+        directory: Path,
+        transport: ServerTransport,
+        *,
+        can_elicit: bool = True,
+        can_discover: bool = True,
     ) -> None:
         self.server = server
+        self.can_discover = can_discover
+        """Whether the first message may be one that servers of older protocol revisions do not know."""
+        self.has_ignored_discovery = False
+        """Whether a local server has not responded to it. Those made with rmcp exit (go-sdk#1177)."""
         self.can_elicit = can_elicit
         """Whether the server is told that it may ask questions."""
         self.has_refused_elicitation = False
@@ -154,6 +167,8 @@ class ServerConnection:
                 self._client = ready.result()
                 return await self._list_tools(self._client)
         except Exception as error:  # noqa: BLE001 - a server may send anything
+            is_local = not self.server.url  # a remote one more often cannot be reached
+            self.has_ignored_discovery = is_local and "server/discover" in self._pending_methods.values()
             failure = await self._end_failed_request(error, self.server.timeout)
             await self.close()
             raise failure from None
@@ -167,6 +182,7 @@ class ServerConnection:
             self._open_streams(),
             client_info=Implementation(name="ask", version=__version__),
             cache=None,
+            mode="auto" if self.can_discover else "legacy",
             list_roots_callback=self._list_roots if self._roots else None,
             elicitation_callback=partial(decline_elicitation, self.declined_questions) if self.can_elicit else None,
         )
@@ -397,7 +413,7 @@ def describe_error(error: BaseException) -> str:
     elif module == "mcp" and getattr(error, "code", None) == UNSUPPORTED_VERSION:
         supported = read_list(read_dict(getattr(error, "data", None)).get("supported"))
         reason = _explain_version([str(version) for version in supported]) if supported else reason
-    elif module.startswith("pydantic"):
+    elif module.startswith("pydantic") or INVALID_RESPONSE.match(reason):
         reason = "its response violates the protocol"
     elif module.startswith("httpx"):
         reason = f"it cannot be reached ({reason})"

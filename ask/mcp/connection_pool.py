@@ -132,14 +132,18 @@ class ConnectionPool:
             raise RequestError(f"{message} twice, and will not be started again")
         self._restarted.add(name)
         try:
-            connection = await self._create_connection(connection.server, can_elicit=connection.can_elicit)
+            connection = await self._create_connection(
+                connection.server, can_elicit=connection.can_elicit, can_discover=connection.can_discover
+            )
             await connection.open()
         except Exception as error:  # noqa: BLE001 - the conversation continues whatever happens
             action = "cannot be restarted" if is_local else "a new one fails"
             raise RequestError(f"{message}, and {action}: {describe_error(error)}") from None
         return connection
 
-    async def _create_connection(self, server: ServerConfig, *, can_elicit: bool = True) -> ServerConnection:
+    async def _create_connection(
+        self, server: ServerConfig, *, can_elicit: bool = True, can_discover: bool = True
+    ) -> ServerConnection:
         """Create the connection to a server, which is started if it is local.
 
         Raises:
@@ -153,7 +157,9 @@ class ConnectionPool:
         self._transports.append(transport)
         if self._is_closing:
             transport.kill()
-        connection = ServerConnection(server, self.directory, transport, can_elicit=can_elicit)
+        connection = ServerConnection(
+            server, self.directory, transport, can_elicit=can_elicit, can_discover=can_discover
+        )
         self._connections[server.name] = connection
         return connection
 
@@ -182,9 +188,13 @@ class ConnectionPool:
             try:
                 tools = await connection.open()
             except RequestError:
-                if not connection.has_refused_elicitation:
+                if not (connection.has_refused_elicitation or connection.has_ignored_discovery):
                     raise
-                connection = await self._create_connection(server, can_elicit=False)
+                connection = await self._create_connection(
+                    server,
+                    can_elicit=not connection.has_refused_elicitation,
+                    can_discover=not connection.has_ignored_discovery,
+                )
                 tools = await connection.open()
         except (RequestError, ConfigError) as error:
             failure = f"the MCP server {server.name} cannot be used: {error}"

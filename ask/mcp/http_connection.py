@@ -16,11 +16,11 @@ from ask.client.network_errors import read_proxies
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import FileError
 from ask.mcp.foreign_urls import find_sign_in_problem
-from ask.mcp.message_repair import parse_messages
+from ask.mcp.message_repair import parse_messages, parse_sign_in_response, repair_sign_in_response
 from ask.mcp.process import MAX_MESSAGE_BYTES
 from ask.mcp.server_config import uses_client_credentials
 from ask.mcp.sign_in_store import SignIns
-from ask.parsing import read_dict
+from ask.parsing import read_dict, read_list
 from ask.text import format_one_line, repair_surrogates
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ class HttpServerTransport:
         self._failure_status = 0
         self.has_lost_session = False
         """Whether the server did not know the session of the last POST request."""
+        self._advertised_issuers: list[str] = []
+        """The authorization servers that the server names."""
         self._server = server
         self._ca_bundle = find_ca_bundle(environment) if urlsplit(server.url).scheme == "https" else None
         self._ssl_verify = create_ssl_context(self._ca_bundle) if self._ca_bundle else True
@@ -140,7 +142,7 @@ class HttpServerTransport:
         return {"mounts": mounts, "trust_env": False}
 
     async def _check_request(self, request: httpx2.Request) -> None:
-        """Refuse the internal addresses to which a server's metadata may send a sign-in.
+        """Refuse the internal addresses to which a server's metadata may send a sign-in, and ask GitHub for JSON.
 
         Raises:
             OAuthFlowError: it is one of them.
@@ -149,6 +151,8 @@ class HttpServerTransport:
             from mcp.client.auth import OAuthFlowError
 
             raise OAuthFlowError(problem)
+        if request.headers.get("accept") == "*/*":
+            request.headers["accept"] = MESSAGE_TYPES[0]
 
     async def _check_response(self, response: httpx2.Response) -> None:
         import httpx2
@@ -161,6 +165,7 @@ class HttpServerTransport:
         is_post = request.method == "POST"
         repair = partial(self._repair_messages, request) if is_post else list
         if is_post:
+            await request.aread()  # after a redirect, it is not read yet
             self.has_lost_session = SESSION_HEADER in request.headers and response.status_code == 404
         has_failed, is_json = response.status_code >= 400, content_type.startswith("application/json")
         if is_mcp and content_type.startswith("text/event-stream") and not has_failed:  # the SDK limits each event
@@ -169,6 +174,8 @@ class HttpServerTransport:
             response.stream = _convert_stream(response.stream, _limit_size)
             if is_mcp:
                 response.stream = _convert_stream(response.stream, partial(_repair_body, repair))
+            else:
+                await self._repair_sign_in_response(response)
         if is_post and not has_failed:
             self._failure = ""
             if is_mcp and not content_type.startswith(MESSAGE_TYPES) and parse_messages(await _read_body(response)):
@@ -177,6 +184,18 @@ class HttpServerTransport:
             self._failure, self._failure_status = self._describe_failure(response), response.status_code
             if is_mcp and is_json and response.status_code not in (401, 403):
                 self._failure += _describe_body(await _read_body(response))
+
+    async def _repair_sign_in_response(self, response: httpx2.Response) -> None:
+        """Give a response of an authorization server a form that the SDK accepts. GitHub sends errors with 200."""
+
+        async def repair(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+            yield repair_sign_in_response(b"".join([data async for data in stream]), self._advertised_issuers)
+
+        response.stream = _convert_stream(response.stream, repair)
+        fields = parse_sign_in_response(await response.aread())
+        self._advertised_issuers += [str(issuer) for issuer in read_list(fields.get("authorization_servers"))]
+        if response.request.method == "POST" and response.status_code < 400 and isinstance(fields.get("error"), str):
+            response.status_code = 400
 
     def _repair_messages(self, request: httpx2.Request, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Give the responses to a request its ID: servers send another if they fail early (python-sdk#1144).

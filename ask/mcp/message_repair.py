@@ -7,8 +7,9 @@ result, with the original attached, whose parts are then validated one by one.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import parse_qsl
 
 from ask.parsing import read_dict, read_list
 
@@ -114,6 +115,42 @@ def _repair_handshake(result: Mapping[str, Any]) -> dict[str, Any]:
     texts = {name: text if isinstance(text := info.get(name), str) else "" for name in ("name", "version")}
     used: dict[str, Any] = {name: {} for name in CAPABILITIES if capabilities.get(name) not in (None, False)}
     return {**result, "capabilities": used, "serverInfo": texts, "instructions": None}
+
+
+def parse_sign_in_response(body: bytes) -> dict[str, Any]:
+    """Return the fields in a response of an authorization server; GitHub sends tokens as a form (python-sdk#1511)."""
+    try:
+        return read_dict(json.loads(body))
+    except (ValueError, RecursionError):
+        fields = dict(parse_qsl(body.decode(errors="replace")))
+        return fields if fields.keys() & {"access_token", "error"} else {}
+
+
+def repair_sign_in_response(body: bytes, advertised_issuers: Sequence[str]) -> bytes:
+    """Return a response of an authorization server with tokens and an issuer that the SDK accepts.
+
+    Slack sends another type of token, and Entra the lifetime as a text. Google's MCP servers write the issuer with a
+    slash at its end, but its authorization server without one (python-sdk#1919).
+    """
+    fields = parse_sign_in_response(body)
+    repaired = dict(fields)
+    if isinstance(fields.get("access_token"), str):
+        scope = fields.get("scope")
+        repaired["scope"] = " ".join(map(str, scope)) if isinstance(scope, list) else scope
+        repaired |= {"token_type": "Bearer", "expires_in": _read_lifetime(fields.get("expires_in"))}
+    issuer = fields.get("issuer")
+    if isinstance(issuer, str) and issuer not in advertised_issuers:
+        equal = (each for each in advertised_issuers if each.removesuffix("/") == issuer.removesuffix("/"))
+        repaired["issuer"] = next(equal, issuer)
+    return json.dumps(repaired).encode() if fields else body
+
+
+def _read_lifetime(value: Any) -> int | None:
+    """Return the lifetime of a token in seconds; None if it is unknown."""
+    try:
+        return int(float(value)) or None
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 class AttachedResult(str):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from mcp.client.auth.extensions.client_credentials import (
     SignedJWTParameters,
 )
 from mcp.client.auth.oauth2 import OAuthContext
+from mcp.client.auth.utils import issuers_match
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -186,6 +187,13 @@ class InteractiveAuth(OAuthClientProvider):
         # After a 403, the token is valid but lacks a scope; otherwise, there is none, or the server refuses it.
         if not self._challenge or self._challenge[0] == 401:
             self.context.current_tokens = None
+
+    def read_redirect(self, redirect: Mapping[str, str]) -> AuthorizationCodeResult:
+        """Return the parameters of a redirect. Its issuer may differ by a slash, see `repair_sign_in_response`."""
+        issuer, metadata = redirect.get("iss"), self.context.oauth_metadata
+        if issuer and metadata and issuers_match(issuer, str(metadata.issuer)):
+            issuer = str(metadata.issuer)
+        return AuthorizationCodeResult(code=redirect["code"], state=self.state, iss=issuer)
 
     async def _show_page(self, url: str) -> None:
         self._authorizations += 1

@@ -113,6 +113,9 @@ class LenientSchema(JsonSchema):
 
         validator_class = guard_patterns(_find_validator_class(self.value), self.value)
         checks = {**validator_class.VALIDATORS, "enum": _ignore_contradiction(validator_class.VALIDATORS["enum"])}
+        checks |= {
+            name: _ignore_draft_4(checks[name]) for name in ("exclusiveMinimum", "exclusiveMaximum") if name in checks
+        }
         checks = {name: self._ignore_errors(check) for name, check in checks.items()}
         lenient_class = cast("type[Validator]", extend(validator_class, checks))  # type: ignore[no-untyped-call]
         return lenient_class(self.value, registry=SPECIFICATIONS)
@@ -207,6 +210,19 @@ def _ignore_contradiction(check_enum: KeywordCheck) -> KeywordCheck:
             yield from check_enum(validator, choices, instance, schema) or ()
 
     return check_consistent_enum
+
+
+def _ignore_draft_4(check_bound: KeywordCheck) -> KeywordCheck:
+    """Wrap the check of an exclusive bound so that a boolean passes: draft 4 and OpenAPI 3.0 have it beside the bound.
+
+    As a number, true would be 1.
+    """
+
+    def check_number(validator: Any, bound: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        if not isinstance(bound, bool):
+            yield from check_bound(validator, bound, instance, schema) or ()
+
+    return check_number
 
 
 def _find_validator_class(schema: Mapping[str, Any]) -> type[Validator]:

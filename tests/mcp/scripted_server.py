@@ -2,7 +2,7 @@
 
 The file maps methods to lists of responses, of which the last is repeated. A response is a result, or an object with
 `lines`, which are written as they are after `ID` in them is replaced, and then `exit`. The server appends the messages
-that it gets to `received`.
+that it gets to `received`. The variables `EXITS_ON` and `IGNORES` name a method on which it exits or does not respond.
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ with open("received", "a") as received:
         message = json.loads(line)
         script = responses.get(message.get("method"))
         if "id" not in message or "method" not in message:
+            continue
+        if message["method"] == os.environ.get("EXITS_ON"):
+            sys.exit(1)
+        if message["method"] == os.environ.get("IGNORES"):
             continue
         if not script:
             error = {"code": -32601, "message": "Method not found"}

@@ -442,6 +442,18 @@ def test_a_server_that_refuses_questions_is_connected_to_without(ask: Ask, home:
     assert "elicitation" not in second
 
 
+@pytest.mark.parametrize("variable", ["EXITS_ON", "IGNORES"])
+def test_a_server_that_does_not_answer_the_first_request_gets_an_older_one(
+    variable: str, ask: Ask, home: Home, server: ModelServer
+) -> None:
+    """go-sdk#1177: servers made with rmcp exit; those made with fastmcp for TypeScript stay silent."""
+    table = script(home, tools_list=[{"tools": [GOOD]}], tools_call=[{"content": [TEXT]}])
+    configure(home, {"one": table | {"env": {variable: "server/discover"}, "timeout": 5}})
+    result, answers = ask_with_calls(ask, server, [("one__good", {})])
+    assert answers == ["beside it"]
+    assert not warnings(result.stderr)
+
+
 def respond_early(message_id: str, text: str, status: int = 200, content_type: str = "application/json") -> Reply:
     body = f'{{"jsonrpc": "2.0", "id": {message_id}, "error": {{"code": -32603, "message": "{text}"}}}}'
     event = f"event: message\ndata: {body}\n\n" if content_type == "text/event-stream" else body
@@ -483,6 +495,29 @@ def test_an_unknown_session_is_recognized_without_its_status(
     assert answer == "beside it"
 
 
+@pytest.mark.parametrize("content_type", ["application/json", "text/event-stream"])
+def test_a_redirect_to_another_path_is_followed(
+    content_type: str, ask: Ask, server: ModelServer, other: ModelServer
+) -> None:
+    """FastMCP redirects from /mcp to /mcp/ with 307."""
+
+    def answer(request: Request) -> Reply:
+        if not request.path.endswith("/"):
+            return Reply(status=307, headers={"Location": f"{request.path}/"})
+        method = request.json["method"] if request.method == "POST" else ""
+        handshake = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": INFO}
+        results = {"initialize": handshake, "tools/list": {"tools": [GOOD]}, "tools/call": {"content": [TEXT]}}
+        if method not in results:
+            return Reply(status=202 if method.startswith("notifications/") else 405)
+        body = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": results[method]})
+        event = f"data: {body}\n\n" if content_type == "text/event-stream" else body
+        return Reply((event.encode(),), content_type=content_type)
+
+    other.reply(*[answer] * 60)
+    _, answers = ask_with_calls(ask, server, [("web__good", {})])
+    assert answers == ["beside it"]
+
+
 def test_an_error_of_a_tool_about_a_session_is_no_lost_session(
     ask: Ask, server: ModelServer, other: ModelServer
 ) -> None:
@@ -490,6 +525,15 @@ def test_an_error_of_a_tool_about_a_session_is_no_lost_session(
     _, [answer] = ask_with_calls(ask, server, [("web__good", {})])
     assert answer.endswith("no browser session")
     assert sum(b"tools/call" in one.body for one in other.requests) == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"<html>"])
+def test_a_response_without_a_message_fails_in_one_line(
+    body: bytes, ask: Ask, server: ModelServer, other: ModelServer
+) -> None:
+    serve(other, lambda request, number: Reply((body,)))
+    _, [answer] = ask_with_calls(ask, server, [("web__good", {})])
+    assert answer == "Error: the MCP server web failed: its response violates the protocol"
 
 
 def test_the_reason_in_the_body_of_an_http_error_is_quoted(ask: Ask, other: ModelServer) -> None:

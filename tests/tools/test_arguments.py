@@ -326,8 +326,13 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
             {"a": 1},
             {"a": "x"},
         ),
+        ({"properties": {"a": {"maximum": 100, "exclusiveMaximum": True}}}, {"a": 50}, {"a": 101}),
+        ({"properties": {"a": {"minimum": 0, "exclusiveMinimum": False}}}, {"a": 0}, {"a": -1}),
     ],
-    ids=["tuple", "pattern", "default", "nowhere", "remote", "old tuple", "type", "endless", "old ref", "ids"],
+    ids=[
+        *("tuple", "pattern", "default", "nowhere", "remote", "old tuple", "type", "endless", "old ref", "ids"),
+        *("old exclusive bound", "old inclusive bound"),
+    ],
 )
 def test_only_unsupported_keywords_are_ignored(schema: Any, good: Any, bad: Any) -> None:
     spec = ToolSpec("t", "", schema)

@@ -1,0 +1,120 @@
+"""Signing in to a remote server whose authorization server differs in details from what the SDK expects."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import pytest
+
+from tests.mcp.setting import HERE, ask_with_calls, configure
+from tests.mcp.test_unusual_parts import GOOD, INFO, TEXT
+from tests.model_server import ModelServer, Reply, Request
+from tests.program import Ask, Home
+
+BROWSER = {"BROWSER": f"{sys.executable} {HERE / 'browser.py'} %s"}
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+TOKEN = {"access_token": "T0ken-0123456789", "token_type": "Bearer"}
+
+
+@dataclass
+class AuthorizationServer:
+    """An MCP server with its own authorization server.
+
+    Attributes:
+        advertised: What is appended to the address of the authorization server where the MCP server names it.
+        issuer: What is appended to it where the authorization server names itself.
+        token: The response of the token endpoint.
+        as_form: Whether that is a form unless JSON is requested.
+        scopes: The scopes in requests for tokens.
+    """
+
+    origin: str
+    advertised: str = ""
+    issuer: str = ""
+    token: Mapping[str, Any] = field(default_factory=lambda: TOKEN)
+    as_form: bool = False
+
+    def answer(self, request: Request) -> Reply:
+        url = urlsplit(request.path)
+        metadata = {"issuer": self.origin + self.issuer, "response_types_supported": ["code"]}
+        endpoints = {
+            "authorization_endpoint": "authorize",
+            "token_endpoint": "token",
+            "registration_endpoint": "register",
+        }
+        documents = {
+            "/.well-known/oauth-protected-resource": {
+                "resource": f"{self.origin}/mcp",
+                "authorization_servers": [self.origin + self.advertised],
+            },
+            "/.well-known/oauth-authorization-server": metadata
+            | {name: f"{self.origin}/{path}" for name, path in endpoints.items()},
+        }
+        if url.path in documents:
+            return reply(documents[url.path])
+        if url.path == "/authorize":
+            query = dict(parse_qsl(url.query))
+            result = urlencode({"code": "c", "state": query["state"], "iss": self.origin + self.issuer})
+            return Reply(status=302, headers={"Location": f"{query['redirect_uri']}?{result}"})
+        if url.path == "/register":
+            return reply(request.json | {"client_id": "abc"}, 201)
+        if url.path == "/token":
+            is_form = self.as_form and request.headers["Accept"] != JSON
+            return Reply((urlencode(self.token).encode(),), content_type=FORM) if is_form else reply(self.token)
+        if url.path == "/mcp" and request.method == "POST":
+            return self.answer_message(request)
+        return Reply(status=404)
+
+    def answer_message(self, request: Request) -> Reply:
+        if request.headers["Authorization"] != f"Bearer {self.token.get('access_token')}":
+            return Reply(status=401, headers={"WWW-Authenticate": "Bearer"})
+        message = request.json
+        handshake = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": INFO}
+        results = {"initialize": handshake, "tools/list": {"tools": [GOOD]}, "tools/call": {"content": [TEXT]}}
+        if message["method"] not in results:
+            return Reply(status=202 if "id" not in message else 400)
+        return reply({"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]})
+
+
+def reply(value: Any, status: int = 200) -> Reply:
+    return Reply((json.dumps(value).encode(),), status=status)
+
+
+CASES: Mapping[str, dict[str, Any]] = {
+    "slash where it is named": {"advertised": "/"},
+    "slash where it names itself": {"issuer": "/"},
+    "form": {"as_form": True},
+    "other type of token": {"token": TOKEN | {"token_type": "user", "scope": ["a", "b"]}},
+    "odd lifetime": {"token": TOKEN | {"expires_in": "3600.5", "token_type": None}},
+    "unknown lifetime": {"token": TOKEN | {"expires_in": 0}},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_sign_in_succeeds(case: str, ask: Ask, home: Home, server: ModelServer) -> None:
+    with ModelServer() as other:
+        configure(home, {"web": {"url": f"http://127.0.0.1:{urlsplit(other.base_url).port}/mcp", "timeout": 60}})
+        unusual = AuthorizationServer(f"http://127.0.0.1:{urlsplit(other.base_url).port}", **CASES[case])
+        other.reply(*[unusual.answer] * 60)
+        result = ask("mcp", "login", "web", env=BROWSER, timeout=120)
+        assert result.code == 0, result.stderr
+        _, answers = ask_with_calls(ask, server, [("web__good", {})])
+    assert answers == ["beside it"]
+
+
+def test_an_error_that_is_sent_as_a_success_is_quoted(ask: Ask, home: Home) -> None:
+    """GitHub and Slack send errors with the status 200."""
+    with ModelServer() as other:
+        origin = f"http://127.0.0.1:{urlsplit(other.base_url).port}"
+        configure(home, {"web": {"url": f"{origin}/mcp", "timeout": 60}})
+        token = {"error": "bad_code", "error_description": "The code is wrong."}
+        other.reply(*[AuthorizationServer(origin, token=token, as_form=True).answer] * 60)
+        result = ask("mcp", "login", "web", env=BROWSER, timeout=120)
+    assert result.code == 5
+    assert "The code is wrong." in result.stderr
+    assert "validation error" not in result.stderr
