@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -384,6 +384,13 @@ def _explain_version(version: Any) -> str:
     )
 
 
+def _find_host(error: Any) -> str:
+    """Return the host and port to which a failed request of httpx was sent; "" if it has none."""
+    with suppress(RuntimeError, AttributeError):
+        return str(error.request.url.netloc.decode())
+    return ""
+
+
 def describe_error(error: BaseException) -> str:
     """Describe an error of a server, or of the connection to it, in one line."""
     while isinstance(error, BaseExceptionGroup):
@@ -400,7 +407,7 @@ def describe_error(error: BaseException) -> str:
     elif module.startswith("pydantic"):
         reason = "its response violates the protocol"
     elif module.startswith("httpx"):
-        reason = f"it cannot be reached ({reason})"
+        reason = f"{_find_host(error) or 'it'} cannot be reached ({reason})"
     elif isinstance(error, OSError) and error.strerror:
         reason = error.strerror
     return format_one_line(reason, MAX_REASON_CHARACTERS)
