@@ -130,6 +130,10 @@ def _print_endpoint(session: ChatSession) -> None:
 
 @_slash_command("[TEXT]", "Replace the extra system prompt (@FILE; - removes it).", is_multiline=True)
 def system(session: ChatSession, text: str) -> None:
+    if text.startswith("@"):
+        from ask.inputs.stdin_and_files import read_text_file
+
+        text = read_text_file(text[1:], session.console.print_notice)
     if text:
         session.set_extra_system_prompt("" if text == "-" else text)
     extra = session.request.extra_system_prompt
