@@ -10,11 +10,13 @@ from ask.map.engine import Progress
 from ask.render.amounts import format_dollars, format_duration
 from ask.render.live_region import get_terminal_size
 from ask.render.text_layout import truncate_text
+from ask.text import format_one_line
 
 RATE_SECONDS = 30.0
 """The time over which the rate is measured."""
 LOG_SECONDS = 60.0
 """The time between two lines in a log, as in rclone's."""
+MAX_REFUSAL_CHARACTERS = 80
 MIN_BAR_WIDTH, MAX_BAR_WIDTH = 8, 30
 SEPARATOR = "  "
 
@@ -84,4 +86,6 @@ def _format_parts(progress: Progress, total: int | None, rate: float) -> list[st
     if progress.cost:
         parts.append(format_dollars(progress.cost))
     parts.append(f"{progress.in_flight} in flight")
+    if progress.refusal:
+        parts.append(f"refused: {format_one_line(progress.refusal, MAX_REFUSAL_CHARACTERS)}")
     return parts

@@ -32,6 +32,8 @@ def test_details_are_left_out_where_they_do_not_fit() -> None:
     assert format_progress(progress, 40_000, 62.0, 40) == "3,020/40,000  62.0/s  9.9 min left"
     assert format_progress(progress, 40_000, 62.0, 12) == "3,020/40,000"
     assert format_progress(progress, None, 62.0, 60) == "3,020 rows  62.0/s  20 failed  $1.50  64 in flight"
+    progress.refusal = "slow down (openrouter, 429)"
+    assert format_progress(progress, None, 0.0, 100).endswith("64 in flight  refused: slow down (openrouter, 429)")
     assert "░" not in format_progress(progress, 100, 62.0, 80), "an estimate may be too low"
 
 
