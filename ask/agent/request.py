@@ -305,7 +305,7 @@ def apply_settings(
             from ask.project.skills import create_skill_tool
 
             toolset.skill_tools = (create_skill_tool(context.skills, context.is_accepted),)
-    tools = toolset.select_tools(settings, template)
+    tools = toolset.select_tools(settings, template, options.allow_tools)
     if settings.safe and opens_safe_mode and not safe_mode:
         from ask.safety.safe_mode import SafeModeSession
 

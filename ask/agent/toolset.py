@@ -75,11 +75,18 @@ class Toolset:
 
         return create_lazy_servers(self._app)
 
-    def select_tools(self, settings: Settings, template: Template | None) -> list[Tool]:
+    def select_tools(
+        self, settings: Settings, template: Template | None, allowed_names: Collection[str] = ()
+    ) -> list[Tool]:
         """Return the tools to offer, as allowed by settings and template.
 
+        Args:
+            settings: the settings of the run.
+            template: the template of the run.
+            allowed_names: the tools that `--allow-tool` names; those in config.toml may be of other projects.
+
         Raises:
-            UsageError: a tool to disable does not exist, so that the intended one would stay enabled.
+            UsageError: a tool to disable or to allow does not exist, so that the intended one would not be.
             ConfigError: a template allows a tool that does not exist.
         """
         if self._functions and not settings.tools:
@@ -87,13 +94,14 @@ class Toolset:
             raise UsageError("--tool cannot be used when tools are disabled", advice)
         tools = self.load_tools(settings) if settings.tools else BUILTIN_TOOLS
         names: list[str] = list(map(attrgetter("spec.name"), tools))
-        named = [*settings.disabled_tools]
+        named = [*settings.disabled_tools, *allowed_names]
         if template and not isinstance(template.tools, bool):
             named += template.tools
         names += [name for name in named if name.startswith(self._get_missing_prefixes(settings))]
-        for name in settings.disabled_tools.difference(names) if settings.tools else ():
-            advice = format_suggestion(name, names, "ask tools lists them")
-            raise UsageError(f"unknown tool {name!r} in --disable-tool", advice)
+        for option, values in (("--disable-tool", settings.disabled_tools), ("--allow-tool", allowed_names)):
+            for name in set(values).difference(names) if settings.tools else ():
+                advice = format_suggestion(name, names, "ask tools lists them")
+                raise UsageError(f"unknown tool {name!r} in {option}", advice)
         allowed = template.select_tools(names) if template else frozenset(names)
         allowed -= settings.disabled_tools
         if self._function_origins:

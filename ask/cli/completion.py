@@ -84,8 +84,9 @@ def complete(kind: str, word: str, words: Sequence[str]) -> Iterator[CompletionI
     elif kind == "models":
         yield from complete_models(app_dirs, os.environ, word, context)
     elif kind == "fallbacks":
-        for provider in dict.fromkeys(("", context)):
-            yield from complete_models(app_dirs, os.environ, word, provider)
+        # a name without a provider is a model of -p
+        environment = {**os.environ, "ASK_PROVIDER": context} if context else os.environ
+        yield from complete_models(app_dirs, environment, word, "")
     elif kind == "prompts":
         yield from _complete_templates(app_dirs, word)
         yield from complete_mcp_addresses(app_dirs, "prompts", word)
@@ -157,9 +158,19 @@ def complete_models(
     config, providers = _load_config(app_dirs), dict(_complete_providers(app_dirs))
     yield from config.aliases.items()
     yield from ((f"{name}:", distribution) for name, distribution in providers.items())
-    default_provider = environment.get("ASK_PROVIDER") or config.get("provider")
+    default_provider = environment.get("ASK_PROVIDER") or config.get("provider") or _find_provider_with_key(environment)
     if default_provider in providers:
         yield from ((model, "") for model in list_model_ids(app_dirs, str(default_provider)))
+
+
+def _find_provider_with_key(environment: Mapping[str, str]) -> str:
+    """Return the provider of a run for which none is set; "" if there is no key."""
+    from ask.agent.provider_selection import ModelSelection, resolve_provider_and_model
+    from ask.app import AppContext
+
+    with suppress(AskError):
+        return resolve_provider_and_model(AppContext(environment), ModelSelection())[0]
+    return ""
 
 
 def list_model_ids(app_dirs: AppDirs, provider: str) -> list[str]:

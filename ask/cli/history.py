@@ -362,9 +362,13 @@ def _copy_import_file(name: str, copy: BinaryIO) -> ImportFile:
     """Copy a file, or standard input, which cannot be read twice; return the copy with its name for errors."""
     from shutil import copyfileobj
 
-    with nullcontext(sys.stdin.buffer) if name == STDIN_NAME else Path(name).open("rb") as file:
-        copyfileobj(file, copy)
-    return "stdin" if name == STDIN_NAME else decode_argument(name), copy
+    title = "stdin" if name == STDIN_NAME else decode_argument(name)
+    try:
+        with nullcontext(sys.stdin.buffer) if name == STDIN_NAME else Path(name).open("rb") as file:
+            copyfileobj(file, copy)
+    except OSError as error:
+        raise FileError(f"cannot read {title} ({error.strerror})") from error
+    return title, copy
 
 
 def _read_imported_conversations(

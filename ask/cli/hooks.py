@@ -109,7 +109,7 @@ def _test_tool_event(event: str, tool: Tool, arguments_json: str, hooks: HookRun
     try:
         arguments: dict[str, Any] = parse_arguments(tool.spec, arguments_json)
     except ToolError as error:
-        raise UsageError(str(error), "see ask tools show, and quote the JSON for the shell") from None
+        raise UsageError(str(error), "see ask tools, and quote the JSON for the shell") from None
     if event == "after_tool":
         comment = hooks.report_result("test", tool, arguments, ToolResult("a test"))
         return f"after_tool: the model is told: {comment}" if comment else "after_tool: no objection"

@@ -456,8 +456,8 @@ class MapJobRunner:
         return runner.run, MAX_CONCURRENT_PROCESSES
 
     def _open_progress_bar(self) -> Callable[[Progress], None]:
-        """Return a function that shows the progress of the job, if standard error is a terminal."""
-        if not self.app.console.is_terminal:
+        """Return a function that shows the progress of the job."""
+        if self.app.console.is_quiet:
             return lambda _: None
         count = estimate_row_count(self.inputs)
         limits = [limit for limit in (count, self.flags["limit"], self.flags["sample"]) if limit is not None]

@@ -63,7 +63,7 @@ def parse_encoding(text: str) -> str:
     except (LookupError, ValueError):  # unknown, no encoding of text, or without a decoder for a part of it
         names = {name.replace("_", "-") for each in aliases.items() for name in each}
         hint = format_suggestion(text.lower().replace("_", "-"), names, "use a name such as cp1252 or utf-16")
-        raise click.BadParameter(f"unknown encoding {text!r}; {hint}") from None
+        raise click.BadParameter(f"does not know {text!r}; {hint}") from None
 
 
 def parse_threshold(text: str) -> float:

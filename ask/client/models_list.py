@@ -65,21 +65,22 @@ def find_intended_model(error: AskError, endpoint: ModelEndpoint, cache_director
     date = find_retirement_date(endpoint.provider, endpoint.model, cache_directory)
     if date and is_due(date, 0):
         error.hint = f"{format_retirement(endpoint.model, date)}; {error.hint}"
-    if model := _find_same_model(models, endpoint.model):
+    if model := _find_same_model(models, endpoint):
         return model
     if similar := find_similar(endpoint.model, [model.id for model in models], MAX_SUGGESTIONS):
         error.hint = f"did you mean {' or '.join(similar)}? {error.hint}"
     return ""
 
 
-def _find_same_model(models: Sequence[ModelInfo], model_id: str) -> str:
+def _find_same_model(models: Sequence[ModelInfo], endpoint: ModelEndpoint) -> str:
     """Return the only listed model whose name differs from an unknown one in no letter or digit; "" if there is none.
 
-    People write openai/gpt-6-sol for gpt-6-sol or the reverse, and claude-sonnet-5.5 for claude-sonnet-5-5.
+    People write openai/gpt-6-sol for gpt-6-sol or the reverse, claude-sonnet-5.5 for claude-sonnet-5-5, and with -p
+    still provider:model.
     """
-    name = _simplify_model_name(model_id)
+    name = _simplify_model_name(endpoint.model.removeprefix(f"{endpoint.provider_name}:"))
     same = [model.id for model in models if _simplify_model_name(model.id) == name]
-    return same[0] if len(same) == 1 and same[0] != model_id else ""
+    return same[0] if len(same) == 1 and same[0] != endpoint.model else ""
 
 
 def _simplify_model_name(model_id: str) -> str:

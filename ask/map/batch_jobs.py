@@ -167,6 +167,8 @@ class BatchRunner:
         except ProviderError as error:
             if error.status is not None and 400 <= error.status < 500 and error.status not in UNCLEAR_STATUSES:
                 self._ledger.end_batch(tag)
+            if error.status in (404, 405):
+                error.hint = f"without a batch API, leave out --batch; {error.hint}"
             raise
         self._ledger.set_batch_id(tag, batch.id)
         self.submitted_rows += len(chunk)

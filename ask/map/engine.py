@@ -48,7 +48,8 @@ class Progress:
 
     The failed rows include the `unavailable` ones, which failed because of the service. The answered ones include the
     `refused` ones, in which the model refused some of the questions of `--decide`. The `shared` rows were not sent:
-    they got the answer, or the error, of another row with the same request.
+    they got the answer, or the error, of another row with the same request. `refusal` is why the service has refused
+    all requests for some time, as by a rate limit; "" if it has not.
     """
 
     answered: int = 0
@@ -60,6 +61,7 @@ class Progress:
     unavailable: int = 0
     shared: int = 0
     refused: int = 0
+    refusal: str = ""
 
 
 class Engine:
@@ -355,10 +357,12 @@ class Engine:
             if self._outage.is_paused and not self.stop_error:
                 self._on_resume(self._outage.get_silence(now))
             self._outage.note_answer(now)
+            self.progress.refusal = ""
         elif failure == "job" or (failure == "unreachable" and not self._outage.has_answered):
             self.stop(error)
             return None
         elif is_refused:
+            self.progress.refusal = error.summary if self._outage.is_quiet(now) else ""
             if self._repeat_refused(task, error, now):
                 return None
         elif self._repeat_unavailable(task, error, now):

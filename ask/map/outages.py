@@ -95,9 +95,13 @@ class OutageMonitor:
         self._failed_rows.add(position)
         self._is_conclusive |= not (isinstance(error, ProviderError) and error.status == ROW_STATUS)
 
+    def is_quiet(self, now: float) -> bool:
+        """Check whether no row was answered for some time."""
+        return self.get_silence(now) >= self._quiet_seconds
+
     def should_pause(self, now: float, *, has_other_rows: bool) -> bool:
         """Check whether the service has failed. If only rows that failed are left, the reason may be these rows."""
-        if self.is_paused or now - self._last_answer < self._quiet_seconds:
+        if self.is_paused or not self.is_quiet(now):
             return False
         return self.is_suspected or (has_other_rows and len(self._failed_rows) >= MIN_FAILED_ROWS)
 

@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -400,6 +400,13 @@ def _explain_version(version: Any) -> str:
     )
 
 
+def _find_host(error: Any) -> str:
+    """Return the host and port to which a failed request of httpx was sent; "" if it has none."""
+    with suppress(RuntimeError, AttributeError):
+        return str(error.request.url.netloc.decode())
+    return ""
+
+
 def describe_error(error: BaseException) -> str:
     """Describe an error of a server, or of the connection to it, in one line."""
     while isinstance(error, BaseExceptionGroup):
@@ -416,7 +423,7 @@ def describe_error(error: BaseException) -> str:
     elif module.startswith("pydantic") or INVALID_RESPONSE.match(reason):
         reason = "its response violates the protocol"
     elif module.startswith("httpx"):
-        reason = f"it cannot be reached ({reason})"
+        reason = f"{_find_host(error) or 'it'} cannot be reached ({reason})"
     elif isinstance(error, OSError) and error.strerror:
         reason = error.strerror
     return format_one_line(reason, MAX_REASON_CHARACTERS)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.sdk.environment_variables import OTEL_EXPORTER_OTLP_ENDPOINT
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
 from requests import PreparedRequest, RequestException, Response, Session
@@ -48,11 +50,19 @@ class ProblemLog(logging.Handler):
             arguments = record.args if isinstance(record.args, tuple) else ()
             errors = [value for value in arguments if isinstance(value, RequestException)]
             if errors:
-                message = f"the connection to the collector failed ({_find_reason(errors[0])})"
+                message = _describe_failure(errors[0])
             self.current = self.current or message
             self.failure_count += 1
         elif record.name.startswith("opentelemetry.sdk"):  # the queue is full; others report attributes
             self.lost = message
+
+
+def _describe_failure(error: RequestException) -> str:
+    """Describe why there is no connection to the collector, without credentials in its address."""
+    url = error.request.url if error.request else None
+    address = urlsplit(url or "").netloc.rpartition("@")[2]
+    collector = f"the collector at {address}" if address else "the collector"
+    return f"no connection to {collector} ({_find_reason(error)}): start it, or set {OTEL_EXPORTER_OTLP_ENDPOINT}"
 
 
 def _find_reason(error: BaseException) -> str:

@@ -56,6 +56,12 @@ def test_models_are_completed_by_provider_or_prefix(ask: Ask, home: Home) -> Non
     assert not words(ask("--complete", "models", "", "deepseek").text)
 
 
+def test_models_of_the_first_provider_with_a_key_are_completed(ask: Ask, home: Home) -> None:
+    write_models(write_models_cache(home), [ModelInfo(id="vendor/a")])
+    assert not home.config.exists()
+    assert "vendor/a" in words(ask("--complete", "models", "").text)
+
+
 def test_fallbacks_are_models_of_the_provider_or_with_a_prefix(ask: Ask, home: Home) -> None:
     write_models(write_models_cache(home), [ModelInfo(id="vendor/a")])
     assert {"openrouter:", "vendor/a"} <= set(words(ask("--complete", "fallbacks", "", "openrouter").text))

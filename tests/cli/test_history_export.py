@@ -257,6 +257,11 @@ def test_invalid_arguments_are_a_usage_error(arguments: list[str], ask: Ask) -> 
     check_refused(ask("history", *arguments), 2)
 
 
+def test_importing_a_missing_file_names_it(ask: Ask, home: Home) -> None:
+    assert check_refused(ask("history", "import", "nope.json"), 9).startswith("ask: cannot read nope.json (")
+    assert not home.data.exists()
+
+
 def test_importing_from_a_terminal_is_a_usage_error_with_a_hint(ask: Ask) -> None:
     result = ask.on_terminal("history", "import")
     assert (result.code, result.text.count("\n")) == (2, 1)

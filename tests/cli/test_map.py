@@ -524,6 +524,13 @@ def test_progress_is_shown_on_a_terminal(ask: Ask, server: ModelServer, home: Ho
     assert "(41 earlier; --fresh" in piped.stderr
 
 
+def test_the_progress_bar_names_the_reason_of_refusals(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(*[wire.fails(429, "slow down")] * 6, wire.whole_reply(wire.answer("a")))
+    shown = ask.on_terminal(*COMMAND, write_rows(home.work, *make_rows(1)), "-O", "out.jsonl").text
+    assert "refused: slow down (openrouter, 429)" in shown
+    assert "1 row answered" in shown
+
+
 def test_rows_and_the_progress_bar_share_a_terminal(ask: Ask, server: ModelServer, home: Home) -> None:
     SlowServer(server, 0.3)
     shown = ask.on_terminal(*COMMAND, write_rows(home.work, *make_rows(2))).stdout

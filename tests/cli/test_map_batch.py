@@ -53,6 +53,13 @@ def run(ask: Ask, server: ModelServer, home: Home) -> Callable[..., Result]:
     return run_map
 
 
+def test_a_server_without_a_batch_api_is_an_error_with_a_hint(run: Batch, home: Home, server: ModelServer) -> None:
+    server.reply(wire.fails(404, "Not Found"))
+    command = ("--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(1)), "-O", "out.jsonl")
+    result = run(OpenAIService(), *command)
+    assert (result.code, "leave out --batch" in result.stderr) == (6, True), result.stderr
+
+
 def test_rows_are_answered_in_order(service: BatchService, run: Batch, home: Home) -> None:
     file = write_rows(home.work, *make_rows(5), {"id": 9, "text": "word 0"})
     result = run(service, "--batch", *POLLS, "Say {{text}}", file, "-O", "out.jsonl")

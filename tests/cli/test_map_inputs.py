@@ -85,9 +85,9 @@ def test_a_detected_delimiter_is_one_notice(ask: Ask, home: Home) -> None:
     ("arguments", "message"),
     [
         (["--encoding", "utf8x", "a.csv"], "did you mean utf8"),
-        (["--encoding", "base64", "a.csv"], "unknown encoding 'base64'"),
-        (["--encoding", "", "a.csv"], "unknown encoding"),
-        (["--encoding", "a\0b", "a.csv"], "unknown encoding"),
+        (["--encoding", "base64", "a.csv"], "--encoding does not know 'base64'"),
+        (["--encoding", "", "a.csv"], "does not know"),
+        (["--encoding", "a\0b", "a.csv"], "does not know"),
         (["--encoding", "cp1252", "--files", "a.csv"], "--encoding"),
         (["--delimiter", ";;", "a.csv"], "one character"),
         (["--delimiter", '"', "a.csv"], "one character"),

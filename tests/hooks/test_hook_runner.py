@@ -406,7 +406,7 @@ def test_hooks_are_listed(bench: HookBench) -> None:
         (("before_tool",), 2, "needs a tool"),
         (("run_end", "bash"), 2, "has no tool"),
         (("before_tols", "bash"), 2, "before_tool"),
-        (("before_tool", "bash", "{"), 2, "JSON"),
+        (("before_tool", "bash", "{"), 2, "see ask tools, and quote the JSON"),
         (("before_tool", "bash", '{"cmd": 1}'), 2, "cmd"),
     ],
 )

@@ -1,16 +1,19 @@
-"""The progress bar of `ask map`."""
+"""The progress of `ask map`."""
 
 from __future__ import annotations
 
+import re
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ask.console import StderrConsole
 from ask.map.engine import Progress
 from ask.map.input_rows import Input, InputFormat, estimate_row_count
-from ask.render.progress_bar import format_progress
+from ask.render.progress_bar import ProgressBar, format_progress
 from ask.text import measure_width
 
 COUNTS = st.integers(0, 10**7)
@@ -29,7 +32,21 @@ def test_details_are_left_out_where_they_do_not_fit() -> None:
     assert format_progress(progress, 40_000, 62.0, 40) == "3,020/40,000  62.0/s  9.9 min left"
     assert format_progress(progress, 40_000, 62.0, 12) == "3,020/40,000"
     assert format_progress(progress, None, 62.0, 60) == "3,020 rows  62.0/s  20 failed  $1.50  64 in flight"
+    progress.refusal = "slow down (openrouter, 429)"
+    assert format_progress(progress, None, 0.0, 100).endswith("64 in flight  refused: slow down (openrouter, 429)")
     assert "░" not in format_progress(progress, 100, 62.0, 80), "an estimate may be too low"
+
+
+def test_a_log_gets_a_line_from_time_to_time(capfd: pytest.CaptureFixture[str]) -> None:
+    bar = ProgressBar(StderrConsole({}, quiet=False, plain=False), 40_000, log_seconds=0.2)
+    progress = Progress(3000, 20, 3000, 64, 1.2345)
+    bar.show(progress)
+    assert capfd.readouterr().err == "", "a short job prints only its summary"
+    time.sleep(0.25)
+    for _ in range(3):
+        bar.show(progress)
+    [line] = capfd.readouterr().err.splitlines()
+    assert re.fullmatch(r"ask: 3,020/40,000  [\d.]+/s  .* left  20 failed  \$1\.23  64 in flight", line)
 
 
 @given(COUNTS, COUNTS, st.none() | COUNTS, st.floats(0, 1e6), st.integers(1, 200))

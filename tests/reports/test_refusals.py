@@ -288,6 +288,7 @@ MODELS = {"data": [{"id": name} for name in ("gpt-5", "gpt-5-mini", "claude-sonn
         ("gpt-5 ", "gpt-5"),
         ("claude-sonnet-4.5", "claude-sonnet-4-5"),
         ("llama-4", "meta/llama-4"),
+        ("custom:gpt-5", "gpt-5"),
     ],
 )
 def test_an_unknown_model_that_is_listed_in_another_form_is_used(

@@ -213,6 +213,9 @@ def test_a_broken_collector_changes_only_one_line(bench: TraceBench, problem: st
         assert result.stderr.count("\n") == 1
         assert result.stderr.startswith("ask: traces were not sent: ")
         assert "HTTPConnection" not in result.stderr
+        if endpoint := variables.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
+            assert f"at {endpoint.removeprefix('http://')} (" in result.stderr
+            assert "OTEL_EXPORTER_OTLP_ENDPOINT" in result.stderr
         assert result.seconds < 30
         assert not elsewhere.headers, "the headers may contain a key"
 

@@ -12,6 +12,7 @@ import click
 
 from ask.console import STDOUT
 from ask.errors import UsageError
+from ask.inputs.stdin_and_files import read_text_file
 from ask.records import NamedTuple
 from ask.render.amounts import format_count, format_local_time, format_usage
 from ask.render.live_region import get_terminal_size
@@ -130,6 +131,8 @@ def _print_endpoint(session: ChatSession) -> None:
 
 @_slash_command("[TEXT]", "Replace the extra system prompt (@FILE; - removes it).", is_multiline=True)
 def system(session: ChatSession, text: str) -> None:
+    if text.startswith("@"):
+        text = read_text_file(text[1:], session.console.print_notice)
     if text:
         session.set_extra_system_prompt("" if text == "-" else text)
     extra = session.request.extra_system_prompt

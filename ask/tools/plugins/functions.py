@@ -151,7 +151,7 @@ def _read_parameters(
         # Without a hint, the type of the default counts.
         hint = hints.get(name, parameter.empty if required else type(parameter.default))
         if hint is parameter.empty or (name not in hints and parameter.default is None):
-            raise ToolDefinitionError("no type hint", (name,))
+            raise ToolDefinitionError(f"no type hint; add one, such as {name}: str", (name,))
         if _is_context_hint(hint):
             context_names.append(name)
         else:

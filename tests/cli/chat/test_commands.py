@@ -126,6 +126,18 @@ def test_model_and_provider_apply_to_later_messages(ask: Ask, server: ModelServe
     assert [run.provider for run in read_saved_runs(home)] == ["openrouter", "openrouter", "demo", "openrouter"]
 
 
+def test_the_system_prompt_can_be_read_from_a_file(ask: Ask, server: ModelServer, home: Home) -> None:
+    answers(server)
+    (home.work / "rules.txt").write_text("Be brief.\n")
+    with Chat(ask, "-s", "Be kind.") as chat:
+        assert "cannot read missing.txt" in chat.send("/system @missing.txt")
+        assert "Be kind." in chat.send("/system")
+        assert "Be brief." in chat.send("/system @rules.txt")
+        chat.send("one")
+        chat.quit()
+    assert "Be brief." in system(server)
+
+
 @pytest.mark.slow
 def test_the_system_prompt_is_saved_with_the_conversation(ask: Ask, server: ModelServer) -> None:
     answers(server)

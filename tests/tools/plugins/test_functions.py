@@ -141,8 +141,8 @@ def none_by_default(a=None): ...  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
-        (hintless, "hintless: the parameter a: no type hint"),
-        (none_by_default, "none_by_default: the parameter a: no type hint"),
+        (hintless, "hintless: the parameter a: no type hint; add one, such as a: str"),
+        (none_by_default, "none_by_default: the parameter a: no type hint; add one, such as a: str"),
         (bytes_inside, "bytes_inside: the parameter options: bytes has no JSON Schema"),
         (many, "many: the parameter names: *names accepts any number of values; make it a list"),
         (named, "named: the parameter names: **names accepts any number of values; make it a dict"),

@@ -335,6 +335,8 @@ def test_safe_mode_loads_and_offers_only_allowed_tools(home: Home, tools: Path, 
     assert not (home.path / "loaded").exists()
     assert hello(ask, server, "--safe", "--allow-tool", "greet").stderr == ""
     assert list_plugin_tools(server) == ["greet"]
+    result = ask("--safe", "--allow-tool", "gret", "hi")
+    assert (result.code, "did you mean greet?" in result.stderr) == (2, True), result.stderr
 
 
 @pytest.mark.needs("bwrap")
