@@ -6,6 +6,7 @@ Command line options come first, then the conversation, the environment and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -35,7 +36,7 @@ from ask.config.base_url import (
     split_base_url,
 )
 from ask.config.key_store import KEY_COMMAND, SIGNED_IN, format_variable_prefix
-from ask.errors import ConfigError
+from ask.errors import AskError, ConfigError
 from ask.messages import EMPTY_MAPPING, DecisionQuestion
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.records import NamedTuple
@@ -196,6 +197,13 @@ def resolve_provider_and_model(app: AppContext, selection: ModelSelection) -> tu
     name = next((name for name, _ in _list_default_models(app) if name), "")
     name = name or _find_provider_with_key(app, selection.base_url or "")
     return name, model or find_configured_model(app, name, is_provider_named=False)
+
+
+def find_default_provider(environment: Mapping[str, str]) -> str:
+    """Return the provider of a run that names none; "" if there is none, as without a key."""
+    with suppress(AskError):
+        return resolve_provider_and_model(AppContext(environment), ModelSelection())[0]
+    return ""
 
 
 def _list_default_models(app: AppContext) -> list[tuple[str, str]]:

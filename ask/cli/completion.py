@@ -158,19 +158,13 @@ def complete_models(
     config, providers = _load_config(app_dirs), dict(_complete_providers(app_dirs))
     yield from config.aliases.items()
     yield from ((f"{name}:", distribution) for name, distribution in providers.items())
-    default_provider = environment.get("ASK_PROVIDER") or config.get("provider") or _find_provider_with_key(environment)
+    default_provider = environment.get("ASK_PROVIDER") or config.get("provider")
+    if not default_provider:
+        from ask.agent.provider_selection import find_default_provider
+
+        default_provider = find_default_provider(environment)
     if default_provider in providers:
         yield from ((model, "") for model in list_model_ids(app_dirs, str(default_provider)))
-
-
-def _find_provider_with_key(environment: Mapping[str, str]) -> str:
-    """Return the provider of a run for which none is set; "" if there is no key."""
-    from ask.agent.provider_selection import ModelSelection, resolve_provider_and_model
-    from ask.app import AppContext
-
-    with suppress(AskError):
-        return resolve_provider_and_model(AppContext(environment), ModelSelection())[0]
-    return ""
 
 
 def list_model_ids(app_dirs: AppDirs, provider: str) -> list[str]:
