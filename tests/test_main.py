@@ -86,7 +86,7 @@ def test_a_signal_ends_an_answer_and_keeps_the_printed_text(
     with ask.start("hi") as running:
         running.wait_for("so far")
         running.signal(number)
-        result = running.finish(10)
+        result = running.finish()
     assert result.code == code
     assert result.stdout.rstrip(b"\n") == b"so far"
     assert "Traceback" not in result.stderr
@@ -99,7 +99,7 @@ def test_a_run_under_nohup_survives_sighup(ask: Ask, server: ModelServer) -> Non
     with Running(["nohup", ASK, "hi"], env=ask.env, cwd=ask.cwd) as running:
         running.wait_for("so far")
         running.signal(signal.SIGHUP)
-        result = running.finish(10)
+        result = running.finish()
     assert (result.code, result.text) == (0, "so far so good\n")
 
 
@@ -111,7 +111,7 @@ def test_a_signal_ends_the_wait_for_standard_input(number: int, ask: Ask, server
         running.wait_for("reading stdin until it ends")
         time.sleep(0.1)  # it must be reading already, or the signal would not interrupt it
         running.signal(number)
-        result = running.finish(10)
+        result = running.finish()
     os.close(pipe)
     assert (result.code, result.stdout) == (128 + number, b"")
     assert "Traceback" not in result.stderr
@@ -124,7 +124,7 @@ def test_ctrl_c_on_a_terminal_ends_quietly(ask: Ask, server: ModelServer) -> Non
         running.wait_for("so far")
         time.sleep(0.2)  # Python can miss a signal in the few instructions before a system call blocks
         running.type_in(CTRL_C)
-        result = running.finish(10)
+        result = running.finish()
     assert result.code == 130
     assert result.text.splitlines()[0].startswith("so far")
     assert "Traceback" not in result.text
@@ -135,7 +135,7 @@ def test_ctrl_c_leaves_the_cursor_at_the_start_of_a_line(ask: Ask, server: Model
     with ask.start_on_terminal("models", "-p", "openrouter") as running:
         server.wait_for_requests(1)
         running.type_in(CTRL_C)
-        result = running.finish(10)
+        result = running.finish()
     assert (result.code, result.text) == (130, "^C\n")
 
 

@@ -88,7 +88,7 @@ def test_unknown_and_wrong_notifications_are_ignored_silently(ask: Ask, home: Ho
 def test_the_end_of_the_server_ends_everything_and_is_silent(
     ask: Ask, home: Home, server: ModelServer, ending: signal.Signals | None, state: str
 ) -> None:
-    server.reply(wire.calls(("bash", {"command": "echo $$ > pid; sleep 60"})))
+    server.reply(wire.calls(("bash", {"command": "echo $$ > new; mv new pid; sleep 60"})))
     with start_raw(ask) as (editor, running):
         session = editor.open_session(home.work)
         editor.send({"id": 3, "method": "session/prompt", "params": {"sessionId": session, "prompt": PROMPT}})
@@ -114,7 +114,7 @@ def test_the_end_of_the_server_ends_everything_and_is_silent(
 def test_nothing_interrupts_the_end_of_a_canceled_prompt(
     ask: Ask, home: Home, server: ModelServer, ending: str
 ) -> None:
-    server.reply(wire.calls(("bash", {"command": "trap '' INT TERM; echo $$ > pid; sleep 60"})))
+    server.reply(wire.calls(("bash", {"command": "trap '' INT TERM; echo $$ > new; mv new pid; sleep 60"})))
     with start_raw(ask) as (editor, running):
         session = editor.open_session(home.work)
         editor.send({"id": 3, "method": "session/prompt", "params": {"sessionId": session, "prompt": PROMPT}})

@@ -145,7 +145,7 @@ def test_the_read_only_mode_offers_no_tool_that_writes(ask: Ask, home: Home, ser
 
 @pytest.mark.parametrize("choice", mark_others_slow(["allow", "wait"]))
 def test_a_canceled_prompt_ends_what_runs_and_is_saved(ask: Ask, home: Home, server: ModelServer, choice: str) -> None:
-    call = wire.calls(("bash", {"command": "echo $$ > pid; echo started; sleep 60"}))
+    call = wire.calls(("bash", {"command": "echo $$ > new; mv new pid; echo started; sleep 60"}))
     server.reply(call, wire.says("again"))
     editor = Editor(choice)
     reasons = []
@@ -170,7 +170,7 @@ def test_a_canceled_prompt_ends_what_runs_and_is_saved(ask: Ask, home: Home, ser
 
 
 def test_nothing_runs_or_is_lost_when_the_editor_dies(ask: Ask, home: Home, server: ModelServer) -> None:
-    server.reply(wire.calls(("bash", {"command": "echo $$ > pid; sleep 60"})))
+    server.reply(wire.calls(("bash", {"command": "echo $$ > new; mv new pid; sleep 60"})))
 
     async def action(agent: Any, session: Any) -> None:
         prompt = asyncio.create_task(agent.prompt(session_id=session.session_id, prompt=[text_block("go")]))

@@ -212,6 +212,6 @@ def test_json_and_events_do_not_prompt(flags: str, ask: Ask, server: ModelServer
 def test_the_command_is_printed_without_a_controlling_terminal(script: str, ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("ls -l"))
     with Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True) as running:
-        result = running.finish(10)
+        result = running.finish()
     assert result.text.startswith("ls -l\n")
     assert CHOICES not in result.text

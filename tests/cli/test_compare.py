@@ -199,7 +199,7 @@ def test_ctrl_c_stops_at_once(ask: Ask, server: ModelServer) -> None:
         server.wait_for_requests(2)
         running.wait_for("begun")
         running.type_in(CTRL_C)
-        result = running.finish(5)
+        result = running.finish()
     assert result.code == 130
     assert "Traceback" not in result.text
     server.wait_for_abandoned(2)

@@ -168,7 +168,7 @@ def test_ctrl_c_leaves_the_batch_alone(ask: Ask, server: ModelServer, home: Home
     with ask.start(*command, write_rows(home.work, *make_rows(3)), "-O", "out.jsonl") as running:
         server.wait_for_requests(4)
         running.signal()
-        result = running.finish(10)
+        result = running.finish()
     assert (result.code, "same command again" in result.stderr) == (130, True)
     service.is_paused = False
     assert ask(*command, "in.jsonl", "-O", "out.jsonl").code == 0

@@ -149,7 +149,7 @@ def test_a_signal_ends_the_wait_for_a_thread(number: signal.Signals, ask: Ask) -
         running.wait_for("todo 2")
         time.sleep(0.3)
         running.signal(number)
-        result = running.finish(10)
+        result = running.finish()
     assert (result.code, result.stderr) == (-number, "")
 
 

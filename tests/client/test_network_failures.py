@@ -347,7 +347,7 @@ def test_ctrl_c_while_waiting_ends_at_once(ask: Ask, server: ModelServer, steps:
     with ask.start("hi") as running:
         server.wait_for_requests(1)
         running.signal()
-        result = running.finish(5)
+        result = running.finish()
     check_failure(result, 130, "interrupted")
     server.wait_for_abandoned()
     assert len(server.requests) == 1
@@ -358,7 +358,7 @@ def test_ctrl_c_while_streaming_keeps_the_partial_answer(ask: Ask, server: Model
     with ask.start("hi") as running:
         running.wait_for("so far")
         running.signal()
-        check_failure(running.finish(5), 130, "interrupted", stdout="so far\n")
+        check_failure(running.finish(), 130, "interrupted", stdout="so far\n")
     assert list(ask.cwd.iterdir()) == []
 
 
@@ -368,7 +368,7 @@ def test_ctrl_c_after_an_error_prevents_the_retry(ask: Ask, server: ModelServer)
         server.wait_for_requests(1)
         time.sleep(0.2)
         running.signal()
-        check_failure(running.finish(5), 130, "interrupted")
+        check_failure(running.finish(), 130, "interrupted")
     assert len(server.requests) == 1
 
 
@@ -377,7 +377,7 @@ def test_ctrl_c_during_a_backoff_pause_ends_at_once(ask: Ask, server: ModelServe
     with ask.start("hi") as running:
         running.wait_for("retrying")
         running.signal()
-        result = running.finish(5)
+        result = running.finish()
     retry, end = result.stderr.splitlines()
     assert all(expected in retry for expected in ("busy (openrouter, 503)", "50.0 s", "1 of 3"))
     assert end == "ask: interrupted"
@@ -391,7 +391,7 @@ def test_ctrl_c_while_a_command_runs_kills_it_and_its_children(ask: Ask, server:
         while not (ask.cwd / "pids").exists():
             time.sleep(0.01)
         running.signal()
-        result = running.finish(5)
+        result = running.finish()
     assert (result.code, result.text) == (130, "Let me see.\n")
     assert result.stderr.splitlines()[-1] == "ask: interrupted"
     pids = [int(pid) for pid in (ask.cwd / "pids").read_text().split()]
@@ -422,7 +422,7 @@ def test_ctrl_c_during_startup_is_quiet(ask: Ask, server: ModelServer, argument:
             running.wait_for("| ask.errors\n")
             time.sleep(random.uniform(0, 0.006) * moment)
             running.signal()
-            result = running.finish(5)
+            result = running.finish()
         lines = DROPPED_BY_PYTHON.sub("", result.stderr).splitlines()
         assert [line for line in lines if not line.startswith("import time:")] in ([], ["ask: interrupted"])
         assert result.code in (0, 130)

@@ -58,7 +58,7 @@ def interrupt(ask: Ask, number: signal.Signals, *, shown: str = "", file: Path |
         while file and not file.exists():
             assert running.process.poll() is None
         running.signal(number)
-        return running.finish(10)
+        return running.finish()
 
 
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
@@ -70,7 +70,7 @@ def test_signal_while_waiting(ask: Ask, server: ModelServer, home: Home) -> None
     with ask.start("hi") as running:
         server.wait_for_requests(1)
         running.signal(number)
-        assert running.finish(10).code == SIGNALS[number]
+        assert running.finish().code == SIGNALS[number]
     check_saved(home, SIGNALS[number])
     check_goes_on(ask, server, "user")
 

@@ -168,10 +168,10 @@ def test_no_process_outlives_its_call(bash: Bash, context: RunToolContext, comma
 
 def test_a_timeout_kills_all_processes(bash: Bash, context: RunToolContext) -> None:
     start = time.monotonic()
-    text = bash("setsid nohup sleep 600 > /dev/null 2>&1 & echo begun; sleep 600", timeout=0.3).text
-    assert text.startswith("timed out after 0.3 s; the command and its children were killed; ")
+    text = bash("setsid nohup sleep 600 > /dev/null 2>&1 & echo begun; sleep 600", timeout=1.5).text
+    assert text.startswith("timed out after 1.5 s; the command and its children were killed; ")
     assert text.endswith("\nstdout:\nbegun\n")
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 30
     assert "stdout:\n0\n" in bash("cat /proc/[0-9]*/comm | grep -c sleep").text
 
 

@@ -268,5 +268,5 @@ def test_ctrl_c_ends_the_wait_for_a_page(ask: Ask, server: ModelServer, site: Mo
     with ask.start("what is there?") as running:
         site.wait_for_requests(1)
         running.signal(signal.SIGINT)
-        assert running.finish(10).code == 130
+        assert running.finish().code == 130
     site.wait_for_abandoned()
