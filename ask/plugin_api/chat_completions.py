@@ -107,14 +107,14 @@ class ChatStreamReader(AnswerAccumulator):
         self.may_end = not self.calls and (has_usage or (self.may_end and not choices)) and self._has_text
         self._deltas = []
         for choice in choices:
-            self._read_choice(read_dict(choice))
+            self._read_choice(read_dict(choice), is_only=len(choices) == 1)
         if "usage" in chunk:
             merge_usage(self.usage, chunk["usage"], is_final=self.complete or not choices)
         return self._deltas
 
-    def _read_choice(self, choice: dict[str, Any]) -> None:
+    def _read_choice(self, choice: dict[str, Any], *, is_only: bool) -> None:
         delta = read_dict(choice.get("delta"))
-        if self._is_other_answer(choice, delta):
+        if self._is_other_answer(choice, delta, is_only=is_only):
             return
         if not delta and (message := read_dict(choice.get("message"))):
             delta = self._remove_streamed(message)
@@ -145,11 +145,11 @@ class ChatStreamReader(AnswerAccumulator):
         if "usage" in choice:  # Moonshot
             self.add_usage(choice["usage"])
 
-    def _is_other_answer(self, choice: dict[str, Any], delta: dict[str, Any]) -> bool:
+    def _is_other_answer(self, choice: dict[str, Any], delta: dict[str, Any], *, is_only: bool) -> bool:
         """Check whether a choice belongs to another answer than the first, as with the option `n`.
 
-        Other answers begin without content. Some servers number the chunks instead, as if each were another answer:
-        https://github.com/microsoft/foundry-local/issues/263
+        Other answers begin without content, or in the same chunk. Some servers number the chunks instead, as if each
+        were another answer: https://github.com/microsoft/foundry-local/issues/263
         """
         index = read_int(choice.get("index")) or 0
         if index == self._first_index or self._last_index < 0:
@@ -157,7 +157,7 @@ class ChatStreamReader(AnswerAccumulator):
             self._first_index = self._last_index = index
             return False
         has_content = any(map(delta.get, (*TEXT_FIELDS, "tool_calls"))) or bool(choice.get("finish_reason"))
-        self._numbers_chunks &= has_content and index > self._last_index
+        self._numbers_chunks &= is_only and has_content and index > self._last_index
         self._last_index = max(index, self._last_index)
         return not self._numbers_chunks
 

@@ -27,7 +27,7 @@ UNATTENDED_VARIABLES = {
 }
 """Variables that prevent programs from waiting for a user: editors change nothing, and pagers do not page."""
 _READ_BYTES = 65_536
-_OUTPUT_GRACE_SECONDS = 0.1
+_OUTPUT_GRACE_SECONDS = 0.5
 """Seconds in which processes that the shell does not wait for, as in `> >(sort)`, may still write output."""
 _POLL_SECONDS = 0.01
 """Seconds between two checks of the shell, on systems without pidfd."""

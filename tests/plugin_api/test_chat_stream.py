@@ -152,7 +152,8 @@ def test_choices_after_the_first_are_ignored() -> None:
 
 
 def test_another_choice_does_not_end_the_stream() -> None:
-    assert not read(wire.text("a"), wire.chunk(finish="stop", index=1), done=False)[0].complete
+    second = [wire.chunk({"role": "assistant", "content": ""}, index=1), wire.chunk(finish="stop", index=1)]
+    assert not read(wire.text("a"), *second, done=False)[0].complete
 
 
 def test_choice_without_index_counts_as_the_first() -> None:
