@@ -74,6 +74,7 @@ STANDARD_TIER, FAST_TIER, BATCH_TIER, DECISIONS_TIER = "standard", "fast", "batc
 STANDARD_TIER_WORDS = frozenset({STANDARD_TIER, "default", "standard_only", "on_demand", "unspecified"})
 UNKNOWN_TIER_WORDS = frozenset({"auto", "traffic_type_unspecified"})
 TIER_PATTERN = re.compile(r"[a-z0-9_.-]{1,40}")
+_LENIENT_DECODER = json.JSONDecoder(strict=False)
 MAX_CHECKED_CHARACTERS = 100_000_000
 """The limit for what is parsed to see if a call's arguments are complete, as any of countless fragments may be last."""
 AUDIO_NOTICE = "audio in the answer is not saved"
@@ -143,8 +144,7 @@ def read_image(value: Any) -> Attachment | None:
 def decode_arguments(text: str) -> dict[str, Any] | None:
     """Parse a call's arguments; return None unless they are an object that can be sent.
 
-    Models write invalid arguments now and then, and services reject a conversation that contains such a call. Objects
-    with NaN, infinity or a lone surrogate cannot be sent, either.
+    Services reject conversations with invalid arguments. NaN, infinity and lone surrogates cannot be sent, either.
     """
     value = parse_json(text, strict=True)
     try:
@@ -157,7 +157,7 @@ def decode_arguments(text: str) -> dict[str, Any] | None:
 def parse_json(text: str, *, strict: bool = False) -> Any:
     """Parse JSON; return None if it is invalid. Unless `strict`, control characters in strings may be unescaped."""
     try:
-        return json.loads(text, strict=strict)
+        return json.loads(text) if strict else _LENIENT_DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
 
