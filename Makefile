@@ -15,10 +15,10 @@ help:  ## list the targets
 demo: $(VENV)/installed  ## run the main job on the embedded provider: no account, no network
 	@$(BIN)/ask -p demo "which files are here?"
 
-test: $(VENV)/installed-dev  ## run the tests (4 minutes on two quiet cores, estimated); TESTS takes files, names and options
+test: $(VENV)/installed-dev  ## run the tests (6 to 7 minutes on two cores); TESTS takes files, names and options
 	$(BIN)/pytest $(TESTS)
 
-test-slow: $(VENV)/installed-dev  ## run the slow tests: kills, parallel runs, recipes, the browser; all property tests (9 minutes, estimated)
+test-slow: $(VENV)/installed-dev  ## run the slow tests: kills, parallel runs, recipes, the browser; all property tests (17 minutes)
 	$(BIN)/pytest -m 'slow or hypothesis' --hypothesis-profile thorough -n 4  # kills and timing, which many workers disturb
 
 fuzz: $(VENV)/installed-dev  ## run the property tests on 1,000 new examples each (an hour); TESTS takes files and names
