@@ -73,7 +73,9 @@ def test_the_end_is_described(seconds: float, code: int, text: str) -> None:
 @pytest.fixture
 def tmux(tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Return a function that runs a command of tmux with a server of this test."""
-    command = ["tmux", "-S", str(tmp_path / "socket"), "-f", "/dev/null"]
+    settings = tmp_path / "tmux.conf"
+    settings.write_text("set-option -g default-command sh\n")  # the user's shell may take long to start
+    command = ["tmux", "-S", str(tmp_path / "socket"), "-f", str(settings)]
 
     def call(*args: str) -> str:
         return run([*command, *args], env={**os.environ, **XTERM}).text
