@@ -19,7 +19,7 @@ test: $(VENV)/installed-dev  ## run the tests (6 to 7 minutes on two cores); TES
 	$(BIN)/pytest $(TESTS)
 
 test-slow: $(VENV)/installed-dev  ## run the slow tests: kills, parallel runs, recipes, the browser; all property tests (17 minutes)
-	$(BIN)/pytest -m 'slow or hypothesis' --hypothesis-profile thorough -n 4  # kills and timing, which many workers disturb
+	$(BIN)/pytest -m 'slow or hypothesis' --hypothesis-profile thorough -n 4 $(TESTS)  # kills and timing, which many workers disturb
 
 fuzz: $(VENV)/installed-dev  ## run the property tests on 1,000 new examples each (an hour); TESTS takes files and names
 	$(BIN)/pytest -m hypothesis --hypothesis-profile fuzz $(TESTS)

@@ -6,7 +6,7 @@ import gc
 import re
 import resource
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -103,8 +103,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     skip_if_programs_are_missing(item)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the tests that this machine could not run."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None]:
+    """List the tests that this machine could not run, and in the last line those that failed."""
+    yield
     reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
     missed = [value for one in reports for name, value in one.user_properties if name == "not tried here"]
     if missed:
@@ -115,3 +117,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     missing_programs = format_missing_programs(terminalreporter.getreports("skipped"))
     if missing_programs:
         terminalreporter.write_line(missing_programs)
+    failed = {one.nodeid for outcome in ("failed", "error") for one in terminalreporter.getreports(outcome)}
+    if failed:
+        terminalreporter.write_line("failed: " + " ".join(sorted(failed)))
