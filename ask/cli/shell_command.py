@@ -19,7 +19,7 @@ from ask.console import STDOUT, get_descriptor
 from ask.errors import MissingDependencyError
 from ask.messages import Message, ReportedUsage
 from ask.safety.approval_prompt import edit_command
-from ask.safety.terminal_prompts import NoTerminalError, Terminal
+from ask.safety.terminal_input import NoTerminalError, Terminal
 from ask.text import escape_non_ascii
 
 MAX_ATTEMPTS = 3

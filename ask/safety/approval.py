@@ -42,7 +42,7 @@ def confirm(question: str, *, default: bool = False) -> bool | None:
 
     An empty line means `default`; anything unrecognized means no.
     """
-    from ask.safety.terminal_prompts import NoTerminalError, Terminal
+    from ask.safety.terminal_input import NoTerminalError, Terminal
 
     try:
         with Terminal() as terminal:

@@ -16,7 +16,7 @@ from ask.safety.approval import ApprovalChoice, ApprovalResponse
 from ask.safety.approval_preview import build_preview, describe_pending_call
 from ask.safety.approval_scope import ApprovalScope, list_approvable
 from ask.safety.approval_store import ApprovalDuration
-from ask.safety.terminal_prompts import END_KEY, ESCAPE_KEY, PROMPT_PREFIX, NoTerminalError, Terminal, wrap_lines
+from ask.safety.terminal_input import END_KEY, ESCAPE_KEY, PROMPT_PREFIX, NoTerminalError, Terminal, wrap_lines
 from ask.safety.tool_policy import PendingToolCall
 from ask.text import escape_non_ascii
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.safety.approval_preview import Preview, describe_pending_call
-from ask.safety.terminal_prompts import wrap_lines
+from ask.safety.terminal_input import wrap_lines
 from ask.safety.tool_policy import PendingToolCall
 from ask.tools.base import ApprovedFile, RunToolContext
 from tests.json_strategies import any_json

@@ -1,4 +1,4 @@
-"""Prompts on the user's terminal, /dev/tty, since stdin is often a pipe.
+"""Input from the user's terminal, /dev/tty, since stdin is often a pipe: prompts for a line or a single key.
 
 Whatever mode the terminal was left in, it reads lines or single keys during a prompt, and is restored afterward.
 """
