@@ -45,23 +45,26 @@ def test_links_between_files_of_a_skill_are_accepted(place: str, target: str) ->
 
 
 def test_git_stops_at_the_limits_of_what_it_may_fetch(tmp_path: Path) -> None:
-    source, folder = make_repository(tmp_path / "source"), make_repository(tmp_path / "folder")
+    source = make_repository(tmp_path / "source")
     write(source / "data", os.urandom(3_000_000))
     environment = dict(os.environ)
     identity = ("-c", "user.name=Me", "-c", "user.email=me@example.com")
     run_git(source, environment, "add", "data")
     run_git(source, environment, *identity, "commit", "-q", "-m", "One")
 
-    def fetch(protocols: str, seconds: float, size: int) -> bytes:
+    def fetch(folder: Path, protocols: str, seconds: float, size: int) -> bytes:
         arguments = ("fetch", "--depth=1", f"file://{source}", "HEAD")
         settings = {"fetch.unpackLimit": "1"}
         network = GitNetwork(protocols, seconds, size)
         return run_git(folder, environment, *arguments, settings=settings, network=network)
 
-    for protocols, seconds, size in (("https", 60, 10_000_000), ("file", 0, 10_000_000), ("file", 60, 1_000_000)):
+    limits = (("https", 60, 10_000_000), ("file", 0, 10_000_000), ("file", 60, 1_000_000))
+    for number, (protocols, seconds, size) in enumerate(limits):
+        folder = make_repository(tmp_path / f"folder{number}")  # a killed git leaves its locks behind
         with pytest.raises(GitError):
-            fetch(protocols, seconds, size)
-    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 2_000_000
-    fetch("file", 60, 10_000_000)
+            fetch(folder, protocols, seconds, size)
+        assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 2_000_000
+    folder = make_repository(tmp_path / "folder")
+    fetch(folder, "file", 60, 10_000_000)
     with pytest.raises(GitError):
         run_git(folder, environment, "fetch", f"file://{source}", "HEAD")
