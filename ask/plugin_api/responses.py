@@ -126,7 +126,7 @@ class ResponsesStreamReader:
         if event_type in FINAL_EVENTS and not fields.get("error"):
             return self._finish(read_dict(fields.get("response")))
         if event_type == "error" or fields.get("error"):
-            self._set_error(fields.get("error") or fields)
+            self._set_error(find_error(fields) or fields)
         elif event_type in TEXT_EVENTS:
             return self._add_text(fields, *TEXT_EVENTS[event_type])
         elif event_type == "response.output_text.annotation.added":
