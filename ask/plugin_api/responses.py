@@ -156,9 +156,11 @@ class ResponsesStreamReader:
         https://github.com/BerriAI/litellm/pull/32724
         """
         streamed = [item.to_dict() for item in self._items]
-        calls = {read_str(item.get("call_id")): item for item in streamed if item.get("arguments")}
         items = [item for item in final_items if read_str(read_dict(item).get("type"))]
-        items = [item if item.get("arguments") else calls.get(read_str(item.get("call_id")), item) for item in items]
+        calls = {read_str(item.get("call_id")): item for item in streamed if item.get("type") == "function_call"}
+        for index, item in enumerate(items):
+            if item["type"] == "function_call" and not item.get("arguments"):
+                items[index] = calls.get(read_str(item.get("call_id")), item)
         if not items:
             return streamed
         contains_text = any(map(read_text, items))

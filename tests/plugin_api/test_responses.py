@@ -372,6 +372,27 @@ def test_items_of_a_final_response_without_any_are_those_of_the_stream() -> None
     assert SERVICE.provider_parse_tool_calls(reader.response()) == [ToolCall("call_1", "a", '{"b": 1}')]
 
 
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"type": "tool_search_call", "execution": "server", "call_id": None, "arguments": {"paths": ["crm"]}},
+        {"type": "mcp_call", "server_label": "s", "name": "t", "arguments": "{}", "output": "x", "error": None},
+    ],
+)
+def test_a_call_of_the_service_replaces_no_other_item(search: dict[str, Any]) -> None:
+    found: dict[str, Any] = {
+        "type": "tool_search_output",
+        "id": "tso_1",
+        "call_id": None,
+        "execution": "server",
+        "tools": [],
+    }
+    items = [reasoning("Hm."), search, found, message("Let me see."), call("read_file", {"path": "a"})]
+    done = [{"type": "response.output_item.done", "output_index": i, "item": item} for i, item in enumerate(items)]
+    reader, _ = read_stream([*done, {"type": "response.completed", "response": response(*items)}])
+    assert reader.response()["output"] == items
+
+
 def test_a_stream_without_its_end_is_incomplete_and_runs_no_calls(server: ModelServer) -> None:
     events = responses_wire.events(response(message("Let me see."), call("a", {"b": 1})))[:-1]
     for ending in ([], [DROP]):
