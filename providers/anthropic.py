@@ -113,6 +113,7 @@ SIZE_RULE: tuple[str, RetryAction | None, str] = (
 )
 OPTION_NAMES = {"stop_sequences": "stop", "output_config": "reasoning_effort"}
 """Option names by the API parameter that they become, to explain errors about that parameter."""
+THINKING_REFUSED_PATTERN = re.compile(r"effort parameter|adaptive thinking|^(?!messages).*\bthinking\.\w+")
 CACHE_MARKER = {"type": "ephemeral"}
 THINKING_FIELDS = {"thinking": "signature", "redacted_thinking": "data"}
 """Types of thinking blocks, with the field that authenticates each."""
@@ -348,6 +349,8 @@ class Anthropic(Provider):
         message = provider_error.message
         # A message about a parameter begins with its path, as in "thinking.budget_tokens: ...".
         provider_error.parameter = OPTION_NAMES.get(message.partition(":")[0].partition(".")[0])
+        if THINKING_REFUSED_PATTERN.search(message):
+            provider_error.parameter = "thinking"
         if error_type == "not_found_error":
             provider_error.message = f"not found: {message}"
         return provider_error
