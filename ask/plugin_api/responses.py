@@ -492,6 +492,8 @@ class Responses(Provider):
     def find_response_error(self, response: Mapping[str, Any]) -> ProviderError | None:
         """Return the error inside a response with status 200, or None."""
         error = response.get("error") if "output" in response else find_error(dict(response))
+        if not error and response.get("status") == "failed":
+            error = UNEXPLAINED_ERROR
         return self.parse_embedded_error(error) if error else None
 
     def build_provider_state(
@@ -577,6 +579,7 @@ def _remove_effort_parameters(profile: ModelProfile) -> ModelProfile:
     return profile._replace(effort_parameters=empty)
 
 
+UNEXPLAINED_ERROR = {"code": "server_error", "message": "the model stopped with an error"}
 KNOWN_STATUSES = ("completed", "incomplete", "in_progress", "queued", "failed", "cancelled")
 
 

@@ -296,7 +296,6 @@ def test_usage_counts_cached_tokens_and_reasoning_as_output() -> None:
         (response(message("Hi"), status="incomplete"), FinishReason.LENGTH),
         (response(call("a", '{"b', status="incomplete")), FinishReason.LENGTH),
         (response(message("Hi"), status="cancelled"), FinishReason.ERROR),
-        (response(message("Hi"), status="failed"), FinishReason.ERROR),
     ],
 )
 def test_finish_reason(answer: Any, finish: FinishReason) -> None:
@@ -440,13 +439,15 @@ def test_failed_response_is_read_after_an_error_event() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "requests"), [("server_error", 2), ("rate_limit_exceeded", 2), ("invalid_prompt", 1), (503, 2), (400, 1)]
+    ("code", "requests"),
+    [("server_error", 2), ("rate_limit_exceeded", 2), ("invalid_prompt", 1), (503, 2), (400, 1), (None, 2)],
 )
 @pytest.mark.parametrize("stream", [True, False])
 def test_temporary_errors_inside_a_response_are_retried(
     server: ModelServer, code: Any, requests: int, stream: bool
 ) -> None:
-    failed = response(status="failed", error={"code": code, "message": "it failed"})
+    # The API may give no error: https://github.com/langchain-ai/langchain/pull/39178
+    failed = response(status="failed", error={"code": code, "message": "it failed"} if code else None)
     server.reply(responses_wire.replies(failed, stream=stream), responses_wire.says("Hello.", stream=stream))
     exchange = send_request(SERVICE, server, ChatRequest("model-1", TALK, stream=stream), tries=2)
     assert len(server.requests) == requests
