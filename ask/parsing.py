@@ -209,16 +209,16 @@ def find_error(body: Any) -> Any:
     """Return the error in a response body or stream chunk, or None.
 
     It may be a string or an object, at the top level, inside the first choice or in a list, or the body itself: an
-    object with `message` or `detail` counts as an error, unless it has `choices`. Bedrock writes `Message`.
+    object with `message` or `detail` counts as an error, unless it has `choices`. Bedrock has `Message`, xAI a `code`.
     """
     if isinstance(body, list):
-        errors = (find_error(entry) for entry in body if isinstance(entry, dict))
-        return next((error for error in errors if error is not None), None)
+        return next(filter(None, map(find_error, filter(read_dict, body))), None)
     fields = read_dict(body)
     choices = read_list(fields.get("choices"))
     error = fields.get("error") or fields.get("errors") or (read_dict(choices[0]).get("error") if choices else None)
     if error:
-        return error[0] if isinstance(error, list) else error
+        error = error[0] if isinstance(error, list) else error
+        return fields | {"message": error} if isinstance(error, str) and "code" in fields else error
     if isinstance(fields.get("Message"), str):
         return fields["Message"]
     if inner := read_dict(fields.get("detail")).get("error"):  # DeepInfra

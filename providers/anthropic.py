@@ -56,8 +56,9 @@ from ask.profiles import EFFORTS
 
 from .anthropic_models import PDF_TYPE, PROFILES
 from .anthropic_server_tools import (
+    extend_block,
     format_server_tools,
-    is_server_block,
+    is_server_result,
     join_text,
     make_server_call,
     read_citations,
@@ -112,6 +113,7 @@ SIZE_RULE: tuple[str, RetryAction | None, str] = (
 )
 OPTION_NAMES = {"stop_sequences": "stop", "output_config": "reasoning_effort"}
 """Option names by the API parameter that they become, to explain errors about that parameter."""
+THINKING_REFUSED_PATTERN = re.compile(r"effort parameter|adaptive thinking|^(?!messages).*\bthinking\.\w+")
 CACHE_MARKER = {"type": "ephemeral"}
 THINKING_FIELDS = {"thinking": "signature", "redacted_thinking": "data"}
 """Types of thinking blocks, with the field that authenticates each."""
@@ -347,6 +349,8 @@ class Anthropic(Provider):
         message = provider_error.message
         # A message about a parameter begins with its path, as in "thinking.budget_tokens: ...".
         provider_error.parameter = OPTION_NAMES.get(message.partition(":")[0].partition(".")[0])
+        if THINKING_REFUSED_PATTERN.search(message):
+            provider_error.parameter = "thinking"
         if error_type == "not_found_error":
             provider_error.message = f"not found: {message}"
         return provider_error
@@ -462,7 +466,7 @@ class AnthropicStreamReader(AnswerAccumulator):
             self._call_count += 1
             self._deltas.append(ToolCallDelta(self._call_count - 1, read_str(block.get("name")) or "unnamed"))
             return
-        if is_server_block(block) and block.get("type") != "server_tool_use":
+        if is_server_result(block):
             call_id = block.get("tool_use_id")
             calls = [assemble_block(*each) for each in self._blocks if each[0].get("id") == call_id]
             self._deltas.append(ServerToolDelta(make_server_call(block, calls)))
@@ -481,6 +485,8 @@ class AnthropicStreamReader(AnswerAccumulator):
             return
         name = DELTA_FIELDS.get(delta_type) or next((name for name in BLOCK_TYPES if delta.get(name)), "")
         text = read_str(delta.get(name))
+        if not name:
+            extend_block(self._blocks_by_index.get(read_int(fields.get("index")), ({}, {}))[0], delta)
         if not text:
             return
         buffers = self._find_buffers(read_int(fields.get("index")), BLOCK_TYPES[name])
@@ -568,6 +574,8 @@ def is_sendable_block(
     The API refuses blank text, although it sends such blocks, and unsigned thinking.
     """
     block_type = read_str(block.get("type"))
+    if not block_type:
+        return False
     if block_type in THINKING_FIELDS and not (include_thinking and requires_signature):
         return include_thinking
     return block_type not in REQUIRED_FIELDS or read_str(block.get(REQUIRED_FIELDS[block_type])).strip() != ""

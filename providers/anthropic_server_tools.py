@@ -28,6 +28,9 @@ OLD_SERVER_TOOLS = SERVER_TOOLS | {
 """For models that cannot filter what they find with code."""
 FILTERING_VERSION = (4, 6)
 RESULT_SUFFIX = "_tool_result"
+CALL_TYPES = ("server_tool_use", "mcp_tool_use")
+KNOWN_TYPES = ("text", "thinking", "redacted_thinking", "tool_use")
+"""The types of the blocks that the model itself writes."""
 CODE_TOOLS = ("code_execution", "bash_code_execution", "text_editor_code_execution")
 
 
@@ -46,8 +49,25 @@ def format_server_tools(request: ChatRequest) -> list[dict[str, Any]]:
 
 def is_server_block(block: Block) -> bool:
     """Check whether a block is a call of a server's tool, or its result."""
-    block_type = read_str(block.get("type"))
-    return block_type == "server_tool_use" or (block_type.endswith(RESULT_SUFFIX) and block_type != "tool_result")
+    return block.get("type") in CALL_TYPES or is_server_result(block)
+
+
+def is_server_result(block: Block) -> bool:
+    """Check whether a block is the result of a server's tool."""
+    return read_str(block.get("type")).endswith(RESULT_SUFFIX)
+
+
+def extend_block(block: dict[str, Any], delta: Block) -> None:
+    """Add a delta of an unknown type to its block.
+
+    It extends the fields that the block began with, as in a compaction. A block of an unknown type with other deltas is
+    emptied, because it cannot be sent back incomplete.
+    """
+    values = {name: value for name, value in delta.items() if name != "type"}
+    if values.keys() <= block.keys():
+        block |= {name: read_str(block[name]) + value for name, value in values.items() if isinstance(value, str)}
+    elif block.get("type") not in KNOWN_TYPES and not is_server_block(block):
+        block.clear()
 
 
 def join_text(blocks: Sequence[Block]) -> str:
@@ -68,12 +88,8 @@ def read_citations(blocks: Sequence[Block]) -> tuple[Citation, ...]:
 
 def read_server_calls(blocks: Sequence[Block]) -> tuple[ServerToolCall, ...]:
     """Return the calls of the server's tools that have a result."""
-    calls = [block for block in blocks if block.get("type") == "server_tool_use"]
-    return tuple(
-        make_server_call(block, calls)
-        for block in blocks
-        if is_server_block(block) and block.get("type") != "server_tool_use"
-    )
+    calls = [block for block in blocks if block.get("type") in CALL_TYPES]
+    return tuple(make_server_call(block, calls) for block in blocks if is_server_result(block))
 
 
 def make_server_call(result: Block, calls: Sequence[Block]) -> ServerToolCall:
@@ -88,7 +104,7 @@ def make_server_call(result: Block, calls: Sequence[Block]) -> ServerToolCall:
     name = "code_execution" if name in CODE_TOOLS else "tool_search" if name.startswith("tool_search") else name
     text, failed = format_result(result.get("content"))
     arguments_json = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return ServerToolCall(name, arguments_json, text, failed)
+    return ServerToolCall(name, arguments_json, text, failed or result.get("is_error") is True)
 
 
 def format_result(content: Any) -> tuple[str, bool]:
@@ -103,6 +119,7 @@ def format_result(content: Any) -> tuple[str, bool]:
         texts = [
             entry.get("title") or document.get("title"),
             entry.get("url"),
+            entry.get("text"),
             entry.get("stdout"),
             entry.get("stderr"),
         ]
@@ -118,8 +135,8 @@ def remove_unpaired_blocks(messages: list[dict[str, Any]]) -> list[dict[str, Any
     https://github.com/anthropics/anthropic-sdk-python/issues/1339
     """
     blocks = [block for message in messages for block in message["content"] if is_server_block(block)]
-    called = {read_str(block.get("id")) for block in blocks if block["type"] == "server_tool_use"} - {""}
-    answered = {read_str(block.get("tool_use_id")) for block in blocks if block["type"] != "server_tool_use"} - {""}
+    called = {read_str(block.get("id")) for block in blocks if block["type"] in CALL_TYPES} - {""}
+    answered = {read_str(block.get("tool_use_id")) for block in blocks if is_server_result(block)} - {""}
     answers = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
     rest = messages[answers[-1] + 1 :] if answers else []
     is_open = all(block["type"] == "tool_result" for message in rest for block in message["content"])
@@ -132,7 +149,7 @@ def remove_unpaired_blocks(messages: list[dict[str, Any]]) -> list[dict[str, Any
             if not is_server_block(block)
             or (
                 waits or read_str(block.get("id")) in answered
-                if block["type"] == "server_tool_use"
+                if block["type"] in CALL_TYPES
                 else read_str(block.get("tool_use_id")) in called
             )
         ]

@@ -99,6 +99,7 @@ PARAMETER_NAMES = {
     "frequency_penalty": "frequencyPenalty",
     "presence_penalty": "presencePenalty",
     "service_tier": "serviceTier",
+    "reasoning_effort": "thinkingLevel",
 }
 """Gemini's names of common parameters."""
 TOP_LEVEL_PARAMETERS = ("safetySettings", "cachedContent", "serviceTier", "store")
@@ -474,9 +475,9 @@ def map_call_ids(message: Message, parts: Sequence[Part]) -> dict[str, str]:
 
 
 def is_parameter_mentioned(parameter: str, message: str) -> bool:
-    """Check whether an error message mentions a parameter, in camel or snake case."""
-    snake = re.sub(r"([A-Z])", r"_\1", parameter).lower()
-    return re.search(rf"\b({parameter}|{snake})\b", message) is not None
+    """Check whether an error message mentions a parameter, in camel case, snake case or as words."""
+    pattern = re.sub(r"([A-Z])", r"[ _]?\1", parameter)
+    return re.search(rf"\b{pattern}\b", message, re.IGNORECASE) is not None
 
 
 def parse_retry_delay(details: Iterable[Mapping[str, Any]]) -> float | None:

@@ -80,6 +80,8 @@ class Ollama(Provider):
         ("does not support tools", RetryAction.WITHOUT_TOOLS, "use --no-tools, or a model that can call tools"),
         ("error parsing tool call", RetryAction.retry(), ""),  # https://github.com/ollama/ollama/issues/12884
         ("does not support thinking", None, "leave out think and reasoning_effort"),
+        # https://github.com/NousResearch/hermes-agent/pull/68832
+        (r"reached your \w+ usage limit", RetryAction.NEXT_KEY, "wait, or use another key or model"),
         ("(?i:grammar|(?:invalid|in|for) format|JSON schema)", RetryAction.WITHOUT_SCHEMA, ""),
         (
             "more system memory|out of memory|failed to allocate",
@@ -190,7 +192,7 @@ class Ollama(Provider):
         missing = re.search(r"model ['\"]?([^'\" ]+)['\"]? not found", error.message)
         if missing and status == 404:
             error.hint = f"ollama pull {missing[1]} installs it; ask models -p ollama lists the installed models"
-        elif "does not support thinking" in error.message:
+        elif re.search("does not support thinking|think value", error.message):
             error.parameter = "think"
         return error
 

@@ -73,8 +73,13 @@ TOOL_NAME_PATTERN = re.compile(
 )
 """How messages quote the name of a rejected tool."""
 
-INPUT_UNSUPPORTED_PATTERN = re.compile(r"\binput is not supported\b", re.IGNORECASE)
-"""llama-server's message that a model accepts no images or audio; its status is one that is normally retried."""
+INPUT_UNSUPPORTED_PATTERN = re.compile(
+    r"\binput is not supported\b|data required for image input|not support image input", re.IGNORECASE
+)
+"""Messages of llama-server and Ollama that a model accepts no images or audio; their status is normally retried.
+
+https://github.com/open-webui/open-webui/issues/13077
+"""
 
 CONTENT_REFUSED_PATTERN = re.compile(
     r"content.?(?:filter|policy|management|moderation|safety)|\bmoderation\b|\bflagged\b|usage (?:guidelines|polic)"
@@ -109,6 +114,8 @@ UNKNOWN_MODEL_PATTERN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """Messages that there is no model of that name, or no longer, as worded by various services."""
+EFFORT_PARAMETERS = ("think", "thinking")
+"""Parameters that `reasoning_effort` becomes; see `ModelProfile.effort_parameters`."""
 MESSAGE_PARAMETER_PATTERN = re.compile(r"(?:messages|input|contents?|prompt|system)\b")
 """The parameters of requests that contain the messages."""
 
@@ -249,7 +256,8 @@ def find_rejected_option(error: ProviderError, options: Iterable[str]) -> str:
     """Return the name of the option that caused a request to be rejected, or ""."""
     if error.status not in (400, 422):
         return ""
-    return next((o for o in options if o == error.parameter or is_option_named(o, error.message)), "")
+    refused = ("reasoning_effort", error.parameter) if error.parameter in EFFORT_PARAMETERS else (error.parameter,)
+    return next((o for o in options if o in refused or is_option_named(o, error.message)), "")
 
 
 def is_option_named(option: str, message: str) -> bool:
@@ -282,6 +290,8 @@ def _choose_hint(error: ProviderError) -> str:
     for pattern, hint in HINTS_BY_TEXT:
         if re.search(pattern, error.message, re.IGNORECASE):
             return hint.format(provider=error.provider)
+    if error.status is None and CONTENT_REFUSED_PATTERN.search(error.message):
+        return "change the prompt, or use another model"
     if error.status in (400, 404) and "model" in error.message.lower():
         return f"ask models -p {error.provider} lists the models"
     hints = {

@@ -105,6 +105,8 @@ OPTIONAL_FIELDS = ("stream_options", "prompt_cache_key", "session_id", "store", 
 
 https://github.com/anomalyco/opencode/issues/4698
 """
+ENCRYPTED_REFUSED_PATTERN = re.compile(rf"encrypted[ _](?:content|reasoning)\b.*{NOT_SUPPORTED}", re.IGNORECASE)
+"""Refusals of `include` by a model that does not reason: https://github.com/NousResearch/hermes-agent/pull/24234"""
 
 CHANGES = (
     # Alibaba: https://github.com/infiniflow/ragflow/issues/5912, https://github.com/codexu/note-gen/issues/319
@@ -178,14 +180,17 @@ def find_change(
 
     What the user has set with an option is never removed, only renamed.
     """
-    is_refusal = error.retry_action == RetryAction.NONE or error.status == 500
-    if error.status not in CHANGE_STATUSES or not is_refusal:
+    if error.status not in CHANGE_STATUSES:
         return None
+    is_refusal = error.retry_action == RetryAction.NONE or error.status == 500
     for name in OPTIONAL_FIELDS:
         is_added = name in body and name not in request.options
-        if is_added and (error.parameter == name or is_option_named(name, error.message)):
+        is_named = is_refusal and (error.parameter == name or is_option_named(name, error.message))
+        if is_added and (is_named or (name == "include" and ENCRYPTED_REFUSED_PATTERN.search(error.message))):
             change_request = _drop_uncallable_tools if name == "tool_choice" else _keep_request
             return RequestChange(f"without {name}", name, "", change_request, _drop_field(name))
+    if not is_refusal:
+        return None
     text = f"{error.parameter}: {error.message}"
     subjects = {change.subject for change in made_changes}
     matching = (

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ask.messages import FinishReason, ModelResponse, ToolSpec
 
-TEXT_CALL_MARKERS = ("<tool_call", "<|tool_call", "<function=", "<invoke ", "[TOOL_REQUEST]", "to=functions.")
+TEXT_CALL_MARKERS = (
+    *("<tool_call", "<|tool_call", "<function=", "<invoke ", "[TOOL_REQUEST]", "to=functions."),
+    *("<\uff5ctool\u2581call", "<\uff5cDSML\uff5c"),  # DeepSeek
+)
 """What the tool calls of various models begin with if their server does not recognize them; others are bare JSON.
 
 https://github.com/NousResearch/hermes-agent/pull/83023, https://github.com/NousResearch/hermes-agent/pull/84231
 """
+JSON_CALL_PATTERN = re.compile(r"\s*(?:```(?:json)?\s*)?\{")
+"""The beginning of a call in JSON, also in a block of Markdown: https://github.com/ollama/ollama/issues/13519"""
 
 
 def describe_missing_call(answer: ModelResponse, tools: Sequence[ToolSpec]) -> str:
@@ -19,7 +25,8 @@ def describe_missing_call(answer: ModelResponse, tools: Sequence[ToolSpec]) -> s
     A call in the text is not run, because the text may be an example, or quote what a tool returned.
     """
     text = answer.text
-    is_json_call = text.lstrip().startswith("{") and '"name"' in text and '"arguments"' in text
+    has_arguments = '"arguments"' in text or '"parameters"' in text
+    is_json_call = JSON_CALL_PATTERN.match(text) and '"name"' in text and has_arguments
     is_call = is_json_call or any(map(text.__contains__, TEXT_CALL_MARKERS))
     if is_call and any(tool.name in text for tool in tools):
         return "this model wrote a tool call as text, so nothing was run; use a model that is trained to call tools"

@@ -76,8 +76,18 @@ MAX_DECOMPRESSED_BYTES = 65_536
 """The limit for what is decompressed at a time: gzip can shrink zeros to a thousandth."""
 TEXT_PATTERN = re.compile(rb"[\t\r\n -~]{1,16}")
 """Matches the start of JSON, of a stream of events, and of a page."""
+LIST_HEADERS = frozenset({"anthropic-beta"})
+"""Headers with a list, to which the user's are added: https://github.com/vercel/ai/issues/10018"""
 LEADING_BLANKS = b"\xef\xbb\xbf \t\r\n"
 """Bytes to ignore before a body: a byte order mark, spaces and line ends."""
+
+
+def _merge_headers(headers: Mapping[str, str], user_headers: Mapping[str, str]) -> dict[str, str]:
+    """Replace headers of the provider by those of the user, or extend those that are lists."""
+    user_names = set(map(str.lower, user_headers))
+    lists = {name.lower(): f"{value}," for name, value in headers.items() if name.lower() in LIST_HEADERS}
+    kept = {name: value for name, value in headers.items() if name.lower() not in user_names}
+    return kept | {name: lists.get(name.lower(), "") + value for name, value in user_headers.items()}
 
 
 class Transport:
@@ -87,7 +97,7 @@ class Transport:
         base_url: the provider's base URL.
         stall_timeout: the seconds to wait while the answer makes no progress.
         preconnection: the first connection, if it is already being opened.
-        headers: the user's headers, which replace those of the provider.
+        headers: the user's headers. Except for lists, they replace those of the provider.
 
     Raises:
         ConfigError: the base URL is not an http(s) URL.
@@ -110,7 +120,6 @@ class Transport:
             raise make_invalid_base_url_error(base_url)
         self.stall_timeout = stall_timeout
         self._headers = headers
-        self._header_names = set(map(str.lower, headers))
         self._parts = parts
         self._connection_counter = ConnectionCounter(preconnection, parts.socket_path)
         self._last_request: tuple[str, Mapping[str, str], str | None, Mapping[str, str | bytes]] = ("", {}, None, {})
@@ -168,8 +177,7 @@ class Transport:
             headers["Content-Type"] = "application/json"
             data = json.dumps(request.body, separators=(",", ":")).encode()
         if self._headers:
-            kept = {name: value for name, value in headers.items() if name.lower() not in self._header_names}
-            headers = {**kept, **self._headers}
+            headers = _merge_headers(headers, self._headers)
         bundle = find_ca_bundle() if parts.scheme == "https" else None
         try:
             response = self._send_with_reconnect(request, parts, data, headers, bundle)

@@ -62,10 +62,13 @@ TEMPORARY_ERRORS = {
     "slow_down": 503,
     "vector_store_timeout": 504,
     "overloaded_error": 529,
+    "Some resource has been exhausted": 429,
+    "The service is currently unavailable": 503,
+    "Deadline expired before operation could complete": 504,
 }
 """HTTP statuses by the code or type of an error inside a response, of those that may be temporary.
 
-https://github.com/router-for-me/CLIProxyAPI/issues/2712
+The sentences are xAI's codes. https://github.com/router-for-me/CLIProxyAPI/issues/2712
 """
 TOOL_HOOKS = ("provider_parse_tool_calls", "provider_format_tool_result")
 """The hooks that a provider must define if any of its models supports tools."""

@@ -126,7 +126,7 @@ class ResponsesStreamReader:
         if event_type in FINAL_EVENTS and not fields.get("error"):
             return self._finish(read_dict(fields.get("response")))
         if event_type == "error" or fields.get("error"):
-            self._set_error(fields.get("error") or fields)
+            self._set_error(find_error(fields) or fields)
         elif event_type in TEXT_EVENTS:
             return self._add_text(fields, *TEXT_EVENTS[event_type])
         elif event_type == "response.output_text.annotation.added":
@@ -156,9 +156,11 @@ class ResponsesStreamReader:
         https://github.com/BerriAI/litellm/pull/32724
         """
         streamed = [item.to_dict() for item in self._items]
-        calls = {read_str(item.get("call_id")): item for item in streamed if item.get("arguments")}
         items = [item for item in final_items if read_str(read_dict(item).get("type"))]
-        items = [item if item.get("arguments") else calls.get(read_str(item.get("call_id")), item) for item in items]
+        calls = {read_str(item.get("call_id")): item for item in streamed if item.get("type") == "function_call"}
+        for index, item in enumerate(items):
+            if item["type"] == "function_call" and not item.get("arguments"):
+                items[index] = calls.get(read_str(item.get("call_id")), item)
         if not items:
             return streamed
         contains_text = any(map(read_text, items))
@@ -490,6 +492,8 @@ class Responses(Provider):
     def find_response_error(self, response: Mapping[str, Any]) -> ProviderError | None:
         """Return the error inside a response with status 200, or None."""
         error = response.get("error") if "output" in response else find_error(dict(response))
+        if not error and response.get("status") == "failed":
+            error = UNEXPLAINED_ERROR
         return self.parse_embedded_error(error) if error else None
 
     def build_provider_state(
@@ -575,6 +579,7 @@ def _remove_effort_parameters(profile: ModelProfile) -> ModelProfile:
     return profile._replace(effort_parameters=empty)
 
 
+UNEXPLAINED_ERROR = {"code": "server_error", "message": "the model stopped with an error"}
 KNOWN_STATUSES = ("completed", "incomplete", "in_progress", "queued", "failed", "cancelled")
 
 

@@ -311,7 +311,11 @@ class _Normalizer:
             rewritten = self._rewrite_keyword(name, value, scope)
             if rewritten is not None:
                 result[name] = rewritten
-        return self._simplify_unions(result)
+        properties = result.get("properties")
+        if properties:  # Gemini and Moonshot refuse a required name without a property
+            missing: SchemaDict = {name: {} for name in result.get("required", []) if name not in properties}
+            result["properties"] = properties | missing
+        return self._simplify_unions(result, is_root=schema is self._parameters)
 
     def _rewrite_keyword(self, name: str, value: Any, scope: _Scope) -> Any:
         """Rewrite the value of a keyword; None drops a keyword that is unknown or invalid."""
@@ -394,9 +398,11 @@ class _Normalizer:
 
     # Unions
 
-    def _simplify_unions(self, schema: SchemaDict) -> SchemaDict:
-        """Move the type into the variants of a union.
+    def _simplify_unions(self, schema: SchemaDict, *, is_root: bool) -> SchemaDict:
+        """Move the type into the variants of a union, or the variants of an object into its properties.
 
+        Moonshot refuses a type next to a union, Gemini properties without a type:
+        https://github.com/vercel/ai/pull/18921
         Services that need inlined references support no `allOf` or `oneOf` either, so these are merged and replaced.
         """
         if self._max_depth is not None:
@@ -404,11 +410,11 @@ class _Normalizer:
                 schema = _merge_schemas(schema, subschema)
             if "anyOf" not in schema and "oneOf" in schema:
                 schema["anyOf"] = schema.pop("oneOf")
-            if "anyOf" in schema and schema.get("properties"):
-                flat, notes = self._flatten_unions(schema)
-                description = " ".join(filter(None, (flat.get("description"), *notes)))
-                return flat | ({"description": description} if description else {})
         union = next((name for name in UNION_KEYWORDS if name in schema), None)
+        if union and schema.get("properties") and (not is_root or self._max_depth is not None):
+            flat, notes = self._flatten_unions(schema)
+            description = " ".join(filter(None, (flat.get("description"), *notes)))
+            return flat | ({"description": description} if description else {})
         if union and "type" in schema and not schema.get("properties"):
             union_type = schema["type"]
             variants = [

@@ -91,3 +91,13 @@ def test_a_refusal_is_answered_with_a_request_without_reasoning(ask: Ask, server
 def test_without_reasoning_to_leave_out_the_refusal_is_reported(ask: Ask, server: ModelServer) -> None:
     server.reply(responses_wire.fails(400, REFUSAL, param="input"))
     assert (ask("-p", "local", "-m", "some", "What?").code, len(server.requests)) == (6, 1)
+
+
+@pytest.mark.parametrize("param", ["include", None])
+def test_a_model_without_reasoning_is_not_asked_to_return_it(ask: Ask, server: ModelServer, param: str | None) -> None:
+    """The name of a deployment need not be that of its model, which may be gpt-4.1."""
+    refused = responses_wire.fails(400, "Encrypted content is not supported with this model.", param=param)
+    server.reply(refused, responses_wire.says("Yes."))
+    result = ask("-p", "local", "-m", "prod", "What?")
+    assert (result.code, result.text) == (0, "Yes.\n")
+    assert ["include" in request.json for request in server.requests] == [True, False]

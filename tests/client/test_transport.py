@@ -508,3 +508,15 @@ def test_closing_a_response_closes_its_connection(server: ModelServer) -> None:
     assert connection.fileno() >= 0, "the response still reads it"
     response.close()
     assert connection.fileno() == -1
+
+
+def test_the_users_headers_replace_the_providers_unless_they_are_lists(server: ModelServer) -> None:
+    server.reply(wire.says("Hello."))
+    own = {"anthropic-beta": "binding-1", "X-Team": "red", "X-Key": "k"}
+    with Transport(server.base_url, ENOUGH, headers={"Anthropic-Beta": "context-1m,files", "x-team": "blue"}).send(
+        HttpRequest("/v1/messages", {}, own)
+    ):
+        pass
+    sent = server.requests[0].headers
+    assert sent.get_all("anthropic-beta") == ["binding-1,context-1m,files"]
+    assert (sent.get_all("X-Team"), sent["X-Key"]) == (["blue"], "k")

@@ -296,7 +296,6 @@ def test_usage_counts_cached_tokens_and_reasoning_as_output() -> None:
         (response(message("Hi"), status="incomplete"), FinishReason.LENGTH),
         (response(call("a", '{"b', status="incomplete")), FinishReason.LENGTH),
         (response(message("Hi"), status="cancelled"), FinishReason.ERROR),
-        (response(message("Hi"), status="failed"), FinishReason.ERROR),
     ],
 )
 def test_finish_reason(answer: Any, finish: FinishReason) -> None:
@@ -372,6 +371,27 @@ def test_items_of_a_final_response_without_any_are_those_of_the_stream() -> None
     assert SERVICE.provider_parse_tool_calls(reader.response()) == [ToolCall("call_1", "a", '{"b": 1}')]
 
 
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"type": "tool_search_call", "execution": "server", "call_id": None, "arguments": {"paths": ["crm"]}},
+        {"type": "mcp_call", "server_label": "s", "name": "t", "arguments": "{}", "output": "x", "error": None},
+    ],
+)
+def test_a_call_of_the_service_replaces_no_other_item(search: dict[str, Any]) -> None:
+    found: dict[str, Any] = {
+        "type": "tool_search_output",
+        "id": "tso_1",
+        "call_id": None,
+        "execution": "server",
+        "tools": [],
+    }
+    items = [reasoning("Hm."), search, found, message("Let me see."), call("read_file", {"path": "a"})]
+    done = [{"type": "response.output_item.done", "output_index": i, "item": item} for i, item in enumerate(items)]
+    reader, _ = read_stream([*done, {"type": "response.completed", "response": response(*items)}])
+    assert reader.response()["output"] == items
+
+
 def test_a_stream_without_its_end_is_incomplete_and_runs_no_calls(server: ModelServer) -> None:
     events = responses_wire.events(response(message("Let me see."), call("a", {"b": 1})))[:-1]
     for ending in ([], [DROP]):
@@ -419,13 +439,15 @@ def test_failed_response_is_read_after_an_error_event() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "requests"), [("server_error", 2), ("rate_limit_exceeded", 2), ("invalid_prompt", 1), (503, 2), (400, 1)]
+    ("code", "requests"),
+    [("server_error", 2), ("rate_limit_exceeded", 2), ("invalid_prompt", 1), (503, 2), (400, 1), (None, 2)],
 )
 @pytest.mark.parametrize("stream", [True, False])
 def test_temporary_errors_inside_a_response_are_retried(
     server: ModelServer, code: Any, requests: int, stream: bool
 ) -> None:
-    failed = response(status="failed", error={"code": code, "message": "it failed"})
+    # The API may give no error: https://github.com/langchain-ai/langchain/pull/39178
+    failed = response(status="failed", error={"code": code, "message": "it failed"} if code else None)
     server.reply(responses_wire.replies(failed, stream=stream), responses_wire.says("Hello.", stream=stream))
     exchange = send_request(SERVICE, server, ChatRequest("model-1", TALK, stream=stream), tries=2)
     assert len(server.requests) == requests

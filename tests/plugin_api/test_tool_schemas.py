@@ -217,15 +217,31 @@ def test_definitions_that_would_multiply_take_no_room_from_the_others() -> None:
     assert inlined["properties"]["parent"] == parent
 
 
-def test_nested_unions_are_flattened_without_references() -> None:
+@pytest.mark.parametrize("inline", [False, True])
+@pytest.mark.parametrize("union", ["anyOf", "oneOf"])
+def test_nested_unions_of_objects_are_flattened(union: str, inline: bool) -> None:
+    """Moonshot refuses the type next to the union, Gemini the properties without a type."""
     part = {
         "type": "object",
         "properties": {"a": TEXT},
-        "oneOf": [{"properties": {"b": NUMBER}, "required": ["b"]}, {"properties": {"c": TEXT}}],
+        union: [{"properties": {"b": NUMBER}, "required": ["b"]}, {"properties": {"c": TEXT}}],
     }
-    result = normalize_parameter(part, inline=True)
-    assert list(result["properties"]) == ["a", "b", "c"]
+    result = normalize_parameter(part, inline=inline)
+    assert (list(result["properties"]), result["type"]) == (["a", "b", "c"], "object")
+    assert not {"anyOf", "oneOf"} & result.keys()
     assert "{b, ...}; {c?, ...}" in result["description"]
+
+
+@pytest.mark.parametrize("inline", [False, True])
+def test_each_required_name_is_a_property(inline: bool) -> None:
+    """https://github.com/anomalyco/opencode/issues/3140"""
+    part = {"type": "object", "properties": {"a": TEXT}, "required": ["b"]}
+    assert normalize_parameter(part, inline=inline) == {**part, "properties": {"a": TEXT, "b": {}}}
+    root = normalize({**part, "properties": {"a": TEXT}}, inline=inline).parameters
+    assert root["properties"] == {"a": TEXT, "b": {}}
+
+
+def test_nested_unions_are_simplified_without_references() -> None:
     assert normalize_parameter({"oneOf": [TEXT, NUMBER]}, inline=True) == {"anyOf": [TEXT, NUMBER]}
     assert normalize_parameter({"allOf": [TEXT, {"maxLength": 3}]}, inline=True) == TEXT | {"maxLength": 3}
 

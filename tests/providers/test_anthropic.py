@@ -532,3 +532,41 @@ def test_paused_response_is_sent_back_unchanged_and_continued(server: ModelServe
     assert wire.read_by_anthropic(body) == body
     later = messages_of(SYSTEM, QUESTION, message, Message("assistant", "Found."), QUESTION)
     assert later[1] == ("assistant", [*content, {"type": "text", "text": "Found."}])
+
+
+COMPACTION = {"type": "compaction_delta", "content": "Before."}
+
+
+@pytest.mark.parametrize(
+    ("start", "deltas", "sent"),
+    [
+        ({"type": "hologram", "data": "x"}, [], [{"type": "hologram", "data": "x"}]),
+        ({"type": "hologram", "data": "x"}, [{"type": "hologram_delta", "hologram": "y"}], []),
+        ({"type": "compaction", "content": None}, [COMPACTION], [{"type": "compaction", "content": "Before."}]),
+        ({}, [], []),
+    ],
+)
+def test_a_block_that_is_not_known_is_sent_back_complete_or_not_at_all(
+    start: Json, deltas: list[Json], sent: list[Json]
+) -> None:
+    block = wire.block(1, start, *deltas)
+    answer = read_answer(wire.begins(), wire.thinking(0, "Hm."), block, wire.text(2, "Yes."), wire.ends())
+    message = Message("assistant", answer.text, provider_state=answer.provider_state)
+    content = messages_of(SYSTEM, QUESTION, message, QUESTION)[1][1]
+    assert [block for block in content if block.get("type") not in ("thinking", "text")] == sent
+    assert content[-1] == {"type": "text", "text": "Yes."}
+
+
+def test_calls_of_mcp_servers_stay_with_their_results() -> None:
+    """https://platform.claude.com/docs/en/agents-and-tools/mcp-connector"""
+    call: Json = {
+        "type": "mcp_tool_use",
+        "id": "mcptoolu_1",
+        "name": "find",
+        "server_name": "notes",
+        "input": {"text": "x"},
+    }
+    found: Json = {"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1", "is_error": False, "content": []}
+    text: Json = {"type": "text", "text": "Found."}
+    for blocks, sent in (([call, found, text], [call, found, text]), ([call, text], [text])):
+        assert messages_of(SYSTEM, QUESTION, make_answer("Found.", (), *blocks), QUESTION)[1][1] == sent

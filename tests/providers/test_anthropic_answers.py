@@ -246,6 +246,10 @@ def test_missing_model_is_reported_as_not_found(server: ModelServer) -> None:
     [
         ("stop", "", "stop_sequences: each stop sequence must contain non-whitespace"),
         ("reasoning_effort", "huge", "output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'"),
+        ("reasoning_effort", "low", "This model does not support the effort parameter."),
+        ("reasoning_effort", "low", "adaptive thinking is not supported on this model"),
+        ("thinking", {"type": "enabled"}, '"thinking.type.enabled" is not supported for this model.'),
+        ("thinking", {"type": "enabled"}, "`max_tokens` must be greater than `thinking.budget_tokens`."),
         ("temperature", 5, "`temperature` is deprecated for this model."),
         ("max_tokens", 999999, "max_tokens: 999999 > 128000, which is the maximum allowed"),
         ("seed", 1, "seed: Extra inputs are not permitted"),

@@ -260,6 +260,9 @@ def test_model_without_tools_is_retried_without_them() -> None:
         ("max_output_tokens must be positive", "max_tokens"),
         ("it has a maxOutputTokens value of 999999", "max_tokens"),
         ("Invalid value at 'generation_config.top_p'", "top_p"),
+        # https://github.com/RooCodeInc/Roo-Code/issues/10700
+        ("Thinking level MEDIUM is not supported for this model.", "reasoning_effort"),
+        ("Unable to submit request because thinking_level is not supported by this model.", "reasoning_effort"),
         ("the model stopped", None),
     ],
 )

@@ -228,6 +228,9 @@ def test_another_server_is_reported(server: ModelServer) -> None:
         (500, "llama runner process has terminated: exit status 2", RetryAction.retry(), ""),
         (503, "server busy, please try again.  maximum pending requests exceeded", RetryAction.retry(), ""),
         (401, "unauthorized", RetryAction.NONE, "ollama signin"),
+        # https://github.com/NousResearch/hermes-agent/pull/68832
+        (429, "you (me) have reached your weekly usage limit, upgrade for higher limits", RetryAction.NEXT_KEY, "key"),
+        (429, "you've reached your hourly usage limit, please wait or upgrade", RetryAction.NEXT_KEY, "key"),
     ],
 )
 def test_errors_have_hints(status: int, message: str, retry_action: RetryAction, hint: str) -> None:
@@ -237,11 +240,15 @@ def test_errors_have_hints(status: int, message: str, retry_action: RetryAction,
     assert hint in error.hint
 
 
-def test_refused_think_names_the_option(server: ModelServer) -> None:
-    server.reply(wire.whole_reply({"error": '"llama3.1:8b" does not support thinking'}, 400))
-    failure = send_request(ollama, server, ChatRequest(MODEL, TALK, options={"think": True})).result.error
+@pytest.mark.parametrize(("option", "value"), [("think", True), ("reasoning_effort", "low")])
+@pytest.mark.parametrize(
+    "message", ['"llama3.1:8b" does not support thinking', 'think value "low" is not supported for this model']
+)
+def test_refused_think_names_the_option(server: ModelServer, message: str, option: str, value: object) -> None:
+    server.reply(wire.whole_reply({"error": message}, 400))
+    failure = send_request(ollama, server, ChatRequest(MODEL, TALK, options={option: value})).result.error
     assert getattr(failure, "exit_code", 0) == 7
-    assert "think" in getattr(failure, "hint", "")
+    assert option in getattr(failure, "hint", "")
 
 
 # Models

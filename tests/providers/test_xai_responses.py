@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from ask.config.precedence import resolve_settings
 from ask.errors import ParameterError
 from providers.xai import provider as xai
 from tests import responses_wire
-from tests.model_server import ModelServer
+from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Home
 from tests.recorded_exchanges import QUESTION, send_request
 from tests.responses_wire import message, response
@@ -54,6 +55,19 @@ def test_error_inside_a_stream_is_the_sentence_next_to_the_code(server: ModelSer
     server.reply(responses_wire.streams(*begun, failure))
     exchange = send_request(xai, server, ChatRequest("grok-latest", [QUESTION]))
     assert (exchange.streamed_text, str(exchange.result.error).split(" (")[0]) == ("Hello, w", "It is overloaded")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_temporary_error_inside_a_response_is_retried(server: ModelServer, stream: bool) -> None:
+    """https://github.com/vercel/ai/issues/10533"""
+    failure = {"code": "The service is currently unavailable", "error": "Timed out waiting for first token"}
+    data = json.dumps(failure)
+    failed = Reply([f"data: {data}\n\n".encode()], content_type="text/event-stream", responses_api=True)
+    server.reply(
+        failed if stream else responses_wire.whole_reply(failure), responses_wire.says("Hello.", stream=stream)
+    )
+    exchange = send_request(xai, server, ChatRequest("grok-latest", [QUESTION], stream=stream), tries=2)
+    assert (exchange.result.answer.text, len(server.requests)) == ("Hello.", 2)
 
 
 def test_output_includes_reasoning_and_cost_is_converted_from_ticks() -> None:

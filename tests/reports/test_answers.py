@@ -207,6 +207,8 @@ def test_a_call_that_never_comes_is_reported(
         '<tool_call>{"name": "bash", "arguments": {"command": "touch ran"}}</tool_call>',
         # https://github.com/NousResearch/hermes-agent/pull/83023
         '{"name": "bash", "arguments": {"command": "touch ran"}}',
+        # https://github.com/ollama/ollama/issues/13519
+        '```json\n{"name": "bash", "parameters": {"command": "touch ran"}}\n```',
         # https://github.com/Extra-Chill/data-machine/issues/2308
         'Let me see.\n<function_calls><invoke name="bash"><parameter name="command">touch ran</parameter></invoke>',
         # https://github.com/raullenchai/Rapid-MLX/issues/480
