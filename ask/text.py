@@ -36,6 +36,8 @@ MAX_WORD_CHARACTERS = 300
 SIMILAR_CUTOFF, LIKELY_CUTOFF = 0.6, 0.75
 """The similarity from which a word is listed, and from which it is suggested as the intended one."""
 MIN_PREFIX_CHARACTERS = 3
+MAX_LISTED_NAMES = 30
+"""How many columns or tables an error lists: a table may have thousands."""
 _AGE_UNITS = ((365 * 86_400, "y"), (30 * 86_400, "mo"), (7 * 86_400, "w"), (86_400, "d"), (3_600, "h"), (60, "min"))
 """Length in seconds and symbol of each unit, longest first."""
 _MAX_COMPARED = 20
@@ -51,7 +53,7 @@ def repair_surrogates(text: str) -> str:
     return text
 
 
-def join_names(names: Sequence[str], limit: int) -> str:
+def join_names(names: Sequence[str], limit: int = MAX_LISTED_NAMES) -> str:
     """Join the first names, up to a limit, and say how many more there are."""
     return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if names[limit:] else "")
 

@@ -318,16 +318,21 @@ class MapJobRunner:
         number_column = make_unique_name(ROW_NUMBER, first_row.columns)
         added = (number_column,) if job.shard else ()
         chosen = self.flags["columns"]
-        names = ColumnNames(
-            (*added, *first_row.columns),  # of the input, so that all shards have the same columns
-            schema.value if schema else None,
-            has_patch=has_patch,
-            has_citations=bool(self.flags["server_tools"]),
-            is_table=is_table(job.output),
-            ignores_case=isinstance(job.output, SqliteTable)
-            or (self._review is not None and self._review.ignores_case),
-            chosen=chosen if chosen in (None, (ALL,)) else (*added, *chosen),
-        )
+        try:
+            names = ColumnNames(
+                (*added, *first_row.columns),  # of the input, so that all shards have the same columns
+                schema.value if schema else None,
+                has_patch=has_patch,
+                has_citations=bool(self.flags["server_tools"]),
+                is_table=is_table(job.output),
+                ignores_case=isinstance(job.output, SqliteTable)
+                or (self._review is not None and self._review.ignores_case),
+                chosen=chosen if chosen in (None, (ALL,)) else (*added, *chosen),
+            )
+        except UsageError as error:
+            if first_row.error:  # no row can be read
+                error.hint = f"{first_row.location}: {first_row.error}"
+            raise
         writer = self._open_writer(names, first_row)
         endpoints = [request.endpoint for request in job.requests]
         # Also of the processes that the runner starts.
@@ -362,7 +367,7 @@ class MapJobRunner:
                 tasks = add_row_numbers(job.shard, tasks, number_column, len(job.requests))
             engine.run(tasks, self._open_progress_bar())
         if names.left_out:
-            columns = ", ".join(map(format_one_line, sorted(names.left_out)))
+            columns = join_names(list(map(format_one_line, sorted(names.left_out))))
             self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")
         return engine
 

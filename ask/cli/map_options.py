@@ -40,7 +40,10 @@ def parse_jobs(text: str) -> int | None:
 
 def parse_columns(text: str) -> tuple[str, ...]:
     """Parse names of columns, separated by commas as in CSV."""
-    [names] = csv.reader([text], skipinitialspace=True)
+    try:
+        [names] = csv.reader([text], skipinitialspace=True)
+    except (csv.Error, ValueError):  # several lines, or none
+        names = []
     if not names or len(set(names)) < len(names):
         raise click.BadParameter(f"must be different columns, such as id,answer, not {text!r}")
     return tuple(names)

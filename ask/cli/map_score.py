@@ -22,7 +22,7 @@ from ask.map.output import ANSWER
 from ask.map.scored_fields import ScoredField, parse_scores
 from ask.map.scores import FieldScore, Interval, JobScores
 from ask.render.score_tables import format_scores
-from ask.text import format_suggestion
+from ask.text import format_suggestion, join_names
 
 STDOUT, STDERR = 1, 2
 DEFAULT_WIDTH = 100
@@ -134,11 +134,11 @@ def _find_columns(option: str, path: str, rows: Sequence[Row]) -> ScoredField:
     if not separator:
         field, column = ANSWER, option
         if ANSWER not in columns and column in columns:
-            hint = f"write --score COLUMN={column}; the columns are {', '.join(columns)}"
+            hint = f"write --score COLUMN={column}; the columns are {join_names(columns)}"
             raise UsageError(f"{path} has no column {ANSWER!r} to compare with {column}", hint)
     for name in (field, column):
         if name not in columns:
-            hint = format_suggestion(name, columns, f"the columns are {', '.join(columns)}")
+            hint = format_suggestion(name, columns, f"the columns are {join_names(columns)}")
             raise UsageError(f"there is no column {name!r} in {path}", hint)
     if field == column:
         # In the output of a job, the column of the input has moved that of the answers.

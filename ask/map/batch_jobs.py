@@ -87,6 +87,7 @@ class BatchRunner:
         self._shares_answers = shares_answers
         self._service_tier = BATCH_TIER
         self._done_rows: dict[str, int] = {}
+        self._created_ids: set[str] = set()
         self._foreign_ids: set[str] = set()
         """Batches that were taken for a lost one, until their results turned out to be of other requests."""
         self.finished_earlier: int | None = None
@@ -171,6 +172,7 @@ class BatchRunner:
                 error.hint = f"without a batch API, leave out --batch; {error.hint}"
             raise
         self._ledger.set_batch_id(tag, batch.id)
+        self._created_ids.add(batch.id)
         self.submitted_rows += len(chunk)
         self.submitted_batches += 1
 
@@ -276,18 +278,22 @@ class BatchRunner:
         keys = self._ledger.find_batch_rows(pending.tag)
         missing = set(range(len(keys)))
         reason = batch.error or "the batch ended without an answer to this row"
+        # A gateway may give the results of our batch other ids.
+        is_certain = batch.tag == pending.tag or batch.id in self._created_ids
         results = self._iter_results(batch)
         try:
             while group := list(islice(results, BATCH_ROWS)):
                 numbers = [_parse_number(pending.tag, result.custom_id) for result in group]
-                if len(missing) == len(keys) and set(numbers) == {None}:  # not our batch, but one like it
+                if not is_certain and len(missing) == len(keys) and set(numbers) == {None}:  # one like our batch
                     self._foreign_ids.add(batch.id)
                     self._ledger.set_batch_id(pending.tag, "")
                     return
-                numbered = [(n, one) for n, one in zip(numbers, group, strict=True) if n is not None and n in missing]
-                missing.difference_update(number for number, _ in numbered)
+                # Of several results of a row, a response is kept.
+                ordered = sorted(zip(numbers, group, strict=True), key=lambda entry: entry[1].response is not None)
+                numbered = {number: result for number, result in ordered if number in missing}
+                missing.difference_update(numbered)
                 self._save_results(
-                    [(keys[number], self._convert_result(result, number)) for number, result in numbered]
+                    [(keys[number], self._convert_result(result, number)) for number, result in numbered.items()]
                 )
         except ProviderError as error:
             if error.status not in GONE_STATUSES:

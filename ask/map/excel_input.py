@@ -13,7 +13,7 @@ from zipfile import BadZipFile, ZipFile
 from openpyxl import load_workbook
 
 from ask.errors import FileError, UsageError
-from ask.text import format_suggestion
+from ask.text import format_suggestion, join_names
 
 warnings.filterwarnings("ignore", module="openpyxl")  # about styles and validation
 MAX_UNPACKED_BYTES = 2 << 30
@@ -43,8 +43,10 @@ def read_excel(path: str, sheet: str | None) -> Iterator[tuple[int, dict[str, An
     except (FileError, UsageError):
         raise
     except Exception as error:  # openpyxl lets errors of all its parsers through
-        reason = "not an Excel workbook" if isinstance(error, BadZipFile) else error
-        raise FileError(f"cannot read {path} ({reason})", "save it as .xlsx") from error
+        if isinstance(error, BadZipFile):
+            hint = "save it as .xlsx, or add --input-format csv if it is a table of text"
+            raise FileError(f"cannot read {path} (not an Excel workbook)", hint) from error
+        raise FileError(f"cannot read {path} ({error})", "save it as .xlsx") from error
 
 
 def _check_size(path: str) -> None:
@@ -59,7 +61,7 @@ def _select_sheet(path: str, workbook: Any, name: str | None) -> Any:
     if name is None and visible:
         return visible[0]
     if name not in sheets:
-        hint = format_suggestion(name or "", list(sheets), f"the sheets are {', '.join(sheets)}")
+        hint = format_suggestion(name or "", list(sheets), f"the sheets are {join_names(list(sheets))}")
         raise UsageError(f"{path} has no sheet {name!r}", hint)
     return sheets[name]
 

@@ -22,6 +22,8 @@ SCANNED_BYTES = 1 << 24
 """How much of a file is read to detect its encoding, or to estimate its number of lines."""
 GUESSED_BYTES = 1 << 17
 """How many bytes of the lines that are not UTF-8 are compared with other encodings."""
+MIN_INVALID_LINES = 10
+"""Fewer lines that are not UTF-8, and not in an encoding that is recognized, may be damaged."""
 BINARY_SIGNATURES = {
     b"SQLite format 3\0": "a table of a database is read with sqlite:FILE?table=NAME",
     b"PAR1": "if it is Parquet, add --input-format parquet",
@@ -181,9 +183,12 @@ def detect_encoding(name: str, stream: BufferedReader, reopen: Callable[[], Buff
         _require_text(name, start, decode_bytes(start.replace(b"\0", b"")))
         sample = b"".join(line for _, line in lines).replace(b"\0", b"")
         decoded = _require_text(name, start, decode_bytes(sample[:GUESSED_BYTES]))
+        numbers = sorted({number for number, _ in lines})
+        message = f"{name} is not UTF-8 (line {numbers[0]})"
         if decoded.encoding != UTF8:
-            hint = f"if it is {decoded.title}, add --encoding {decoded.encoding}"
-            raise UsageError(f"{name} is not UTF-8 (line {lines[0][0]})", hint)
+            raise UsageError(message, f"if it is {decoded.title}, add --encoding {decoded.encoding}")
+        if len(numbers) >= MIN_INVALID_LINES and 2 * len(numbers) > numbers[-1]:
+            raise UsageError(message, "name its encoding, such as --encoding cp852")
     return UTF8
 
 

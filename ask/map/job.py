@@ -38,7 +38,7 @@ from ask.map.sqlite_table import SqliteTable
 from ask.messages import EMPTY_MAPPING, Attachment, Message, Usage
 from ask.records import NamedTuple
 from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, fill_placeholders, find_placeholders
-from ask.text import format_suggestion
+from ask.text import format_suggestion, join_names
 from ask.tools.server_tools import get_server_tools
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class RowPrompt:
     def check(self, row: Row) -> None:
         """Raise `UsageError` if a row lacks a column that a placeholder names, or one of labels."""
         for name in self._find_missing_columns(row):
-            hint = format_suggestion(name, row.columns, f"the columns are {', '.join(row.columns)}")
+            hint = format_suggestion(name, row.columns, f"the columns are {join_names(list(row.columns))}")
             raise UsageError(f"there is no column {name!r} in {row.location}", hint)
 
     def has_columns(self, row: Row) -> bool:

@@ -19,7 +19,7 @@ from ask.errors import UsageError
 from ask.map.csv_cells import escape_formula, format_cell
 from ask.map.ledger import RowResult
 from ask.messages import EMPTY_MAPPING
-from ask.text import format_suggestion
+from ask.text import format_suggestion, join_names
 
 TABLE_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 ANSWER = "answer"
@@ -114,7 +114,7 @@ class ColumnNames:
         self._chosen = None if chosen is None or tuple(chosen) == (ALL,) else tuple(chosen)
         unknown = next((name for name in self._chosen or () if name not in self.all), None)
         if unknown is not None:
-            hint = format_suggestion(unknown, self.all, f"the columns are {', '.join(self.all)}")
+            hint = format_suggestion(unknown, self.all, f"the columns are {join_names(self.all)}")
             raise UsageError(f"there is no column {unknown!r}", hint)
         self.all = list(self._chosen or self.all)
         self.left_out: set[str] = set()

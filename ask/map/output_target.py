@@ -103,6 +103,8 @@ def check_output(name: str, app_dirs: AppDirs) -> Path | SqliteTable:
     if table is None and output.suffix.lower() in ARROW_SUFFIXES:
         require_package("pyarrow", TABLES_EXTRA, name)
     check_writable(output, app_dirs)
+    if output.exists() and not output.is_file():  # a named pipe, which a new file would replace
+        raise FileError(f"cannot write {name} (not a regular file)", "name a file; without -O, rows go to stdout")
     if table:
         table.check_output()
         return table._replace(file=output.absolute())

@@ -10,7 +10,7 @@ from typing import Any
 
 from ask.errors import FileError, UsageError
 from ask.map.output import ColumnNames, encode_json
-from ask.map.sqlite_table import LOCK_SECONDS, SqliteTable, quote_identifier
+from ask.map.sqlite_table import LOCK_SECONDS, SqliteTable, quote_identifier, suggest_unlocking
 from ask.messages import EMPTY_MAPPING
 
 MAX_BUFFERED_ROWS = 500
@@ -113,7 +113,7 @@ class SqliteWriter:
         try:
             yield
         except sqlite3.Error as error:
-            raise FileError(f"cannot write {self._table} ({error})") from error
+            raise FileError(f"cannot write {self._table} ({error})", suggest_unlocking(error)) from error
 
 
 def _choose_type(name: str, names: ColumnNames, first_row: Mapping[str, Any], input_types: Mapping[str, Any]) -> str:

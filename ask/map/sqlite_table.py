@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 from ask.errors import FileError, UsageError
 from ask.records import NamedTuple
-from ask.text import format_suggestion
+from ask.text import format_suggestion, join_names
 
 PREFIX = "sqlite:"
 LOCK_SECONDS = 30.0
@@ -131,7 +131,7 @@ class SqliteTable(NamedTuple):
         """
         names = _list_tables(connection)
         if len(names) != 1:
-            hint = f"add ?table=NAME; the tables are {', '.join(names)}" if names else ""
+            hint = f"add ?table=NAME; the tables are {join_names(names)}" if names else ""
             raise UsageError(f"{self.file} has {len(names) or 'no'} tables", hint)
         return names[0]
 
@@ -143,13 +143,19 @@ class SqliteTable(NamedTuple):
             message = f"cannot read {self} ({error})"
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
             if code != sqlite3.SQLITE_ERROR:  # the file, and not the SQL
-                raise FileError(message) from error
+                raise FileError(message, suggest_unlocking(error)) from error
             raise UsageError(message, self._suggest_table() if self.name else "") from error
 
     def _suggest_table(self) -> str:
         with closing(self._connect()) as connection:
             names = _list_tables(connection)
-        return format_suggestion(self.name, names, f"the tables are {', '.join(names)}") if names else ""
+        return format_suggestion(self.name, names, f"the tables are {join_names(names)}") if names else ""
+
+
+def suggest_unlocking(error: Exception) -> str:
+    """Return a hint for an error of SQLite if another program locks the database; "" for another error."""
+    is_locked = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF == sqlite3.SQLITE_BUSY
+    return "end or close the program that uses the database" if is_locked else ""
 
 
 def quote_identifier(name: str) -> str:

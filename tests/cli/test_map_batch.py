@@ -22,6 +22,7 @@ from tests.batch_services import (
     OpenRouterService,
     XAIService,
     get_prompt,
+    jsonl_reply,
 )
 from tests.cli.test_map import make_rows, parse, read_output, write_rows
 from tests.model_server import DROP, HOLD, ModelServer, Reply, Request
@@ -217,6 +218,40 @@ def test_a_batch_of_other_requests_is_not_taken_for_the_lost_one(
     assert run(service, *command).code == 0
     assert [row["answer"] for row in read_output(home.work / "out.jsonl")] == ["SAY WORD 0", "SAY WORD 1", "SAY WORD 2"]
     assert len(service.batches) == 2
+
+
+@pytest.mark.parametrize("kind", [OpenAIService, OpenRouterService], ids=lambda kind: kind.name)
+def test_a_batch_whose_results_have_other_ids_is_not_submitted_again(
+    kind: type[BatchService], server: ModelServer, run: Batch, home: Home
+) -> None:
+    service = kind()
+
+    def rename(request: Request) -> Reply:
+        for batch in service.batches.values():
+            batch.requests[:] = [(f"request-{n}", path, body) for n, (_, path, body) in enumerate(batch.requests)]
+        return service(request)
+
+    server.reply(rename)
+    result = run(service, "--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(3)))
+    assert (result.code, len(service.batches)) == (12, 1), result.stderr
+    assert all(row["error"] for row in read_output_of(result))
+
+
+def test_an_answer_is_kept_if_the_same_row_also_has_an_error(server: ModelServer, run: Batch, home: Home) -> None:
+    service = OpenAIService()
+
+    def repeat(request: Request) -> Reply:
+        reply = service(request)
+        if not request.path.endswith("/content"):
+            return reply
+        assert isinstance(reply.steps[0], bytes)
+        lines = [json.loads(line) for line in reply.steps[0].splitlines()]
+        errors = [{**line, "response": None, "error": {"message": "sent twice"}} for line in lines]
+        return jsonl_reply(errors[0], *lines, errors[-1])
+
+    server.reply(repeat)
+    result = run(service, "--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(2)))
+    assert [row["answer"] for row in parse(result)] == ["SAY WORD 0", "SAY WORD 1"]
 
 
 def test_a_refused_batch_is_submitted_again(run: Batch, server: ModelServer, home: Home) -> None:

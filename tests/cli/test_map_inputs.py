@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,8 @@ def test_a_detected_delimiter_is_one_notice(ask: Ask, home: Home) -> None:
         (["--delimiter", '"', "a.csv"], "one character"),
         (["--delimiter", "", "a.csv"], "one character"),
         (["--delimiter", ";", "a.txt"], "--input-format csv"),
+        (["--columns", "a\nanswer", "a.csv"], "--columns"),
+        (["--columns", "", "a.csv"], "--columns"),
     ],
 )
 def test_options_that_cannot_be_used_are_errors(ask: Ask, home: Home, arguments: list[str], message: str) -> None:
@@ -100,6 +103,27 @@ def test_options_that_cannot_be_used_are_errors(ask: Ask, home: Home, arguments:
     write(home.work, "a.txt", "a,b\n1,2\n")
     result = ask(*COMMAND, "Say {{a}}", *arguments)
     assert (result.code, message in result.stderr) == (2, True), result.stderr
+
+
+def test_an_unknown_column_of_a_wide_table_is_a_short_error(ask: Ask, home: Home) -> None:
+    names = ",".join(f"c{number}" for number in range(10_000))
+    file = write(home.work, "a.csv", f"{names}\n{names}\n")
+    for arguments in (["Say {{x}}", file], ["Say {{c1}}", file, "--columns", "x"]):
+        result = ask(*COMMAND, *arguments)
+        assert (result.code, len(result.stderr) < 500) == (2, True), result.stderr[:1000]
+
+
+def test_an_input_without_a_valid_row_is_the_reason_for_a_missing_column(ask: Ask, home: Home) -> None:
+    file = write(home.work, "a.jsonl", '{"text": "a"},\n{"text": "b"},\n')
+    result = ask(*COMMAND, "Say {{text}}", file, "--columns", "text,answer")
+    assert (result.code, "a.jsonl:" in result.stderr, "not JSON" in result.stderr) == (2, True, True), result.stderr
+
+
+def test_a_named_pipe_is_not_replaced_by_the_output(ask: Ask, home: Home, server: ModelServer) -> None:
+    os.mkfifo(home.work / "out.jsonl")
+    result = ask(*COMMAND, "Say {{a}}", write(home.work, "a.csv", "a\n1\n"), "-O", "out.jsonl")
+    assert (result.code, (home.work / "out.jsonl").is_fifo()) == (9, True), result.stderr
+    assert server.requests == []
 
 
 @pytest.mark.parametrize("name", ["tab", "\\t", "\t"])

@@ -17,7 +17,7 @@ from ask.errors import AskError, FileError, UsageError
 from ask.map.input_rows import Row, estimate_row_count, read_rows, select_inputs
 from ask.map.output import ColumnNames
 from ask.map.sqlite_output import SqliteWriter
-from ask.map.sqlite_table import SqliteTable
+from ask.map.sqlite_table import SqliteTable, suggest_unlocking
 
 NAMES = ["a b", "B", "answer"]
 
@@ -37,6 +37,17 @@ def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
         rows = [(1, "one", b"\xff\0"), (2, None, None), (3, "three", 1.5)]
         connection.executemany('INSERT INTO "my ""t?" VALUES (?, ?, ?)', rows)
         yield connection
+
+
+def test_a_locked_database_has_a_hint(tmp_path: Path, database: sqlite3.Connection) -> None:
+    database.execute("BEGIN EXCLUSIVE")
+    with closing(sqlite3.connect(tmp_path / "d.db", timeout=0)) as other:
+        with pytest.raises(sqlite3.OperationalError) as locked:
+            other.execute("SELECT * FROM sqlite_schema")
+        assert suggest_unlocking(locked.value)
+        with pytest.raises(sqlite3.OperationalError) as invalid:
+            other.execute("SELEC")
+        assert not suggest_unlocking(invalid.value)
 
 
 def test_rows_of_tables_and_queries(tmp_path: Path, database: sqlite3.Connection) -> None:

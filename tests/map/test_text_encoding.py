@@ -70,6 +70,15 @@ def test_most_lines_decide_whether_a_file_is_utf8(tmp_path: Path, valid: int, in
     assert read(tmp_path, content, encoding="utf-8").count("not UTF-8") == invalid
 
 
+@pytest.mark.parametrize(("encoding", "text"), [("cp852", "Łódź"), ("iso8859-5", "Привет")])
+def test_an_encoding_that_is_not_recognized_is_an_error(tmp_path: Path, encoding: str, text: str) -> None:
+    content = (f"{text}\n" * 10).encode(encoding)
+    with pytest.raises(UsageError, match="not UTF-8") as refused:
+        read(tmp_path, content)
+    assert "--encoding" in refused.value.hint
+    assert read(tmp_path, content, encoding=encoding) == [{"line": text}] * 10
+
+
 def test_an_odd_byte_is_no_other_encoding(tmp_path: Path) -> None:
     assert read(tmp_path, b"one\n\xff\ntwo\n") == [{"line": "one"}, "not UTF-8", {"line": "two"}]
 
