@@ -25,7 +25,7 @@ from ask.safety.protected_paths import (
     SHOWN_ONCE,
     PlaceholderCreator,
     ProtectedPaths,
-    find_placeholder_names,
+    find_placeholders,
     is_in_any,
 )
 from ask.safety.refused_folders import SYSTEM_FOLDERS, format_folder_hint
@@ -79,10 +79,9 @@ def inspect_filesystem(
         scan.hide_other_names()  # once all secrets are known
         is_git_read = _protect_git_paths(config, repositories, len(record.repositories), protected_paths, git_reader)
     _protect_search_path(config, protected_paths)
-    for name in find_placeholder_names(config.user_environment):
-        for folder in config.writable_folders:
-            # A folder, because git status does not list empty folders.
-            protected_paths.protect(folder / name, "folder")
+    for path, placeholder_type in find_placeholders(config.user_environment, config.writable_folders):
+        # Mostly folders, because git status does not list empty ones.
+        protected_paths.protect(path, placeholder_type)
     is_complete = is_complete and is_git_read
     protected = [
         *scan.filter_existing((*previous.protected_paths, *(() if is_complete else map(Path, record.protected)))),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _TIMEOUT_SECONDS = 5.0
 _MAX_PROCESSES = 16
 _MAX_INCLUDED_FILES = 100
+_MAX_HOOK_BYTES = 10_000
 _LOCATION_ARGUMENTS = (
     *("rev-parse", "--path-format=absolute", "--absolute-git-dir", "--git-common-dir"),
     *("--git-path", "hooks", "--show-toplevel"),
@@ -134,7 +135,7 @@ class GitReader:
             git_dir, common, hooks = (Path(line) for line in lines[:3])
             top = git_dir if is_bare else Path(lines[3])
             paths += [GitPath(git_dir), GitPath(common), GitPath(hooks, "folder")]
-            paths += [*_list_links(git_dir), *_list_links(common)]
+            paths += [*_list_links(git_dir), *_list_links(common), *_find_lefthook_files(hooks, top)]
         settings = self._add_conditional_settings(top, _parse_settings(listing))
         paths += _find_paths(settings, top, self._user_environment)
         unclear = {}
@@ -280,6 +281,26 @@ def iterate_commands(settings: Iterable[GitSetting], environment: Mapping[str, s
         elif key not in _FOLDER_KEYS and (setting.value.startswith("!") or COMMAND_KEY.fullmatch(key)):
             yield setting.key, setting.value
     yield from ((name, environment[name]) for name in _COMMAND_VARIABLES if name in environment)
+
+
+def _find_lefthook_files(hooks: Path, top: Path) -> Iterator[GitPath]:
+    """Yield the files that lefthook reads if hooks run it. An empty local one keeps it from looking for others."""
+    if any(_runs_lefthook(hook) for hook in _list_files(hooks)):
+        yield GitPath(top / "lefthook-local.yml", "file")
+        files = (*_list_files(top), *_list_files(top / ".config"))
+        yield from (GitPath(path) for path in files if path.name.startswith(("lefthook", ".lefthook")))
+
+
+def _runs_lefthook(hook: Path) -> bool:
+    with suppress(OSError), hook.open("rb") as file:
+        return b"lefthook" in file.read(_MAX_HOOK_BYTES)
+    return False
+
+
+def _list_files(folder: Path) -> list[Path]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        return [Path(entry.path) for entry in entries if entry.is_file()]
+    return []
 
 
 def _list_links(folder: Path, placeholder_type: str = "") -> list[GitPath]:

@@ -47,8 +47,11 @@ class ProtectedName(NamedTuple):
 
     If any of them exists, the name gets a placeholder if it is missing; "" means always.
     """
+    placeholder_type: str = "folder"
+    """As in `GitPath`."""
 
 
+_OPENCODE_PATHS = (".config/opencode", ".local/share/opencode")
 _VS_CODE_PATHS = (".vscode", ".vscode-server", ".config/Code", ".config/VSCodium", ".cursor", ".windsurf")
 
 PROTECTED_NAMES = (
@@ -63,7 +66,8 @@ PROTECTED_NAMES = (
     ProtectedName(".lefthook.yml", "lefthook"),
     ProtectedName(".envrc", "direnv"),
     ProtectedName(".direnv", "direnv"),
-    # mise trusts a path, not its content (https://mise.jdx.dev/paranoid.html), and reads it before each prompt.
+    # mise trusts a folder, not the content of a file (https://mise.jdx.dev/paranoid.html), and reads these before each
+    # prompt. Missing ones get a placeholder in a trusted folder.
     ProtectedName("mise.toml", "mise"),
     ProtectedName(".mise.toml", "mise"),
     ProtectedName("mise.local.toml", "mise"),
@@ -74,6 +78,7 @@ PROTECTED_NAMES = (
     ProtectedName(".devcontainer.json", "Dev Containers"),
     ProtectedName(".idea", "JetBrains IDEs", (".config/JetBrains",)),
     ProtectedName(".zed", "Zed", (".config/zed",)),
+    ProtectedName(".helix", "Helix", (".config/helix",)),
     ProtectedName(".nvim.lua", "Neovim"),
     ProtectedName(".nvimrc", "Neovim"),
     ProtectedName(".exrc", "Vim and Neovim"),
@@ -86,34 +91,71 @@ PROTECTED_NAMES = (
     ProtectedName(".codex", "Codex", (".codex",)),
     ProtectedName(".cursor", "Cursor", (".cursor",)),
     ProtectedName(".gemini", "Gemini CLI", (".gemini",)),
+    # opencode runs plugins and MCP servers without asking: https://github.com/anomalyco/opencode/issues/7163
+    # It fails if its file is a folder.
+    ProtectedName(".opencode", "opencode", _OPENCODE_PATHS),
+    ProtectedName("opencode.json", "opencode", _OPENCODE_PATHS, "file"),
+    ProtectedName("opencode.jsonc", "opencode", _OPENCODE_PATHS, "file"),
     ProtectedName(".agents", "agents"),
     ProtectedName(".ask", "ask"),
 )
 PROTECTED_NAME_SET = frozenset(entry.name for entry in PROTECTED_NAMES)
+_MISE_NAMES = (
+    *("mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", ".mise", "mise/config.toml"),
+    *("mise/config.local.toml", ".config/mise", ".config/mise.toml", ".config/mise.local.toml", ".tool-versions"),
+)
+"""The files and folders that mise reads in a folder, also if the user trusted it because of another one."""
 
 
-def find_placeholder_names(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield the names that get a placeholder if they are missing, judging by the user's environment."""
+def find_placeholders(environment: Mapping[str, str], folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
+    """Yield what gets a placeholder in the folders if it is missing, with its type, judging by the environment."""
     home = environment.get("HOME") or "/nonexistent"
     config = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    for name, placeholder_type in _find_placeholder_names(environment, home, config):
+        yield from ((folder / name, placeholder_type) for folder in folders)
+    for folder in _find_mise_folders(environment, home, config, folders):
+        yield from ((folder / name, "folder") for name in _MISE_NAMES)
+
+
+def _find_mise_folders(
+    environment: Mapping[str, str], home: str, config: str, folders: Sequence[Path]
+) -> Iterator[Path]:
+    """Yield the folders in which mise would load a new file without asking."""
+    settings = Path(environment.get("MISE_CONFIG_DIR") or f"{config}/mise") / "config.toml"
+    if "MISE_TRUSTED_CONFIG_PATHS" in environment or _contains(settings, "trusted_config_paths"):
+        yield from folders
+    state = environment.get("MISE_STATE_DIR") or f"{environment.get('XDG_STATE_HOME') or f'{home}/.local/state'}/mise"
+    with suppress(OSError):
+        for link in sorted(Path(state, "trusted-configs").iterdir()):
+            path = Path(os.path.realpath(link))
+            if is_in_any(path, folders):
+                yield path if path.is_dir() else path.parent
+
+
+def _contains(file: Path, text: str) -> bool:
+    with suppress(OSError):
+        return file.is_file() and text in file.read_text(errors="replace")
+    return False
+
+
+def _find_placeholder_names(environment: Mapping[str, str], home: str, config: str) -> Iterator[tuple[str, str]]:
     for entry in PROTECTED_NAMES:
         paths = [
             f"{config}/{path.removeprefix('.config/')}" if path.startswith(".config/") else f"{home}/{path}"
             for path in entry.detection_paths
         ]
         if "" in entry.detection_paths or any(map(os.path.exists, paths)):
-            yield entry.name
+            yield entry.name, entry.placeholder_type
     # Without a whitelist, direnv loads only files that the user has allowed.
     direnv = Path(environment.get("DIRENV_CONFIG") or f"{config}/direnv")
     for path in (direnv / "direnv.toml", direnv / "config.toml"):
-        with suppress(OSError):
-            if path.is_file() and "whitelist" in path.read_text(errors="replace"):
-                yield ".envrc"
+        if _contains(path, "whitelist"):
+            yield ".envrc", "folder"
     # Vim reads these in the working directory only with the option 'exrc'; Neovim asks first.
     names = (f"{home}/.vimrc", f"{home}/.vim/vimrc", f"{config}/vim/vimrc", f"{home}/.exrc")
     vim_files = (*names, *_SYSTEM_VIM_FILES)
     if _sets_exrc(environment.get("VIMINIT", "")) or any(map(_file_sets_exrc, vim_files)):
-        yield from (".vimrc", ".exrc", ".gvimrc")
+        yield from ((name, "folder") for name in (".vimrc", ".exrc", ".gvimrc"))
 
 
 def _file_sets_exrc(path: str) -> bool:

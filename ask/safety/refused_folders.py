@@ -65,6 +65,21 @@ def _check_mounts(folders: Sequence[Path]) -> None:
             )
 
 
+def check_case(paths: Iterable[Path]) -> None:
+    """Refuse a file system that ignores case: a mount covers one spelling of a name, and the others lead past it.
+
+    Those of Windows in WSL, and of macOS in a container, are such.
+    """
+    for path in paths:
+        other = path.with_name(path.name.swapcase())
+        # Inode numbers say nothing: some of these file systems have one for each spelling.
+        if other != path and os.path.lexists(other) and other.name not in os.listdir(path.parent):
+            raise SafetyError(
+                f"--safe cannot protect {path}: its file system ignores case, so {other.name} leads to it, too",
+                f"use a folder on another file system, or {FILES_HINT}",
+            )
+
+
 def format_folder_hint(folder: Path, working_directory: Path) -> str:
     """Return the hint for a writable folder that safe mode refuses."""
     if folder == working_directory:

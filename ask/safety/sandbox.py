@@ -25,6 +25,7 @@ from ask.process.worker_channel import WorkerDiedError, WorkerTimeoutError
 from ask.safety.bubblewrap import BUBBLEWRAP_PATHS, SandboxProcess, find_bubblewrap
 from ask.safety.folder_scan import inspect_filesystem
 from ask.safety.mount_placeholders import MountPlaceholders
+from ask.safety.refused_folders import check_case
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.sandbox_folders import check_folders_unmoved
 from ask.safety.self_test import SelfTestHost, SelfTestResult, encode_pairs
@@ -135,6 +136,7 @@ class Sandbox:
             self._filesystem, self.warnings = inspect_filesystem(
                 self._config, self._placeholders.create, self._filesystem
             )
+            check_case((*self.protected_paths, *self._filesystem.hidden_files, *self._filesystem.hidden_folders))
         except FileError as error:
             raise SafetyError(f"safe mode: {error.message}", error.hint) from error
         except OSError as error:  # such as a link that became a folder between two checks

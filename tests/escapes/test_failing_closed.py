@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ask.safety.folder_scan import find_private_paths
+from tests.escapes.case_insensitive import mount_case_insensitive
 from tests.escapes.safe_runs import Call, bash, run
-from tests.safety.fake_host import FakeHost
+from tests.safety.fake_host import PLACEHOLDER_NAMES, FakeHost
 from tests.safety.installation import each_user_and
 from tests.slow_parameters import mark_others_slow
 
@@ -189,3 +191,21 @@ def test_no_project_file_or_variable_turns_safe_mode_off(host: FakeHost, how: st
     assert not (host.base / "temporary/taken").exists()
     free = run(host, bash("echo y > @outside@/x; bwrap"), env={**env, "ASK_SAFE": ""}) if how == "ASK_SAFE=1" else None
     assert free is None or (host.base / "outside/x").exists()
+
+
+def test_a_folder_that_ignores_case_is_refused(host: FakeHost, record_property: Callable[[str, object], None]) -> None:
+    folder = host.base / "shared"
+    folder.mkdir()
+    names = (".git/HEAD", ".git/objects/x", ".git/refs/x", ".env", *(f"{name}/x" for name in PLACEHOLDER_NAMES))
+    try:
+        with mount_case_insensitive(folder, dict.fromkeys(names, b"canary")):
+            unsafe = run(host, bash("cat .ENV"), directory=folder)
+            confined = run(host, [("read_file", {"filepath": ".ENV"})], "--safe-files", directory=folder)
+            refused = run(host, bash("cat .ENV"), "--safe", directory=folder)
+    except OSError as error:
+        record_property("not tried here", f"{host.user}: a file system that ignores case ({error.strerror})")
+        return
+    assert "canary" in unsafe.outputs[0], "otherwise the file system does not ignore case"
+    assert "hidden in safe mode" in confined.outputs[0]
+    assert (refused.result.code, refused.requests) == (8, 0), refused
+    assert "ignores case" in refused.result.stderr

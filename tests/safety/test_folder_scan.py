@@ -52,6 +52,44 @@ def test_envrc_gets_a_placeholder_only_with_a_direnv_whitelist(
     )
 
 
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_folder_that_mise_trusts_gets_placeholders(folders: Folders, is_file: bool) -> None:
+    folders.write("work/sub/mise.toml")
+    assert folders.scan() == {"work/.git", "work/sub/mise.toml"}
+    link = folders.base / "home/.local/state/mise/trusted-configs/work-sub-1"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(folders.work / ("sub/mise.toml" if is_file else "sub"))
+    names = {"mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", ".mise", "mise", ".config"}
+    assert folders.scan() == {"work/.git", "work/sub/.tool-versions", *(f"work/sub/{name}" for name in names)}
+    assert False not in folders.placeholders.values(), "git status shows empty files, but no folders"
+
+
+def test_a_folder_gets_placeholders_if_mise_trusts_all_folders_in_another_one(folders: Folders) -> None:
+    folders.write("home/.config/mise/config.toml", '[settings]\ntrusted_config_paths = ["~"]\n')
+    assert {"work/mise.local.toml", "work/.tool-versions"} <= folders.scan()
+
+
+def test_files_that_lefthook_reads_are_protected_if_a_hook_runs_it(folders: Folders) -> None:
+    folders.git("init", "-q")
+    for name in ("lefthook.toml", ".config/lefthook.json", "lefthooks/x"):
+        folders.write(f"work/{name}")
+    hook = folders.work / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\nexec something\n")
+    assert folders.scan() == {"work/.git"}
+    hook.write_text('#!/bin/sh\nlefthook run "pre-commit" "$@"\n')
+    assert folders.scan() == {
+        *("work/.git", "work/lefthook.toml", "work/.config/lefthook.json", "work/lefthook-local.yml")
+    }
+    assert folders.placeholders["work/lefthook-local.yml"] is False, "lefthook fails if it is a folder"
+
+
+def test_files_of_opencode_get_empty_files_as_placeholders(folders: Folders) -> None:
+    folders.write("home/.config/opencode/opencode.json")
+    assert {"work/.opencode", "work/opencode.json", "work/opencode.jsonc"} <= folders.scan()
+    assert folders.placeholders["work/.opencode"] is True
+    assert folders.placeholders["work/opencode.json"] is False, "opencode fails if it is a folder"
+
+
 @pytest.mark.parametrize("name", [entry.name for entry in PROTECTED_NAMES])
 def test_every_protected_name_is_read_only_wherever_it_exists(folders: Folders, name: str) -> None:
     for folder in ("work", "work/a/b", "work/node_modules/x"):
