@@ -33,6 +33,7 @@ BLOCKS = [
     ),
     *("<pre>\na*b*2\n\n__init__\n</pre>", "<!-- a\n\n# b -->", "<div>\n*x*", "<b>bold</b> *text*"),
     *("```py\ncode\n\n# no heading\n```", "~~~\n```\n~~~", "    indented\n\n    code", "- [ ] task", "[1]: http://x"),
+    *("$$\n- a_{1}^{*} + b^{*}\n$$", "\\[\n# x\n= y\n\\]", "see $x^{*} = y^{*}$"),
 ]
 LINES = [
     *"\n".join(BLOCKS).split("\n"),
@@ -120,6 +121,44 @@ def stream_lines(text: str, size: int = 4) -> list[str]:
 def test_no_text_is_hidden(hostile: str) -> None:
     (line,) = stream_lines(hostile)
     assert set(re.findall(r"\w+", hostile)) <= set(re.findall(r"\w+", line))
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        r"$x_{1}^{*} + y_{2}^{*} = \{a\}$",
+        r"$$x_{1}^{*} + y_{2}^{*} = \{a\}$$",
+        r"\(f^{*}(x)\,dx = g^{*}(y)\)",
+        r"\[f^{*}(x) = g^{*}(y)\]",
+        "$$\na_{i}^{*} \\\\\n- b^{*}\n+ c\n= d\n# e\n$$",
+        "\\[\n\\begin{aligned}\n  a &= b_{i}^{*} \\\\\n  + c^{*} &= d\n\\end{aligned}\n\\]",
+        "\\[ a^{*}\n- b^{*} \\]",
+    ],
+)
+def test_formulas_are_shown_as_written(formula: str) -> None:
+    assert stream_lines(f"It is:\n{formula}\nwith *one* of them.") == [
+        "It is:",
+        *formula.split("\n"),
+        "with one of them.",
+    ]
+    assert stream_lines(f"- item\n  {formula}".replace("\n", "\n  ")) == [
+        "• item",
+        *(f"  {line}" for line in formula.split("\n")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("*It* costs $5, **not** $10, and `$x` is *it*", "It costs $5, not $10, and $x is it"),
+        (r"\[*1*\] and \[x\] and \$*y*\$", "[1] and [x] and $y$"),
+        (r"an open \(*x* and $$*y*", "an open (x and $$y"),
+        ("$$ is a *variable*\n\n- and this\n- a list", "$$ is a variable\n\n• and this\n• a list"),
+        ("> $$\n> - *x*\n\n- y", "│ $$\n│ - x\n\n• y"),
+    ],
+)
+def test_dollars_and_escapes_that_are_no_formulas(text: str, shown: str) -> None:
+    assert "\n".join(stream_lines(text)) == shown
 
 
 def test_a_very_long_line_is_shown_and_the_answer_continues_below() -> None:
