@@ -294,8 +294,9 @@ def suggest(word: str, choices: Iterable[str]) -> str:
 
 
 def format_unknown_key(key: str, known_keys: Iterable[str]) -> str:
-    """Format a warning about an unknown key, suggesting the most similar known one."""
-    suggestion = suggest(key, known_keys)
+    """Format a warning about an unknown key, suggesting the known one that ends with it, or the most similar one."""
+    known_keys = list(known_keys)
+    suggestion = next((name for name in known_keys if name.endswith(f".{key}")), "") or suggest(key, known_keys)
     return f"unknown key {' '.join(key.split())}" + (f" (did you mean {suggestion}?)" if suggestion else "")
 
 
