@@ -161,6 +161,35 @@ def test_dollars_and_escapes_that_are_no_formulas(text: str, shown: str) -> None
     assert "\n".join(stream_lines(text)) == shown
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        *((text, text) for text in ("2*3*4 = 24", "a*b*c", "2**8 or x**2", "cp src/*.c lib/*.h x/**/*.py y/**/z")),
+        ("im**possible** and **pre**fix and *a*b", "impossible and prefix and ab"),
+    ],
+)
+def test_asterisks_of_products_and_paths_are_not_emphasis(text: str, shown: str) -> None:
+    assert stream_lines(text) == [shown]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("**注意。**请不要运行。", "注意。请不要运行。"),
+        ("这是**“重点”**内容。**函数(function)**的用法", "这是“重点”内容。函数(function)的用法"),
+        (
+            "日本語で**「強調」**です。한국어 **마크다운(Markdown)**을",
+            "日本語で「強調」です。한국어 마크다운(Markdown)을",
+        ),
+        ("*「斜体」*文字。~~「删除」~~文字。使用**`code`**运行", "「斜体」文字。「删除」文字。使用code运行"),
+        ("- **步骤1。**安装\n- 2 ** 3。4 ** 5", "• 步骤1。安装\n• 2 ** 3。4 ** 5"),
+        ("函数_名_字 and a 🎉**(b)**c", "函数_名_字 and a 🎉**(b)**c"),
+    ],
+)
+def test_emphasis_needs_no_spaces_in_chinese_japanese_and_korean(text: str, shown: str) -> None:
+    assert "\n".join(stream_lines(text)) == shown
+
+
 def test_a_very_long_line_is_shown_and_the_answer_continues_below() -> None:
     words = "word " * 800
     shown = "\n".join(stream_lines(f"# One\n\n{words}\n\n# Two", 40))

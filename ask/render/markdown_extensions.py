@@ -1,26 +1,34 @@
-"""LaTeX formulas, kept as written: much in them, such as `^*`, `\\,` and `- x`, is markup to a Markdown parser."""
+"""Where answers of models need other rules than CommonMark: formulas, asterisks in paths and products, CJK emphasis.
+
+Formulas are kept as written: much in them, such as `^*`, `\\,` and `- x`, is markup to a Markdown parser.
+"""
 
 from __future__ import annotations
 
 import re
+from unicodedata import category, east_asian_width
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
-from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline import StateInline, emphasis, strikethrough
 
 CLOSING_DELIMITERS = {"$$": "$$", r"\[": r"\]", r"\(": r"\)"}
 DOLLAR_FORMULA = re.compile(r"\$(?=[^\s$])(?:[^$`\\\n]|\\.)+(?<!\s)\$(?!\d)")
 """A formula between single dollars, by the rules of Pandoc: "$5 and $10" has none."""
 FORMULA_CHARACTERS = re.compile(r"[\\^_=]")
 """What tells a formula in escaped brackets from a citation or a checkbox."""
+OPERATOR = re.compile(r"/\*|[A-Za-z0-9]\*[A-Za-z0-9]|[0-9]\*\*[A-Za-z0-9]|[A-Za-z]\*\*[0-9]")
+"""Asterisks of a path, a product or a power, as in `src/*.c`, `2*x` and `2**8`, which open no emphasis."""
 MAX_FORMULA_CHARACTERS = 2_000
 """Maximum length of a formula, which limits the search for its end."""
 
 
-def add_formulas(parser: MarkdownIt) -> MarkdownIt:
-    """Have a parser keep formulas as they are."""
+def add_extensions(parser: MarkdownIt) -> MarkdownIt:
+    """Have a parser keep formulas and operators as they are, and find emphasis in Chinese, Japanese and Korean."""
     parser.block.ruler.before("blockquote", "formula", _parse_formula_block, {"alt": ["paragraph", "blockquote"]})
     parser.inline.ruler.before("escape", "formula", _parse_formula)
+    parser.inline.ruler.at("emphasis", _parse_emphasis)
+    parser.inline.ruler.at("strikethrough", _parse_strikethrough)
     return parser
 
 
@@ -65,3 +73,41 @@ def _parse_formula(state: StateInline, silent: bool) -> bool:
         state.pending += state.src[start:end]
     state.pos = end
     return True
+
+
+def _parse_emphasis(state: StateInline, silent: bool) -> bool:
+    is_underscore = state.src[state.pos] == "_"
+    delimiter_count, start = len(state.delimiters), state.pos
+    if not emphasis.tokenize(state, silent):
+        return False
+    if OPERATOR.match(state.src, max(0, start - 1), state.posMax):
+        for delimiter in state.delimiters[delimiter_count:]:
+            delimiter.open = False
+    elif not is_underscore:
+        _open_and_close_at_cjk(state, delimiter_count, start)
+    return True
+
+
+def _parse_strikethrough(state: StateInline, silent: bool) -> bool:
+    delimiter_count, start = len(state.delimiters), state.pos
+    if not strikethrough.tokenize(state, silent):
+        return False
+    _open_and_close_at_cjk(state, delimiter_count, start)
+    return True
+
+
+def _open_and_close_at_cjk(state: StateInline, first_delimiter: int, start: int) -> None:
+    """Let the delimiters that were found beside a Chinese, Japanese or Korean character open and close emphasis.
+
+    In CommonMark, punctuation within the delimiters requires a space outside of them, which these languages do not
+    have: https://github.com/commonmark/commonmark-spec/issues/650.
+    """
+    before, after = state.src[max(0, start - 1) : start], state.src[state.pos : state.pos + 1]
+    if _is_cjk(before) or _is_cjk(after):
+        for delimiter in state.delimiters[first_delimiter:]:
+            delimiter.open = bool(after.strip())
+            delimiter.close = bool(before.strip())
+
+
+def _is_cjk(character: str) -> bool:
+    return bool(character) and east_asian_width(character) in "WFH" and category(character) != "So"  # not emoji
