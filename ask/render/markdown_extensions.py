@@ -17,6 +17,7 @@ DOLLAR_FORMULA = re.compile(r"\$(?=[^\s$])(?:[^$`\\\n]|\\.)+(?<!\s)\$(?!\d)")
 """A formula between single dollars, by the rules of Pandoc: "$5 and $10" has none."""
 FORMULA_CHARACTERS = re.compile(r"[\\^_=]")
 """What tells a formula in escaped brackets from a citation or a checkbox."""
+LINE_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 OPERATOR = re.compile(r"/\*|[A-Za-z0-9]\*[A-Za-z0-9]|[0-9]\*\*[A-Za-z0-9]|[A-Za-z]\*\*[0-9]")
 """Asterisks of a path, a product or a power, as in `src/*.c`, `2*x` and `2**8`, which open no emphasis."""
 MAX_FORMULA_CHARACTERS = 2_000
@@ -27,6 +28,7 @@ def add_extensions(parser: MarkdownIt) -> MarkdownIt:
     """Have a parser keep formulas and operators as they are, and find emphasis in Chinese, Japanese and Korean."""
     parser.block.ruler.before("blockquote", "formula", _parse_formula_block, {"alt": ["paragraph", "blockquote"]})
     parser.inline.ruler.before("escape", "formula", _parse_formula)
+    parser.inline.ruler.before("html_inline", "line_break", _parse_line_break)
     parser.inline.ruler.at("emphasis", _parse_emphasis)
     parser.inline.ruler.at("strikethrough", _parse_strikethrough)
     return parser
@@ -73,6 +75,15 @@ def _parse_formula(state: StateInline, silent: bool) -> bool:
         state.pending += state.src[start:end]
     state.pos = end
     return True
+
+
+def _parse_line_break(state: StateInline, silent: bool) -> bool:
+    """Parse `<br>`, the only way to begin a new line in a table cell."""
+    line_break = LINE_BREAK.match(state.src, state.pos, state.posMax)
+    if line_break and not silent:
+        state.push("hardbreak", "br", 0)
+    state.pos = line_break.end() if line_break else state.pos
+    return bool(line_break)
 
 
 def _parse_emphasis(state: StateInline, silent: bool) -> bool:

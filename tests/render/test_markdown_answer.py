@@ -215,6 +215,19 @@ def test_no_cell_of_a_table_is_lost(row: str, cells: list[str], prefix: str) -> 
     assert [cell for cell in found if cell] == cells
 
 
+def test_br_begins_a_new_line_in_a_cell() -> None:
+    table = "|Name|What|\n|-|-|\n|one|first<br>second<br/>third|\n|two|`<br>`|"
+    assert stream_lines(table) == [
+        "Name │ What",
+        "─────┼───────",
+        "one  │ first",
+        "     │ second",
+        "     │ third",
+        "─────┼───────",
+        "two  │ <br>",
+    ]
+
+
 def test_html_is_shown_as_written() -> None:
     html = "<pre>\nx = a*b*2\n\n__init__ and `this`\n</pre>"
     shown = stream_lines(f"*Above*\n{html}\n**below** <i title='*a*'>__x__</i>")
