@@ -312,10 +312,10 @@ def format_suggestion(word: str, choices: Iterable[str], otherwise: str, prefix:
 def find_misspelled(word: str, choices: Iterable[str], cutoff: float = LIKELY_CUTOFF) -> str:
     """Return the known word that is probably misspelled; "" for none.
 
-    One with the same letters is preferred to the most similar one above the cutoff.
+    One with the same letters, in any case, is preferred to the most similar one above the cutoff.
     """
     choices = list(choices)
-    anagrams = (name for name in choices if sorted(name) == sorted(word))
+    anagrams = (name for name in choices if sorted(name.lower()) == sorted(word.lower()))
     return next(anagrams, "") or next(iter(find_similar(word, choices, 1, cutoff)), "")
 
 
