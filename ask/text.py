@@ -19,10 +19,13 @@ CONTROL_CHARACTERS = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 """Characters that can move, hide or reverse what a terminal shows."""
 LONG_GAP = r" {20,}"
 EMPTY_LINES = r"\n(?: *\n){4,}"
+JOINED_CHARACTERS = r"[\u0620-\u0dff\u1780-\u17b3\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]"
+"""Arabic, Indic and Khmer letters, and emoji: joiners between two of them change how these are shown."""
 INVISIBLE_CHARACTERS = (
-    r"[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    r"[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
     r"\ufe00-\ufe0e\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
     r"|(?<![#*0-9\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])\ufe0f"
+    rf"|(?<!{JOINED_CHARACTERS})[\u200c\u200d]|[\u200c\u200d](?!{JOINED_CHARACTERS})"
 )
 """Characters that are not shown. U+FE0F is one unless it follows a symbol that it turns into an emoji."""
 ENCODING_TITLES = {"cp874": "windows-874", "cp932": "Shift_JIS", "cp949": "EUC-KR", "mac-roman": "Mac Roman"}
@@ -296,8 +299,9 @@ def suggest(word: str, choices: Iterable[str]) -> str:
 
 
 def format_unknown_key(key: str, known_keys: Iterable[str]) -> str:
-    """Format a warning about an unknown key, suggesting the most similar known one."""
-    suggestion = suggest(key, known_keys)
+    """Format a warning about an unknown key, suggesting the known one that ends with it, or the most similar one."""
+    known_keys = list(known_keys)
+    suggestion = next((name for name in known_keys if name.endswith(f".{key}")), "") or suggest(key, known_keys)
     return f"unknown key {' '.join(key.split())}" + (f" (did you mean {suggestion}?)" if suggestion else "")
 
 
@@ -310,10 +314,10 @@ def format_suggestion(word: str, choices: Iterable[str], otherwise: str, prefix:
 def find_misspelled(word: str, choices: Iterable[str], cutoff: float = LIKELY_CUTOFF) -> str:
     """Return the known word that is probably misspelled; "" for none.
 
-    One with the same letters is preferred to the most similar one above the cutoff.
+    One with the same letters, in any case, is preferred to the most similar one above the cutoff.
     """
     choices = list(choices)
-    anagrams = (name for name in choices if sorted(name) == sorted(word))
+    anagrams = (name for name in choices if sorted(name.lower()) == sorted(word.lower()))
     return next(anagrams, "") or next(iter(find_similar(word, choices, 1, cutoff)), "")
 
 

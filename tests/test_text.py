@@ -109,6 +109,23 @@ def test_variation_selectors_are_escaped_unless_they_make_an_emoji() -> None:
     assert format_one_line(hidden) == shown
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        "\u0915\u094d\u200d\u0937",
+        "\U0001f3f3\ufe0f\u200d\U0001f308",
+    ],
+)
+def test_joiners_are_kept_within_persian_and_hindi_words_and_emoji(text: str) -> None:
+    assert format_one_line(text) == text
+
+
+def test_other_joiners_are_escaped() -> None:
+    hidden = "a\u200db \u200c\u0645\u200c\u200c\u0645\u200d"
+    assert format_one_line(hidden) == r"a\u200db \u200c" + "\u0645" + r"\u200c\u200c" + "\u0645" + r"\u200d"
+
+
 @given(ANY_TEXT)
 def test_escaped_text_is_only_printable_ascii_and_newlines(text: str) -> None:
     assert all(" " <= c <= "~" or c == "\n" for c in escape_non_ascii(text + LOOK_ALIKES))

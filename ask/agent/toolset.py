@@ -98,7 +98,10 @@ class Toolset:
         if template and not isinstance(template.tools, bool):
             named += template.tools
         names += [name for name in named if name.startswith(self._get_missing_prefixes(settings))]
-        for option, values in (("--disable-tool", settings.disabled_tools), ("--allow-tool", allowed_names)):
+        for option, values in (
+            ("--disable-tool or tools.disabled", settings.disabled_tools),
+            ("--allow-tool", allowed_names),
+        ):
             for name in set(values).difference(names) if settings.tools else ():
                 advice = format_suggestion(name, names, "ask tools lists them")
                 raise UsageError(f"unknown tool {name!r} in {option}", advice)

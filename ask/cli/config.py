@@ -14,7 +14,7 @@ from ask.app import AppContext
 from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text
 from ask.cli.editor import edit_file
 from ask.config.config_editor import UNSET, find_existing_key, find_value, set_value, update_config_file
-from ask.config.config_file import PROVIDER_KEYS, BaseUrls, check_config, read_config, read_toml
+from ask.config.config_file import KNOWN_KEYS, PROVIDER_KEYS, BaseUrls, check_config, read_config, read_toml
 from ask.config.key_store import format_variable_prefix
 from ask.config.model_options import DEDICATED_OPTIONS, parse_model_options
 from ask.config.precedence import read_switch
@@ -139,7 +139,9 @@ def parse_key(dotted_key: str) -> ConfigKey:
             raise UsageError(f"{dotted_key} is part of a value", hint)
         return ConfigKey((table, name), None)
     if table != "providers":
-        known_keys = [*SETTINGS, f"options.{name or 'NAME'}", f"aliases.{name or 'NAME'}"]
+        known_keys = [f"options.{name or 'NAME'}", f"aliases.{name or 'NAME'}", *KNOWN_KEYS]
+        if name in PROVIDER_KEYS:
+            known_keys.append(f"providers.{dotted_key}")
         raise UsageError(format_unknown_key(dotted_key, known_keys), LIST_HINT)
     provider, _, provider_key = name.rpartition(".")
     if not provider or provider_key not in PROVIDER_KEYS:

@@ -71,7 +71,7 @@ def list_keys(*, as_json: bool) -> None:
     rows = []
     providers = load_providers(app, list_configured_services(app))
     vendor_variables = {name: provider.info.key_env for name, provider in providers}
-    for name in sorted({*vendor_variables, *KEYED_ENGINES, *app.key_store.read_saved_keys()}):
+    for name in sorted({*vendor_variables, *KEYED_ENGINES, *app.key_store.list_saved_names()}):
         origin = find_key_origin(app, name, vendor_variables.get(name, ()))
         if origin:
             rows.append({"provider": name, "from": origin})
@@ -83,7 +83,7 @@ def list_keys(*, as_json: bool) -> None:
 def remove_key(provider: str) -> None:
     """Remove the saved key of PROVIDER."""
     app = AppContext()
-    if provider not in app.key_store.read_saved_keys():
+    if provider not in app.key_store.list_saved_names():
         raise ConfigError(f"there is no saved key for {provider}", "ask keys list shows where each key comes from")
     app.key_store.save(provider, "")
     click.echo(f"Removed the saved key for {provider}.", err=True)

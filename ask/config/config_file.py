@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ask.config.settings import SETTINGS, Api, Setting
+from ask.config.settings import OPTION_RANGES, SETTINGS, Api, Setting
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
 from ask.text import format_unknown_key
 
+KNOWN_KEYS = (*SETTINGS, *(f"options.{name}" for name in OPTION_RANGES))
 CONFIG_TABLES = (
     *dict.fromkeys(key.partition(".")[0] for key in SETTINGS if "." in key),
     "aliases",
@@ -220,7 +221,7 @@ def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:
             elif key in SETTINGS:
                 parse_table_value(path, parts, value, SETTINGS[key].type, warnings)
             else:
-                warnings.append(f"{path}: {format_unknown_key(key, SETTINGS)}")
+                warnings.append(f"{path}: {format_unknown_key(key, KNOWN_KEYS)}")
     return warnings
 
 

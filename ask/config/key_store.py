@@ -54,7 +54,12 @@ class KeyStore:
             return None
         if isinstance(value, str):
             return value
-        raise ConfigError(f"{self.path}: {name} must be a string or {{ keyring = true }}")
+        failure = f"{self.path}: {name} must be a string or {{ keyring = true }}"
+        raise ConfigError(failure, f"save the key again with ask keys set {name}")
+
+    def list_saved_names(self) -> list[str]:
+        """Return the providers that keys.toml has an entry for, even if it is invalid."""
+        return [*read_toml(self.path)]
 
     @cached_property
     def _saved_values(self) -> dict[str, Any]:
@@ -153,20 +158,17 @@ class KeyStore:
         from ask.atomic_files import convert_write_errors, lock_file, write_private_file
 
         with lock_file(self.path):
-            keys = self.read_saved_keys()
-            if in_keyring or (name in keys and keys[name] is None):
+            values = read_toml(self.path)
+            if in_keyring or values.get(name) == {"keyring": True}:
                 from ask.config.external_keys import write_keyring
 
                 write_keyring(name, key if in_keyring else "")
-            keys[name] = None if in_keyring else key
+            values[name] = {"keyring": True} if in_keyring else key
             if not key:
-                del keys[name]
-            # The strings come first: what follows a table in TOML would belong to it.
-            values = {name: saved for name, saved in keys.items() if saved is not None}
-            tables = {name: {"keyring": True} for name, saved in keys.items() if saved is None}
+                del values[name]
             with convert_write_errors(self.path):
-                write_private_file(self.path, tomli_w.dumps(values | tables).encode(), durable=True)
-            self._saved_values = values | tables
+                write_private_file(self.path, tomli_w.dumps(values).encode(), durable=True)
+            self._saved_values = values
 
 
 def format_variable_prefix(name: str) -> str:

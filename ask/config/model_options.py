@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ask.config.settings import UNSET_OPTION
+from ask.config.settings import OPTION_RANGES, UNSET_OPTION
 from ask.config.strict_json import STRICT_DECODER
 from ask.errors import ParameterError, UsageError
 
-OPTION_RANGES: dict[str, tuple[float, float]] = {
-    "temperature": (0, 2),
-    "top_p": (0, 1),
-    "min_p": (0, 1),
-    "frequency_penalty": (-2, 2),
-    "presence_penalty": (-2, 2),
-    "max_tokens": (1, float("inf")),
-    "max_completion_tokens": (1, float("inf")),
-    "top_k": (0, float("inf")),
-}
-"""Model options whose range is the same for every provider that supports them."""
 DEDICATED_OPTIONS = {"model": "-m", "messages": "the prompt and -s", "tools": "--disable-tool", "stream": "--no-stream"}
 """Parts of a request that have a command line option of their own, which would overwrite one given with -o."""
 

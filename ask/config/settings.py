@@ -124,6 +124,17 @@ SETTINGS = {
 """The settings by key, besides the tables `aliases`, `options`, `providers` and `mcp.servers`."""
 
 
+OPTION_RANGES: dict[str, tuple[float, float]] = {
+    "temperature": (0, 2),
+    "top_p": (0, 1),
+    "min_p": (0, 1),
+    "frequency_penalty": (-2, 2),
+    "presence_penalty": (-2, 2),
+    "max_tokens": (1, float("inf")),
+    "max_completion_tokens": (1, float("inf")),
+    "top_k": (0, float("inf")),
+}
+"""Model options whose range is the same for every provider that supports them."""
 UNSET_OPTION = ""
 """The value of an option that a setting or a template sets, and the command line unsets, as in `-o temperature=`."""
 

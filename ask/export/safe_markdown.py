@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
+from ask.render.markdown_extensions import add_extensions
 from ask.render.markdown_tables import parse_with_all_cells
 from ask.text import escape_control_characters, fence_code
 
@@ -139,7 +140,7 @@ def _get_web_parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTING}).enable(["table", "strikethrough"])
     parser.validateLink = lambda url: bool(WEB_LINK_PATTERN.match(url))  # type: ignore[method-assign]
     parser.add_render_rule("image", _render_image)
-    return parser
+    return add_extensions(parser)
 
 
 def _render_image(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:

@@ -17,6 +17,7 @@ from markdown_it.token import Token
 from ask.console import BOLD, CYAN, DIM, ITALIC, STRIKETHROUGH, UNDERLINE
 from ask.records import NamedTuple
 from ask.render.code_rows import highlight_code
+from ask.render.markdown_extensions import add_extensions
 from ask.render.markdown_tables import MAX_RULE_WIDTH, parse_with_all_cells, render_table
 from ask.render.text_layout import Row, get_plain_text, wrap_row
 from ask.text import escape_control_characters
@@ -59,7 +60,7 @@ class Block(NamedTuple):
 @cache
 def get_parser() -> MarkdownIt:
     """Return a parser that keeps HTML and treats link definitions as text."""
-    parser = MarkdownIt("commonmark", {"html": True, "maxNesting": MAX_NESTING})
+    parser = add_extensions(MarkdownIt("commonmark", {"html": True, "maxNesting": MAX_NESTING}))
     parser.core.ruler.at("inline", _parse_inline)
     return parser.enable(["table", "strikethrough"]).disable("reference")
 

@@ -11,7 +11,7 @@ from markdown_it.rules_block.table import escapedSplit
 from markdown_it.token import Token
 
 from ask.console import BOLD, DIM
-from ask.render.text_layout import Row, get_plain_text, wrap_row
+from ask.render.text_layout import Row, get_plain_text, split_lines, wrap_row
 from ask.text import measure_width
 
 MIN_CELL_WIDTH = 9
@@ -66,10 +66,14 @@ def render_table(rows: Sequence[Sequence[Row]], alignments: Sequence[str], width
 
     If there is not enough width for columns, the cells of each row are shown below each other.
     """
-    widths = [max(measure_width(get_plain_text(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    widths = [
+        max(measure_width(get_plain_text(line)) for cell in column for line in split_lines(cell))
+        for column in zip(*rows, strict=True)
+    ]
     excess = sum(widths) + 3 * (len(widths) - 1) - width  # with " │ " between two columns
     if excess > sum(max(0, column_width - MIN_CELL_WIDTH) for column_width in widths):
         return _render_table_records(rows, width)
+    is_ruled = excess > 0 or any("\n" in get_plain_text(cell) for row in rows for cell in row)
     for _ in range(excess):  # the widest columns lose most
         widths[widths.index(max(widths))] -= 1
     rule: Row = [("─┼─".join("─" * column_width for column_width in widths), DIM)]
@@ -84,7 +88,7 @@ def render_table(rows: Sequence[Sequence[Row]], alignments: Sequence[str], width
                 line += [(" │ ", DIM)] if line else []
                 line += [(" " * left, ""), *part, (" " * (space - left), "")]
             lines.append(line)
-        if row is rows[0] or (excess > 0 and row is not rows[-1]):
+        if row is rows[0] or (is_ruled and row is not rows[-1]):
             lines.append([*rule])
     return lines
 

@@ -92,17 +92,24 @@ def test_a_file_with_anything_but_keys_is_an_error_that_names_it(tmp_path: Path,
 
 
 @pytest.mark.parametrize("entry", ["openai = 5", "[openai]\nkey = 'sk-of-a-table'"])
-def test_an_invalid_entry_is_an_error_only_when_it_is_used_or_would_be_lost(entry: str, ask: Ask, home: Home) -> None:
+def test_an_invalid_entry_is_an_error_only_when_it_is_used(entry: str, ask: Ask, home: Home) -> None:
     home.config.mkdir(exist_ok=True)
     file = home.config / "keys.toml"
     file.write_text(f"xai = '{KEY}'\n{entry}\n")
     result = ask("-p", "demo", "run echo sk-of-a-table")
     assert (result.code, "sk-of-a-table" in result.text) == (0, "table" not in entry)
     assert ask("providers").code == 0
-    for arguments in (["-p", "openai", "hi"], ["keys", "set", "xai"]):
-        failed = ask(*arguments, stdin=b"sk-another-key")
-        assert (failed.code, "openai" in failed.stderr) == (4, True)
-    assert file.read_text() == f"xai = '{KEY}'\n{entry}\n"
+    failed = ask("-p", "openai", "hi")
+    assert (failed.code, "ask keys set openai" in failed.stderr) == (4, True)
+    invalid = tomllib.loads(entry)
+    assert ask("keys", "set", "xai", stdin=b"sk-another-key").code == 0
+    assert tomllib.loads(file.read_text()) == {"xai": "sk-another-key"} | invalid
+    assert {"openai", "xai"} <= {line.split("\t")[0] for line in ask("keys").text.splitlines()}
+    assert ask("keys", "set", "openai", stdin=b"sk-valid-key").code == 0
+    assert tomllib.loads(file.read_text()) == {"xai": "sk-another-key", "openai": "sk-valid-key"}
+    file.write_text(f"xai = '{KEY}'\n{entry}\n")
+    assert ask("keys", "remove", "openai").code == 0
+    assert tomllib.loads(file.read_text()) == {"xai": KEY}
 
 
 @pytest.mark.slow

@@ -214,6 +214,7 @@ def test_variables_in_a_base_url_are_replaced(ask: Ask, home: Home, server: Mode
 def test_names_are_completed_and_suggested(ask: Ask) -> None:
     assert "mistral\t" in ask("--complete", "providers", "mis").text
     assert "did you mean mistral?" in ask("-p", "mistrall", "hi").stderr
+    assert "did you mean openai?" in ask("-p", "OpenAI", "hi").stderr
 
 
 def test_settings_change_what_they_name_of_a_row(home: Home) -> None:

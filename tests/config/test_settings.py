@@ -353,6 +353,7 @@ def test_an_unreadable_config_toml_is_a_one_line_error(ask: Ask, home: Home) -> 
     ("text", "warning"),
     [
         ("modle = 'x'", ["modle", "did you mean model?"]),
+        ("temperature = 0.2", ["temperature", "did you mean options.temperature?"]),
         ("tools.enable = true", ["tools.enable", "did you mean tools.enabled?"]),
         ("[tool]\nconfirm = true", ["tool.confirm", "did you mean tools.confirm?"]),
         ("[providers.x]\nbase-url = 'y'", ["base-url", "did you mean base_url?", "[providers.x]"]),

@@ -137,6 +137,17 @@ def test_text_that_is_slow_to_parse_is_preformatted(text: str) -> None:
     assert to_safe_markdown(text) == format_code_block(text)
 
 
+def test_br_begins_a_new_line_in_html() -> None:
+    assert to_html("a<br>b<BR />c<br x>d") == "<p>a<br />\nb<br />\nc&lt;br x&gt;d</p>\n"
+
+
+def test_formulas_stay_as_written_in_html() -> None:
+    formula = "$$\na^{*} \\\\\n- b^{*} <img src=x>\n$$"
+    assert to_html(f"So $x^{{*}} = y^{{*}}$:\n{formula}") == (
+        f"<p>So $x^{{*}} = y^{{*}}$:</p>\n<p>{formula.replace('<', '&lt;').replace('>', '&gt;')}</p>\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("prompt", "parts"),
     [

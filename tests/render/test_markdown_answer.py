@@ -33,6 +33,7 @@ BLOCKS = [
     ),
     *("<pre>\na*b*2\n\n__init__\n</pre>", "<!-- a\n\n# b -->", "<div>\n*x*", "<b>bold</b> *text*"),
     *("```py\ncode\n\n# no heading\n```", "~~~\n```\n~~~", "    indented\n\n    code", "- [ ] task", "[1]: http://x"),
+    *("$$\n- a_{1}^{*} + b^{*}\n$$", "\\[\n# x\n= y\n\\]", "see $x^{*} = y^{*}$"),
 ]
 LINES = [
     *"\n".join(BLOCKS).split("\n"),
@@ -122,6 +123,73 @@ def test_no_text_is_hidden(hostile: str) -> None:
     assert set(re.findall(r"\w+", hostile)) <= set(re.findall(r"\w+", line))
 
 
+@pytest.mark.parametrize(
+    "formula",
+    [
+        r"$x_{1}^{*} + y_{2}^{*} = \{a\}$",
+        r"$$x_{1}^{*} + y_{2}^{*} = \{a\}$$",
+        r"\(f^{*}(x)\,dx = g^{*}(y)\)",
+        r"\[f^{*}(x) = g^{*}(y)\]",
+        "$$\na_{i}^{*} \\\\\n- b^{*}\n+ c\n= d\n# e\n$$",
+        "\\[\n\\begin{aligned}\n  a &= b_{i}^{*} \\\\\n  + c^{*} &= d\n\\end{aligned}\n\\]",
+        "\\[ a^{*}\n- b^{*} \\]",
+    ],
+)
+def test_formulas_are_shown_as_written(formula: str) -> None:
+    assert stream_lines(f"It is:\n{formula}\nwith *one* of them.") == [
+        "It is:",
+        *formula.split("\n"),
+        "with one of them.",
+    ]
+    assert stream_lines(f"- item\n  {formula}".replace("\n", "\n  ")) == [
+        "• item",
+        *(f"  {line}" for line in formula.split("\n")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("*It* costs $5, **not** $10, and `$x` is *it*", "It costs $5, not $10, and $x is it"),
+        (r"\[*1*\] and \[x\] and \$*y*\$", "[1] and [x] and $y$"),
+        (r"an open \(*x* and $$*y*", "an open (x and $$y"),
+        ("$$ is a *variable*\n\n- and this\n- a list", "$$ is a variable\n\n• and this\n• a list"),
+        ("> $$\n> - *x*\n\n- y", "│ $$\n│ - x\n\n• y"),
+    ],
+)
+def test_dollars_and_escapes_that_are_no_formulas(text: str, shown: str) -> None:
+    assert "\n".join(stream_lines(text)) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        *((text, text) for text in ("2*3*4 = 24", "a*b*c", "2**8 or x**2", "cp src/*.c lib/*.h x/**/*.py y/**/z")),
+        ("im**possible** and **pre**fix and *a*b", "impossible and prefix and ab"),
+    ],
+)
+def test_asterisks_of_products_and_paths_are_not_emphasis(text: str, shown: str) -> None:
+    assert stream_lines(text) == [shown]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("**注意。**请不要运行。", "注意。请不要运行。"),
+        ("这是**“重点”**内容。**函数(function)**的用法", "这是“重点”内容。函数(function)的用法"),
+        (
+            "日本語で**「強調」**です。한국어 **마크다운(Markdown)**을",
+            "日本語で「強調」です。한국어 마크다운(Markdown)을",
+        ),
+        ("*「斜体」*文字。~~「删除」~~文字。使用**`code`**运行", "「斜体」文字。「删除」文字。使用code运行"),
+        ("- **步骤1。**安装\n- 2 ** 3。4 ** 5", "• 步骤1。安装\n• 2 ** 3。4 ** 5"),
+        ("函数_名_字 and a 🎉**(b)**c", "函数_名_字 and a 🎉**(b)**c"),
+    ],
+)
+def test_emphasis_needs_no_spaces_in_chinese_japanese_and_korean(text: str, shown: str) -> None:
+    assert "\n".join(stream_lines(text)) == shown
+
+
 def test_a_very_long_line_is_shown_and_the_answer_continues_below() -> None:
     words = "word " * 800
     shown = "\n".join(stream_lines(f"# One\n\n{words}\n\n# Two", 40))
@@ -145,6 +213,19 @@ def test_no_cell_of_a_table_is_lost(row: str, cells: list[str], prefix: str) -> 
     shown = stream_lines("\n".join(prefix + line for line in lines))
     found = [part.strip() for part in shown[-1].removeprefix("│ ").split("│")]
     assert [cell for cell in found if cell] == cells
+
+
+def test_br_begins_a_new_line_in_a_cell() -> None:
+    table = "|Name|What|\n|-|-|\n|one|first<br>second<br/>third|\n|two|`<br>`|"
+    assert stream_lines(table) == [
+        "Name │ What",
+        "─────┼───────",
+        "one  │ first",
+        "     │ second",
+        "     │ third",
+        "─────┼───────",
+        "two  │ <br>",
+    ]
 
 
 def test_html_is_shown_as_written() -> None:

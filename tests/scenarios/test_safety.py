@@ -521,12 +521,17 @@ def test_tools_can_be_disabled_by_option_and_configuration(ask: Ask, server: Mod
     assert list_offered_tools(check_sent_requests(server)[0]) == remaining
 
 
-def test_an_unknown_tool_name_is_an_error_before_anything_is_sent(ask: Ask, server: ModelServer) -> None:
+def test_an_unknown_tool_name_is_an_error_before_anything_is_sent(ask: Ask, server: ModelServer, home: Home) -> None:
     result = ask("--disable-tool", "bsah", "hello")
     assert (result.stdout, result.code) == (b"", 2)
     [line] = result.stderr.splitlines()
     assert "'bsah'" in line
     assert "bash" in line.replace("bsah", "")
+    home.config.mkdir()
+    (home.config / "config.toml").write_text('[tools]\ndisabled = ["bsah"]\n')
+    result = ask("hello")
+    assert (result.stdout, result.code) == (b"", 2)
+    assert "tools.disabled" in result.stderr
     assert server.requests == []
 
 

@@ -1,0 +1,124 @@
+"""Where answers of models need other rules than CommonMark: formulas, asterisks in paths and products, CJK emphasis.
+
+Formulas are kept as written: much in them, such as `^*`, `\\,` and `- x`, is markup to a Markdown parser.
+"""
+
+from __future__ import annotations
+
+import re
+from unicodedata import category, east_asian_width
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline, emphasis, strikethrough
+
+CLOSING_DELIMITERS = {"$$": "$$", r"\[": r"\]", r"\(": r"\)"}
+DOLLAR_FORMULA = re.compile(r"\$(?=[^\s$])(?:[^$`\\\n]|\\.)+(?<!\s)\$(?!\d)")
+"""A formula between single dollars, by the rules of Pandoc: "$5 and $10" has none."""
+FORMULA_CHARACTERS = re.compile(r"[\\^_=]")
+"""What tells a formula in escaped brackets from a citation or a checkbox."""
+LINE_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
+OPERATOR = re.compile(r"/\*|[A-Za-z0-9]\*[A-Za-z0-9]|[0-9]\*\*[A-Za-z0-9]|[A-Za-z]\*\*[0-9]")
+"""Asterisks of a path, a product or a power, as in `src/*.c`, `2*x` and `2**8`, which open no emphasis."""
+MAX_FORMULA_CHARACTERS = 2_000
+"""Maximum length of a formula, which limits the search for its end."""
+
+
+def add_extensions(parser: MarkdownIt) -> MarkdownIt:
+    """Have a parser keep formulas and operators as they are, and find emphasis in Chinese, Japanese and Korean."""
+    parser.block.ruler.before("blockquote", "formula", _parse_formula_block, {"alt": ["paragraph", "blockquote"]})
+    parser.inline.ruler.before("escape", "formula", _parse_formula)
+    parser.inline.ruler.before("html_inline", "line_break", _parse_line_break)
+    parser.inline.ruler.at("emphasis", _parse_emphasis)
+    parser.inline.ruler.at("strikethrough", _parse_strikethrough)
+    return parser
+
+
+def _parse_formula_block(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+    """Parse a formula of several lines as a paragraph, of which no line begins another block."""
+    start = state.bMarks[start_line] + state.tShift[start_line]
+    closing = CLOSING_DELIMITERS.get(state.src[start : start + 2], ")")
+    if closing.endswith(")") or state.is_code_block(start_line):
+        return False
+    if closing in state.src[start + 2 : state.eMarks[start_line]]:
+        return False
+    if silent:
+        return True
+    line = start_line + 1
+    while line < end_line and not state.isEmpty(line) and state.sCount[line] >= state.blkIndent:
+        line += 1
+        if closing in state.src[state.bMarks[line - 1] : state.eMarks[line - 1]]:
+            break
+    state.line = line
+    state.push("paragraph_open", "p", 1).map = [start_line, line]
+    token = state.push("inline", "", 0)
+    token.content = state.getLines(start_line, line, state.blkIndent, False).strip()
+    token.map = [start_line, line]
+    token.children = []
+    state.push("paragraph_close", "p", -1)
+    return True
+
+
+def _parse_formula(state: StateInline, silent: bool) -> bool:
+    """Parse a formula in a paragraph as text."""
+    start = state.pos
+    opening = state.src[start : start + 2]
+    if closing := CLOSING_DELIMITERS.get(opening):
+        end = state.src.find(closing, start + 2, min(state.posMax, start + MAX_FORMULA_CHARACTERS)) + 2
+        if end < 2 or (opening == r"\[" and not FORMULA_CHARACTERS.search(state.src, start + 2, end - 2)):
+            return False
+    elif formula := DOLLAR_FORMULA.match(state.src, start, state.posMax):
+        end = formula.end()
+    else:
+        return False
+    if not silent:
+        state.pending += state.src[start:end]
+    state.pos = end
+    return True
+
+
+def _parse_line_break(state: StateInline, silent: bool) -> bool:
+    """Parse `<br>`, the only way to begin a new line in a table cell."""
+    line_break = LINE_BREAK.match(state.src, state.pos, state.posMax)
+    if line_break and not silent:
+        state.push("hardbreak", "br", 0)
+    state.pos = line_break.end() if line_break else state.pos
+    return bool(line_break)
+
+
+def _parse_emphasis(state: StateInline, silent: bool) -> bool:
+    is_underscore = state.src[state.pos] == "_"
+    delimiter_count, start = len(state.delimiters), state.pos
+    if not emphasis.tokenize(state, silent):
+        return False
+    if OPERATOR.match(state.src, max(0, start - 1), state.posMax):
+        for delimiter in state.delimiters[delimiter_count:]:
+            delimiter.open = False
+    elif not is_underscore:
+        _open_and_close_at_cjk(state, delimiter_count, start)
+    return True
+
+
+def _parse_strikethrough(state: StateInline, silent: bool) -> bool:
+    delimiter_count, start = len(state.delimiters), state.pos
+    if not strikethrough.tokenize(state, silent):
+        return False
+    _open_and_close_at_cjk(state, delimiter_count, start)
+    return True
+
+
+def _open_and_close_at_cjk(state: StateInline, first_delimiter: int, start: int) -> None:
+    """Let the delimiters that were found beside a Chinese, Japanese or Korean character open and close emphasis.
+
+    In CommonMark, punctuation within the delimiters requires a space outside of them, which these languages do not
+    have: https://github.com/commonmark/commonmark-spec/issues/650.
+    """
+    before, after = state.src[max(0, start - 1) : start], state.src[state.pos : state.pos + 1]
+    if _is_cjk(before) or _is_cjk(after):
+        for delimiter in state.delimiters[first_delimiter:]:
+            delimiter.open = bool(after.strip())
+            delimiter.close = bool(before.strip())
+
+
+def _is_cjk(character: str) -> bool:
+    return bool(character) and east_asian_width(character) in "WFH" and category(character) != "So"  # not emoji
