@@ -6,11 +6,11 @@ empty; in any other conversation it is ignored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ask import ChatCompletions, Message, ModelResponse, ProviderError, RetryAction, Usage
-from ask.parsing import read_first_choice, read_int
+from ask import ChatCompletions, ChatRequest, Message, ModelResponse, ProviderError, RetryAction, Usage
+from ask.parsing import CallIdMap, read_first_choice, read_int
 from ask.profiles import ModelProfile
 
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -37,6 +37,24 @@ class DeepSeek(ChatCompletions):
     profiles = PROFILES
     state_fields = ("reasoning_content",)
     error_rules = (("^402 ", None, "top up at https://platform.deepseek.com/top_up"),)
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(messages=self.separate_call_ids(request.messages)))
+
+    def separate_call_ids(self, messages: Sequence[Message]) -> list[Message]:
+        """Give each call an id of its own, because the API refuses repeated ones, as other services return them.
+
+        https://github.com/craft-ai-agents/craft-agents-oss/issues/630
+        """
+        ids = CallIdMap(self.format_call_id)
+        separated = []
+        for message in messages:
+            calls = tuple(call._replace(id=ids.assign_id(call.id)) for call in message.tool_calls)
+            result = message.formatted_result
+            if result is not None:
+                result = {**result, "tool_call_id": ids.get_id(message.tool_call_id)}
+            separated.append(message._replace(tool_calls=calls, formatted_result=result))
+        return separated
 
     def format_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Request JSON mode, because the API refuses schemas.

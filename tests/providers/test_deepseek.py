@@ -9,6 +9,7 @@ import pytest
 from ask import ChatRequest, Message, ProviderError, ProviderState, ToolCall
 from providers.deepseek import provider as deepseek
 from tests import wire
+from tests.host_requests import prepare_request
 from tests.model_server import ModelServer, Reply
 from tests.recorded_exchanges import QUESTION, ExchangeResult, send_request
 from tests.recording_tests import RecordingTests
@@ -67,6 +68,17 @@ def test_assistant_messages_without_reasoning_get_an_empty_one(
 ) -> None:
     message = Message("assistant", text, calls, provider_state=state)
     assert deepseek.format_message(message, "deepseek-flash")["reasoning_content"] == ""
+
+
+def test_repeated_call_ids_of_other_services_are_sent_once() -> None:
+    """https://github.com/craft-ai-agents/craft-agents-oss/issues/630"""
+    turn = Message("assistant", "", (ToolCall("functions.bash:0", "bash", "{}"),))
+    results = [Message("tool", text, (), "functions.bash:0", "bash") for text in ("a", "b")]
+    request = prepare_request(deepseek, "m", [QUESTION, turn, results[0], turn, results[1]], ())
+    _, first, result, second, other = deepseek.build_body(request)["messages"]
+    assert (first["tool_calls"][0]["id"], result["tool_call_id"]) == ("functions.bash:0",) * 2
+    assert second["tool_calls"][0]["id"] == other["tool_call_id"] != "functions.bash:0"
+    assert (result["content"], other["content"]) == ("a", "b")
 
 
 def test_other_messages_have_no_reasoning() -> None:
