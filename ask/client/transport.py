@@ -72,8 +72,11 @@ UNSUPPORTED_ENCODINGS = ("br", "zstd", "deflate", "compress")
 """Only gzip is requested. Other values of Content-Encoding are ignored, since some servers put a charset there."""
 GZIP_START = b"\x1f"
 """The first byte of gzip, with which no text begins."""
-MAX_DECOMPRESSED_BYTES = 65_536
-"""The limit for what is decompressed at a time: gzip can shrink zeros to a thousandth."""
+MAX_COMPRESSED_BYTES = 4_096
+"""The limit for what is decompressed at a time: gzip can shrink zeros to a thousandth.
+
+urllib3's own limit, of what is returned, loses the rest if it is reached where a part of the data ends.
+"""
 TEXT_PATTERN = re.compile(rb"[\t\r\n -~]{1,16}")
 """Matches the start of JSON, of a stream of events, and of a page."""
 LIST_HEADERS = frozenset({"anthropic-beta"})
@@ -290,8 +293,8 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
         self._limited_response = get_limited_response(response)
         self._chunked_decoder = ChunkedDecoder() if response.raw.chunked else None
         self._gzip_decoder: GzipDecoder | None = None
-        self._has_decoder_output = False
-        """Whether the decoder may return more without further input."""
+        self._compressed = b""
+        """What was received and is not decompressed yet."""
         self._is_body_begun = False
         self._last_progress = time.monotonic()
         self._bytes_received = self._bytes_at_progress = 0
@@ -460,17 +463,16 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
             NetworkError: it is compressed in another way than gzip.
         """
         while True:
-            data = b"" if self._has_decoder_output else self._read_raw()
+            data = self._compressed or self._read_raw()
             if not self._is_body_begun:
                 self._is_body_begun = True
                 self._check_encoding(data)
                 self._start_decoder(data)
             if self._gzip_decoder is None:
                 return data
-            is_end = not (data or self._has_decoder_output)
-            output = self._gzip_decoder.decompress(data, MAX_DECOMPRESSED_BYTES)
-            self._has_decoder_output = self._gzip_decoder.has_unconsumed_tail or len(output) >= MAX_DECOMPRESSED_BYTES
-            if output or is_end:
+            output = self._gzip_decoder.decompress(data[:MAX_COMPRESSED_BYTES])
+            self._compressed = data[MAX_COMPRESSED_BYTES:]
+            if output or not data:
                 return output
 
     def _start_decoder(self, start: bytes) -> None:

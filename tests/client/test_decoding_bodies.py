@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from ask.client.stream_decoding import (
     ChunkedDecoder,
     InvalidChunkError,
 )
-from ask.client.transport import MAX_DECOMPRESSED_BYTES, Transport
+from ask.client.transport import MAX_COMPRESSED_BYTES, READ_BYTES, Transport
 from tests import wire
 from tests.client.test_transport import CHAT, ENOUGH, no_proxies, read_data  # noqa: F401 - a fixture
 from tests.model_server import ModelServer, Reply
@@ -93,9 +94,10 @@ def test_connection_is_reused_after_a_chunked_body(server: ModelServer) -> None:
 @pytest.mark.parametrize("padding", [b"", bytes(20), b"garbage"])
 @pytest.mark.parametrize("size", [1, 100, 100_000])
 def test_gzip_is_decompressed_for_any_split(server: ModelServer, framing: Any, padding: bytes, size: int) -> None:
-    sizes = (0, 1, MAX_DECOMPRESSED_BYTES, 3 * MAX_DECOMPRESSED_BYTES + 1, MAX_DECOMPRESSED_BYTES - 1)
-    members = [b"[", *(b" " * size for size in sizes), b"]"]
+    sizes = (READ_BYTES, 0, 1, 3 * READ_BYTES + 1, READ_BYTES - 1)
+    data = os.urandom(MAX_COMPRESSED_BYTES).hex().encode()
+    members = [*(b" " * size for size in sizes), b"[", data, data[1:], b"]"]
     body = b"".join(map(gzip.compress, members)) + padding
     server.reply(Reply(list(wire.chop(body, size)), framing=framing))
     with Transport(server.base_url, ENOUGH).send(CHAT) as response:
-        assert response.read_text().strip() == b"".join(members).decode()
+        assert response.read_text().strip() == b"".join(members).decode().strip()
