@@ -83,6 +83,10 @@ if TYPE_CHECKING:
 
 MAX_OPEN_FILES = 10_240
 """The highest limit that macOS accepts (OPEN_MAX)."""
+RESERVED_FILES = 40
+"""How many open files are not those of rows in flight: the ledger, inputs, outputs and modules."""
+FILES_PER_PROCESS = 8
+"""How many files a row with tools opens; another one has a connection."""
 MIN_CACHED_TOKENS = 1_024
 """Services cache a common beginning of prompts from about this length on:
 https://developers.openai.com/api/docs/guides/prompt-caching"""
@@ -312,37 +316,27 @@ class MapJobRunner:
 
     def _run_engine(self, rows: Iterator[Row], first_row: Row, daily_limit: DailyCostLimit | None) -> Engine:
         """Send the rows; return the engine."""
-        job, schema = self.job, self.job.requests[0].response_schema
+        job = self.job
         agent_options = self._make_agent_options() if self.flags["with_tools"] else None
         has_patch = agent_options is not None and agent_options.directory_template is not None
         number_column = make_unique_name(ROW_NUMBER, first_row.columns)
-        added = (number_column,) if job.shard else ()
-        chosen = self.flags["columns"]
-        try:
-            names = ColumnNames(
-                (*added, *first_row.columns),  # of the input, so that all shards have the same columns
-                schema.value if schema else None,
-                has_patch=has_patch,
-                has_citations=bool(self.flags["server_tools"]),
-                is_table=is_table(job.output),
-                ignores_case=isinstance(job.output, SqliteTable)
-                or (self._review is not None and self._review.ignores_case),
-                chosen=chosen if chosen in (None, (ALL,)) else (*added, *chosen),
-            )
-        except UsageError as error:
-            if first_row.error:  # no row can be read
-                error.hint = f"{first_row.location}: {first_row.error}"
-            raise
+        names = self._name_columns(first_row, (number_column,) if job.shard else (), has_patch=has_patch)
         writer = self._open_writer(names, first_row)
         endpoints = [request.endpoint for request in job.requests]
         # Also of the processes that the runner starts.
         self.app.cleanup.enter_context(report_plugin_output(endpoints, self.app.notify))
         answer_task, max_concurrency = self._choose_runner(agent_options)
+        max_in_flight = _count_free_files() // (FILES_PER_PROCESS if agent_options else 1) or 1
         flags = self.flags
         engine = Engine(
             job,
             self.ledger,
-            RateLimiter(flags["jobs"], flags["rpm"], flags["tpm"], max_concurrency),
+            RateLimiter(
+                flags["jobs"] and min(flags["jobs"], max_in_flight),
+                flags["rpm"],
+                flags["tpm"],
+                min(max_concurrency, max_in_flight),
+            ),
             writer,
             answer_task=answer_task,
             limits=CostLimits(
@@ -370,6 +364,29 @@ class MapJobRunner:
             columns = join_names(list(map(format_one_line, sorted(names.left_out))))
             self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")
         return engine
+
+    def _name_columns(self, first_row: Row, added: Sequence[str], *, has_patch: bool) -> ColumnNames:
+        """Return the columns of the output: those that are added, those of the input and those of the answers.
+
+        Raises:
+            UsageError: there is no such column.
+        """
+        job, schema, chosen = self.job, self.job.requests[0].response_schema, self.flags["columns"]
+        try:
+            return ColumnNames(
+                (*added, *first_row.columns),  # of the input, so that all shards have the same columns
+                schema.value if schema else None,
+                has_patch=has_patch,
+                has_citations=bool(self.flags["server_tools"]),
+                is_table=is_table(job.output),
+                ignores_case=isinstance(job.output, SqliteTable)
+                or (self._review is not None and self._review.ignores_case),
+                chosen=chosen if chosen in (None, (ALL,)) else (*added, *chosen),
+            )
+        except UsageError as error:
+            if first_row.error:  # no row can be read
+                error.hint = f"{first_row.location}: {first_row.error}"
+            raise
 
     def _open_writer(self, names: ColumnNames, first_row: Row) -> RowWriter:
         """Open the output, and the file of the rows to review."""
@@ -593,6 +610,12 @@ def raise_open_files_limit() -> None:
     limit = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < limit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def _count_free_files() -> int:
+    """Return how many files rows may have open at the same time."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max((MAX_OPEN_FILES if limit == resource.RLIM_INFINITY else limit) - RESERVED_FILES, 1)
 
 
 def _format_questions(request: RunRequest) -> str:

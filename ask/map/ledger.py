@@ -260,21 +260,21 @@ class Ledger:
         now = time.time()
         self._execute(
             "INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET updated = excluded.updated",
-            (job, now, now, prompt, models, output),
+            (job, now, now, prompt, models, _escape_bytes(output)),
         )
 
     def find_job_with_output(self, output: str) -> str | None:
         """Return the newest job that writes to an output file."""
-        found = self._execute("SELECT id FROM jobs WHERE output = ? ORDER BY updated DESC", (output,))
+        found = self._execute("SELECT id FROM jobs WHERE output = ? ORDER BY updated DESC", (_escape_bytes(output),))
         return found[0][0] if found else None
 
     def set_review(self, job: str, output: str) -> None:
         """Save where the rows of a job that are to be reviewed are written."""
-        self._execute("REPLACE INTO reviews VALUES (?, ?)", (output, job))
+        self._execute("REPLACE INTO reviews VALUES (?, ?)", (_escape_bytes(output), job))
 
     def find_job_with_review(self, output: str) -> str | None:
         """Return the job whose rows to review are in a file."""
-        found = self._execute("SELECT job FROM reviews WHERE output = ?", (output,))
+        found = self._execute("SELECT job FROM reviews WHERE output = ?", (_escape_bytes(output),))
         return found[0][0] if found else None
 
     def find_results(self, job: str, digests: Sequence[bytes]) -> list[tuple[RowKey, RowResult | None]]:
@@ -413,7 +413,14 @@ class Ledger:
             yield
         except (sqlite3.Error, OSError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise FileError(f"cannot use the ledger {self.file} ({reason})") from error
+            is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+            hint = "move it away, and the jobs in it start over" if is_damaged else ""
+            raise FileError(f"cannot use the ledger {self.file} ({reason})", hint) from error
+
+
+def _escape_bytes(path: str) -> str:
+    r"""Return a path as SQLite can store it: bytes that are not UTF-8 become escapes such as "\xff"."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def read_shard_input(ledger: Path) -> ShardInput | None:

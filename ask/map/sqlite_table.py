@@ -6,6 +6,7 @@ As in SQLite's own URIs, % and ? in the name of the file are written as %25 and 
 from __future__ import annotations
 
 import math
+import os
 import sqlite3
 from base64 import b64encode
 from collections.abc import Iterator
@@ -118,7 +119,7 @@ class SqliteTable(NamedTuple):
 
     def _connect(self) -> sqlite3.Connection:
         """Open the database for reading; the rows of an input may be read in another thread."""
-        uri = f"file:{quote(str(self.file.absolute()))}?mode=ro"
+        uri = f"file:{quote(os.fsencode(self.file.absolute()))}?mode=ro"
         connection = sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS, isolation_level=None, check_same_thread=False)
         connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         return connection

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ask.errors import IncompleteResponseError, UsageError
 from ask.parsing import read_dict
 from ask.schemas.pattern_guard import GUARD, PatternError
-from ask.text import format_one_line
+from ask.text import format_one_line, repair_surrogates
 
 if TYPE_CHECKING:
     from jsonschema import SchemaError, ValidationError
@@ -87,7 +87,8 @@ class ResponseSchema(JsonSchema):
         if problem:
             raise IncompleteResponseError(f"the answer does not match the schema ({problem})")
         separators = None if indent else (",", ":")
-        return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+        # An escape in the answer may be half of a character, such as "\ud800".
+        return repair_surrogates(json.dumps(value, ensure_ascii=False, indent=indent, separators=separators))
 
 
 class LenientSchema(JsonSchema):

@@ -21,7 +21,7 @@ from ask.map.rate_limit import RateLimiter
 from tests import wire
 from tests.map.simulated_service import SCENARIOS, Sent, count_accepted, simulate
 from tests.model_server import DROP, HOLD, ModelServer, Reply, Request
-from tests.program import CTRL_C, TEST_KEY, Ask, Home, Result
+from tests.program import CTRL_C, TEST_KEY, Ask, Home, Result, run
 from tests.screen import render_lines
 from tests.slow_parameters import mark_others_slow
 from tests.test_main import is_alive, wait_until
@@ -64,6 +64,41 @@ def parse(result: Result) -> list[dict[str, Any]]:
 def quick_retries(home: Home) -> None:
     home.config.mkdir()
     (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\n")
+
+
+def test_rows_in_flight_are_no_more_than_files_may_be_open(ask: Ask, server: ModelServer, home: Home) -> None:
+    file = write_rows(home.work, *make_rows(80))
+    server.reply(lambda request: Reply((0.3, *echo(request).steps)))
+    for options in ([], ["-j", "60", "--fresh"]):
+        command = ["bash", "-c", 'ulimit -n 60; exec ask "$@"', "bash", *COMMAND, file, "-O", "out.jsonl", *options]
+        result = run(command, env=ask.env, cwd=home.work)
+        assert result.code == 0, result.stderr
+
+
+def test_half_a_character_in_an_answer_costs_no_other_row(ask: Ask, server: ModelServer, home: Home) -> None:
+    answers = {"0": '{"kind": "\\ud800 bug"}', "1": '{"kind": "order"}', "2": '{"count": "\\udc00"}'}
+    server.reply(lambda request: wire.whole_reply(wire.answer(answers[request.json["messages"][1]["content"][-1]])))
+    schema = '{"type": "object", "properties": {"kind": {"type": "string"}, "count": {"type": "integer"}}}'
+    result = ask(*COMMAND, write_rows(home.work, *make_rows(3)), "--schema", schema)
+    assert result.code == 12, result.stderr
+    assert [row["kind"] for row in parse(result)] == ["\ufffd bug", "order", None]
+
+
+@pytest.mark.parametrize("output", ["caf\udce9.csv", "sqlite:caf\udce9.db?table=t"])
+def test_the_name_of_an_output_may_not_be_utf8(ask: Ask, server: ModelServer, home: Home, output: str) -> None:
+    server.reply(echo)
+    command = (*COMMAND, write_rows(home.work, *make_rows(2)), "-O", output)
+    assert [ask(*command).code for _ in range(2)] == [0, 0]
+    assert len(server.requests) == 2
+    rows = parse(ask("map", "-p", "openrouter", "-m", "vendor/model", "{{answer}}", output))
+    assert [row["answer"] for row in rows] == ["SAY WORD 0", "SAY WORD 1"]
+    assert ask("map", "--list").code == 0
+
+
+def test_a_damaged_ledger_has_a_hint(ask: Ask, home: Home) -> None:
+    (home.work / "ledger.db").write_bytes(b"damaged" * 1000)
+    result = ask(*COMMAND, write_rows(home.work, *make_rows(1)), "--ledger", "ledger.db")
+    assert (result.code, "move it away" in result.stderr) == (9, True), result.stderr
 
 
 def test_rows_are_answered_in_order(ask: Ask, server: ModelServer, home: Home) -> None:
