@@ -28,11 +28,14 @@ _LIBRARY_FOLDER_NAMES = ("site-packages", "dist-packages")
 _COMPANION_PACKAGES = ("ask_providers", "ask_prompts")
 
 
-def check_folders(folders: Sequence[Path], homes: Sequence[Path], own_folders: Sequence[Path]) -> None:
+def check_folders(
+    folders: Sequence[Path], homes: Sequence[Path], own_folders: Sequence[Path], environment: Mapping[str, str]
+) -> None:
     """Refuse writable folders that would defeat the sandbox."""
     for folder in folders:
         _check_folder(folder, format_folder_hint(folder, folders[0]), homes, own_folders)
     _check_mounts(folders)
+    _check_library_paths(folders, environment)
 
 
 def _check_folder(folder: Path, hint: str, homes: Sequence[Path], own_folders: Sequence[Path]) -> None:
@@ -66,7 +69,7 @@ def _check_mounts(folders: Sequence[Path]) -> None:
             )
 
 
-def check_library_paths(folders: Sequence[Path], environment: Mapping[str, str]) -> None:
+def _check_library_paths(folders: Sequence[Path], environment: Mapping[str, str]) -> None:
     """Refuse writable folders from which programs, ask included, load libraries. The first is the current folder."""
     for name, value in ((name, environment.get(name, "")) for name in ("LD_LIBRARY_PATH", "LD_PRELOAD")):
         # An empty entry is the current folder; a library without a slash is looked for in the library path.

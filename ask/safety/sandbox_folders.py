@@ -19,7 +19,6 @@ from ask.safety.refused_folders import (
     SYSTEM_FOLDERS,
     check_folders,
     check_homes,
-    check_library_paths,
     check_python,
     resolve_path,
 )
@@ -56,8 +55,7 @@ def build_sandbox_config(
     homes = _find_home_folders(environment)
     secret_folders = (resolve_path(config_dir), resolve_path(data_dir))
     folders = [_resolve_folder(folder) for folder in (working_directory, *allowed_folders)]
-    check_folders(folders, homes, (*secret_folders, resolve_path(cache_dir)))
-    check_library_paths(folders, environment)
+    check_folders(folders, homes, (*secret_folders, resolve_path(cache_dir)), environment)
     private_folders, home = (*homes, *secret_folders), _choose_covered_home(homes[0])
     readable: dict[Path, None] = {}
     repositories: tuple[OuterRepository, ...] = ()
