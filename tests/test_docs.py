@@ -147,6 +147,8 @@ OTHER_PROGRAMS = {
         "DIRENV_CONFIG",
         "GIT_TEMPLATE_DIR",
         "HOME",
+        "MISE_CONFIG_DIR",
+        "MISE_STATE_DIR",
         "PATH",
         "SHELL",
         "TERM",

@@ -40,6 +40,7 @@ from ask.process.child_process import (
 )
 from ask.records import NamedTuple
 from ask.schemas.short_form import parse_short_form
+from ask.tools.secret_files import can_contain_secrets
 
 APPROVAL_SECONDS = 3600
 """Seconds after which a call ends that waits for an approval between two requests: the second one may never come."""
@@ -455,7 +456,8 @@ def _find_file(name: str) -> str:
     """Return the absolute path of a file in the working folder, after symbolic links.
 
     Raises:
-        UsageError: it is outside the folder, hidden, or not a regular file; or the folder has the home directory.
+        UsageError: it is outside the folder, hidden, not a regular file, or has a name for secrets; or the folder has
+            the home directory.
     """
     folder = Path.cwd().resolve()
     if Path.home().resolve().is_relative_to(folder):  # some clients start servers in / or in the home directory
@@ -468,8 +470,9 @@ def _find_file(name: str) -> str:
         raise UsageError(f"no such file: {name!r}", "name a file in the server's working folder") from None
     if not path.is_relative_to(folder) or not path.is_file():
         raise UsageError(f"not a file in the server's working folder: {name!r}", "name one that is")
-    if any(part.startswith(".") for part in path.relative_to(folder).parts):
-        raise UsageError(f"hidden files are not sent: {name!r}", "name another file")
+    parts = path.relative_to(folder).parts
+    if any(part.startswith(".") or can_contain_secrets(part.lower()) for part in parts):
+        raise UsageError(f"hidden files and files with secrets are not sent: {name!r}", "name another file")
     return str(path)
 
 

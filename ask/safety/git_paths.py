@@ -28,6 +28,12 @@ _TIMEOUT_SECONDS = 5.0
 _MAX_PROCESSES = 16
 _MAX_INCLUDED_FILES = 100
 _MAX_HOOK_BYTES = 10_000
+_LOCAL_LEFTHOOK_FILES = tuple(
+    f"{name}.{suffix}"
+    for name in ("lefthook-local", ".lefthook-local", ".config/lefthook-local")
+    for suffix in ("yml", "yaml", "json", "jsonc", "toml")
+)
+"""The files with a user's own additions. lefthook fails on a folder, but looks at no other one after the first."""
 _LOCATION_ARGUMENTS = (
     *("rev-parse", "--path-format=absolute", "--absolute-git-dir", "--git-common-dir"),
     *("--git-path", "hooks", "--show-toplevel"),
@@ -284,9 +290,10 @@ def iterate_commands(settings: Iterable[GitSetting], environment: Mapping[str, s
 
 
 def _find_lefthook_files(hooks: Path, top: Path) -> Iterator[GitPath]:
-    """Yield the files that lefthook reads if hooks run it. An empty local one keeps it from looking for others."""
+    """Yield the files that lefthook reads if hooks run it. It adds the first local one, even if that is empty."""
     if any(_runs_lefthook(hook) for hook in _list_files(hooks)):
-        yield GitPath(top / "lefthook-local.yml", "file")
+        yield GitPath(top / _LOCAL_LEFTHOOK_FILES[0], "file")
+        yield from (GitPath(top / name, "folder") for name in _LOCAL_LEFTHOOK_FILES[1:])
         files = (*_list_files(top), *_list_files(top / ".config"))
         yield from (GitPath(path) for path in files if path.name.startswith(("lefthook", ".lefthook")))
 

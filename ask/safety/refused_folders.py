@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ask.errors import SafetyError
@@ -27,11 +28,14 @@ _LIBRARY_FOLDER_NAMES = ("site-packages", "dist-packages")
 _COMPANION_PACKAGES = ("ask_providers", "ask_prompts")
 
 
-def check_folders(folders: Sequence[Path], homes: Sequence[Path], own_folders: Sequence[Path]) -> None:
+def check_folders(
+    folders: Sequence[Path], homes: Sequence[Path], own_folders: Sequence[Path], environment: Mapping[str, str]
+) -> None:
     """Refuse writable folders that would defeat the sandbox."""
     for folder in folders:
         _check_folder(folder, format_folder_hint(folder, folders[0]), homes, own_folders)
     _check_mounts(folders)
+    _check_library_paths(folders, environment)
 
 
 def _check_folder(folder: Path, hint: str, homes: Sequence[Path], own_folders: Sequence[Path]) -> None:
@@ -63,6 +67,20 @@ def _check_mounts(folders: Sequence[Path]) -> None:
             raise SafetyError(
                 f"safe mode protects nothing in {mount.mount_point}: it belongs to the kernel", "unmount it"
             )
+
+
+def _check_library_paths(folders: Sequence[Path], environment: Mapping[str, str]) -> None:
+    """Refuse writable folders from which programs, ask included, load libraries. The first is the current folder."""
+    for name, value in ((name, environment.get(name, "")) for name in ("LD_LIBRARY_PATH", "LD_PRELOAD")):
+        # An empty entry is the current folder; a library without a slash is looked for in the library path.
+        entries = re.split("[:;]", value) if name == "LD_LIBRARY_PATH" else re.findall(r"[^\s:]*/[^\s:]*", value)
+        for path in (resolve_path(folders[0] / entry) for entry in entries if value):
+            if any(map(path.is_relative_to, folders)):
+                note = f"; an empty part of {name} is the current folder" if "" in entries else ""
+                raise SafetyError(
+                    f"safe mode cannot work in {folders[0]}: programs load libraries from {path} ({name}={value!r})",
+                    f"remove it from {name}{note}",
+                )
 
 
 def check_case(paths: Iterable[Path]) -> None:

@@ -55,7 +55,7 @@ def build_sandbox_config(
     homes = _find_home_folders(environment)
     secret_folders = (resolve_path(config_dir), resolve_path(data_dir))
     folders = [_resolve_folder(folder) for folder in (working_directory, *allowed_folders)]
-    check_folders(folders, homes, (*secret_folders, resolve_path(cache_dir)))
+    check_folders(folders, homes, (*secret_folders, resolve_path(cache_dir)), environment)
     private_folders, home = (*homes, *secret_folders), _choose_covered_home(homes[0])
     readable: dict[Path, None] = {}
     repositories: tuple[OuterRepository, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -159,6 +160,17 @@ def test_folder_that_cannot_be_confined_is_refused(host: FakeHost, allowed: bool
     done = run(host, bash("touch ran"), *options, directory=None if allowed else folder)
     assert (done.result.code, done.result.stdout, done.requests) == (8, b"", 0)
     assert str(folder) in done.result.stderr
+
+
+@pytest.mark.slow
+def test_a_folder_from_which_programs_load_libraries_is_refused(host: FakeHost) -> None:
+    libraries = {"LD_LIBRARY_PATH": "/usr/local/cuda/lib64:"}  # as after export LD_LIBRARY_PATH=DIR:$LD_LIBRARY_PATH
+    call = bash("echo no library > libc.so.6")
+    done = run(host, call, "--safe", env=libraries)
+    assert (done.result.code, done.requests) == (8, 0)
+    assert subprocess.run(["ls"], cwd=host.work, env=libraries, capture_output=True, check=False).returncode == 0
+    run(host, call, env=libraries)
+    assert subprocess.run(["ls"], cwd=host.work, env=libraries, capture_output=True, check=False).returncode != 0
 
 
 def test_folder_whose_dot_git_is_a_link_is_refused(host: FakeHost) -> None:

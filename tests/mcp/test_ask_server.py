@@ -132,9 +132,10 @@ def test_a_question_is_answered_without_tools_and_continued(ask: Ask, home: Home
 def test_what_a_caller_may_not_have_is_refused(ask: Ask, home: Home, server: ModelServer) -> None:
     (home.path / "secret").write_text("secret")
     (home.work / "link").symlink_to(home.path / "secret")
-    (home.work / ".env").write_text("secret")
+    for name in (".env", "prod.env"):
+        (home.work / name).write_text("secret")
     (home.work / "folder").mkdir()
-    files = ("../secret", "link", ".env", "https://example.org", "folder", "a\0b", "")
+    files = ("../secret", "link", ".env", "prod.env", "https://example.org", "folder", "a\0b", "")
     calls: list[tuple[str, dict[str, Any]]] = [
         *(("ask", {"prompt": "hi", "files": [name]}) for name in files),
         *(("map_rows", {"prompt": "{{text}}", "file": name}) for name in files),

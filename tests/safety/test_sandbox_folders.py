@@ -89,6 +89,31 @@ def test_a_link_to_a_refused_folder_is_refused(home: Path, tmp_path: Path) -> No
         confined(home, tmp_path / "link")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "is_refused"),
+    [
+        ("LD_LIBRARY_PATH", "/usr/local/cuda/lib64:", True),
+        ("LD_LIBRARY_PATH", ":/usr/local/cuda/lib64", True),
+        ("LD_LIBRARY_PATH", "/opt/x;.", True),
+        ("LD_LIBRARY_PATH", "/opt/x:HOME/work/build/lib", True),
+        ("LD_LIBRARY_PATH", "", False),
+        ("LD_LIBRARY_PATH", "/opt/x:HOME/other", False),
+        ("LD_PRELOAD", "libjemalloc.so.2 HOME/work/fast.so", True),
+        ("LD_PRELOAD", "libjemalloc.so.2 /usr/lib/fast.so", False),
+    ],
+)
+def test_folders_from_which_programs_load_libraries_are_refused(
+    home: Path, name: str, value: str, is_refused: bool
+) -> None:
+    environment = {"HOME": str(home), "PATH": "/usr/bin", name: value.replace("HOME", str(home))}
+    if is_refused:
+        with pytest.raises(SafetyError, match="load libraries from") as caught:
+            confined(home, home / "work", environment=environment)
+        assert f"remove it from {name}" in (caught.value.hint or "")
+    else:
+        confined(home, home / "work", environment=environment)
+
+
 def test_the_environment_has_only_inherited_and_configured_variables(home: Path) -> None:
     environment = confined(home, home / "work", extra_variables=["CI", "MISSING"]).environment
     assert environment == {
