@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Callable
@@ -292,7 +293,7 @@ def save(session: ChatSession, path: str) -> None:
         can_save = session.request.settings.save
         hint = "send a message first" if can_save else "start the chat without --no-save to save it"
         raise UsageError("this conversation is not saved", hint)
-    file = Path(path).expanduser()
+    file = Path(os.path.expanduser(path))
     export_conversations([session.request.conversation_id], str(file))
     session.print_line(f"Wrote {path}", {path: file})
 
