@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -70,7 +71,7 @@ def trust_command(*, folder: str | None) -> None:
 
     This also accepts what a run in safe mode has changed in them.
     """
-    app, directory = AppContext(), Path(folder).expanduser() if folder else get_working_directory()
+    app, directory = AppContext(), Path(os.path.expanduser(folder)) if folder else get_working_directory()
     if not directory.is_dir():
         raise UsageError(f"there is no folder {decode_argument(str(directory))}", "pass the project's folder")
     root = find_project_root(directory)
@@ -85,7 +86,7 @@ def trust_command(*, folder: str | None) -> None:
 def forget_command(*, folder: str | None) -> None:
     """Forget your decision about the project in FOLDER, by default this one. The next run asks again."""
     # A project that no longer exists is found by its path alone.
-    root = find_project_root(Path(folder).expanduser() if folder else get_working_directory())
+    root = find_project_root(Path(os.path.expanduser(folder)) if folder else get_working_directory())
     store = TrustStore(AppContext().app_dirs.trust_file)
     if not store.forget(root):
         raise UsageError(f"no decision is saved for {decode_argument(str(root))}", "ask context list shows all")

@@ -422,7 +422,7 @@ def _check_mcp_servers(app: AppContext) -> Iterator[CheckResult]:
             yield warning(check, error.message, error.hint)
             continue
         path = expanded.env.get("PATH", app.environment.get("PATH"))
-        if expanded.command and not shutil.which(Path(expanded.command).expanduser(), path=path):
+        if expanded.command and not shutil.which(os.path.expanduser(expanded.command), path=path):
             found = f"cannot start the MCP server {server.name}: {expanded.command!r} is not installed"
             yield warning(check, found, "install it, or use its full path")
         sign_in = open_sign_ins(app).open(expanded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -247,7 +248,7 @@ def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -
     if source is not None:
         if table:
             raise UsageError("--from cannot be combined with other options", "leave out the other options")
-        servers = _read_servers_file(Path(source).expanduser(), words)
+        servers = _read_servers_file(Path(os.path.expanduser(source)), words)
     else:
         servers = [_parse_server(words, table, app.app_dirs.config_file)]
     for server in servers:

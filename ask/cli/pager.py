@@ -13,8 +13,8 @@ from ask.console import STDOUT, StandardOutput
 from ask.errors import BrokenOutputError, UsageError
 
 DEFAULT_PAGER = "less"
-LESS_OPTIONS = "FRX"
-"""The options of less if the user has set none: quit if the text fits on the screen, show colors, keep the screen."""
+PAGER_DEFAULTS = {"LESS": "FRX", "LESSCHARSET": "utf-8", "LV": "-c"}
+"""Unless the user has set others: quit if the text fits on the screen, show colors, keep the screen; in any locale."""
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def page_output(environment: Mapping[str, str]) -> Iterator[StandardOutput]:
         return
     pager_input, pipe = os.pipe()
     try:
-        pager = Popen(shlex.split(command), stdin=pager_input, env={"LESS": LESS_OPTIONS, "LV": "-c", **environment})
+        pager = Popen(shlex.split(command), stdin=pager_input, env={**PAGER_DEFAULTS, **environment})
     except (OSError, ValueError):  # it is not installed
         os.close(pipe)
         yield output

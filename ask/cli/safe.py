@@ -40,7 +40,7 @@ def command(*, files: bool, forget: str | None, as_json: bool) -> None:
     if forget is not None:
         if files or as_json:
             raise UsageError("--forget cannot be used with --files or --json", "use it alone")
-        print_text(_forget(app, directory / Path(forget).expanduser()))
+        print_text(_forget(app, directory / os.path.expanduser(forget)))
         return
     settings = resolve_settings(RunOptions(), app.environment, app.config)
     if files:

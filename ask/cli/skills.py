@@ -115,7 +115,7 @@ def _find_skill_folders(path: Path) -> list[Path]:
     Raises:
         UsageError: there are none.
     """
-    folder = path.expanduser().absolute()
+    folder = Path(os.path.expanduser(path)).absolute()
     if os.path.lexists(folder / SKILL_FILE):
         return [folder]
     if found := sorted(file.parent for file in folder.glob(f"*/{SKILL_FILE}")):

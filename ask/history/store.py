@@ -50,10 +50,11 @@ TERMINATION_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 EMPTY_VALUES_NOTE = "damaged values are left empty"
 MOVE_AWAY_HINT = "move it away; ask then creates a new one"
+DAMAGED_HINT = f"ask history export --all --format json saves what can be read; then {MOVE_AWAY_HINT}"
 
 ERROR_MESSAGES = {
     "NOTADB": ("{path} is damaged", MOVE_AWAY_HINT),
-    "CORRUPT": ("{path} is damaged", MOVE_AWAY_HINT),
+    "CORRUPT": ("{path} is damaged", DAMAGED_HINT),
     "FULL": ("cannot write {path} (no space left)", "free some space"),
     "READONLY": ("cannot write {path} (read-only)", ""),
     "IOERR": ("cannot read or write {path} (disk error)", "check whether the disk is full or damaged"),
@@ -334,7 +335,7 @@ class Store:
 
     def make_damaged_error(self) -> FileError:
         """Make the error for a file with invalid content."""
-        return FileError(f"{self.path} is damaged", MOVE_AWAY_HINT)
+        return FileError(f"{self.path} is damaged", DAMAGED_HINT)
 
 
 def _is_sound_type(column: str, value_type: type) -> bool:

@@ -234,7 +234,7 @@ def _find_global_excludes(root: Path, environment: Mapping[str, str]) -> Path:
     configured = _run_git(root, environment, "config", "--type=path", "core.excludesFile").removesuffix(b"\n")
     if configured:
         return Path(os.fsdecode(configured))
-    config_folder = environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "~"), ".config").expanduser()
+    config_folder = environment.get("XDG_CONFIG_HOME") or os.path.expanduser(f"{environment.get('HOME', '~')}/.config")
     return Path(config_folder, "git/ignore")
 
 

@@ -75,7 +75,7 @@ def read_text_file(path: str, notify: Callable[[str], None]) -> str:
     from ask.tools.file_names import find_equivalent_path
 
     try:
-        data = read_bytes(find_equivalent_path(Path(path).expanduser()), MAX_TEXT_BYTES)
+        data = read_bytes(find_equivalent_path(Path(os.path.expanduser(path))), MAX_TEXT_BYTES)
     except OSError as error:
         raise FileError(f"cannot read {path} ({error.strerror})") from error
     if len(data) > MAX_TEXT_BYTES:

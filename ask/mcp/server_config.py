@@ -49,7 +49,7 @@ def find_servers(config: Config, config_dir: Path) -> ConfiguredServers:
         name: parse_server_table(name, table, config_file) for name, table in config.get("mcp.servers", {}).items()
     }
     warnings = config.list_skipped("mcp")
-    json_files = [config_dir / Path(file).expanduser() for file in config.get("mcp.files", ())]
+    json_files = [config_dir / os.path.expanduser(file) for file in config.get("mcp.files", ())]
     if (config_dir / JSON_FILE_NAME).exists():
         json_files.insert(0, config_dir / JSON_FILE_NAME)
     for path in dict.fromkeys(json_files):

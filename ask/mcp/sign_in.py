@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -271,7 +272,7 @@ def create_auth(server: ServerConfig, sign_ins: SignIns) -> httpx2.Auth | None:
 
 def _read_private_key(path: str) -> str:
     try:
-        return Path(path).expanduser().read_text()
+        return Path(os.path.expanduser(path)).read_text()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", "") or "not a PEM file"
         raise ConfigError(f"cannot read its private key {path} ({reason})") from None

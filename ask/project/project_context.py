@@ -145,7 +145,7 @@ def _select_shared_folders(
     if folders is not None or not may_ask:
         return folders or ()
     counts = {
-        name: sum(not skill.problem for skill in find_user_skills(Path(name).expanduser()))
+        name: sum(not skill.problem for skill in find_user_skills(Path(os.path.expanduser(name))))
         for name in SHARED_SKILLS_FOLDERS
         if name != CLAUDE_SKILLS_FOLDER
     }

@@ -86,7 +86,7 @@ def find_user_skills(folder: Path, shared_folders: Sequence[str] = ()) -> list[S
 
     Each may be a symbolic link.
     """
-    shared = [Path(name).expanduser() for name in shared_folders if name != CLAUDE_SKILLS_FOLDER]
+    shared = [Path(os.path.expanduser(name)) for name in shared_folders if name != CLAUDE_SKILLS_FOLDER]
     return [skill for parent in (folder, *shared) for skill in _find_skills(parent, None)]
 
 

@@ -272,4 +272,4 @@ def _find_written_file(call: ToolCall) -> dict[str, Path]:
     if call.name not in FILE_WRITERS:
         return {}
     name = str(read_dict(parse_json(call.arguments)).get("filepath", ""))
-    return {_shorten_path(name): Path(name).expanduser()} if name else {}
+    return {_shorten_path(name): Path(os.path.expanduser(name))} if name else {}

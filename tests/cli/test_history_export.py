@@ -312,3 +312,28 @@ def test_an_imported_conversation_is_not_the_last_one(
     server.reply(wire.says("Yes."))
     assert ask("-c", "-m", wire.MODEL, "Sure?").conversation != "a1b2c3d4e5f6"
     assert json.loads(ask("history", "show", "--json").text)["id"] != "a1b2c3d4e5f6"
+
+
+def test_a_damaged_history_can_be_exported_moved_away_and_imported(
+    ask: Ask, two: list[str], home: Home, server: ModelServer
+) -> None:
+    """The error says so: only the index of the search is damaged here, and nothing more can be saved."""
+    path = home.data / "history.db"
+    with closing(connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        [(page,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'texts_data'")
+        [(size,)] = connection.execute("PRAGMA page_size")
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    server.reply(wire.says("Hello."))
+    unsaved = ask("hello")
+    assert (unsaved.code, unsaved.text) == (0, "Hello.\n")
+    assert "ask history export --all --format json" in unsaved.stderr
+    exported = ask("history", "export", "--all", "--format", "json")
+    assert exported.code == 0
+    path.rename(path.with_name("damaged.db"))
+    for name in ("history.db-wal", "history.db-shm"):
+        (home.data / name).unlink(missing_ok=True)
+    assert ask("history", "import", stdin=exported.stdout).code == 0
+    assert [row["id"] for row in reversed(json.loads(ask("history", "list", "--json").stdout))] == two

@@ -170,6 +170,13 @@ def test_a_long_conversation_is_paged_on_a_terminal(ask: Ask, home: Home) -> Non
         assert shown.finish().code == 0
 
 
+@pytest.mark.needs("less")
+def test_the_pager_shows_unicode_in_any_locale(ask: Ask, home: Home) -> None:
+    save(home.data / "history.db", "abc", user("grüße 数据"))
+    shown = ask.on_terminal("history", "show", env={"LC_ALL": "C", "PAGER": "less"})
+    assert (shown.code, "grüße 数据" in shown.text) == (0, True)
+
+
 @pytest.mark.parametrize("pager", mark_others_slow(["cat", "no-such-program", "'", "true", "head -n 3"]))
 def test_any_pager_or_none_ends_without_an_error(pager: str, ask: Ask, home: Home) -> None:
     save(home.data / "history.db", "a1", user("q"), *[assistant("line\n" * 5_000)] * 4)

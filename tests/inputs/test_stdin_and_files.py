@@ -318,3 +318,24 @@ def test_a_rejected_option_exits_with_7(ask: Ask, server: ModelServer) -> None:
     code, line = run_failing(ask, server, "-o", "temperature=3", "hi")
     assert code == 7
     assert all(told in line for told in ("temperature", "3", "from 0 to 2"))
+
+
+@pytest.mark.parametrize("arguments", [["-s", "@~no-such-user/x"], ["--schema", "~no-such-user/x.json"]])
+def test_the_home_of_an_unknown_user_is_a_missing_folder(arguments: list[str], ask: Ask) -> None:
+    result = ask(*arguments, "hi")
+    assert (result.code, "cannot read ~no-such-user/x" in result.stderr) == (9, True)
+
+
+def test_an_mcp_file_of_an_unknown_user_is_a_notice(ask: Ask, home: Home) -> None:
+    home.config.mkdir(exist_ok=True)
+    (home.config / "config.toml").write_text('[mcp]\nfiles = ["~no-such-user/x.json"]\n')
+    result = ask("hi")
+    assert (result.code, "~no-such-user/x.json" in result.stderr) == (0, True)
+
+
+def test_a_model_can_name_the_home_of_an_unknown_user_on_a_terminal(ask: Ask, server: ModelServer) -> None:
+    arguments = {"filepath": "~no-such-user/x", "content": "x"}
+    assert ask("first").code == 0
+    server.reply(wire.calls(("write_file", arguments)), wire.says("It failed."))
+    result = ask.on_terminal("hi")
+    assert (result.code, "It failed." in result.text) == (0, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Callable
@@ -21,8 +22,8 @@ from ask.text import format_one_line, format_suggestion
 if TYPE_CHECKING:
     from ask.cli.chat.session import ChatSession
 
-SLASH_COMMAND_PATTERN = re.compile(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", re.DOTALL)
-"""Matches input that is meant as a command, unlike /etc/passwd or a comment."""
+SLASH_COMMAND_PATTERN = re.compile(r"/(?:([A-Za-z][\w-]*)(?:\s+(.*))?)?", re.DOTALL)
+"""Matches input that is meant as a command, unlike /etc/passwd or a comment; a slash alone asks for the list."""
 EXIT_COMMANDS = frozenset({"exit", "quit", "/exit", "/quit"})
 KEY_BINDINGS = {
     "Enter": "send the message",
@@ -89,7 +90,7 @@ def parse_input(text: str) -> tuple[SlashCommand, str] | str:
     match = SLASH_COMMAND_PATTERN.fullmatch(text.strip())
     if match is None:
         return text[1:] if text.startswith("//") else text
-    name, argument = match[1].lower(), (match[2] or "").strip()
+    name, argument = (match[1] or "").lower(), (match[2] or "").strip()
     command = SLASH_COMMANDS.get(name)
     if command is None:
         hint = format_suggestion(name, SLASH_COMMANDS, "/help lists commands,", prefix="/")
@@ -289,8 +290,10 @@ def save(session: ChatSession, path: str) -> None:
     from ask.cli.history import export_conversations
 
     if not session.is_saved:
-        raise UsageError("this conversation is not saved", "start the chat without --no-save to save it")
-    file = Path(path).expanduser()
+        can_save = session.request.settings.save
+        hint = "send a message first" if can_save else "start the chat without --no-save to save it"
+        raise UsageError("this conversation is not saved", hint)
+    file = Path(os.path.expanduser(path))
     export_conversations([session.request.conversation_id], str(file))
     session.print_line(f"Wrote {path}", {path: file})
 

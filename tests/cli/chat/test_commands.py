@@ -69,6 +69,7 @@ def test_slash_commands_are_distinguished_from_messages(typed: str, read: tuple[
     [
         ("/modle x", "did you mean /model?"),
         ("/zzz", "/help"),
+        (" / ", "/help"),
         ("/clear now", "/clear"),
         ("/file", "PATH"),
         ("/model a\nb", "/model"),
@@ -653,11 +654,14 @@ def test_messages_that_a_summary_replaces_are_named(ask: Ask, server: ModelServe
 def test_save_writes_the_conversation_to_a_file(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask) as chat:
-        assert "is not saved" in chat.send("/save chat.md")
+        assert "send a message first" in chat.send("/save chat.md")
         chat.send("one")
         assert "Wrote chat.json" in chat.send("/save chat.json")
         name = read_conversation_id(chat.quit())
     assert json.loads((ask.cwd / "chat.json").read_text())["id"] == name
+    with Chat(ask, "--no-save") as chat:
+        chat.send("one")
+        assert "without --no-save" in chat.send("/save chat.md")
 
 
 @pytest.mark.slow
