@@ -54,9 +54,8 @@ EXCESS_SHARE, EXCESS_FACTOR, EXCESS_REFUSALS, EXCESS_REFUSAL_FACTOR = 0.015, 1.2
 START_PRIOR, PRIOR, RANDOM_PRIOR = 1, 8, 20
 """How many accepted requests are added to those that refusals are compared with: before the rate is known, then, and
 if some are refused at any rate."""
-FLOOR, START_FLOOR, KEPT_LEVEL = 0.9, 0.57, 0.7
-"""The least to which the rate falls, as a part of what was accepted in the last second; the same before it is known;
-and the part of the level that is kept if the rate falls again before it has recovered."""
+FLOOR, START_FLOOR = 0.9, 0.57
+"""The least to which the rate falls, as a part of what was accepted in the last second; the same before it is known."""
 ROUND_REQUESTS, ROUND_REFUSALS, ROUND_SECONDS, ROUNDS = 50, 10, 0.3, 4
 """A round has at least so many requests or refusals, and so many seconds. So many rounds are compared."""
 ROUND_FLOOR = 0.75
@@ -188,11 +187,12 @@ class Limit:
         accepted: what the service accepts; inf if unknown.
         age: for how many seconds the limit has held back requests since it was lowered.
         is_reached: whether it has held back a request since it last grew.
+        is_refuted: whether the service has accepted more for a while, so that its refusals have another reason.
     """
 
     def __init__(self, value: float, maximum: float, doubling_seconds: float) -> None:
         self.value = self._lowest = value
-        self.accepted, self.age, self.is_reached = math.inf, 0.0, False
+        self.accepted, self.age, self.is_reached, self.is_refuted = math.inf, 0.0, False, False
         self._maximum, self._doubling_seconds = maximum, doubling_seconds
 
     @property
@@ -210,6 +210,7 @@ class Limit:
         self.is_reached = False
         self.age += seconds
         if self.age > QUIET_PERIODS * period:
+            self.is_refuted = self.is_refuted or self.is_known
             self.accepted = math.inf
         if self.is_known:
             distance = self.age / period - 1
@@ -287,7 +288,7 @@ class RateLimiter:
     def _tolerance(self) -> tuple[float, float]:
         """The part of the requests whose refusal is tolerated, and how many further refusals lower the limits."""
         share, rate = self._random_share, self._rate
-        if not rate.is_known:
+        if not rate.is_known and (share or not self._concurrency.is_known):
             refusals = START_REFUSALS + min(START_REFUSAL_SECONDS * rate.value, MAX_START_REFUSALS)
             return 1 - (1 - START_SHARE) * (1 - share), refusals + START_REFUSAL_FACTOR * share
         if not share:
@@ -584,20 +585,18 @@ class RateLimiter:
         rate.lower(math.inf if is_blocked else level, max(value * (1 - MARGIN), MIN_RATE))
         self._next_start = max(self._next_start, now + 1 / rate.value)
         self._earlier_epoch, self._epoch, self._last_step = epoch, Epoch(now, self._started, self._started), now
-        if epoch.start and (not limit.is_known or epoch.start.in_flight >= limit.accepted):
+        if epoch.start and not limit.is_refuted and (not limit.is_known or epoch.start.in_flight >= limit.accepted):
             self._lower_concurrency(now, epoch.start.in_flight)
 
     def _choose_levels(self, now: float, accepted: float) -> tuple[float, float]:
         """Return the rate to return to, and the one to continue with, from an estimate."""
         rate = self._rate
-        begin = max(now - 1, self._rate_known_since if rate.is_known else -math.inf)
-        recent = self._count_accepted(begin)
+        recent = self._count_accepted(max(now - 1, self._rate_known_since))
         if not rate.is_known:
             level = max(accepted, min(recent, rate.value))
             return level, max(accepted, START_FLOOR * level)
-        value = max(accepted, min(FLOOR * (recent - 1), rate.value))
-        value = max(value, self._floor)
-        return max(value, KEPT_LEVEL * rate.accepted if rate.age < self._period else 0.0), value
+        value = max(accepted, min(FLOOR * (recent - 1), rate.value), self._floor)
+        return max(value, min(self._count_accepted(now - 1), rate.accepted)), value
 
     def _lower_concurrency(self, now: float, in_flight: int) -> None:
         """Lower the number of concurrent requests after a refusal while so many were in flight."""

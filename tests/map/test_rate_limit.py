@@ -30,40 +30,38 @@ SLOW_RATE, SEARCH_REFUSALS = 10, 12
 when the first refusals arrive, and needs four halvings to 2/s, each after three refusals, because fewer may be random.
 In two minutes at 2/s, 3 % are only eight requests."""
 NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
-    # The search leaves the bucket empty and the number of concurrent requests low.
-    "2/s, latency 60": (0.9, 0.65, 0.03),
-    "2/s, burst 5": (0.9, 0.85, 0.09),
-    # Once the requests of a minute are used up, only further ones show when the next minute begins.
-    "120 in a minute": (0.9, 0.85, 0.08),
-    # Few requests are answered in two minutes, and most refusals are those before the first answer.
-    "4 at once, latency 10": (0.87, 0.83, 0.21),
+    # Impossible. 3 % of 58 requests is a single refusal, but one that is random looks the same.
+    "4 at once, latency 10": (0.9, 0.85, 0.21),
+    # A job that knows the mean of what others leave, and sends that, attains 84 to 89 % with so few refusals.
+    "8/s, 4/s used by others": (0.63, 0.78, 0.04),
+    # Hardly possible: six refusals show the limit, if they are not random; 13 are allowed, and no answer before 20 s.
     "64 at once, latency 20": (0.83, 0.82, 0.16),
+    # Possible with 3 to 12 refusals for one that knows the limit from then on. The search costs more.
     "500 at once, latency 30": (0.75, 0.85, 0.12),
+    "2/s, burst 0.1": (0.9, 0.85, 0.09),
+    "2/s, burst 5": (0.9, 0.85, 0.09),
+    "2/s, burst 20": (0.9, 0.85, 0.04),
+    "8/s, burst 20": (0.9, 0.85, 0.04),
+    # The same. Once the requests of a minute are used up, only further ones show when the next minute begins.
+    "120 in a minute": (0.9, 0.85, 0.08),
+    "120 in a minute, Retry-After": (0.9, 0.85, 0.07),
+    "480 in a sliding minute": (0.88, 0.85, 0.06),
+    # Possible if the number of concurrent requests doubles faster, which exceeds limits further.
+    "latency varies": (0.9, 0.83, 0.03),
     # It takes many requests to distinguish random refusals from a limit.
-    "50/s, overloaded 5%": (0.9, 0.85, 0.04),
     "2/s, overloaded 1%": (0.9, 0.85, 0.16),
     "2/s, overloaded 5%": (0.76, 0.85, 0.11),
     "2/s, overloaded 20%": (0.67, 0.85, 0.08),
-    "8/s, overloaded 1%": (0.79, 0.85, 0.03),
-    "8/s, overloaded 5%": (0.9, 0.72, 0.05),
-    "8/s, overloaded 20%": (0.9, 0.58, 0.1),
+    "8/s, overloaded 1%": (0.78, 0.85, 0.03),
+    "8/s, overloaded 5%": (0.86, 0.68, 0.04),
+    "8/s, overloaded 20%": (0.9, 0.63, 0.16),
+    "50/s, overloaded 5%": (0.9, 0.85, 0.04),
     "50/s, overloaded 20%": (0.9, 0.78, 0.07),
-    "200/s, overloaded 20%": (0.84, 0.74, 0.04),
-    # Others' requests use up what is left for the next ones.
+    "200/s, overloaded 5%": (0.9, 0.85, 0.04),
+    "200/s, overloaded 20%": (0.9, 0.78, 0.05),
+    # Possible at a constant rate. Others' requests use up what is left for a higher one.
     "50/s, 20/s used by others": (0.9, 0.85, 0.07),
-    "8/s, 4/s used by others": (0.7, 0.82, 0.07),
     "200/s, 100/s used by others": (0.9, 0.85, 0.05),
-    # Possible, but not attained.
-    "120 in a minute, Retry-After": (0.9, 0.85, 0.07),
-    "480 in a sliding minute": (0.9, 0.85, 0.06),
-    "20/s, latency 30": (0.82, 0.81, 0.06),
-    "50/s, latency 15": (0.86, 0.83, 0.03),
-    "8/s, burst 0.1": (0.77, 0.54, 0.04),
-    "8/s, burst 20": (0.9, 0.85, 0.04),
-    "8/s in a second": (0.83, 0.72, 0.03),
-    "8/s in a sliding second": (0.9, 0.73, 0.03),
-    "64 at once, latency varies": (0.84, 0.76, 0.05),
-    "latency varies": (0.9, 0.83, 0.03),
 }
 """What the scenarios attain that miss a target, instead of the targets."""
 
