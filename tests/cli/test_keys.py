@@ -172,7 +172,7 @@ def test_invalid_arguments_are_a_usage_error(arguments: list[str], keyless: Ask)
 def test_an_unusable_key_file_is_a_one_line_error(keyless: Ask, home: Home) -> None:
     home.config.mkdir()
     path = home.config / "keys.toml"
-    for content in ("openrouter = ", "openrouter = 1", "\xff"):
+    for content in ("openrouter = ", "\xff"):
         path.write_text(content, encoding="latin-1")
         for arguments in (["keys", "list"], ["keys", "set", "openrouter"], ["hi"]):
             result = keyless(*arguments, stdin=KEY.encode())
