@@ -13,13 +13,18 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline, emphasis, strikethrough
 
 CLOSING_DELIMITERS = {"$$": "$$", r"\[": r"\]", r"\(": r"\)"}
-DOLLAR_FORMULA = re.compile(r"\$(?=[^\s$])(?:[^$`\\\n]|\\.)+(?<!\s)\$(?!\d)")
-"""A formula between single dollars, by the rules of Pandoc: "$5 and $10" has none."""
+DOLLAR_FORMULA = re.compile(r"\$(?=[^\s$])(?:[^$`\\\n*\]]|\\.|\*(?!\*)|\](?!\())+(?<!\s)\$(?![A-Za-z0-9])")
+"""A formula between single dollars: "$5 and $10", "**$HOME** and **$PATH**" and "$5 **or** US$" have none."""
 FORMULA_CHARACTERS = re.compile(r"[\\^_=]")
-"""What tells a formula in escaped brackets from a citation or a checkbox."""
+"""What tells a formula in escaped brackets, or of several lines, from a citation, a checkbox or a sentence."""
 LINE_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
-OPERATOR = re.compile(r"/\*|[A-Za-z0-9]\*[A-Za-z0-9]|[0-9]\*\*[A-Za-z0-9]|[A-Za-z]\*\*[0-9]")
-"""Asterisks of a path, a product or a power, as in `src/*.c`, `2*x` and `2**8`, which open no emphasis."""
+OPERATOR = re.compile(
+    r"(?<!\*)/\*(?!\*)|/\*\*/|[^\s*]\*\.[A-Za-z]|[A-Za-z0-9]\*[A-Za-z0-9]|[0-9]\*\*[A-Za-z0-9]|[A-Za-z]\*\*[0-9]"
+)
+"""Asterisks of a path, a product or a power, as in `src/*.c`, `2*x` and `2**8`, which open no emphasis.
+
+Those in "**Yes**/**No**" do.
+"""
 MAX_FORMULA_CHARACTERS = 2_000
 """Maximum length of a formula, which limits the search for its end."""
 
@@ -40,7 +45,8 @@ def _parse_formula_block(state: StateBlock, start_line: int, end_line: int, sile
     closing = CLOSING_DELIMITERS.get(state.src[start : start + 2], ")")
     if closing.endswith(")") or state.is_code_block(start_line):
         return False
-    if closing in state.src[start + 2 : state.eMarks[start_line]]:
+    rest = state.src[start + 2 : state.eMarks[start_line]]
+    if closing in rest or (rest.strip() and not FORMULA_CHARACTERS.search(rest)):
         return False
     if silent:
         return True
@@ -92,7 +98,10 @@ def _parse_emphasis(state: StateInline, silent: bool) -> bool:
     if not emphasis.tokenize(state, silent):
         return False
     if OPERATOR.match(state.src, max(0, start - 1), state.posMax):
+        # It may end emphasis, as in "*S*caling", but not that of another length, as in "**5*3**".
+        last = state.delimiters[delimiter_count - 1] if delimiter_count else None
         for delimiter in state.delimiters[delimiter_count:]:
+            delimiter.close = delimiter.close and last is not None and last.open and last.length == delimiter.length
             delimiter.open = False
     elif not is_underscore:
         _open_and_close_at_cjk(state, delimiter_count, start)

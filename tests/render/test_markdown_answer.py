@@ -155,6 +155,11 @@ def test_formulas_are_shown_as_written(formula: str) -> None:
         (r"an open \(*x* and $$*y*", "an open (x and $$y"),
         ("$$ is a *variable*\n\n- and this\n- a list", "$$ is a variable\n\n• and this\n• a list"),
         ("> $$\n> - *x*\n\n- y", "│ $$\n│ - x\n\n• y"),
+        ("$$ is the process:\n- a", "$$ is the process:\n• a"),
+        ("\\[ ] to do\n- a", "[ ] to do\n• a"),
+        ("**$HOME** and **$PATH**, **$A**/x:**$B**/y", "$HOME and $PATH, $A/x:$B/y"),
+        ("$5 (**US$**) and $20 **ou** R$ 100", "$5 (US$) and $20 ou R$ 100"),
+        ("$10 ([*a*](https://b.example/c$))", "$10 (a (https://b.example/c$))"),
     ],
 )
 def test_dollars_and_escapes_that_are_no_formulas(text: str, shown: str) -> None:
@@ -166,6 +171,9 @@ def test_dollars_and_escapes_that_are_no_formulas(text: str, shown: str) -> None
     [
         *((text, text) for text in ("2*3*4 = 24", "a*b*c", "2**8 or x**2", "cp src/*.c lib/*.h x/**/*.py y/**/z")),
         ("im**possible** and **pre**fix and *a*b", "impossible and prefix and ab"),
+        ("**5*3=15**, **n*m**, **/etc/*.conf** and *a **2*3***", "5*3=15, n*m, /etc/*.conf and a 2*3"),
+        ("**Yes**/**No**, *he*/*she* and **/a/**", "Yes/No, he/she and /a/"),
+        ("文件*.txt和*.md和**.NET**", "文件*.txt和*.md和.NET"),
     ],
 )
 def test_asterisks_of_products_and_paths_are_not_emphasis(text: str, shown: str) -> None:
