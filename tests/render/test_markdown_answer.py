@@ -198,6 +198,17 @@ def test_emphasis_needs_no_spaces_in_chinese_japanese_and_korean(text: str, show
     assert "\n".join(stream_lines(text)) == shown
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("an **open", "an open"), ("2**8 is", "2**8 is"), ("**see** src/**/*.c or **5*3", "see src/**/*.c or 5*3")],
+)
+def test_only_bold_text_is_closed_while_it_is_open(text: str, shown: str) -> None:
+    answer_screen = AnswerScreen(watched=True)
+    answer_screen.answer.feed(text)
+    answer_screen.answer.refresh()
+    assert answer_screen.screen.lines == [shown]
+
+
 def test_a_very_long_line_is_shown_and_the_answer_continues_below() -> None:
     words = "word " * 800
     shown = "\n".join(stream_lines(f"# One\n\n{words}\n\n# Two", 40))
