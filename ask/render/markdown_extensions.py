@@ -120,13 +120,22 @@ def _open_and_close_at_cjk(state: StateInline, first_delimiter: int, start: int)
     """Let the delimiters that were found beside a Chinese, Japanese or Korean character open and close emphasis.
 
     In CommonMark, punctuation within the delimiters requires a space outside of them, which these languages do not
-    have: https://github.com/commonmark/commonmark-spec/issues/650.
+    have: https://github.com/commonmark/commonmark-spec/issues/650. Nothing opens before a comma or a closing bracket,
+    as in a list of masked names, nor closes after an opening one. A single asterisk is rather that of a footnote.
     """
     before, after = state.src[max(0, start - 1) : start], state.src[state.pos : state.pos + 1]
     if _is_cjk(before) or _is_cjk(after):
+        is_single = state.pos - start == 1
+        can_open = after.strip() and not (is_single or _is_closing_punctuation(after))
+        can_close = before.strip() and category(before) not in (("Ps", "Pi", "Po") if is_single else ("Ps", "Pi"))
         for delimiter in state.delimiters[first_delimiter:]:
-            delimiter.open = bool(after.strip())
-            delimiter.close = bool(before.strip())
+            delimiter.open = delimiter.open or bool(can_open)
+            delimiter.close = delimiter.close or bool(can_close)
+
+
+def _is_closing_punctuation(character: str) -> bool:
+    kind = category(character)
+    return kind in ("Pe", "Pf") or character in ",;:!?" or (kind == "Po" and _is_cjk(character))
 
 
 def _is_cjk(character: str) -> bool:
