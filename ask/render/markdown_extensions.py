@@ -13,6 +13,8 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline, emphasis, strikethrough
 
 CLOSING_DELIMITERS = {"$$": "$$", r"\[": r"\]", r"\(": r"\)"}
+OPENING_DELIMITER = re.compile(r"\$\$|\\\[|(?<![A-Za-z_])\\\(")
+r"""In a paragraph. After a letter, a bracket is escaped, as in https://en.wikipedia.org/wiki/V8_\(JavaScript_engine\)."""
 DOLLAR_FORMULA = re.compile(r"\$(?=[^\s$])(?:[^$`\\\n*\]]|\\.|\*(?!\*)|\](?!\())+(?<!\s)\$(?![A-Za-z0-9])")
 """A formula between single dollars: "$5 and $10", "**$HOME** and **$PATH**" and "$5 **or** US$" have none."""
 FORMULA_CHARACTERS = re.compile(r"[\\^_=]")
@@ -68,10 +70,10 @@ def _parse_formula_block(state: StateBlock, start_line: int, end_line: int, sile
 def _parse_formula(state: StateInline, silent: bool) -> bool:
     """Parse a formula in a paragraph as text."""
     start = state.pos
-    opening = state.src[start : start + 2]
-    if closing := CLOSING_DELIMITERS.get(opening):
+    if opening := OPENING_DELIMITER.match(state.src, start, state.posMax):
+        closing = CLOSING_DELIMITERS[opening[0]]
         end = state.src.find(closing, start + 2, min(state.posMax, start + MAX_FORMULA_CHARACTERS)) + 2
-        if end < 2 or (opening == r"\[" and not FORMULA_CHARACTERS.search(state.src, start + 2, end - 2)):
+        if end < 2 or (opening[0] == r"\[" and not FORMULA_CHARACTERS.search(state.src, start + 2, end - 2)):
             return False
     elif formula := DOLLAR_FORMULA.match(state.src, start, state.posMax):
         end = formula.end()

@@ -155,6 +155,7 @@ def test_formulas_are_shown_as_written(formula: str) -> None:
         (r"an open \(*x* and $$*y*", "an open (x and $$y"),
         ("$$ is a *variable*\n\n- and this\n- a list", "$$ is a variable\n\n• and this\n• a list"),
         ("> $$\n> - *x*\n\n- y", "│ $$\n│ - x\n\n• y"),
+        (r"https://a.example/V8_\(engine\) and f\(*x*\)", "https://a.example/V8_(engine) and f(x)"),
         ("$$ is the process:\n- a", "$$ is the process:\n• a"),
         ("\\[ ] to do\n- a", "[ ] to do\n• a"),
         ("**$HOME** and **$PATH**, **$A**/x:**$B**/y", "$HOME and $PATH, $A/x:$B/y"),
