@@ -17,6 +17,7 @@ https://github.com/NousResearch/hermes-agent/pull/83023, https://github.com/Nous
 """
 JSON_CALL_PATTERN = re.compile(r"\s*(?:```(?:json)?\s*)?\{")
 """The beginning of a call in JSON, also in a block of Markdown: https://github.com/ollama/ollama/issues/13519"""
+JSON_NAME_PATTERN = re.compile(r'"name"\s*:\s*"([^"]*)"')
 
 
 def describe_missing_call(answer: ModelResponse, tools: Sequence[ToolSpec]) -> str:
@@ -26,9 +27,11 @@ def describe_missing_call(answer: ModelResponse, tools: Sequence[ToolSpec]) -> s
     """
     text = answer.text
     has_arguments = '"arguments"' in text or '"parameters"' in text
-    is_json_call = JSON_CALL_PATTERN.match(text) and '"name"' in text and has_arguments
-    is_call = is_json_call or any(map(text.__contains__, TEXT_CALL_MARKERS))
-    if is_call and any(tool.name in text for tool in tools):
+    if has_arguments and JSON_CALL_PATTERN.match(text):
+        is_call = any(tool.name in JSON_NAME_PATTERN.findall(text) for tool in tools)
+    else:
+        is_call = any(map(text.__contains__, TEXT_CALL_MARKERS)) and any(tool.name in text for tool in tools)
+    if is_call:
         return "this model wrote a tool call as text, so nothing was run; use a model that is trained to call tools"
     if tools and answer.finish_reason is FinishReason.TOOL_CALLS:
         return "the model stopped to call a tool, but its answer contains no call"

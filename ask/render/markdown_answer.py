@@ -14,6 +14,7 @@ from markdown_it.token import Token
 
 from ask.render.code_rows import CodeHighlighter
 from ask.render.live_region import LiveRegion, TerminalRow
+from ask.render.markdown_extensions import OPERATOR
 from ask.render.markdown_rows import parse_blocks, render_block, render_markdown
 from ask.render.text_layout import get_plain_text, split_at_width, to_ansi
 from ask.text import escape_control_characters, measure_width
@@ -176,4 +177,5 @@ def _close_open_markup(text: str) -> str:
     last_line = text.rpartition("\n")[2]
     if last_line.count("`") % 2:
         return text + "`"
-    return text + "**" if last_line.count("**") % 2 and not last_line.endswith("*") else text
+    is_bold = OPERATOR.sub("", last_line).count("**") % 2
+    return text + "**" if is_bold and not last_line.endswith("*") else text

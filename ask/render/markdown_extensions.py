@@ -13,13 +13,20 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline, emphasis, strikethrough
 
 CLOSING_DELIMITERS = {"$$": "$$", r"\[": r"\]", r"\(": r"\)"}
-DOLLAR_FORMULA = re.compile(r"\$(?=[^\s$])(?:[^$`\\\n]|\\.)+(?<!\s)\$(?!\d)")
-"""A formula between single dollars, by the rules of Pandoc: "$5 and $10" has none."""
+OPENING_DELIMITER = re.compile(r"\$\$|\\\[|(?<![A-Za-z_])\\\(")
+r"""In a paragraph. After a letter, a bracket is escaped, as in https://en.wikipedia.org/wiki/V8_\(JavaScript_engine\)."""
+DOLLAR_FORMULA = re.compile(r"\$(?=[^\s$])(?:[^$`\\\n*\]]|\\.|\*(?!\*)|\](?!\())+(?<!\s)\$(?![A-Za-z0-9])")
+"""A formula between single dollars: "$5 and $10", "**$HOME** and **$PATH**" and "$5 **or** US$" have none."""
 FORMULA_CHARACTERS = re.compile(r"[\\^_=]")
-"""What tells a formula in escaped brackets from a citation or a checkbox."""
+"""What tells a formula in escaped brackets, or of several lines, from a citation, a checkbox or a sentence."""
 LINE_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
-OPERATOR = re.compile(r"/\*|[A-Za-z0-9]\*[A-Za-z0-9]|[0-9]\*\*[A-Za-z0-9]|[A-Za-z]\*\*[0-9]")
-"""Asterisks of a path, a product or a power, as in `src/*.c`, `2*x` and `2**8`, which open no emphasis."""
+OPERATOR = re.compile(
+    r"(?<!\*)/\*(?!\*)|/\*\*/|[^\s*]\*\.[A-Za-z]|[A-Za-z0-9]\*[A-Za-z0-9]|[0-9]\*\*[A-Za-z0-9]|[A-Za-z]\*\*[0-9]"
+)
+"""Asterisks of a path, a product or a power, as in `src/*.c`, `2*x` and `2**8`, which open no emphasis.
+
+Those in "**Yes**/**No**" do.
+"""
 MAX_FORMULA_CHARACTERS = 2_000
 """Maximum length of a formula, which limits the search for its end."""
 
@@ -40,7 +47,8 @@ def _parse_formula_block(state: StateBlock, start_line: int, end_line: int, sile
     closing = CLOSING_DELIMITERS.get(state.src[start : start + 2], ")")
     if closing.endswith(")") or state.is_code_block(start_line):
         return False
-    if closing in state.src[start + 2 : state.eMarks[start_line]]:
+    rest = state.src[start + 2 : state.eMarks[start_line]]
+    if closing in rest or (rest.strip() and not FORMULA_CHARACTERS.search(rest)):
         return False
     if silent:
         return True
@@ -62,10 +70,10 @@ def _parse_formula_block(state: StateBlock, start_line: int, end_line: int, sile
 def _parse_formula(state: StateInline, silent: bool) -> bool:
     """Parse a formula in a paragraph as text."""
     start = state.pos
-    opening = state.src[start : start + 2]
-    if closing := CLOSING_DELIMITERS.get(opening):
+    if opening := OPENING_DELIMITER.match(state.src, start, state.posMax):
+        closing = CLOSING_DELIMITERS[opening[0]]
         end = state.src.find(closing, start + 2, min(state.posMax, start + MAX_FORMULA_CHARACTERS)) + 2
-        if end < 2 or (opening == r"\[" and not FORMULA_CHARACTERS.search(state.src, start + 2, end - 2)):
+        if end < 2 or (opening[0] == r"\[" and not FORMULA_CHARACTERS.search(state.src, start + 2, end - 2)):
             return False
     elif formula := DOLLAR_FORMULA.match(state.src, start, state.posMax):
         end = formula.end()
@@ -92,7 +100,10 @@ def _parse_emphasis(state: StateInline, silent: bool) -> bool:
     if not emphasis.tokenize(state, silent):
         return False
     if OPERATOR.match(state.src, max(0, start - 1), state.posMax):
+        # It may end emphasis, as in "*S*caling", but not that of another length, as in "**5*3**".
+        last = state.delimiters[delimiter_count - 1] if delimiter_count else None
         for delimiter in state.delimiters[delimiter_count:]:
+            delimiter.close = delimiter.close and last is not None and last.open and last.length == delimiter.length
             delimiter.open = False
     elif not is_underscore:
         _open_and_close_at_cjk(state, delimiter_count, start)
@@ -111,13 +122,22 @@ def _open_and_close_at_cjk(state: StateInline, first_delimiter: int, start: int)
     """Let the delimiters that were found beside a Chinese, Japanese or Korean character open and close emphasis.
 
     In CommonMark, punctuation within the delimiters requires a space outside of them, which these languages do not
-    have: https://github.com/commonmark/commonmark-spec/issues/650.
+    have: https://github.com/commonmark/commonmark-spec/issues/650. Nothing opens before a comma or a closing bracket,
+    as in a list of masked names, nor closes after an opening one. A single asterisk is rather that of a footnote.
     """
     before, after = state.src[max(0, start - 1) : start], state.src[state.pos : state.pos + 1]
     if _is_cjk(before) or _is_cjk(after):
+        is_single = state.pos - start == 1
+        can_open = after.strip() and not (is_single or _is_closing_punctuation(after))
+        can_close = before.strip() and category(before) not in (("Ps", "Pi", "Po") if is_single else ("Ps", "Pi"))
         for delimiter in state.delimiters[first_delimiter:]:
-            delimiter.open = bool(after.strip())
-            delimiter.close = bool(before.strip())
+            delimiter.open = delimiter.open or bool(can_open)
+            delimiter.close = delimiter.close or bool(can_close)
+
+
+def _is_closing_punctuation(character: str) -> bool:
+    kind = category(character)
+    return kind in ("Pe", "Pf") or character in ",;:!?" or (kind == "Po" and _is_cjk(character))
 
 
 def _is_cjk(character: str) -> bool:

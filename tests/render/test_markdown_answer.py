@@ -155,6 +155,12 @@ def test_formulas_are_shown_as_written(formula: str) -> None:
         (r"an open \(*x* and $$*y*", "an open (x and $$y"),
         ("$$ is a *variable*\n\n- and this\n- a list", "$$ is a variable\n\n• and this\n• a list"),
         ("> $$\n> - *x*\n\n- y", "│ $$\n│ - x\n\n• y"),
+        (r"https://a.example/V8_\(engine\) and f\(*x*\)", "https://a.example/V8_(engine) and f(x)"),
+        ("$$ is the process:\n- a", "$$ is the process:\n• a"),
+        ("\\[ ] to do\n- a", "[ ] to do\n• a"),
+        ("**$HOME** and **$PATH**, **$A**/x:**$B**/y", "$HOME and $PATH, $A/x:$B/y"),
+        ("$5 (**US$**) and $20 **ou** R$ 100", "$5 (US$) and $20 ou R$ 100"),
+        ("$10 ([*a*](https://b.example/c$))", "$10 (a (https://b.example/c$))"),
     ],
 )
 def test_dollars_and_escapes_that_are_no_formulas(text: str, shown: str) -> None:
@@ -166,6 +172,9 @@ def test_dollars_and_escapes_that_are_no_formulas(text: str, shown: str) -> None
     [
         *((text, text) for text in ("2*3*4 = 24", "a*b*c", "2**8 or x**2", "cp src/*.c lib/*.h x/**/*.py y/**/z")),
         ("im**possible** and **pre**fix and *a*b", "impossible and prefix and ab"),
+        ("**5*3=15**, **n*m**, **/etc/*.conf** and *a **2*3***", "5*3=15, n*m, /etc/*.conf and a 2*3"),
+        ("**Yes**/**No**, *he*/*she* and **/a/**", "Yes/No, he/she and /a/"),
+        ("文件*.txt和*.md和**.NET**", "文件*.txt和*.md和.NET"),
     ],
 )
 def test_asterisks_of_products_and_paths_are_not_emphasis(text: str, shown: str) -> None:
@@ -183,11 +192,25 @@ def test_asterisks_of_products_and_paths_are_not_emphasis(text: str, shown: str)
         ),
         ("*「斜体」*文字。~~「删除」~~文字。使用**`code`**运行", "「斜体」文字。「删除」文字。使用code运行"),
         ("- **步骤1。**安装\n- 2 ** 3。4 ** 5", "• 步骤1。安装\n• 2 ** 3。4 ** 5"),
+        ("张**、李**, 王*。价格*)和运费*「含税」", "张**、李**, 王*。价格*)和运费*「含税」"),
+        ("张**「**经理**」", "张**「经理」"),
+        ("价格*「含税」、运费*「不含」。标有*的字段。*为必填", "价格*「含税」、运费*「不含」。标有*的字段。*为必填"),
         ("函数_名_字 and a 🎉**(b)**c", "函数_名_字 and a 🎉**(b)**c"),
     ],
 )
 def test_emphasis_needs_no_spaces_in_chinese_japanese_and_korean(text: str, shown: str) -> None:
     assert "\n".join(stream_lines(text)) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("an **open", "an open"), ("2**8 is", "2**8 is"), ("**see** src/**/*.c or **5*3", "see src/**/*.c or 5*3")],
+)
+def test_only_bold_text_is_closed_while_it_is_open(text: str, shown: str) -> None:
+    answer_screen = AnswerScreen(watched=True)
+    answer_screen.answer.feed(text)
+    answer_screen.answer.refresh()
+    assert answer_screen.screen.lines == [shown]
 
 
 def test_a_very_long_line_is_shown_and_the_answer_continues_below() -> None:

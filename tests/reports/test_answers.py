@@ -228,6 +228,7 @@ def test_a_call_in_the_text_is_reported_and_not_run(ask: Ask, server: ModelServe
     [
         ("<tool_call> is how some models begin.", []),
         ("The bash tool takes its command in arguments.", []),
+        ('```json\n{"name": "deploy", "parameters": {}, "run": "bash deploy.sh"}\n```', []),
         ('{"name": "bash", "arguments": {}}', ["--no-tools"]),
     ],
 )
