@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import signal
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pyarrow as pa
 import pytest
@@ -74,6 +76,30 @@ def write_workbook(home: Home, rows: list[dict[str, Any]]) -> str:
         sheet.append(list(row.values()))
     workbook.save(home.work / "in.xlsx")
     return "in.xlsx"
+
+
+@pytest.mark.parametrize("write", [write_parquet, write_database, write_workbook])
+def test_a_compressed_file_is_to_be_decompressed_first(
+    ask: Ask, home: Home, write: Callable[[Home, list[dict[str, Any]]], str]
+) -> None:
+    source = write(home, make_rows(1))
+    name = source.removeprefix("sqlite:").partition("?")[0]
+    (home.work / f"{name}.gz").write_bytes(gzip.compress((home.work / name).read_bytes()))
+    result = ask(*COMMAND, source.replace(name, f"{name}.gz"))
+    assert (result.code, f"decompress {name}.gz" in result.stderr) == (9, True), result.stderr
+
+
+@pytest.mark.parametrize("column", ["Größe", "Name\u202fdes Kunden"])
+def test_a_column_is_found_by_a_name_that_looks_the_same(
+    ask: Ask, server: ModelServer, home: Home, column: str
+) -> None:
+    server.reply(echo)
+    (home.work / "in.csv").write_text(f"{normalize('NFD', column)},x\nvalue,1\n")
+    placeholder = normalize("NFC", column).replace("\u202f", " ")
+    result = ask(*COMMAND[:-1], f"x {{{{{placeholder}}}}}", "in.csv")
+    assert (result.code, get_prompt(server.requests[0])) == (0, "x value"), result.stderr
+    result = ask(*COMMAND[:-1], "--score", normalize("NFD", column), f"{{{{{placeholder}|}}}}", "in.csv")
+    assert not any("value" in get_prompt(request) for request in server.requests[1:])
 
 
 @pytest.mark.parametrize("write", [write_parquet, write_database, write_workbook])
