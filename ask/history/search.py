@@ -26,7 +26,7 @@ PHRASE_PATTERN = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
 SEPARATOR_CATEGORIES = "PZC"
 """Unicode's categories of punctuation, spaces and control characters."""
 LANGUAGE_NAME = re.compile(r"\w[+#]+(?!\w)")
-"""C++ or F#, which would be one letter in the index of words."""
+"""A name such as F#, which would be one letter in the index of words."""
 LIKE_WILDCARDS, ESCAPED = re.compile(r"[%_\\]"), r"\\\g<0>"
 IDEOGRAPHIC_SPACE = "\u3000"
 """The space of Japanese and Chinese keyboards, at which no shell separates words."""
