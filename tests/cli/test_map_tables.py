@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import shlex
 import signal
 import sqlite3
 import sys
@@ -112,6 +113,23 @@ def test_all_formats_are_the_same_rows(
     assert (result.code, [row["id"] for row in parse(result)]) == (0, [0, 1, 2])
     again = ask(*COMMAND, write_rows(home.work, *rows))
     assert (again.text, len(server.requests)) == (result.text, 3), "the same text is the same row in any format"
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
+@pytest.mark.needs("bwrap")
+def test_an_output_that_is_a_mount_point_is_overwritten(ask: Ask, server: ModelServer, home: Home, name: str) -> None:
+    server.reply(echo)
+    source = write_rows(home.work, *make_rows(40))
+    mounted = home.path / name
+    for _ in range(2):
+        mounted.touch()
+        (home.work / name).touch()
+        command = shlex.join(["ask", *COMMAND, source, "-O", name, "-j", "1", "--fresh"])
+        result = ask.shell(f"bwrap --dev-bind / / --bind {mounted} {home.work / name} -- {command}")
+        assert result.code == 0, result.stderr
+        rows = parquet.read_table(mounted).to_pylist() if name == PARQUET else map(json.loads, mounted.open())
+        assert [row["answer"] for row in rows] == [f"SAY WORD {number}" for number in range(40)]
+    assert not [path.name for path in home.work.iterdir() if path.name.endswith(".tmp")]
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
