@@ -274,7 +274,7 @@ def read_rows(inputs: Iterable[Input], notify: Callable[[str], None] = lambda _:
             yield Row(each.path, {PATH: each.path})
             continue
         if each.format in TYPED_FORMATS:
-            yield from _read_typed(each)
+            yield from _read_typed(each, notify)
             continue
         with ExitStack() as stack:
             try:
@@ -293,8 +293,8 @@ def _name_encoding(rows: Iterable[Row], title: str) -> Iterator[Row]:
     return (row._replace(error=f"not {title}") if row.error == NOT_UTF8 else row for row in rows)
 
 
-def _read_typed(each: Input) -> Iterator[Row]:
-    """Yield the rows of a format that is not text.
+def _read_typed(each: Input, notify: Callable[[str], None]) -> Iterator[Row]:
+    """Yield the rows of a format that is not text. `notify` is called with a line for the user while one is locked.
 
     Raises:
         AskError: the input cannot be read.
@@ -305,7 +305,8 @@ def _read_typed(each: Input) -> Iterator[Row]:
         raise UsageError(f"{each.format} cannot be read from stdin", "name a file")
     if each.format == "sqlite":
         table = SqliteTable.parse(each.path) or SqliteTable(Path(each.path))
-        yield from (Row(f"{name}:{number}", columns, error=error) for number, columns, error in table.read_rows())
+        values = table.read_rows(notify)
+        yield from (Row(f"{name}:{number}", columns, error=error) for number, columns, error in values)
     elif each.format == "xlsx":
         require_package("openpyxl", "files", name)
         from ask.map.excel_input import read_excel

@@ -9,6 +9,7 @@ import shlex
 import signal
 import sqlite3
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -130,6 +131,21 @@ def test_an_output_that_is_a_mount_point_is_overwritten(ask: Ask, server: ModelS
         rows = parquet.read_table(mounted).to_pylist() if name == PARQUET else map(json.loads, mounted.open())
         assert [row["answer"] for row in rows] == [f"SAY WORD {number}" for number in range(40)]
     assert not [path.name for path in home.work.iterdir() if path.name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize("seconds", [0, 2])
+def test_waiting_for_a_locked_database_is_reported_once(
+    ask: Ask, server: ModelServer, home: Home, seconds: float
+) -> None:
+    server.reply(echo)
+    source = write_database(home, make_rows(1))
+    with closing(sqlite3.connect(home.work / "in.db", isolation_level=None, check_same_thread=False)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        timer = threading.Timer(seconds, connection.execute, ["COMMIT"])
+        timer.start()
+        result = ask(*COMMAND, source, timeout=60)
+        timer.join()
+    assert (result.code, result.stderr.count("in.db is locked")) == (0, int(seconds > 0)), result.stderr
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
