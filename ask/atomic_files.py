@@ -125,15 +125,26 @@ def replace_atomically(path: Path, dir_fd: int | None = None) -> Iterator[Path]:
     temporary = path.parent / f".ask-{os.urandom(8).hex()}.tmp"
     try:
         yield temporary
-        try:
-            os.replace(temporary, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
-        except OSError as error:
-            if error.errno != errno.EBUSY:
-                raise
-            _overwrite_file(temporary, path, dir_fd)
+        replace_or_overwrite(temporary, path, dir_fd)
     finally:
         with suppress(FileNotFoundError):  # it still exists if it is another hard link to the file at `path`
             os.unlink(temporary, dir_fd=dir_fd)
+
+
+def replace_or_overwrite(source: Path, target: Path, dir_fd: int | None = None) -> bool:
+    """Rename a file to `target`; return whether that is a mount point, which is overwritten with a copy instead.
+
+    Raises:
+        OSError: the file cannot be renamed or copied.
+    """
+    try:
+        os.replace(source, target, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        _overwrite_file(source, target, dir_fd)
+        return True
+    return False
 
 
 def _overwrite_file(source: Path, target: Path, dir_fd: int | None) -> None:

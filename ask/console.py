@@ -364,8 +364,8 @@ class StderrConsole:
         self._write(wrap_for_terminal(text, STDERR), files, end="\n")
 
     def print_notice(self, text: str) -> None:
-        """Print a line after the name of the program."""
-        self.print_line(f"ask: {text}")
+        """Print a line after the name of the program. A file name in it may contain line breaks."""
+        self.print_line(f"ask: {text}".replace("\n", " "))
 
     def print_warning(self, text: str) -> None:
         """Print a notice that `quiet` does not suppress."""

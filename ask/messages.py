@@ -354,11 +354,13 @@ class UnansweredQuestion(NamedTuple):
         message: the question.
         is_refused: whether the provider refused it, for example because of an image; it is then never sent again.
         run_number: the number of its run in the history; None if it is not saved.
+        has_ended: whether its run has; otherwise it was killed, or is still answering the question.
     """
 
     message: Message
     is_refused: bool
     run_number: int | None = None
+    has_ended: bool = True
 
 
 class ReportedUsage(NamedTuple):

@@ -310,8 +310,9 @@ def apply_settings(
         from ask.safety.safe_mode import SafeModeSession
 
         uses_network = bool(request.endpoint.base_url) and not settings.replay
+        programs = toolset.list_programs()
         safe_mode = SafeModeSession(
-            settings, request.directory, request.conversation_id, app, uses_network=uses_network
+            settings, request.directory, request.conversation_id, app, uses_network=uses_network, programs=programs
         )
         app.cleanup.enter_context(safe_mode)
     if safe_mode:
@@ -323,14 +324,8 @@ def apply_settings(
         hooks = prepare_hooks(app, safe_mode)
     secrets = app.collect_secrets()  # loading the tools may have retrieved the key of a search engine
     app.console.redact = secrets.redact
-    return request._replace(
-        settings=settings,
-        tools=tools,
-        safe_mode=safe_mode,
-        project_context=context,
-        secrets=secrets,
-        hooks=hooks,
-    )
+    request = request._replace(settings=settings, tools=tools, safe_mode=safe_mode, project_context=context)
+    return request._replace(secrets=secrets, hooks=hooks)
 
 
 def continue_conversation(request: RunRequest, conversation: ResumedConversation) -> RunRequest:

@@ -436,8 +436,8 @@ class ToolLoop:
         from ask.client.models_list import find_intended_model
 
         endpoint, settings = self._model.endpoint, self._request.settings
-        model = "" if settings.replay else find_intended_model(error, endpoint, self._app.app_dirs.cache, settings)
-        if not model:
+        cache, aliases = self._app.app_dirs.cache, self._app.config.aliases
+        if settings.replay or not (model := find_intended_model(error, endpoint, cache, settings, aliases)):
             return False
         self._notify(format_model_correction(endpoint, model))
         self._on_event(FallbackStarted(endpoint.provider_name, model))

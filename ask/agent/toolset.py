@@ -62,6 +62,7 @@ class Toolset:
         self._app = app
         self._functions = functions
         self.skill_tools: Sequence[Tool] = ()
+        self._function_files: list[Path] = []
         self._tools: list[Tool] = []
         self._missing_prefixes: list[str] = []
         """Name prefixes of tools that could not be loaded, or were not."""
@@ -197,7 +198,14 @@ class Toolset:
             return []
         tools = load_function_tools(self._functions, self._app, settings)
         self._function_origins = {tool.spec.name: tool.origin for tool in tools}
+        targets = map(parse_tool_option, self._functions)
+        self._function_files = [Path(location).absolute() for location, _, is_file in targets if is_file]
         return tools
+
+    def list_programs(self) -> list[Path]:
+        """List the files of `--tool`, and the programs and scripts of MCP servers, as far as they are used."""
+        mcp_programs = self.mcp_servers.list_programs() if has_mcp_configuration(self._app) else ()
+        return [*self._function_files, *mcp_programs]
 
     def _load_plugin_tools(self, settings: Settings, existing_tools: Iterable[Tool]) -> Iterator[Tool]:
         """Load the tools of installed plugins.

@@ -18,9 +18,10 @@ MAX_EXCERPT_CHARACTERS = 60
 
 
 def _describe_question(question: UnansweredQuestion) -> str:
-    """Describe a question by whether it was refused and the beginning of its text."""
+    """Describe a question by what became of it and the beginning of its text."""
     kind = "refused" if question.is_refused else "unanswered"
-    return f"the {kind} question {format_one_line(question.message.content, MAX_EXCERPT_CHARACTERS)!r}"
+    end = "" if question.has_ended else ", which another run may still be answering"
+    return f"the {kind} question {format_one_line(question.message.content, MAX_EXCERPT_CHARACTERS)!r}{end}"
 
 
 def _describe_left_out(questions: Sequence[UnansweredQuestion], conversation_id: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ works without it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ask.client.endpoint import ModelEndpoint, create_client
@@ -54,10 +54,12 @@ def _read_models_list(endpoint: ModelEndpoint, cache_directory: Path, settings: 
     return models
 
 
-def find_intended_model(error: AskError, endpoint: ModelEndpoint, cache_directory: Path, settings: Settings) -> str:
+def find_intended_model(
+    error: AskError, endpoint: ModelEndpoint, cache_directory: Path, settings: Settings, aliases: Iterable[str] = ()
+) -> str:
     """Return the listed model that is meant by a name that the service does not know; "" if there is none.
 
-    Then the error's hint suggests models with similar names.
+    Then the error's hint suggests models, and aliases of the user, with similar names.
     """
     if not is_model_unknown(error):
         return ""
@@ -67,7 +69,7 @@ def find_intended_model(error: AskError, endpoint: ModelEndpoint, cache_director
         error.hint = f"{format_retirement(endpoint.model, date)}; {error.hint}"
     if model := _find_same_model(models, endpoint):
         return model
-    if similar := find_similar(endpoint.model, [model.id for model in models], MAX_SUGGESTIONS):
+    if similar := find_similar(endpoint.model, [*aliases, *(model.id for model in models)], MAX_SUGGESTIONS):
         error.hint = f"did you mean {' or '.join(similar)}? {error.hint}"
     return ""
 

@@ -96,7 +96,8 @@ def find_unanswered_questions(runs: Sequence[Run], *, before_answers: bool = Fal
         if not run.has_answer:
             messages = [entry.message for entry in run.entries if entry.message.role == "user"]
             for question in merge_user_messages(messages):  # one, or none if it is damaged
-                questions.insert(0, UnansweredQuestion(question, run.status == REFUSED, run.number))
+                has_ended = run.exit_code is not None
+                questions.insert(0, UnansweredQuestion(question, run.status == REFUSED, run.number, has_ended))
         elif not before_answers or not all(question.is_refused for question in questions):
             break
     return questions

@@ -25,6 +25,8 @@ EXCERPT_MARGINS = (40, 100)
 PHRASE_PATTERN = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
 SEPARATOR_CATEGORIES = "PZC"
 """Unicode's categories of punctuation, spaces and control characters."""
+LANGUAGE_NAME = re.compile(r"\w[+#]+(?!\w)")
+"""A name such as F#, which would be one letter in the index of words."""
 LIKE_WILDCARDS, ESCAPED = re.compile(r"[%_\\]"), r"\\\g<0>"
 IDEOGRAPHIC_SPACE = "\u3000"
 """The space of Japanese and Chinese keyboards, at which no shell separates words."""
@@ -155,6 +157,8 @@ def _find_fragment(text: str) -> str:
     def is_separator(character: str) -> bool:
         return unicodedata.category(character)[0] in SEPARATOR_CATEGORIES
 
+    if LANGUAGE_NAME.search(text):
+        return text
     if text.isascii():
         return ""
     start = next((place for place, character in enumerate(text) if not is_separator(character)), len(text))

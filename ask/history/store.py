@@ -51,12 +51,13 @@ TERMINATION_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 EMPTY_VALUES_NOTE = "damaged values are left empty"
 MOVE_AWAY_HINT = "move it away; ask then creates a new one"
 DAMAGED_HINT = f"ask history export --all --format json saves what can be read; then {MOVE_AWAY_HINT}"
+OTHER_FOLDER_HINT = "set XDG_DATA_HOME to a folder that can be written; ask --no-save needs none"
 
 ERROR_MESSAGES = {
     "NOTADB": ("{path} is damaged", MOVE_AWAY_HINT),
     "CORRUPT": ("{path} is damaged", DAMAGED_HINT),
     "FULL": ("cannot write {path} (no space left)", "free some space"),
-    "READONLY": ("cannot write {path} (read-only)", ""),
+    "READONLY": ("cannot write {path} (read-only)", OTHER_FOLDER_HINT),
     "IOERR": ("cannot read or write {path} (disk error)", "check whether the disk is full or damaged"),
     "CANTOPEN": ("cannot open {path}", "check the permissions of its folder"),
     "SQLITE_CONSTRAINT_FOREIGNKEY": ("it was deleted by another program", ""),
@@ -331,7 +332,7 @@ class Store:
         except UnicodeDecodeError as error:  # SQLite's message quotes damaged text
             raise self.make_damaged_error() from error
         except OSError as error:
-            raise FileError(f"cannot open {self.path} ({error.strerror})") from error
+            raise FileError(f"cannot open {self.path} ({error.strerror})", OTHER_FOLDER_HINT) from error
 
     def make_damaged_error(self) -> FileError:
         """Make the error for a file with invalid content."""

@@ -74,6 +74,8 @@ def read_text_file(path: str, notify: Callable[[str], None]) -> str:
     """
     from ask.tools.file_names import find_equivalent_path
 
+    if not path:
+        raise FileError("cannot read a file without a name", "check the variable after the @")
     try:
         data = read_bytes(find_equivalent_path(Path(os.path.expanduser(path))), MAX_TEXT_BYTES)
     except OSError as error:

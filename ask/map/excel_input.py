@@ -10,7 +10,8 @@ from datetime import date, datetime, time, timedelta
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
-from openpyxl import load_workbook
+from openpyxl.chartsheet import Chartsheet
+from openpyxl.reader.excel import ExcelReader
 
 from ask.errors import FileError, UsageError
 from ask.text import format_suggestion, join_names
@@ -21,6 +22,15 @@ MAX_UNPACKED_BYTES = 2 << 30
 ERROR_VALUES = frozenset(
     ("#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A", "#SPILL!", "#CALC!", "#GETTING_DATA")
 )
+
+
+class _Reader(ExcelReader):  # type: ignore[misc]
+    """Reads chart sheets as empty: openpyxl fails on one that has names, or no chart."""
+
+    def read_chartsheet(self, sheet: Any, _: Any) -> None:
+        chart_sheet = Chartsheet(parent=self.wb)
+        chart_sheet.defined_names = {}
+        self.wb._add_sheet(chart_sheet)
 
 
 def read_excel(path: str, sheet: str | None) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -38,7 +48,9 @@ def read_excel(path: str, sheet: str | None) -> Iterator[tuple[int, dict[str, An
     """
     try:
         _check_size(path)
-        with closing(load_workbook(path, read_only=True, data_only=True, keep_links=False)) as workbook:
+        reader = _Reader(path, read_only=True, data_only=True, keep_links=False)
+        reader.read()
+        with closing(reader.wb) as workbook:
             yield from _read_sheet(path, _select_sheet(path, workbook, sheet))
     except (FileError, UsageError):
         raise

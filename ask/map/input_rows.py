@@ -67,8 +67,8 @@ LINE, PATH, INDEX = "line", "path", "index"
 NUL = "\0"
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 """The formats of tables, each with the delimiter that it has if no other is detected."""
-ARRAY_PATTERN = re.compile(rb"\s*\[\s*(?:\{|\Z)")
-"""The beginning of an array of objects."""
+SEVERAL_LINES_PATTERN = re.compile(rb"\s*(?:\[\s*(?:\{|\Z)|\{[ \t\r]*\n)")
+"""The beginning of an array of objects, or of an object of several lines."""
 MAX_WAITING_ROWS = 1000
 """How many rows of a pipe are read ahead."""
 MAX_FIELD_CHARACTERS = 1 << 30
@@ -211,12 +211,17 @@ def detect_encodings(inputs: Iterable[Input], notify: Callable[[str], None] = la
     `notify` is called with a line for the user for a file in UTF-16 or UTF-32.
 
     Raises:
-        FileError: a file cannot be read, or is binary.
+        FileError: a file cannot be read, or is binary, or compressed although its format is not text.
         MissingDependencyError: the package that decompresses a file is not installed.
         UsageError: a file is in another encoding, which the user must name.
     """
     detected = []
     for each in inputs:
+        file = find_input_file(each.path)
+        if each.format in TYPED_FORMATS and file and file.is_file():
+            with file.open("rb") as stream:
+                if is_compressed(stream):
+                    raise FileError(f"cannot read {each.name} (it is compressed)", f"decompress {file} first")
         encoding = each.encoding
         is_text = each.format in READERS or each.format in DELIMITERS
         if not encoding and is_text and each.path != STDIN and Path(each.path).is_file():
@@ -269,7 +274,7 @@ def read_rows(inputs: Iterable[Input], notify: Callable[[str], None] = lambda _:
             yield Row(each.path, {PATH: each.path})
             continue
         if each.format in TYPED_FORMATS:
-            yield from _read_typed(each)
+            yield from _read_typed(each, notify)
             continue
         with ExitStack() as stack:
             try:
@@ -288,8 +293,8 @@ def _name_encoding(rows: Iterable[Row], title: str) -> Iterator[Row]:
     return (row._replace(error=f"not {title}") if row.error == NOT_UTF8 else row for row in rows)
 
 
-def _read_typed(each: Input) -> Iterator[Row]:
-    """Yield the rows of a format that is not text.
+def _read_typed(each: Input, notify: Callable[[str], None]) -> Iterator[Row]:
+    """Yield the rows of a format that is not text. `notify` is called with a line for the user while one is locked.
 
     Raises:
         AskError: the input cannot be read.
@@ -300,7 +305,8 @@ def _read_typed(each: Input) -> Iterator[Row]:
         raise UsageError(f"{each.format} cannot be read from stdin", "name a file")
     if each.format == "sqlite":
         table = SqliteTable.parse(each.path) or SqliteTable(Path(each.path))
-        yield from (Row(f"{name}:{number}", columns, error=error) for number, columns, error in table.read_rows())
+        values = table.read_rows(notify)
+        yield from (Row(f"{name}:{number}", columns, error=error) for number, columns, error in values)
     elif each.format == "xlsx":
         require_package("openpyxl", "files", name)
         from ask.map.excel_input import read_excel
@@ -384,7 +390,7 @@ def _split_at_nul(stream: BufferedReader) -> Iterator[bytes]:
 
 
 def _read_jsonl(name: str, stream: BufferedReader) -> Iterator[Row]:
-    if ARRAY_PATTERN.match(stream.peek()):
+    if SEVERAL_LINES_PATTERN.match(stream.peek()):
         yield from _read_json(name, stream)
         return
     for number, line in enumerate(stream, start=1):

@@ -39,6 +39,7 @@ from ask.messages import EMPTY_MAPPING, Attachment, Message, Usage
 from ask.records import NamedTuple
 from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, fill_placeholders, find_placeholders
 from ask.text import format_suggestion, join_names
+from ask.tools.file_names import normalize_name
 from ask.tools.server_tools import get_server_tools
 
 if TYPE_CHECKING:
@@ -170,9 +171,19 @@ class RowPrompt:
         return not self._find_missing_columns(row)
 
     def _find_missing_columns(self, row: Row) -> list[str]:
-        known = {*row.columns, *self._values, INDEX, INPUT_NAME}
+        known = {*self._get_columns(row), *self._values, INDEX, INPUT_NAME}
         missing = [name for name, default in self._placeholders if default is None and name not in known]
         return missing + [name for name in self._labels if name not in row.columns]
+
+    def _get_columns(self, row: Row) -> Mapping[str, Any]:
+        """Return the columns of a row, also by the name of a placeholder that looks the same as the only one's."""
+        columns = row.columns
+        for name in self._column_names.difference(row.columns):
+            if not name.isascii() or " " in name:
+                equivalents = [each for each in row.columns if normalize_name(each) == normalize_name(name)]
+                if len(equivalents) == 1 and self._labels.isdisjoint(equivalents):
+                    columns = {**columns, name: row.columns[equivalents[0]]}
+        return columns
 
     def find_text_after_row(self) -> tuple[str, str]:
         """Return the first placeholder that differs between the rows, and the text after it without placeholders."""
@@ -189,7 +200,7 @@ class RowPrompt:
             KeyError: the row lacks a column.
             UsageError: the row names an MCP server, which only the user may start.
         """
-        values: dict[str, Any] = {INDEX: index, **row.columns, **self._values}
+        values: dict[str, Any] = {INDEX: index, **self._get_columns(row), **self._values}
         files = [_check_file(fill_placeholders(file, values, COLUMN_PATTERN), file) for file in self._files]
         row_text = ""
         if not self._column_names or (INPUT_NAME in self._column_names and INPUT_NAME not in row.columns):

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
-from ask.atomic_files import Ownership, convert_write_errors, set_ownership
+from ask.atomic_files import Ownership, convert_write_errors, replace_or_overwrite, set_ownership
 from ask.console import StandardOutput, close_standard_output, protect_standard_output
 from ask.errors import UsageError
 from ask.map.csv_cells import escape_formula, format_cell
@@ -211,16 +211,20 @@ class OutputFile:
             set_ownership(descriptor, Ownership.from_status(self.path.stat()))
         return descriptor
 
-    def publish(self) -> None:
-        """Replace the output of the previous run.
+    def publish(self) -> bool:
+        """Replace the output of the previous run; return whether it was overwritten, so that this is another file.
 
         Raises:
             FileError: it cannot be replaced.
         """
+        is_copied = False
         if self._temporary_path:
             with convert_write_errors(self.path):
-                os.replace(self._temporary_path, self.path)
+                is_copied = replace_or_overwrite(self._temporary_path, self.path)
+            if is_copied:
+                self.discard()
             self._temporary_path = None
+        return is_copied
 
     def discard(self) -> None:
         """Delete the file unless it is published."""
@@ -259,7 +263,10 @@ class FileWriter:
 
     def publish(self) -> None:
         """Replace the output of the previous run, once everything that it had finished is written again."""
-        self._file.publish()
+        if self._file.publish():
+            with convert_write_errors(self._file.path):
+                os.close(self._descriptor)
+                self._descriptor = os.open(self._file.path, os.O_WRONLY | os.O_APPEND)
 
     def close(self) -> None:
         """Close the file. An unpublished one is deleted."""

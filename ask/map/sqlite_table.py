@@ -9,7 +9,7 @@ import math
 import os
 import sqlite3
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from ask.text import format_suggestion, join_names
 PREFIX = "sqlite:"
 LOCK_SECONDS = 30.0
 """How long to wait for another program that writes the database."""
+NOTICE_SECONDS = 1.0
+"""After how long the user learns that a database is locked."""
 NOT_UTF8 = "not UTF-8"
 SQLITE_ERRORS = (sqlite3.Error, sqlite3.Warning)
 """`Warning` is raised for a query of several statements in Python 3.11."""
@@ -84,16 +86,18 @@ class SqliteTable(NamedTuple):
             query = f"SELECT count(*) FROM {quote_identifier(self.name or self._find_only_table(connection))}"  # noqa: S608
             return int(connection.execute(query).fetchone()[0])
 
-    def read_rows(self) -> Iterator[tuple[int, dict[str, Any], str]]:
+    def read_rows(self, notify: Callable[[str], None] = lambda _: None) -> Iterator[tuple[int, dict[str, Any], str]]:
         """Yield the number, the columns and the error of each row. A BLOB is base64.
 
         The rows are first copied to a temporary table, so that the database is not locked while they are answered.
+        `notify` is called with a line for the user while another program locks it.
 
         Raises:
             FileError: the database cannot be read.
             UsageError: there is no such table, or the query is invalid.
         """
         with self._convert_errors(), closing(self._connect()) as connection:
+            self._await_lock(connection, notify)
             query = self.query.rstrip().rstrip(";")
             if not query:
                 name = self.name or self._find_only_table(connection)
@@ -123,6 +127,17 @@ class SqliteTable(NamedTuple):
         connection = sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS, isolation_level=None, check_same_thread=False)
         connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         return connection
+
+    def _await_lock(self, connection: sqlite3.Connection, notify: Callable[[str], None]) -> None:
+        """Notify the user if the database cannot be read within a second; later statements wait longer."""
+        connection.execute(f"PRAGMA busy_timeout = {NOTICE_SECONDS * 1000:.0f}")
+        try:
+            connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
+        except sqlite3.Error as error:
+            if not suggest_unlocking(error):
+                raise
+            notify(f"{self.file} is locked by another program; waiting up to {LOCK_SECONDS:.0f} s")
+        connection.execute(f"PRAGMA busy_timeout = {LOCK_SECONDS * 1000:.0f}")
 
     def _find_only_table(self, connection: sqlite3.Connection) -> str:
         """Return the table of a database with a single one.

@@ -12,6 +12,9 @@ from pydantic import ValidationError
 
 from ask.config.strict_json import JSON_ERRORS
 
+REQUEST_METHODS = ("initialize", "ping", "tools/")
+"""The beginnings of the methods of requests; those of all notifications begin with "notifications/"."""
+
 
 async def forward_messages(
     source: ReadStream[SessionMessage | Exception],
@@ -21,11 +24,19 @@ async def forward_messages(
     """Forward messages; repair invalid ones, which the SDK would leave unanswered, or answer them with an error."""
     async with target:
         async for item in source:
-            if isinstance(item, SessionMessage):
+            if isinstance(item, SessionMessage) and _is_request_with_invalid_id(item.message):
+                error = _create_error(types.INVALID_REQUEST, "the id is neither a string nor an integer", None)
+                await replies.send(SessionMessage(error))
+            elif isinstance(item, SessionMessage):
                 await target.send(item)
             elif isinstance(item, ValidationError) and (message := _repair(item)):
                 stream = replies if isinstance(message, types.JSONRPCError) else target
                 await stream.send(SessionMessage(message))
+
+
+def _is_request_with_invalid_id(message: types.JSONRPCMessage) -> bool:
+    """Check for a request whose id is null or a fraction, which the SDK takes for a notification and ignores."""
+    return isinstance(message, types.JSONRPCNotification) and message.method.startswith(REQUEST_METHODS)
 
 
 def _repair(error: ValidationError) -> types.JSONRPCMessage | None:

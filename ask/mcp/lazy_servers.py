@@ -6,12 +6,16 @@ The tools that are offered stay the same during a run, even if a server lists ot
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ask.config.mcp_servers import ServerConfig
-from ask.mcp.tool_list_cache import ToolListCache, compute_fingerprint
+from ask.errors import ConfigError
+from ask.mcp.server_config import expand_variables
+from ask.mcp.tool_list_cache import ToolListCache, compute_fingerprint, find_command_files
 from ask.mcp.tool_listing import ServerTools
 from ask.text import repair_surrogates
 from ask.tools.base import ToolContext, ToolError, ToolResult
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from ask.mcp.connection_pool import ConnectionPool
 
 T = TypeVar("T")
+
+_SCRIPT_SUFFIXES = (".cjs", ".jar", ".js", ".mjs", ".mts", ".pl", ".py", ".pyz", ".rb", ".sh", ".ts")
 
 
 class LazyServers:
@@ -65,6 +71,17 @@ class LazyServers:
     def read_cached_tools(self, server: ServerConfig) -> ServerTools | None:
         """Return the tools of a server from the cache, None if there is no valid entry."""
         return self._cache.read(server, compute_fingerprint(server, self._variables, self._directory))
+
+    def list_programs(self) -> list[Path]:
+        """List the programs and scripts that the commands of the offered and started servers name."""
+        programs = []
+        for tools in {**self._offered, **self._started}.values():
+            with suppress(ConfigError):  # a variable is not set, so that the server cannot be started
+                server = expand_variables(tools.server, self._variables, self._directory)
+                for path, *_ in find_command_files(server, self._variables, self._directory) if server.command else ():
+                    if path.endswith(_SCRIPT_SUFFIXES) or os.access(path, os.X_OK):
+                        programs.append(Path(os.path.abspath(path)))
+        return programs
 
     def start(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
         """Start all of the servers and cache their tools. A server that fails is removed from the cache."""

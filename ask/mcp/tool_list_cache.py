@@ -87,11 +87,11 @@ def compute_fingerprint(server: ServerConfig, environment: Mapping[str, str], di
     table = {**expanded._asdict(), "origin": ""}
     if expanded.cwd:
         table["cwd"] = str(resolve_server_folder(expanded, directory))
-    files = list(_find_command_files(expanded, environment, directory)) if expanded.command else []
+    files = list(find_command_files(expanded, environment, directory)) if expanded.command else []
     return hashlib.sha256(json.dumps([__version__, table, files], sort_keys=True).encode()).hexdigest()
 
 
-def _find_command_files(
+def find_command_files(
     server: ServerConfig, environment: Mapping[str, str], directory: Path
 ) -> Iterator[tuple[str, str, int, int]]:
     """Yield path, real path, size and modification time of the program, and of each file that an argument names.

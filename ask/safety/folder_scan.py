@@ -79,6 +79,7 @@ def inspect_filesystem(
         scan.hide_other_names()  # once all secrets are known
         is_git_read = _protect_git_paths(config, repositories, len(record.repositories), protected_paths, git_reader)
     _protect_search_path(config, protected_paths)
+    _protect_unconfined_programs(config, protected_paths)
     for path, placeholder_type in find_placeholders(config.user_environment, config.writable_folders):
         # Mostly folders, because git status does not list empty ones.
         protected_paths.protect(path, placeholder_type)
@@ -212,6 +213,17 @@ def _protect_search_path(config: SandboxConfig, protected_paths: ProtectedPaths)
                 protected_paths.protect(path, "folder", used_by="every shell (PATH contains it)", reject_links=False)
     for path in find_linked_paths(config.user_environment, config.writable_folders):
         protected_paths.protect(path, "folder", used_by=f"other programs ({path} leads to it)", reject_links=False)
+
+
+def _protect_unconfined_programs(config: SandboxConfig, protected_paths: ProtectedPaths) -> None:
+    """Protect the files that allowed tools run outside, with a warning: what these import cannot be known."""
+    for path in config.unconfined_programs:
+        if is_in_any(path, config.writable_folders) or is_in_any(path.resolve(), config.writable_folders):
+            protected_paths.protect(path, used_by="a tool outside the sandbox", reject_links=False)
+            protected_paths.add_warning(
+                f"{path} runs outside the sandbox: it is read-only in this run, but the model can change what it "
+                "imports or reads from the folder"
+            )
 
 
 class FolderScan:

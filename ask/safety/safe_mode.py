@@ -40,7 +40,7 @@ class SafeModeSession:
     """A run's safe mode. Leaving the context closes the sandbox, or the confined folders.
 
     The user is notified of what is not protected, and of what the run has left behind. With `uses_network`, the HTTP
-    client is imported while the sandbox starts.
+    client is imported while the sandbox starts. `programs` are files that tools outside the sandbox run.
 
     Attributes:
         policy: which tool calls are allowed.
@@ -55,7 +55,14 @@ class SafeModeSession:
     """
 
     def __init__(
-        self, settings: Settings, directory: Path, conversation_id: str, app: AppContext, *, uses_network: bool
+        self,
+        settings: Settings,
+        directory: Path,
+        conversation_id: str,
+        app: AppContext,
+        *,
+        uses_network: bool,
+        programs: Sequence[Path] = (),
     ) -> None:
         self.level = settings.safe_level
         self.policy = ToolPolicy.from_settings(settings)._replace(
@@ -75,7 +82,8 @@ class SafeModeSession:
             setting = "add {host} to safe.allow_command_hosts in config.toml"
             hint = setting if settings.is_row else "add --allow-command-host {host}"
             self._open_proxy = partial(CommandProxy, self.command_hosts, self._record_connection, hint=hint)
-        self.sandbox_config = prepare_sandbox_config(settings, directory, app.app_dirs.results / conversation_id, app)
+        config = prepare_sandbox_config(settings, directory, app.app_dirs.results / conversation_id, app)
+        self.sandbox_config = config._replace(unconfined_programs=tuple(programs))
         self.writable_folders: Sequence[Path] = self.sandbox_config.outermost_folders
         self._app, self._directory, self._context_files = app, directory, settings.context_files
         self._mark = self._mark_trusted_projects()  # before anything can change

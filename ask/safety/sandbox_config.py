@@ -61,6 +61,8 @@ class SandboxConfig(NamedTuple):
     """The git repositories of the writable folders that are stored outside them."""
     readable_repository_paths: tuple[Path, ...] = ()
     """The files and folders of these repositories that are readable."""
+    unconfined_programs: tuple[Path, ...] = ()
+    """The files that allowed tools run outside the sandbox, with links unresolved."""
 
     @property
     def writable_folders(self) -> tuple[Path, ...]:

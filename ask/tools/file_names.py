@@ -1,4 +1,4 @@
-"""File names that look the same: composed and decomposed characters, and spaces of several kinds."""
+"""Names that look the same: composed and decomposed characters, and spaces of several kinds."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def find_equivalent_path(path: Path) -> Path:
 def _find_equivalents(folder: Path, name: str) -> list[str]:
     if name.isascii() and " " not in name:
         return []
-    normalized_name = _normalize_name(name)
+    normalized_name = normalize_name(name)
     try:
-        return [other for other in os.listdir(folder) if _normalize_name(other) == normalized_name]
+        return [other for other in os.listdir(folder) if normalize_name(other) == normalized_name]
     except OSError:
         return []
 
 
-def _normalize_name(name: str) -> str:
+def normalize_name(name: str) -> str:
     """Return the same text for all names that look the same."""
     if name.isascii():
         return name

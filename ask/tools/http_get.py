@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import closing
@@ -17,6 +18,7 @@ from ask import __version__
 from ask.client.certificates import CaBundle, explain_certificate_error, find_ca_bundle
 from ask.client.http_adapter import ConnectionCounter, create_adapter, get_limited_response
 from ask.client.network_errors import find_connect_reason, normalize_proxy_url
+from ask.client.transport import MAX_COMPRESSED_BYTES
 from ask.errors import ConfigError
 from ask.records import NamedTuple
 from ask.tools.base import ToolError
@@ -208,22 +210,24 @@ class Fetcher:
 
     def _read_body(self, target: HttpTarget, response: requests.Response) -> tuple[bytes, str]:
         """Read and decompress the body up to the limits; return it and the reason if it is incomplete."""
-        from urllib3.exceptions import DecodeError, HTTPError
+        import urllib3.response
 
         encoding = response.headers.get("Content-Encoding", "").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
             raise ToolError(f"{target.url} was compressed with {encoding}, which was not requested")
+        decoder = urllib3.response.GzipDecoder() if "gzip" in encoding else None
+        size = MAX_COMPRESSED_BYTES if decoder else _READ_BYTES
         body = bytearray()
         note, timeout = "", self.body_timeout or self.timeout
         try:
             get_limited_response(response).reader.deadline = self._start_time + timeout
-            while self._get_time_left(timeout) > 0 and (chunk := response.raw.read1(_READ_BYTES, decode_content=True)):
-                body += chunk
+            while self._get_time_left(timeout) > 0 and (chunk := response.raw.read1(size, decode_content=False)):
+                body += decoder.decompress(chunk) if decoder else chunk
                 if len(body) > MAX_BODY_BYTES:
                     return bytes(body[:MAX_BODY_BYTES]), f"cut off at {MAX_BODY_BYTES:,} bytes"
-        except DecodeError:
+        except zlib.error:
             note = "cut off at an error in the compressed data"
-        except (HTTPError, HTTPException, OSError):
+        except (urllib3.exceptions.HTTPError, HTTPException, OSError):
             note = "cut off when the connection was lost"
         if self._get_time_left(timeout) <= 0:
             if not body:

@@ -68,6 +68,14 @@ def test_special_characters_are_searched_literally(ask: Ask, history: Path) -> N
         assert bool(result.text) != bool(result.stderr), word
 
 
+@pytest.mark.parametrize("word", ["C++", "c++", "learn c++", "C#"])
+def test_names_with_symbols_are_found_as_written(ask: Ask, home: Home, word: str) -> None:
+    for number, text in enumerate(["vitamin C", "learn C", "learn C++ or C#", "learn C, later"], start=1):
+        save(home.data / "history.db", f"a{number}", user(text))
+    rows = json.loads(ask("history", "search", "--json", word).stdout)
+    assert [row["id"] for row in rows] == ["a3"]
+
+
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_search_without_a_match_reports_it_on_stderr(options: list[str], ask: Ask, history: Path) -> None:
     for words in (["nowhere"], ["数据库"], ["天気"], ["🎉"]):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
+import shlex
 import signal
 import sqlite3
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pyarrow as pa
 import pytest
@@ -77,6 +81,30 @@ def write_workbook(home: Home, rows: list[dict[str, Any]]) -> str:
 
 
 @pytest.mark.parametrize("write", [write_parquet, write_database, write_workbook])
+def test_a_compressed_file_is_to_be_decompressed_first(
+    ask: Ask, home: Home, write: Callable[[Home, list[dict[str, Any]]], str]
+) -> None:
+    source = write(home, make_rows(1))
+    name = source.removeprefix("sqlite:").partition("?")[0]
+    (home.work / f"{name}.gz").write_bytes(gzip.compress((home.work / name).read_bytes()))
+    result = ask(*COMMAND, source.replace(name, f"{name}.gz"))
+    assert (result.code, f"decompress {name}.gz" in result.stderr) == (9, True), result.stderr
+
+
+@pytest.mark.parametrize("column", ["Größe", "Name\u202fdes Kunden"])
+def test_a_column_is_found_by_a_name_that_looks_the_same(
+    ask: Ask, server: ModelServer, home: Home, column: str
+) -> None:
+    server.reply(echo)
+    (home.work / "in.csv").write_text(f"{normalize('NFD', column)},x\nvalue,1\n")
+    placeholder = normalize("NFC", column).replace("\u202f", " ")
+    result = ask(*COMMAND[:-1], f"x {{{{{placeholder}}}}}", "in.csv")
+    assert (result.code, get_prompt(server.requests[0])) == (0, "x value"), result.stderr
+    result = ask(*COMMAND[:-1], "--score", normalize("NFD", column), f"{{{{{placeholder}|}}}}", "in.csv")
+    assert not any("value" in get_prompt(request) for request in server.requests[1:])
+
+
+@pytest.mark.parametrize("write", [write_parquet, write_database, write_workbook])
 def test_all_formats_are_the_same_rows(
     ask: Ask, server: ModelServer, home: Home, write: Callable[[Home, list[dict[str, Any]]], str]
 ) -> None:
@@ -86,6 +114,38 @@ def test_all_formats_are_the_same_rows(
     assert (result.code, [row["id"] for row in parse(result)]) == (0, [0, 1, 2])
     again = ask(*COMMAND, write_rows(home.work, *rows))
     assert (again.text, len(server.requests)) == (result.text, 3), "the same text is the same row in any format"
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
+@pytest.mark.needs("bwrap")
+def test_an_output_that_is_a_mount_point_is_overwritten(ask: Ask, server: ModelServer, home: Home, name: str) -> None:
+    server.reply(echo)
+    source = write_rows(home.work, *make_rows(40))
+    mounted = home.path / name
+    for _ in range(2):
+        mounted.touch()
+        (home.work / name).touch()
+        command = shlex.join(["ask", *COMMAND, source, "-O", name, "-j", "1", "--fresh"])
+        result = ask.shell(f"bwrap --dev-bind / / --bind {mounted} {home.work / name} -- {command}")
+        assert result.code == 0, result.stderr
+        rows = parquet.read_table(mounted).to_pylist() if name == PARQUET else map(json.loads, mounted.open())
+        assert [row["answer"] for row in rows] == [f"SAY WORD {number}" for number in range(40)]
+    assert not [path.name for path in home.work.iterdir() if path.name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize("seconds", [0, 2])
+def test_waiting_for_a_locked_database_is_reported_once(
+    ask: Ask, server: ModelServer, home: Home, seconds: float
+) -> None:
+    server.reply(echo)
+    source = write_database(home, make_rows(1))
+    with closing(sqlite3.connect(home.work / "in.db", isolation_level=None, check_same_thread=False)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        timer = threading.Timer(seconds, connection.execute, ["COMMIT"])
+        timer.start()
+        result = ask(*COMMAND, source, timeout=60)
+        timer.join()
+    assert (result.code, result.stderr.count("in.db is locked")) == (0, int(seconds > 0)), result.stderr
 
 
 @pytest.mark.parametrize("output", OUTPUTS)

@@ -87,7 +87,10 @@ def test_read_only_data_folder(ask: Ask, home: Home, there: bool) -> None:
     before = content(home.data)
     read_only = ("--ro-bind", str(home.data), str(home.data))
     words = f"{history_file(home)} (read-only)" if there else f"{history_file(home)}"
-    check_answered(in_a_world(ask, "ask hi", *read_only), words)
+    result = in_a_world(ask, "ask hi", *read_only)
+    check_answered(result, words)
+    assert "XDG_DATA_HOME" in result.stderr
+    assert "--no-save" in result.stderr
     assert content(home.data) == before
 
 

@@ -303,6 +303,17 @@ def test_a_killed_run_leaves_an_unanswered_question(ask: Ask, server: ModelServe
     assert "lost" in result.stderr
 
 
+def test_a_question_that_another_run_is_answering_may_not_be_unanswered(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(HOLD), wire.says("Fine."))
+    with ask.start("slow") as running:
+        server.wait_for_requests(1)
+        result = ask("-c", "one")
+        running.signal(signal.SIGINT)
+        running.finish()
+    assert (sent(server), "'slow', which another run" in result.stderr) == (["one"], True), result.stderr
+    assert "another run" not in ask("-c", "two").stderr
+
+
 def test_the_notice_is_an_event(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(400), wire.says("Fine."))
     ask("bad")

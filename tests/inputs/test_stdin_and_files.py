@@ -256,6 +256,20 @@ def test_the_system_prompt_may_come_from_a_file(ask: Ask, server: ModelServer) -
     assert len(system) > 200
     server.requests.clear()
     assert run_failing(ask, server, "-s", "@nowhere", "hi")[0] == 9
+    code, line = run_failing(ask, server, "-s", "@", "hi")
+    assert (code, "@" in line) == (9, True), line
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\nb/c"])
+def test_a_notice_about_a_file_is_one_line(ask: Ask, name: str) -> None:
+    if "/" in name:
+        (ask.cwd / name).parent.mkdir()
+        (ask.cwd / name).write_text("text")
+        (ask.cwd / name).with_name(".env").write_text("text")
+    else:
+        (ask.cwd / name).touch()
+    result = ask("-f", name.partition("/")[0], "hi")
+    assert (result.code, result.stderr.count("\n"), "a b" in result.stderr) == (0, 1, True), result.stderr
 
 
 # As pure functions

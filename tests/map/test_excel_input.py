@@ -9,6 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 from openpyxl import Workbook, load_workbook
+from openpyxl.workbook.defined_name import DefinedName
 
 from ask.errors import FileError, UsageError
 from ask.map.input_rows import Row, read_rows, select_inputs
@@ -54,6 +55,24 @@ def test_values_are_those_of_json(path: Path) -> None:
     }
     write(path, list(values), [value for value, _ in values.values()])
     assert read_columns(path) == [{name: expected for name, (_, expected) in values.items()}]
+
+
+def test_chart_sheets_are_skipped(path: Path) -> None:
+    write(path, ["a"], [1])
+    workbook = load_workbook(path)
+    workbook.create_chartsheet("Chart", 0)
+    workbook.defined_names["total"] = DefinedName("total", attr_text="Data!$A$2")
+    workbook.save(path)
+    with ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    book = parts["xl/workbook.xml"].replace(b'name="total"', b'name="total" localSheetId="0"')
+    assert book != parts["xl/workbook.xml"], "a name of the chart sheet"
+    with ZipFile(path, "w") as archive:
+        for name, data in {**parts, "xl/workbook.xml": book}.items():
+            archive.writestr(name, data)
+    assert read_columns(path) == [{"a": 1}]
+    with pytest.raises(UsageError, match="'Chart'"):
+        read(path, "Chart")
 
 
 def test_the_header_is_the_first_row_with_a_value(path: Path) -> None:

@@ -111,6 +111,11 @@ def test_an_array_in_a_file_of_json_lines_is_read(tmp_path: Path, content: str) 
     assert [row.columns for row in read(tmp_path, content, "jsonl")] == [A, B]
 
 
+@pytest.mark.parametrize("content", ['{\n "a": 1\n}\n{\n "b": "ü"\n}\n', '\ufeff{ \r\n"a": 1}\r\n\r\n{"b": "ü"}'])
+def test_objects_of_several_lines_in_a_file_of_json_lines_are_read(tmp_path: Path, content: str) -> None:
+    assert [row.columns for row in read(tmp_path, content, "jsonl")] == [A, B]
+
+
 def test_a_line_with_another_array_is_an_invalid_row(tmp_path: Path) -> None:
     assert [row.error for row in read(tmp_path, '[1]\n{"a": 1}\n', "jsonl")] == [OBJECT, ""]
 

@@ -254,6 +254,8 @@ def test_invalid_messages_are_answered(ask: Ask, home: Home, server: ModelServer
     with RawClient(ask, home) as client:
         for line in (b"garbage", b"", b"[]", b"{}", b"[" * 100_000, b'{"jsonrpc":"2.0","id":7,"method":["\\ud800"]}'):
             client.send_line(line)
+        for message_id in (None, 1.5):
+            client.send({"jsonrpc": "2.0", "id": message_id, "method": "tools/list"})
         client.send_line(
             b'{"jsonrpc":"2.0","id":1,"method":"tools/call",'
             b'"params":{"name":"ask","arguments":{"prompt":"half \\ud83d pair"}}}'
@@ -265,6 +267,8 @@ def test_invalid_messages_are_answered(ask: Ask, home: Home, server: ModelServer
         (None, types.INVALID_REQUEST),
         (None, types.PARSE_ERROR),
         (7, types.INVALID_REQUEST),
+        (None, types.INVALID_REQUEST),
+        (None, types.INVALID_REQUEST),
     ]
     assert read_raw_text(answer) == "one"
     assert "half ? pair" in str(server.requests[0].json)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -351,6 +352,21 @@ def test_a_remote_server_is_connected_to_at_the_first_call(ask: Ask, home: Home,
 
 
 # Safe mode, and the commands
+
+
+@pytest.mark.needs("bwrap")
+def test_the_script_of_an_allowed_server_is_read_only_in_safe_mode(ask: Ask, home: Home, server: ModelServer) -> None:
+    for name in ("server.py", "other.py"):
+        shutil.copy(RAW, home.work / name)
+    (home.work / "data.txt").write_text("old")
+    configure(home, {"raw": program("server.py", "data.txt"), "other": program("other.py")})
+    command = "for name in server.py other.py data.txt; do echo new > $name; done"
+    calls: list[wire.Call] = [("bash", {"command": command}), HELLO]
+    result, answers = ask_with_calls(ask, server, calls, "--safe", "--allow-tool", "raw__echo")
+    assert answers[1] == "hello"
+    assert (home.work / "server.py").read_bytes() == Path(RAW).read_bytes()
+    assert [(home.work / name).read_text() for name in ("other.py", "data.txt")] == ["new\n", "new\n"]
+    assert str(home.work / "server.py") in result.stderr, result.stderr
 
 
 @pytest.mark.usefixtures("raw")

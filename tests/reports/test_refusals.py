@@ -323,6 +323,15 @@ def test_map_corrects_a_model_once(ask: Ask, server: ModelServer) -> None:
     assert result.stderr.count("continuing with gpt-5") == 1
 
 
+def test_an_alias_is_suggested_for_a_misspelled_one(ask: Ask, server: ModelServer, home: Home) -> None:
+    with (home.config / "config.toml").open("a") as file:
+        file.write('[aliases]\nfast = "custom:gpt-5"\n')
+    unknown = refuse(404, "The model `fsat` does not exist", code="model_not_found")
+    server.reply(lambda request: wire.whole_reply(MODELS) if request.method == "GET" else unknown)
+    result = ask("-p", "custom", "-m", "fsat", "go")
+    assert (result.code, "did you mean fast?" in result.stderr) == (6, True), result.stderr
+
+
 @pytest.mark.parametrize("written", ["gpt-5-mni", "gpt-6", "nothing-like-it", "gpt-5"])
 def test_other_unknown_models_are_errors_with_suggestions(ask: Ask, server: ModelServer, written: str) -> None:
     server.reply(

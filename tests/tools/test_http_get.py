@@ -165,6 +165,12 @@ def test_body_of_several_gzip_members_is_read_completely(server: ModelServer, st
     assert (page.body, page.truncation_reason) == (b"one two", "")
 
 
+def test_no_gzip_member_is_lost_whatever_their_sizes(server: ModelServer) -> None:
+    members = [b"a" * 65_536, b"b" * 65_536, os.urandom(70_000), b"c" * 65_535, b"d"]
+    server.reply(text(b"".join(map(gzip.compress, members)), headers={"Content-Encoding": "gzip"}))
+    assert Fetcher(20, None).fetch(get_base_url(server)).body == b"".join(members)
+
+
 @pytest.mark.parametrize(
     ("reply", "size", "note"),
     [

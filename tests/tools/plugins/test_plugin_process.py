@@ -15,6 +15,7 @@ from tests.cli.chat.chat_session import Chat
 from tests.model_server import ModelServer
 from tests.program import PROGRAMS, Ask, Home, Result, run
 from tests.scenarios.sent_requests import check_sent_requests, list_offered_tools
+from tests.slow_parameters import mark_others_slow
 from tests.third_party_plugins import install, install_example, install_tools
 from tests.tool_names import DEFAULT_TOOLS
 from tests.tools.plugins.conftest import Calling
@@ -351,6 +352,16 @@ def test_disabled_tool_causes_no_notice_in_safe_mode(home: Home, ask: Ask, serve
 def test_an_allowed_tool_runs_in_safe_mode(tools: Path, ask: Ask, calling: Calling) -> None:
     run = calling(("count", {}), options=("--safe", "--tool", tools.name, "--allow-tool", "count"))
     assert (run.results, run.ended.text) == (["1"], "Done.\n")
+
+
+@pytest.mark.parametrize("level", mark_others_slow(["--safe", "--safe-files"]))
+@pytest.mark.needs("bwrap")
+def test_the_file_of_an_allowed_tool_is_read_only_in_safe_mode(tools: Path, calling: Calling, level: str) -> None:
+    source = tools.read_text()
+    write = ("write_file", {"filepath": tools.name, "content": "import os"})
+    run = calling(write, ("count", {}), options=(level, "--tool", tools.name, "--allow-tool", "count"))
+    assert (run.results[0][:6], run.results[1], tools.read_text()) == ("Error:", "1", source)
+    assert str(tools) in run.ended.stderr
 
 
 # ask tools
