@@ -76,6 +76,16 @@ def test_metadata_and_missing_parameters_are_no_parameters(ask: Ask, home: Home)
     assert result.stderr == ""
 
 
+def test_a_text_that_was_cut_within_a_character_is_sent(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.says("done"))
+    with start_raw(ask) as (editor, _):
+        session = editor.open_session(home.work)
+        answer = editor.request(3, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "cut \ud83d"}])
+        editor.close()
+    assert answer["result"]["stopReason"] == "end_turn"
+    assert "cut \ufffd" in wire.asked(server.requests[0].json)
+
+
 def test_unknown_and_wrong_notifications_are_ignored_silently(ask: Ask, home: Home) -> None:
     methods = ["$/cancel_request", "missing", "session/prompt", "session/cancel"]
     lines = [{"method": method, "params": {"requestId": 1}} for method in methods]
