@@ -166,7 +166,7 @@ def test_an_empty_argument_is_none(ask: Ask, home: Home, server: ModelServer) ->
     server.reply(wire.says("one"), wire.says("two"))
     (home.work / "a.txt").write_text("a line\n")
     nothing = {"model": "", "conversation": "", "files": None}
-    rows = {"rows": [], "file": "a.txt", "schema": "", "model": None}
+    rows: dict[str, Any] = {"rows": [], "file": "a.txt", "schema": "", "model": None}
 
     async def action(client: Client) -> Any:
         return (
