@@ -10,6 +10,7 @@ from typing import Any
 from acp import RequestError, stdio_streams
 
 from ask.errors import UsageError
+from ask.text import repair_surrogates
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 """The longest line that is read from the editor."""
@@ -37,6 +38,8 @@ class StdioTransport:
                 continue
             try:
                 message = json.loads(line)
+                if b"\\ud" in line.lower():  # a string may have been cut within a character
+                    message = json.loads(repair_surrogates(json.dumps(message, ensure_ascii=False)))
             except (ValueError, RecursionError) as error:
                 await self._report(RequestError.parse_error({"details": str(error)}))
                 continue
@@ -75,7 +78,28 @@ def _normalize(message: dict[str, Any]) -> dict[str, Any]:
     params = message.get("params", {})
     if isinstance(params, dict):  # the SDK would pass the keys of _meta on as parameters
         params = {name: value for name, value in params.items() if name != "_meta"}
+        if isinstance(servers := params.get("mcpServers"), list):
+            params["mcpServers"] = [
+                _complete_server(server) if isinstance(server, dict) else server for server in servers
+            ]
     return {**message, "params": params}
+
+
+def _complete_server(server: Any) -> Any:
+    """Return an MCP server of the editor with all fields that the protocol requires.
+
+    Some editors leave empty ones out, or write env as in mcp.json, as an object. The SDK would drop such a server.
+    """
+    if not isinstance(server, dict):
+        return server
+    is_remote = "url" in server
+    fields = {"type": "http", **server} if is_remote else {**server}
+    for name in ("headers",) if is_remote else ("args", "env"):
+        value = fields.get(name) or []
+        if isinstance(value, dict):
+            value = [{"name": key, "value": text} for key, text in value.items()]
+        fields[name] = value
+    return fields
 
 
 async def open_stdio() -> StdioTransport:

@@ -152,7 +152,7 @@ def _parse_line(line: bytes) -> InputMessage | InputApproval:
         raise ValueError(f"a line is not valid JSON ({error})") from None
     if not isinstance(value, dict) or not isinstance(value.get("type"), str) or value["type"] not in INPUT_TYPES:
         raise ValueError(f'a line has no "type", which must be {" or ".join(INPUT_TYPES)}')
-    fields = {name: field for name, field in value.items() if name != "type"}
+    fields = {name: field for name, field in value.items() if name != "type" and field is not None}
     try:
         parsed: InputMessage | InputApproval = parse_value(fields, INPUT_TYPES[value["type"]])
     except WrongTypeError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -85,7 +85,7 @@ def add_command(*, source: str, names: Sequence[str], installs_all: bool, ref: s
         else:
             _list_skills(repository, required=yes)
             return
-        packages = _load_packages(choices, store)
+        packages = _load_packages(choices, store, skips_invalid=installs_all)
         if not packages:
             print_notice("there is nothing to install")
             return
@@ -262,9 +262,9 @@ def _select_installable(repository: SkillRepository, store: InstalledSkills) -> 
 
 
 def _load_packages(
-    choices: Sequence[SkillChoice], store: InstalledSkills
+    choices: Sequence[SkillChoice], store: InstalledSkills, *, skips_invalid: bool
 ) -> list[tuple[SkillRepository, SkillPackage]]:
-    """Load the files of skills, each once.
+    """Load the files of skills, each once. With `skips_invalid`, name those that cannot be installed.
 
     Raises:
         UsageError: a name is not available.
@@ -272,15 +272,27 @@ def _load_packages(
     """
     chosen = {(repository.location.url, skill.path): (repository, skill) for repository, skill in choices}
     paths: dict[str, str] = {}
-    for _, skill in chosen.values():
-        if skill.problem:
-            raise FileError(f"cannot install {format_one_line(skill.path or skill.name)} ({skill.problem})")
-        if skill.name in paths:
-            folders = format_one_line(f"{paths[skill.name]} and {skill.path or '.'}")
-            raise UsageError(f"two skills are named {skill.name}, in {folders}", "name one by its folder")
-        paths[skill.name] = skill.path or "."
-        store.check_name(skill.name)
-    return [(repository, repository.load_package(skill)) for repository, skill in chosen.values()]
+    packages = []
+    for repository, skill in chosen.values():
+        try:
+            _check_skill(skill, paths, store)
+            packages.append((repository, repository.load_package(skill)))
+            paths[skill.name] = skill.path or "."
+        except (FileError, UsageError) as error:
+            if not skips_invalid:
+                raise
+            print_notice(f"{format_one_line(skill.path or skill.name)} is left out: {error}")
+    return packages
+
+
+def _check_skill(skill: RepositorySkill, paths: Mapping[str, str], store: InstalledSkills) -> None:
+    """Check that a skill is valid, and that neither one of those in `paths` nor an installed one has its name."""
+    if skill.problem:
+        raise FileError(f"cannot install {format_one_line(skill.path or skill.name)} ({skill.problem})")
+    if skill.name in paths:
+        folders = format_one_line(f"{paths[skill.name]} and {skill.path or '.'}")
+        raise UsageError(f"two skills are named {skill.name}, in {folders}", "name one by its folder")
+    store.check_name(skill.name)
 
 
 def _find_installed(store: InstalledSkills, names: Sequence[str], app: AppContext) -> list[InstalledSkill]:

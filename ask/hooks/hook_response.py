@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from ask.hooks.claude_code import restore_arguments
@@ -41,7 +43,7 @@ def parse_response(stdout: str, stderr: str, status: int, tool_name: str = "") -
     """Parse the output of a hook's command that has ended with an exit status.
 
     Args:
-        stdout: its output, a JSON object or anything else, which is ignored.
+        stdout: its output: JSON objects, each from the beginning of a line, and anything else, which is ignored.
         stderr: its errors, the reason of a denial.
         status: its exit status.
         tool_name: the tool of the call, whose arguments may have Claude Code's names.
@@ -51,13 +53,25 @@ def parse_response(stdout: str, stderr: str, status: int, tool_name: str = "") -
     if status:
         lines = stderr.strip().splitlines() or [""]
         return HookResponse(problem=f"exit status {status}{': ' if lines[0] else ''}{format_one_line(lines[0], 200)}")
-    if not stdout.lstrip().startswith("{"):
-        return HookResponse()
-    try:
-        answer = read_dict(json.loads(stdout))
-    except (ValueError, RecursionError):
+    answers = _find_objects(stdout)
+    if not answers and stdout.lstrip().startswith("{"):
         return HookResponse(problem="its output is not valid JSON")
-    return _parse_answer(answer, tool_name)
+    for answer in answers:
+        if (response := _parse_answer(answer, tool_name)).decision == "deny":
+            return response
+    return _parse_answer({name: value for answer in answers for name, value in answer.items()}, tool_name)
+
+
+def _find_objects(stdout: str) -> list[dict[str, Any]]:
+    """Return the JSON objects in an output. Programs that a script starts may print text or objects around its own."""
+    objects: list[dict[str, Any]] = []
+    end = 0
+    for match in re.finditer(r"^[ \t]*(?=\{)", stdout, re.MULTILINE):
+        if match.end() >= end:
+            with suppress(ValueError, RecursionError):
+                value, end = json.JSONDecoder().raw_decode(stdout, match.end())
+                objects.append(value)
+    return objects
 
 
 def _parse_answer(answer: Mapping[str, Any], tool_name: str) -> HookResponse:
@@ -68,7 +82,7 @@ def _parse_answer(answer: Mapping[str, Any], tool_name: str) -> HookResponse:
     def read_text(*values: object) -> str:
         return next((_shorten(value) for value in values if isinstance(value, str) and value), "")
 
-    decision = specific.get("permissionDecision", answer.get("permissionDecision", answer.get("decision")))
+    decision = specific.get("permissionDecision") or answer.get("permissionDecision") or answer.get("decision")
     reason = read_text(
         *(specific.get("permissionDecisionReason"), answer.get("permissionDecisionReason"), answer.get("reason"))
     )
@@ -76,7 +90,7 @@ def _parse_answer(answer: Mapping[str, Any], tool_name: str) -> HookResponse:
         decision, reason = "deny", read_text(answer.get("stopReason")) or reason
     if decision in _DENIALS:
         decision = "deny"
-    elif decision is None or decision in _APPROVALS:
+    elif not decision or decision in _APPROVALS:
         decision = ""
     elif decision != "ask":
         problems.append(f"{decision!r} is not a decision")

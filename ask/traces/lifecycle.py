@@ -46,16 +46,16 @@ def _create_tracer(settings: Settings, notify: Callable[[str], None]) -> Tracer 
         if exporters != "none":
             notify(f"no traces are sent: OTEL_TRACES_EXPORTER is {exporters!r}, and ask supports only otlp")
         return None
-    try:
-        from ask.traces.tracer import Tracer
-    except ImportError as error:
-        notify(f"no traces are sent: {error.name} is not installed; {format_install_command('otel')} installs it")
-        return None
     content = os.environ.get(CONTENT_VARIABLE, "").strip().lower()
     captures_content = content in CONTENT_VALUES if content else settings.trace_content
     try:
+        from ask.traces.tracer import Tracer
+
         tracer = Tracer(os.environ, partial(report_problem, notify), captures_content=captures_content)
-    except Exception as error:  # noqa: BLE001 - an invalid variable of the SDK must not prevent an answer
+    except ImportError as error:
+        notify(f"no traces are sent: {error.name} is not installed; {format_install_command('otel')} installs it")
+        return None
+    except Exception as error:  # noqa: BLE001 - the SDK reads some variables at import; none must prevent an answer
         notify(f"no traces are sent: {str(error) or type(error).__name__}")
         return None
     if tracer.log.ignored_variable:

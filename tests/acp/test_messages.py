@@ -76,6 +76,16 @@ def test_metadata_and_missing_parameters_are_no_parameters(ask: Ask, home: Home)
     assert result.stderr == ""
 
 
+def test_a_text_that_was_cut_within_a_character_is_sent(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.says("done"))
+    with start_raw(ask) as (editor, _):
+        session = editor.open_session(home.work)
+        answer = editor.request(3, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "cut \ud83d"}])
+        editor.close()
+    assert answer["result"]["stopReason"] == "end_turn"
+    assert "cut \ufffd" in wire.asked(server.requests[0].json)
+
+
 def test_unknown_and_wrong_notifications_are_ignored_silently(ask: Ask, home: Home) -> None:
     methods = ["$/cancel_request", "missing", "session/prompt", "session/cancel"]
     lines = [{"method": method, "params": {"requestId": 1}} for method in methods]
@@ -230,3 +240,31 @@ def test_the_dollar_signs_of_the_editor_are_no_variables(ask: Ask, home: Home, s
 
     use(ask, home, action)
     assert (home.work / "values").read_text().splitlines() == [*values, "pa$$word$c", "${HOME}"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"args": ["-c", "echo $A > value"], "env": {"A": "1"}},
+        {"type": "stdio", "command": "./server", "env": None},
+        {"command": "./server"},
+        {"command": None, "url": "http://127.0.0.1:1/mcp"},
+    ],
+)
+def test_servers_without_empty_fields_are_used(
+    ask: Ask, home: Home, server: ModelServer, fields: dict[str, Any]
+) -> None:
+    server.reply(wire.says("done"))
+    script = home.work / "server"
+    script.write_text("#!/bin/sh\necho 1 > value\n")
+    script.chmod(0o755)
+    table = {"name": "tickets", "command": "sh", **fields}
+    with start_raw(ask) as (editor, _):
+        session = editor.request(1, "session/new", cwd=str(home.work), mcpServers=[table, "wrong"])["result"][
+            "sessionId"
+        ]
+        editor.request(2, "session/prompt", sessionId=session, prompt=PROMPT)
+        thought = editor.wait_for(lambda message: "agent_thought_chunk" in str(message))
+        editor.close()
+    assert "tickets" in str(thought)
+    assert "url" in fields or (home.work / "value").read_text() == "1\n"

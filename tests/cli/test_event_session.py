@@ -180,7 +180,8 @@ def test_an_invalid_line_is_reported_and_left_out(ask: Ask, server: ModelServer,
 
 def test_a_program_approves_a_call(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(CALL, wire.says("Done."))
-    result = ask("--input-events", "--confirm", "go", stdin=send(allow()))
+    answer = allow(reason=None, scope=None, duration=None, command=None)
+    result = ask("--input-events", "--confirm", "go", stdin=send(answer))
     events = read_events(result.stdout)
     [approval] = [event for event in events if event["type"] == "approval"]
     assert (approval["name"], json.loads(approval["arguments"])) == ("bash", {"command": "touch made; echo hi"})

@@ -98,6 +98,23 @@ def test_all_are_installed_but_those_that_are_invalid_or_installed(ask: Ask, rep
     assert (again.code, "ask skills update pdf" in again.stderr) == (2, True)
 
 
+def test_one_skill_that_cannot_be_installed_does_not_prevent_the_others(
+    ask: Ask, repository: Path, skills: Path
+) -> None:
+    for name in ("linked", "mine"):
+        write(repository / f"skills/{name}/SKILL.md", f"---\nname: {name}\ndescription: Other.\n---\n")
+    (repository / "skills/linked/passwd").symlink_to("/etc/passwd")
+    write(repository / "skills/second/SKILL.md", "---\nname: pdf\ndescription: Other.\n---\n")
+    commit(repository)
+    write_skill(skills / "mine", "My own.")
+    assert ask("skills", "add", str(repository), "pdf", "linked", "-y").code == 2
+    result = ask("skills", "add", str(repository), "--all", "-y")
+    assert result.code == 0
+    assert all(name in result.stderr for name in ("skills/linked", "skills/mine", "skills/second"))
+    assert sorted(path.name for path in skills.iterdir()) == ["mail", "mine", "pdf"]
+    assert "Other." not in (skills / "pdf/SKILL.md").read_text()
+
+
 def test_a_skill_of_the_user_is_never_replaced(ask: Ask, repository: Path, skills: Path) -> None:
     write_skill(skills / "pdf", "My own.")
     result = ask("skills", "add", str(repository), "pdf", "mail", "-y")

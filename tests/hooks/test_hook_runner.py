@@ -99,6 +99,18 @@ def test_the_fields_of_claude_code_are_there_too(bench: HookBench) -> None:
             "no pushes",
         ),
         ("""echo '{"continue": false, "stopReason": "no pushes"}'""", "no pushes"),
+        (
+            """echo started; echo '{"decision": "deny", "reason": "no pushes"}'; echo '{"continue": true}'""",
+            "no pushes",
+        ),
+        (
+            """echo '{"type": 1}'; printf '{\n"decision": "deny",\n"reason": "no pushes"}'; echo ok""",
+            "no pushes",
+        ),
+        (
+            """echo '{"continue": null, "decision": "block", "hookSpecificOutput": {"permissionDecision": null}}'""",
+            "gave no reason",
+        ),
         ("exit 2", "gave no reason"),
         ("""printf '\\357\\273\\277{"decision": "deny", "reason": "no pushes"}\\r\\n'""", "no pushes"),
         ("""printf '{"pad": "%01200000d", "decision": "deny"}' 0""", "more than"),
@@ -127,6 +139,7 @@ def test_a_denied_call_is_not_run_and_the_model_is_told_why(bench: HookBench, co
         ("""echo '{"decision": "maybe"}'""", True),
         ("""echo '{"arguments": [1]}'""", True),
         ("echo fine", False),
+        ("echo '{fine'; echo '{}'", False),
         ("echo '{}'", False),
         ("""echo '{"decision": "approve"}'""", False),
         ("""echo '{"decision": null, "hookSpecificOutput": 3, "reason": 4}'""", False),

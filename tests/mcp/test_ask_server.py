@@ -162,6 +162,22 @@ def test_what_a_caller_may_not_have_is_refused(ask: Ask, home: Home, server: Mod
     assert not server.requests
 
 
+def test_an_empty_argument_is_none(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.says("one"), wire.says("two"))
+    (home.work / "a.txt").write_text("a line\n")
+    nothing = {"model": "", "conversation": "", "files": None}
+    rows: dict[str, Any] = {"rows": [], "file": "a.txt", "schema": "", "model": None}
+
+    async def action(client: Client) -> Any:
+        return (
+            await client.call_tool("ask", {"prompt": "hi", **nothing}),
+            await client.call_tool("map_rows", {"prompt": "{{line}}", **rows}),
+        )
+
+    assert [result.is_error for result in use(ask, home, action, "-m", "mine")] == [False, False]
+    assert [request.json["model"] for request in server.requests] == ["mine", "mine"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", ["home", "."])
 def test_no_files_are_attached_from_a_folder_with_the_home_directory(
@@ -206,7 +222,10 @@ def test_an_approval_is_an_elicitation(ask: Ask, home: Home, server: ModelServer
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("response", [{"error": {"code": -1, "message": "no"}}, {"result": {"action": "maybe"}}])
+@pytest.mark.parametrize(
+    "response",
+    [{"error": {"code": -1, "message": "no"}}, {"error": "\ud800"}, {"result": {"action": "maybe"}}, {"result": None}],
+)
 def test_an_approval_that_the_client_cannot_answer_is_denied(
     ask: Ask, home: Home, server: ModelServer, response: dict[str, Any]
 ) -> None:
@@ -256,6 +275,8 @@ def test_invalid_messages_are_answered(ask: Ask, home: Home, server: ModelServer
             client.send_line(line)
         for message_id in (None, 1.5):
             client.send({"jsonrpc": "2.0", "id": message_id, "method": "tools/list"})
+        client.send({"jsonrpc": "2.0", "id": 8, "method": "ping", "params": []})
+        client.send({"id": "nine", "method": "ping"})
         client.send_line(
             b'{"jsonrpc":"2.0","id":1,"method":"tools/call",'
             b'"params":{"name":"ask","arguments":{"prompt":"half \\ud83d pair"}}}'
@@ -269,6 +290,8 @@ def test_invalid_messages_are_answered(ask: Ask, home: Home, server: ModelServer
         (7, types.INVALID_REQUEST),
         (None, types.INVALID_REQUEST),
         (None, types.INVALID_REQUEST),
+        (8, types.INVALID_REQUEST),
+        ("nine", types.INVALID_REQUEST),
     ]
     assert read_raw_text(answer) == "one"
     assert "half ? pair" in str(server.requests[0].json)
