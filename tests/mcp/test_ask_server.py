@@ -365,7 +365,7 @@ def test_the_cost_limit_is_that_of_all_calls(ask: Ask, home: Home, server: Model
 def test_a_canceled_call_counts_for_the_cost_limit(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(
         wire.streams(
-            *wire.stream(None, [("bash", {"command": "echo $$ > pid; exec sleep 60"})])[:-1], wire.usage(cost=1.0)
+            *wire.stream(None, [("bash", {"command": "echo $PPID > pid; exec sleep 60"})])[:-1], wire.usage(cost=1.0)
         )
     )
     pid = home.work / "pid"
@@ -376,7 +376,8 @@ def test_a_canceled_call_counts_for_the_cost_limit(ask: Ask, home: Home, server:
             while not (pid.exists() and pid.read_text().strip()):
                 await anyio.sleep(0.05)
             group.cancel_scope.cancel()
-        await anyio.to_thread.run_sync(wait_for_end, pid)
+        await anyio.to_thread.run_sync(wait_for_end, pid)  # the run, whose last line the server reads then
+        await anyio.sleep(0.5)
         return await client.call_tool("ask", {"prompt": "go"})
 
     result = use(ask, home, action, "--tools", "--max-cost", "1")
