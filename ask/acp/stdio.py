@@ -79,9 +79,7 @@ def _normalize(message: dict[str, Any]) -> dict[str, Any]:
     if isinstance(params, dict):  # the SDK would pass the keys of _meta on as parameters
         params = {name: value for name, value in params.items() if name != "_meta"}
         if isinstance(servers := params.get("mcpServers"), list):
-            params["mcpServers"] = [
-                _complete_server(server) if isinstance(server, dict) else server for server in servers
-            ]
+            params["mcpServers"] = [*map(_complete_server, servers)]
     return {**message, "params": params}
 
 

@@ -324,8 +324,9 @@ def apply_settings(
         hooks = prepare_hooks(app, safe_mode)
     secrets = app.collect_secrets()  # loading the tools may have retrieved the key of a search engine
     app.console.redact = secrets.redact
-    request = request._replace(settings=settings, tools=tools, safe_mode=safe_mode, project_context=context)
-    return request._replace(secrets=secrets, hooks=hooks)
+    return request._replace(
+        settings=settings, tools=tools, safe_mode=safe_mode, project_context=context, secrets=secrets, hooks=hooks
+    )
 
 
 def continue_conversation(request: RunRequest, conversation: ResumedConversation) -> RunRequest:

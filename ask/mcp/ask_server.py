@@ -271,7 +271,7 @@ class AskServer:
             raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name!r}: known: {', '.join(self._tools)}")
         try:
             _, argument_type, call = self._tools[params.name]
-            # Some clients and models fill in all optional arguments, with null or an empty value.
+            # Some clients and models send every optional argument, as null or empty.
             fields = {name: value for name, value in (params.arguments or {}).items() if value not in (None, "", [])}
             if unknown := fields.keys() - {*argument_type._fields}:
                 raise UsageError(f"unknown argument {min(unknown)!r}", f"known: {', '.join(argument_type._fields)}")

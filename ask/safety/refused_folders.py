@@ -71,7 +71,8 @@ def _check_mounts(folders: Sequence[Path]) -> None:
 
 def _check_library_paths(folders: Sequence[Path], environment: Mapping[str, str]) -> None:
     """Refuse writable folders from which programs, ask included, load libraries. The first is the current folder."""
-    for name, value in ((name, environment.get(name, "")) for name in ("LD_LIBRARY_PATH", "LD_PRELOAD")):
+    for name in ("LD_LIBRARY_PATH", "LD_PRELOAD"):
+        value = environment.get(name, "")
         # An empty entry is the current folder; a library without a slash is looked for in the library path.
         entries = re.split("[:;]", value) if name == "LD_LIBRARY_PATH" else re.findall(r"[^\s:]*/[^\s:]*", value)
         for path in (resolve_path(folders[0] / entry) for entry in entries if value):
