@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -89,9 +90,14 @@ def checks_with_sdks(path: Path) -> bool:
     return bool(re.search("provider_wires|anthropic_wire|gemini_wire|read_by_ollama", path.read_text()))
 
 
+@pytest.hookimpl(tryfirst=True)  # before slow tests are deselected
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests that import the vendors' SDKs first, so that one worker runs them all."""
+    """Put the tests that import the vendors' SDKs first, so that one worker runs them all, and mark others slow."""
     items.sort(key=lambda item: not checks_with_sdks(item.path))
+    for _, cases in groupby(items, key=lambda item: item.nodeid.partition("[")[0]):
+        for item in list(cases)[1:]:
+            if item.get_closest_marker("slow_after_first"):
+                item.add_marker("slow")
 
 
 def pytest_collection_finish() -> None:

@@ -97,6 +97,7 @@ def test_a_closed_pipe_is_not_an_error(ask: Ask, server: ModelServer) -> None:
         assert result.stderr == "0\n"
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "command",
     [
@@ -179,6 +180,7 @@ def test_text_is_utf_8_in_every_locale(locale: dict[str, str], ask: Ask, server:
 # Styling
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("options", "environment", "styled"),
     [
@@ -200,6 +202,7 @@ def test_styling_depends_on_the_terminal_and_environment(
     assert shown.endswith("yes\n") or "-v" in options
 
 
+@pytest.mark.slow
 def test_only_terminals_get_styling(ask: Ask, server: ModelServer) -> None:
     server.reply(TOOL, wire.says("yes"))
     assert on_terminal(ask, "ask -v hi 2>file") == "yes\n"
@@ -373,6 +376,7 @@ def test_hyperlinks_are_shown_where_styling_is(ask: Ask, server: ModelServer) ->
     assert "\x1b]8" in on_terminal(ask, "NO_COLOR=1 ask hi 2>&-")
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "target",
     [

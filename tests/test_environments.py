@@ -245,6 +245,7 @@ def test_a_home_of_another_user_is_an_error(others: Path) -> None:
     assert "(Permission denied): make it readable; is HOME set correctly?" in result.stderr
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.needs("setpriv")
 @pytest.mark.parametrize(
     ("user", "home"),
@@ -313,6 +314,7 @@ def test_safe_mode_writes_files_of_owners_that_the_sandbox_does_not_know(user: i
     assert (file.stat().st_uid, file.stat().st_gid) == (user, group)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("unshare", "mount")
 def test_mounted_files_can_be_written(demo: Ask, home: Home) -> None:
     mounted = [home.work / "notes.txt", home.config / "config.toml", home.config / "keys.toml"]

@@ -43,6 +43,7 @@ def test_the_examples_print_what_the_page_shows(ask: Ask, home: Home) -> None:
         assert matches_documented_output(done.stdout, output)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("jq")
 def test_a_shell_script_drives_it(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(

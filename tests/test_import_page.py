@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from ask.imports.aichat import find_aichat_folder
 from ask.imports.llm import find_llm_folder
 from tests.doc_pages import find_code_blocks, matches_documented_output, parse_console_steps
@@ -20,6 +22,7 @@ FILES = {
 }
 
 
+@pytest.mark.slow
 def test_the_example_prints_the_documented_output(home: Home) -> None:
     folder = find_llm_folder(home.env)
     (folder / "templates").mkdir(parents=True)

@@ -16,6 +16,7 @@ CONFIG, CLOUD_CONFIG = find_code_blocks(PAGE, "toml")
 SAVING, COMMAND, KEYRING = find_code_blocks(PAGE, "console")
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("block", "config"),
     [(SAVING, ""), (COMMAND, CONFIG), (KEYRING, "")],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.authorization_server import AuthorizationServer
 from tests.doc_pages import find_code_blocks, matches_documented_output, parse_console_steps
 from tests.login.conftest import BROWSER
@@ -13,6 +15,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "login.md").read_text()
 SIGNING_IN, ACCOUNTS = find_code_blocks(PAGE, "console")
 
 
+@pytest.mark.slow
 def test_commands_print_the_documented_output(home: Home) -> None:
     with AuthorizationServer() as openai:
         env = {"CHATGPT_ISSUER": openai.issuer, "CHATGPT_BASE_URL": f"{openai.issuer}/v1", "BROWSER": BROWSER}

@@ -152,6 +152,7 @@ def test_closing_the_terminal_ends_the_run(ask: Ask, server: ModelServer) -> Non
 # Unexpected exceptions
 
 
+@pytest.mark.slow
 def test_an_exception_in_a_plugin_hook_is_a_one_line_error(ask: Ask, tmp_path: Path) -> None:
     body = "def provider_build_request(self, request, key): raise RuntimeError(f'two\\nlines with {key}')"
     env = install(tmp_path / "site", body)
@@ -371,6 +372,7 @@ PRINTING = (
 )
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "code", [PRINTING[0], PRINTING[3], *(pytest.param(code, marks=pytest.mark.slow) for code in PRINTING[1:3])]
 )

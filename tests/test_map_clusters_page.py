@@ -52,6 +52,7 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
+@pytest.mark.slow
 def test_shards_print_the_documented_output(ask: Ask) -> None:
     test_map_page.run_steps(ask, RECIPES["Shards"])
 
@@ -66,6 +67,7 @@ def read_answers(home: Home) -> list[str]:
     return [json.loads(line)["answer"] for line in (home.work / "languages.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_the_job_array_covers_all_rows(ask: Ask, home: Home) -> None:
     recipe = RECIPES["Slurm"]
     (script,) = recipe.files.values()

@@ -59,6 +59,7 @@ def write_tables(folder: Path) -> None:
         connection.executemany("INSERT INTO tickets (text) VALUES (?)", [(text,) for text in TEXTS])
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.needs("jq")
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.title)
 def test_commands_print_the_documented_output(ask: Ask, home: Home, server: ModelServer, recipe: Recipe) -> None:

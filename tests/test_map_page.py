@@ -65,6 +65,7 @@ def run_steps(ask: Ask, recipe: Recipe, scheduler: str = "") -> None:
         assert matches_documented_output(printed, expected), f"{line}\n{printed}"
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "recipe",
     [

@@ -43,6 +43,7 @@ def answer(request: Request) -> Reply:
     return wire.whole_reply(wire.answer(json.dumps(value)) | {"usage": usage})
 
 
+@pytest.mark.slow
 @pytest.mark.needs("jq")
 def test_commands_print_the_documented_output(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(answer)

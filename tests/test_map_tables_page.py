@@ -36,6 +36,7 @@ def answer(request: Request) -> Reply:
     return wire.whole_reply(wire.answer(text) | {"usage": usage})
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.needs("jq")
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.title)
 def test_commands_print_the_documented_output(ask: Ask, home: Home, server: ModelServer, recipe: Recipe) -> None:

@@ -229,6 +229,7 @@ class Odd(ChatCompletions):
     assert result.text == "<one>\n"
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "ending", ["return super().provider_build_request(request, key)", "raise ValueError", "exit()"]
 )
@@ -271,6 +272,7 @@ class Odd(ChatCompletions):
     assert (result.code, "os._exit(0)" in result.stderr) == (4, True), result.stderr
 
 
+@pytest.mark.slow
 def test_rows_with_tools_print_nothing_if_the_plugin_prints_nothing(ask: Ask, home: Home, server: ModelServer) -> None:
     """The processes of the rows are forked after output was redirected more than once."""
     server.reply(wire.says("Hello."))
@@ -312,6 +314,7 @@ def test_an_accepted_command_writes_to_the_terminal_on_stdout(ask: Ask, home: Ho
     assert "noise" not in result.text
 
 
+@pytest.mark.slow
 def test_an_answer_on_a_terminal_is_laid_out_although_stderr_is_a_file(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:

@@ -19,6 +19,7 @@ def list_profiled_functions(home: Home) -> set[tuple[str, str]]:
     return {(file, name) for file, _, name in timed}
 
 
+@pytest.mark.slow
 def test_a_failure_keeps_its_exit_code(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.fails(400, "no"))
     plain, timed = ask("hi"), ask("--profile=times", "hi")

@@ -79,6 +79,7 @@ def test_the_answer_is_streamed_line_by_line(mynah: Ask, home: Home) -> None:
     assert (result.text, result.code) == ("First.\nSecond.\n", 0)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("stream_format", ["sse", "ndjson"])
 def test_the_events_of_a_program_are_a_stream_also_with_no_stream(ask: Ask, home: Home, stream_format: str) -> None:
     source = SOURCE.replace("needs_key=False", f'needs_key=False, stream_format="{stream_format}"')

@@ -52,6 +52,7 @@ def parrot(ask: Ask, home: Home, server: ModelServer) -> Ask:
     return replace(ask, env={**ask.env, **env})
 
 
+@pytest.mark.slow
 def test_the_provider_and_its_models_are_listed(parrot: Ask, server: ModelServer) -> None:
     assert "\nparrot\tParrot\tmacaw-1\tPARROT_API_KEY\t" in parrot("providers").text
     server.reply(Reply([b'{"models": [{"name": "macaw-1"}, {"name": "parakeet-1"}, 7]}']))
@@ -59,6 +60,7 @@ def test_the_provider_and_its_models_are_listed(parrot: Ask, server: ModelServer
     assert [model["id"] for model in json.loads(listed.text)] == ["macaw-1", "parakeet-1"]
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("stream", [True, False])
 def test_the_provider_answers(parrot: Ask, server: ModelServer, stream: bool) -> None:
     server.reply(streams({"text": "Hel"}, {"text": "lo."}, END) if stream else Reply([b'{"text": "Hello."}']))
@@ -84,6 +86,7 @@ def test_the_model_can_call_tools_and_gets_its_reasoning_back(parrot: Ask, serve
     assert "seed.txt" in results[0]["text"]
 
 
+@pytest.mark.slow
 def test_requests_have_calls_without_tools_and_tools_that_must_not_be_called(parrot: Ask, server: ModelServer) -> None:
     call = {"call": {"name": "list_dir", "arguments": {"dirpath": "."}}}
     server.reply(streams(call, END), streams({"text": "Enough."}, END))
@@ -118,6 +121,7 @@ def test_errors_of_the_service_are_one_line(parrot: Ask, server: ModelServer) ->
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_bug_is_reported_as_on_the_page(parrot: Ask, server: ModelServer, home: Home) -> None:
     right = 'return {"role": "tool", "call_id": tool_call_id, "text": result}'
     assert right in SOURCE

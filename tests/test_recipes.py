@@ -139,6 +139,7 @@ def check(stage: Stage, recipe: Recipe, env: Mapping[str, str] | None = None) ->
         assert all(b"PORT = os.environ" in request.body for request in stage.server.requests)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "title",
     [

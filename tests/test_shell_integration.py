@@ -44,6 +44,7 @@ def read_last_prompt(server: ModelServer) -> str:
     return json.dumps(server.requests[-1].json["messages"][1:], ensure_ascii=False)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("shell", EACH_SHELL)
 @pytest.mark.parametrize("mode", ["emacs", pytest.param("vi", marks=pytest.mark.slow)])
 def test_the_key_replaces_the_line_by_a_command_with_the_cursor_at_its_end(

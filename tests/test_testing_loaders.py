@@ -81,6 +81,7 @@ def test_the_example_passes() -> None:
     assert "skipped" not in tested.stdout
 
 
+@pytest.mark.slow
 def test_correct_plugins_pass(tmp_path: Path) -> None:
     assert set(run_contract(tmp_path, "Loader", LOADER, LOADER_TEST).values()) == {""}
     assert set(run_contract(tmp_path, "Command", COMMAND, COMMAND_TEST).values()) == {""}

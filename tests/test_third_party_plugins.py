@@ -170,6 +170,7 @@ def list_providers(result: Result) -> dict[str, list[str]]:
     return {row[0]: row for row in (line.split("\t") for line in result.text.splitlines())}
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("case", ["raises", "misspells a hook"])
 def test_selecting_a_broken_provider_is_a_one_line_error(ask: Ask, home: Home, case: str) -> None:
     source, attribute, reason = BROKEN[case]
@@ -238,6 +239,7 @@ def test_a_signal_during_the_import_ends_ask(ask: Ask, home: Home) -> None:
         assert running.finish().code == 143
 
 
+@pytest.mark.slow
 def test_a_built_in_provider_comes_before_one_of_a_package(ask: Ask, home: Home) -> None:
     packages = install_provider(home.path / "packages", "good")
     install(packages, "ask-greedy", {"demo": "ask_greedy:provider"}, {"ask_greedy": CHAT_PROVIDER.format(name="demo")})
@@ -288,6 +290,7 @@ GROUPS = {
 }
 
 
+@pytest.mark.slow
 def test_entry_points_in_a_group_that_looks_like_one_of_ask_are_named(ask: Ask, home: Home) -> None:
     packages = home.path / "packages"
     for number, group in enumerate((*GROUPS, "asking.providers", "llm")):
@@ -385,6 +388,7 @@ def test_providers_that_are_not_selected_are_not_loaded(ask: Ask, home: Home) ->
     assert "loaded" not in result.text
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("source", "attribute"),
     [
@@ -440,6 +444,7 @@ class Recorder(ChatCompletions):
 RECORDER = 'Recorder(name="odd", base_url="http://127.0.0.1:9/v1", needs_key=False, default_model="odd-1")'
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("source", "attribute"),
     [
@@ -513,6 +518,7 @@ class Odd(ChatCompletions):
     assert "Traceback" in ask("-p", "odd", "-v", "hi").stderr
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("hook", "option"),
     [

@@ -160,6 +160,7 @@ WORDS = st.text("abé1?*[]()^#~=+-.,:/@%_\u2019'", min_size=1, max_size=8).filte
 """Words without a meaning for the shell beside patterns: no options, comments, home folders or quotes."""
 
 
+@pytest.mark.slow_after_first
 @given(questions=st.lists(st.lists(WORDS, min_size=1, max_size=6), min_size=1, max_size=20))
 @pytest.mark.parametrize("options", ["", "extended_glob interactive_comments"])
 def test_every_question_arrives_as_it_was_typed(options: str, questions: list[list[str]], folder: Path) -> None:

@@ -18,6 +18,7 @@ from tests.model_server import ModelServer
 from tests.program import Ask, Home
 
 
+@pytest.mark.slow
 def test_addresses_of_resources(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("ok"))
     note = home.work / "a note.txt"
@@ -41,6 +42,7 @@ def test_addresses_of_resources(ask: Ask, home: Home, server: ModelServer) -> No
     assert sent.count("<file") == 3
 
 
+@pytest.mark.slow
 def test_slash_commands(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("ok"))
     templates = home.config / "templates"
@@ -64,6 +66,7 @@ def test_slash_commands(ask: Ask, home: Home, server: ModelServer) -> None:
     assert [request.json["model"] for request in server.requests][4:] == ["other"]
 
 
+@pytest.mark.slow
 def test_a_loaded_conversation_has_its_edits_and_images(ask: Ask, home: Home, server: ModelServer) -> None:
     edit = ("edit_file", {"filepath": "a.txt", "old_text": "old", "new_text": "new"})
     missing = ("edit_file", {"filepath": "missing", "old_text": "old", "new_text": "new"})
@@ -93,6 +96,7 @@ def test_a_loaded_conversation_has_its_edits_and_images(ask: Ask, home: Home, se
     assert (second.status, second.content[0].type) == ("failed", "content")
 
 
+@pytest.mark.slow
 def test_sessions_are_listed_for_every_path_of_their_folder(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("ok"))
     link = home.path / "link"

@@ -49,6 +49,7 @@ def test_an_invalid_answer_to_a_question_denies_the_call(ask: Ask, home: Home, s
 PROMPT = [{"type": "text", "text": "go"}]
 
 
+@pytest.mark.slow
 def test_a_dismissed_question_cancels_the_prompt(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "touch ran"})), wire.says("done"))
     editor = Editor("dismiss")
@@ -158,6 +159,7 @@ def test_a_broken_configuration_is_an_error_that_names_the_file(ask: Ask, home: 
     assert result.stderr == ""
 
 
+@pytest.mark.slow
 def test_only_the_whole_id_of_a_conversation_loads_it(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("ok"))
 
@@ -224,6 +226,7 @@ def test_texts_of_tools_are_code_blocks(ask: Ask, home: Home, server: ModelServe
     assert updates[-1].content[0].content.text.startswith("`````\nexit code: 0")
 
 
+@pytest.mark.slow
 def test_the_dollar_signs_of_the_editor_are_no_variables(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("done"))
     values = ["a$b", "$$", "${HOME}", "$${x}"]

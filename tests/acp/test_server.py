@@ -103,6 +103,7 @@ def test_an_editor_that_ends_at_once_leaves_no_traceback(ask: Ask, home: Home) -
     assert {json.loads(line).get("id") for line in result.text.splitlines()} >= {1, 2}
 
 
+@pytest.mark.slow
 def test_files_as_stdin_and_stdout_are_an_error(ask: Ask, home: Home) -> None:
     (home.work / "in").write_text("")
     result = ask.shell(f"{ASK} acp < in > out")
@@ -124,6 +125,7 @@ def test_no_mode_loosens_the_options(ask: Ask, home: Home, server: ModelServer, 
     assert not outside.exists()
 
 
+@pytest.mark.slow
 def test_the_read_only_mode_offers_no_tool_that_writes(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("a"), wire.says("b"))
 
@@ -169,6 +171,7 @@ def test_a_canceled_prompt_ends_what_runs_and_is_saved(ask: Ask, home: Home, ser
         assert connection.execute("SELECT count(*) FROM conversations").fetchone() == (1,)
 
 
+@pytest.mark.slow
 def test_nothing_runs_or_is_lost_when_the_editor_dies(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "echo $$ > new; mv new pid; sleep 60"})))
 

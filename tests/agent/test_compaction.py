@@ -206,6 +206,7 @@ def test_compact_without_a_conversation_or_without_saving_is_an_error(
 # On every wire
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "name",
     [

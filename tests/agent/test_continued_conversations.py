@@ -52,6 +52,7 @@ def type_command(ask: Ask, running: Running, command: str, place: int) -> int:
     return running.wait_for(f"Answer {command.rsplit(maxsplit=1)[-1]}.", after=place)
 
 
+@pytest.mark.slow
 def test_each_terminal_continues_its_own_conversation(ask: Ask, server: ModelServer) -> None:
     def shell() -> Running:
         return Running(["bash", "--norc", "--noprofile"], env=ask.env, cwd=ask.cwd, terminal=True)

@@ -25,6 +25,7 @@ def ask(home: Home, server: ModelServer) -> Ask:
     return Ask({**home.env, **build_service_variables(server.base_url)}, home.work)
 
 
+@pytest.mark.slow
 def test_openai_gets_the_document_and_others_its_text(ask: Ask, server: ModelServer) -> None:
     data = docx("Größe")
     (ask.cwd / "a.docx").write_bytes(data)

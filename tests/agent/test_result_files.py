@@ -202,6 +202,7 @@ def test_a_server_without_the_responses_api_gets_the_files_after_the_results(
     assert list_received_files(chat, server) == [("tool", []), ("user", [PNG])]
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "option", ["--no-save", "--safe-files", pytest.param("--safe", marks=pytest.mark.needs("bwrap"))]
 )
@@ -390,6 +391,7 @@ def rounds(draw: st.DrawFn) -> list[Message]:
     return [Message("assistant", "", calls), *results, *following]
 
 
+@pytest.mark.slow_after_first
 @given(st.lists(rounds(), min_size=1, max_size=3))
 @pytest.mark.parametrize("name", ["anthropic", "gemini", "openai", "openrouter", "ollama"])
 def test_each_file_is_sent_once_and_in_order(name: str, drawn: list[list[Message]]) -> None:

@@ -134,6 +134,7 @@ def test_search_may_be_disabled_without_an_engine(ask: Ask, home: Home, server: 
     assert "search_web" not in list_offered_tools(server.requests[0].json)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("engine", "told"),
     [

@@ -56,6 +56,7 @@ def is_refused(result: Result, server: ModelServer, code: int, *told: str) -> No
 # What is asked
 
 
+@pytest.mark.slow
 def test_words_files_and_piped_text_replace_the_input_placeholder(ask: Ask, home: Home, server: ModelServer) -> None:
     write_prompt(home, "mine", "Sing {{input}}, please.")
     (home.work / "song").write_text("la\n")

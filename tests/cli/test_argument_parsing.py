@@ -107,6 +107,7 @@ def test_options_after_any_quoted_prompt_are_parsed(question: str, after: list[s
     assert context.params["safe"] is True
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("question", ["cleanup", "整理してください", "clean up", ""])
 @pytest.mark.needs("bwrap")
 def test_safe_after_any_quoted_prompt_is_parsed(question: str, ask: Ask, server: ModelServer, home: Home) -> None:

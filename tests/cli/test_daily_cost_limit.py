@@ -137,6 +137,7 @@ def test_a_job_notices_what_other_runs_spend(ask: Ask, priced: ModelServer, home
     assert len(priced.requests) < 20
 
 
+@pytest.mark.slow
 def test_a_job_continues_the_next_day(ask: Ask, priced: ModelServer, home: Home) -> None:
     write_rows(home.work, *make_rows(4))
     assert ask(*OPENROUTER, "hi").code == 0
@@ -154,6 +155,7 @@ def test_a_job_continues_the_next_day(ask: Ask, priced: ModelServer, home: Home)
     assert result.code == 0, result.stderr
 
 
+@pytest.mark.slow
 def test_the_error_has_the_time_of_the_reset(ask: Ask, priced: ModelServer) -> None:
     zone = shift_time_zone(6 * 3_600)
     for _ in range(3):

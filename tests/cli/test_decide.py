@@ -58,6 +58,7 @@ def service(request: pytest.FixtureRequest, server: ModelServer) -> DecisionServ
     return started
 
 
+@pytest.mark.slow_after_first
 def test_values_have_probabilities(ask: Ask, service: DecisionService) -> None:
     result = decide(ask, type(service), "--json", "the server is down")
     value = json.loads(result.text)

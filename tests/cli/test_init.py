@@ -17,6 +17,7 @@ PLACES = {
 }
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("shell", EACH_SHELL)
 def test_the_script_is_valid_shell_code_and_needs_no_provider_or_key(shell: str, home: Home) -> None:
     (home.path / "script").write_text(evaluate(home, shell))

@@ -304,6 +304,7 @@ def test_piped_input_is_not_read_by_the_key_command(keyless: Ask, home: Home, se
 KEYRING = {"PYTHON_KEYRING_BACKEND": "keyrings.alt.file.PlaintextKeyring"}
 
 
+@pytest.mark.slow
 def test_a_key_in_the_keyring_is_used_listed_and_removed(keyless: Ask, home: Home, server: ModelServer) -> None:
     saved = keyless("keys", "set", "--keyring", "openrouter", stdin=f"{KEY}\n".encode(), env=KEYRING)
     assert saved.code == 0

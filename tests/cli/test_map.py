@@ -66,6 +66,7 @@ def quick_retries(home: Home) -> None:
     (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\n")
 
 
+@pytest.mark.slow
 def test_rows_in_flight_are_no_more_than_files_may_be_open(ask: Ask, server: ModelServer, home: Home) -> None:
     file = write_rows(home.work, *make_rows(80))
     server.reply(lambda request: Reply((0.3, *echo(request).steps)))
@@ -958,6 +959,7 @@ def test_keys_that_a_plugin_prints_are_redacted(ask: Ask, server: ModelServer, h
         assert all(f"{word} [key removed]" in result.stderr for word in ("out", "error", "child")), result.stderr
 
 
+@pytest.mark.slow
 def test_many_requests_at_a_time_exceed_the_default_limit_of_open_files(
     ask: Ask, server: ModelServer, home: Home
 ) -> None:

@@ -101,6 +101,7 @@ def run(ask: Ask, server: ModelServer) -> Run:
     return run_map
 
 
+@pytest.mark.slow
 def test_rows_are_answered_in_order(service: BackgroundService, run: Run, home: Home) -> None:
     write_rows(home.work, *make_rows(50), {"id": 99, "text": "word 0"})
     result = run(*WINDOW, "--columns", "all")
@@ -199,6 +200,7 @@ def test_a_rate_limit_delays_the_rows(service: BackgroundService, run: Run, home
     assert (run(*WINDOW).code, len(service.bodies)) == (0, 20)
 
 
+@pytest.mark.slow
 def test_few_requests_find_what_is_complete(
     service: BackgroundService, run: Run, home: Home, server: ModelServer
 ) -> None:
@@ -234,6 +236,7 @@ def test_what_does_not_work_is_refused_before_anything_is_sent(
 HTML = b"<html><body>Sign in</body></html>"
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "reply",
     [

@@ -115,6 +115,7 @@ def test_columns_have_types_in_every_format(ask: Ask, home: Home, command: Seque
         assert row["kind_p"] == ("" if arrow_row["kind_p"] is None else str(arrow_row["kind_p"]))
 
 
+@pytest.mark.slow
 def test_without_a_decisions_api_probabilities_come_from_logprobs(
     ask: Ask, server: ModelServer, logprobs_command: Sequence[str]
 ) -> None:

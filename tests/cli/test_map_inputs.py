@@ -105,6 +105,7 @@ def test_options_that_cannot_be_used_are_errors(ask: Ask, home: Home, arguments:
     assert (result.code, message in result.stderr) == (2, True), result.stderr
 
 
+@pytest.mark.slow
 def test_an_unknown_column_of_a_wide_table_is_a_short_error(ask: Ask, home: Home) -> None:
     names = ",".join(f"c{number}" for number in range(10_000))
     file = write(home.work, "a.csv", f"{names}\n{names}\n")

@@ -42,6 +42,7 @@ def list_names(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir())
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("kind", [("jsonl", 7, 3), ("csv", 2, 4)])
 def test_joined_shards_are_the_output_of_one_job(
     ask: Ask, server: ModelServer, home: Home, kind: tuple[str, int, int]

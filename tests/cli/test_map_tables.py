@@ -116,6 +116,7 @@ def test_all_formats_are_the_same_rows(
     assert (again.text, len(server.requests)) == (result.text, 3), "the same text is the same row in any format"
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
 @pytest.mark.needs("bwrap")
 def test_an_output_that_is_a_mount_point_is_overwritten(ask: Ask, server: ModelServer, home: Home, name: str) -> None:
@@ -162,6 +163,7 @@ def test_the_same_command_continues(ask: Ask, server: ModelServer, home: Home, o
     assert [row["answer"] for row in read_output(home, output)] == ["SAY NEW", *(row["answer"] for row in first[:-1])]
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_an_interrupted_job_has_the_rows_so_far(ask: Ask, server: ModelServer, home: Home, output: str) -> None:
     service = SlowServer(server, 0.1)
@@ -284,6 +286,7 @@ def test_types_survive_a_job(ask: Ask, server: ModelServer, home: Home) -> None:
     assert parquet.read_table(home.work / PARQUET).select(["id", "text", "at"]).equals(table)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("package", "extra", "arguments"),
     [

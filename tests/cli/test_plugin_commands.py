@@ -109,6 +109,7 @@ def test_a_command_owns_standard_output(ask: Ask) -> None:
     assert (result.code, sorted(result.text.splitlines()), result.stderr) == (0, ["todo 1", "written"], "")
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("how", "code", "shown"),
     [
@@ -143,6 +144,7 @@ def test_python_ends_as_usual_after_a_command(ask: Ask) -> None:
     assert (result.code, result.text) == (0, "todo 2\nthread\nat exit\n")
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_wait_for_a_thread(number: signal.Signals, ask: Ask) -> None:
     with ask.start("todo", "2", "--how", "forever") as running:
@@ -159,6 +161,7 @@ def test_an_async_command_is_an_error(ask: Ask) -> None:
     assert "async" in result.stderr
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("arguments", [["help", "silent"], ["silent", "--help"]])
 def test_help_that_fails_names_the_command(arguments: list[str], ask: Ask) -> None:
     result = ask(*arguments)
@@ -167,6 +170,7 @@ def test_help_that_fails_names_the_command(arguments: list[str], ask: Ask) -> No
     assert "ValueError: no help" in result.stderr
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("arguments", [["todo"], ["todo", "x"], ["todo", "1", "--nonsense"], ["team", "remove"]])
 def test_wrong_arguments_are_usage_errors(arguments: list[str], ask: Ask) -> None:
     result = ask(*arguments)
@@ -194,6 +198,7 @@ def test_help_and_completion_list_commands_without_loading_them(ask: Ask) -> Non
     assert ask("why?").stderr == ""
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
@@ -225,6 +230,7 @@ def test_completion_does_not_wait_for_a_slow_module(ask: Ask, home: Home) -> Non
     assert ask("--complete", "arguments", "", "slow", env={"PYTHONPATH": str(packages)}).text == "slow\task-slow\n"
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
@@ -270,6 +276,7 @@ def test_doctor_names_unusable_commands(ask: Ask) -> None:
     assert sum(state == "problem" for state in found.values()) == 4
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("source", "reason"),
     [

@@ -96,6 +96,7 @@ def test_missing_and_ineffective_bubblewrap_is_detected() -> None:
     assert "the sandbox failed its self-test" in reports[ANOTHER]
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("option", [pytest.param("--safe", marks=pytest.mark.needs("bwrap")), "--safe-files"])
 def test_a_full_disk_ends_a_run_with_the_path_of_the_record(ask: Ask, home: Home, option: str) -> None:
     # A limit for the size of files fails like a full disk, but needs no file system of its own.

@@ -18,6 +18,7 @@ def test_first_safe_and_first_unrestricted_run_explain_safe_mode(ask: Ask, serve
     assert ["--allow-dir" in text for text in shown] == [True, False, False, False]
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(("names", "which"), [(":", ""), ("/nowhere:src", "/src")])
 def test_pythonpath_inside_the_folder_is_an_error(ask: Ask, home: Home, names: str, which: str) -> None:
     (home.work / "src").mkdir()

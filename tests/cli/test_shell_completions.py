@@ -166,6 +166,7 @@ def test_tab_completes_words(shell: str, used: Home) -> None:
             read_completed_words(running, typed + TAB, wanted if not but else "<ask><-p><gro")
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("shell", [pytest.param("bash", marks=pytest.mark.slow), *EACH_SHELL[1:]])
 def test_tab_lists_candidates(shell: str, used: Home) -> None:
     with Shell(shell, used, used.env).on_terminal() as running:

@@ -491,6 +491,7 @@ def test_skills_are_installed_and_updated_over_http(
     assert (missing.code, "missing" in missing.stderr) == (9, True)
 
 
+@pytest.mark.slow
 def test_owner_and_repository_and_urls_of_pages_are_understood(
     ask: Ask, home: Home, git_server: str, repository: Path, skills: Path
 ) -> None:

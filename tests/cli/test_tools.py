@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
@@ -73,6 +75,7 @@ def test_approvals_are_listed_and_forgotten(ask: Ask, home: Home) -> None:
     assert json.loads(ask("tools", "approvals", "--json").text) == []
 
 
+@pytest.mark.slow
 def test_doctor_counts_rules_and_approvals(ask: Ask, home: Home) -> None:
     def check() -> list[tuple[str, str]]:
         rows = json.loads(ask("doctor", "--offline", "--json").text)

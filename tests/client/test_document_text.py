@@ -48,6 +48,7 @@ def make_workbook() -> bytes:
     return save(book)
 
 
+@pytest.mark.slow
 def test_word_documents_become_markdown() -> None:
     document = Document()
     document.add_heading("Report", 1)
@@ -113,6 +114,7 @@ ENTITIES = '<!DOCTYPE w [<!ENTITY e SYSTEM "file:///etc/passwd">]><w>&e;</w>'
 BOMB = "<w>" + " " * 60_000_000 + "</w>"
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("data", "problem"),
     [

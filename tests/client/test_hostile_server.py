@@ -133,6 +133,7 @@ def test_headers_must_be_complete_within_the_timeout(ask: Ask, make_steps: Calla
     assert (result.code, result.text) == (5, "")
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "make_steps",
     [
@@ -209,6 +210,7 @@ MORE_NO_PROGRESS = [
 ]
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("make_steps", "text"),
     [
@@ -260,6 +262,7 @@ MORE_TOO_LARGE = [
 ]
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("make_steps", "text"),
     [
@@ -292,6 +295,7 @@ PIECES = {
 NOT_SLOW = {("text", "--json"), ("arguments", "--no-save")}
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("piece", "option"),
     [
@@ -408,6 +412,7 @@ def test_answers_of_other_apis_without_progress_fail(ask: Ask, provider: str, pi
 # Error responses and models lists
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "make_steps",
     [repeat_forever(LARGE), repeat_forever(b"x", 0.1), pytest.param(gzip_bomb(b"", b"x"), marks=slow)],

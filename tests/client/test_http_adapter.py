@@ -120,6 +120,7 @@ def test_a_long_body_may_arrive_with_its_head() -> None:
     assert read_head(LimitedResponse, "POST", data) == read_head(HTTPResponse, "POST", data)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_requests() -> None:
     def handle(connection: socket.socket) -> None:
         while connection.recv(65_536):

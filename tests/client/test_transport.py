@@ -363,6 +363,7 @@ def test_slow_stream_may_take_longer_than_the_timeout(server: ModelServer, frami
         assert fetch_data(server, *steps, stall=STALL, framing=framing) == ["a"] * 4
 
 
+@pytest.mark.slow
 def test_slow_stream_may_be_larger_than_the_event_limit(server: ModelServer) -> None:
     long = "x" * (MAX_EVENT_BYTES * 2 // 3)
     slow: list[Step] = [step for _ in range(3) for step in (STALL / 2, wire.event("a"))]

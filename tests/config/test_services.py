@@ -268,6 +268,7 @@ def test_the_key_of_the_service_in_use_is_kept_from_commands(name: str, ask: Ask
     assert ("key=\n" in result) == (name == "huggingface"), result
 
 
+@pytest.mark.slow
 def test_the_table_is_not_read_for_other_providers(home: Home, server: ModelServer) -> None:
     observe(home, "-p", "demo", "hi")
     for arguments in (["-p", "demo", "hi"], ["-m", "demo:demo", "hi"], ["--help"], ["--complete", "models", "demo:"]):

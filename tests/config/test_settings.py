@@ -400,6 +400,7 @@ def test_any_toml_is_valid_or_a_config_error(tmp_path_factory: pytest.TempPathFa
     assert all("\n" not in warning for warning in config.warnings)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("text", "key", "using"),
     [

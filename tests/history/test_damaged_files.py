@@ -77,6 +77,7 @@ def in_a_world(ask: Ask, script: str, *options: str) -> Result:
     return ask.shell(f"bwrap --dev-bind / / {' '.join(options)} -- bash -c '{script}'")
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.usefixtures("hello")
 @pytest.mark.parametrize("there", [True, False])
 @pytest.mark.needs("bwrap")
@@ -130,6 +131,7 @@ def test_history_on_a_full_or_read_only_disk_can_be_read(disk: str, ask: Ask, se
     )
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("index", [True, False])
 @pytest.mark.needs("bwrap")
 def test_log_of_a_killed_process_is_not_ignored(index: bool, ask: Ask, home: Home) -> None:

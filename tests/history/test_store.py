@@ -140,6 +140,7 @@ def test_one_that_is_missing_can_be_read_as_empty_and_is_not_made(path: Path) ->
     assert not path.parent.exists()
 
 
+@pytest.mark.slow
 def test_processes_that_make_it_at_once_all_find_it_made(path: Path) -> None:
     script = f"""
 for i in 1 2 3 4; do

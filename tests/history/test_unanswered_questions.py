@@ -99,6 +99,7 @@ def test_a_refused_first_message_leaves_an_empty_conversation(ask: Ask, server: 
     assert asked(service, server) == ["one", "Fine.", "two"]
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("name", WIRES)
 def test_a_conversation_with_a_refused_message_is_summarized(ask: Ask, server: ModelServer, name: str) -> None:
     ask, service = choose(ask, server, name)

@@ -74,6 +74,7 @@ def list_git_files(repository: Path, folder: Path, env: Mapping[str, str]) -> se
     return {name for name in listed.stdout.decode().split("\0") if name}
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["", "src", "src/deep"]), st.lists(st.sampled_from(PATTERNS))), max_size=3),

@@ -224,6 +224,7 @@ def make_stale(folder: Path) -> None:
     os.utime(file, (1, file.stat().st_mtime // 2))
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("case", HOSTILE)
 def test_nothing_that_a_repository_names_is_run(case: str, ask: Ask, repository: Path) -> None:
     arguments = make_hostile(repository, case)
@@ -337,6 +338,7 @@ def test_a_repository_cannot_show_the_commits_of_another(
     assert not server.requests
 
 
+@pytest.mark.slow
 def test_worktrees_submodules_and_bare_repositories_are_read(
     ask: Ask, server: ModelServer, repository: Path, tmp_path: Path
 ) -> None:

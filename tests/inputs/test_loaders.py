@@ -198,6 +198,7 @@ def test_the_process_does_not_get_keys(ask: Ask, server: ModelServer) -> None:
     assert "PYTHONPATH" in asked(server)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("prefix", "code", "reason"),
     [
@@ -239,6 +240,7 @@ def test_a_slow_loader_is_killed(ask: Ask, server: ModelServer) -> None:
     assert not server.requests
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "source",
     [
@@ -254,6 +256,7 @@ def test_too_much_is_an_error(source: str, ask: Ask, server: ModelServer) -> Non
     assert not server.requests
 
 
+@pytest.mark.slow
 def test_odd_texts_and_names_are_attached(ask: Ask, server: ModelServer) -> None:
     result = ask("-f", "odd-return-many:10000", "-f", "odd-return-subclass:", "-f", "odd-return-long-name:", "why?")
     assert (result.code, result.stderr) == (0, "")
@@ -437,6 +440,7 @@ def test_one_process_serves_the_rows_until_it_ends(ask: Ask, server: ModelServer
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
+@pytest.mark.slow
 def test_slow_loaders_delay_neither_answers_nor_ctrl_c(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "rows.csv").write_text("n\n" + "".join(f"{number}\n" for number in range(50)))
     with ask.start("map", "-m", wire.MODEL, "what? {{n}}", "-f", "odd-load-slowly:{{n}}", "rows.csv") as running:

@@ -105,6 +105,7 @@ def test_many_files_in_another_encoding_are_named_briefly(ask: Ask, server: Mode
     assert result.stderr.count("\n") == 4
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("source", ["<&-", "0>nohup"])
 def test_standard_input_may_be_missing(source: str, ask: Ask, server: ModelServer) -> None:
     result = ask.shell(f"ask {source} hello")

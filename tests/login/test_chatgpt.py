@@ -204,6 +204,7 @@ def test_the_sign_in_of_another_program_run_wins(ask: Ask, home: Home, openai: A
     assert not any(grant.is_revoked for grant in openai.grants)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("numbers", [(signal.SIGINT,), (signal.SIGHUP, signal.SIGTERM)])
 def test_signals_wait_until_new_tokens_are_saved(
     numbers: tuple[signal.Signals, ...], ask: Ask, home: Home, openai: AuthorizationServer
@@ -227,6 +228,7 @@ def test_signals_wait_until_new_tokens_are_saved(
     assert openai.refreshes == 1
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("kilobytes", [8, 40])
 def test_without_disk_space_no_token_is_spent(
     kilobytes: int, ask: Ask, home: Home, openai: AuthorizationServer
@@ -269,6 +271,7 @@ def test_a_damaged_file_is_reported(ask: Ask, home: Home) -> None:
     assert "damaged" in ask("doctor", "--offline").text
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("token", ["a\ud800", "a\nb", "a|b", "é"])
 def test_saved_tokens_that_cannot_be_sent_are_none(token: str, ask: Ask, home: Home) -> None:
     sign_in(ask)
@@ -444,6 +447,7 @@ def test_logout_without_the_server_says_so(ask: Ask, home: Home, openai: Authori
     assert read_tokens(home) is None
 
 
+@pytest.mark.slow
 def test_the_keyring_can_have_the_tokens(ask: Ask, home: Home, openai: AuthorizationServer) -> None:
     env = {"PYTHON_KEYRING_BACKEND": "keyrings.alt.file.PlaintextKeyring"}
     ask = Ask({**ask.env, **env}, ask.cwd)
@@ -472,6 +476,7 @@ class Keyring(PlaintextKeyring):
 """
 
 
+@pytest.mark.slow
 def test_tokens_that_the_keyring_refuses_last_for_the_run(ask: Ask, openai: AuthorizationServer) -> None:
     (ask.cwd / "failing.py").write_text(FAILING_KEYRING)
     env = {**ask.env, "PYTHONPATH": str(ask.cwd), "PYTHON_KEYRING_BACKEND": "failing.Keyring"}

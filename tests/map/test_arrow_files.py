@@ -56,6 +56,7 @@ def write(path: Path, records: Sequence[dict[str, Any]], types: Any = None, *, p
     return read_table(path)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @given(st.lists(columns(), min_size=1, max_size=3))
 def test_a_table_is_the_same_after_reading_and_writing(
@@ -85,6 +86,7 @@ COLUMN = st.lists(
 )
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @given(COLUMN)
 def test_values_of_any_type_can_follow_one_another(
@@ -116,6 +118,7 @@ def assert_same_value(found: Any, original: Any) -> None:
     assert isinstance(found, bool) == isinstance(original, bool)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @given(columns())
 def test_columns_keep_their_types_while_others_change(
@@ -162,6 +165,7 @@ def test_a_column_gets_a_type_for_all_its_values(
     ]
 
 
+@pytest.mark.slow
 def test_rows_are_written_in_groups(tmp_path: Path) -> None:
     records = [{"a": number, "b": None} for number in range(GROUP_ROWS + 1)] + [{"a": "x", "b": 1}]
     table = write(tmp_path / "out.parquet", records, parts=100)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests import wire
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home
@@ -24,6 +26,7 @@ def echo(request: Request) -> Reply:
     return wire.whole_reply(wire.answer(request.json["messages"][-1]["content"]))
 
 
+@pytest.mark.slow
 def test_a_slow_row_holds_up_only_the_output(ask: Ask, server: ModelServer, home: Home) -> None:
     count = 1100
 

@@ -42,6 +42,7 @@ def test_sqlite_has_no_locks_here(home: Home) -> None:
     assert (result.code, "database is locked" in result.stderr) == (1, True)
 
 
+@pytest.mark.slow
 def test_a_ledger_needs_no_locks(ask: Ask, server: ModelServer, home: Home, command: list[str]) -> None:
     server.reply(echo)
     ask(*COMMAND, "in.jsonl", "-O", "out.jsonl", "-j", "1", "--max-cost", "1")
@@ -67,6 +68,7 @@ def test_answers_in_a_write_ahead_log_are_kept(ask: Ask, server: ModelServer, ho
     assert Counter(map(get_prompt, server.requests)).total() == 13
 
 
+@pytest.mark.slow
 def test_a_ledger_needs_no_shared_memory(ask: Ask, server: ModelServer, home: Home, command: list[str]) -> None:
     command[2] = "memory"
     server.reply(echo)
@@ -83,6 +85,7 @@ def test_a_ledger_needs_no_shared_memory(ask: Ask, server: ModelServer, home: Ho
         assert run([*command[:-2], "-p", "demo", "-m", "demo"], env=ask.env, cwd=ask.cwd).code == 0
 
 
+@pytest.mark.slow
 def test_a_ledger_without_locks_has_one_user(ask: Ask, server: ModelServer, home: Home, command: list[str]) -> None:
     server.reply(Reply((HOLD,)))
     with Running(command, env=ask.env, cwd=ask.cwd) as running:

@@ -100,6 +100,7 @@ def read_output(home: Home) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (home.work / "out.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("kind", mark_others_slow(list(OUTAGES), ["500", "dropped"]))
 def test_an_outage_fails_no_row(ask: Ask, server: ModelServer, home: Home, kind: str) -> None:
     service = Service(server, OUTAGES[kind])
@@ -157,6 +158,7 @@ def test_what_no_row_survives_stops_the_job(ask: Ask, server: ModelServer, home:
     assert (result.code, len(service.failed) <= 4) == (6, True), result.stderr
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("wait", ["0", "0.3s"])
 def test_the_wait_for_a_service_has_an_end(ask: Ask, server: ModelServer, home: Home, wait: str) -> None:
     service = Service(server, lambda: wire.fails(503))
@@ -176,6 +178,7 @@ def test_an_invalid_wait_is_refused(ask: Ask, server: ModelServer, home: Home, w
     assert (result.code, server.requests) == (2, [])
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("options", [(), ("--unordered",)])
 def test_rows_that_always_fail_do_not_pause_the_others(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]

@@ -88,6 +88,7 @@ def test_a_refusal_of_the_first_requests_says_nothing_about_the_rate(used_until:
     assert count_refused(late) < 0.03 * len(late)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("seed", mark_others_slow([1, 2, 3], [1]))
 @pytest.mark.parametrize("refused_share", [0.05, 0.2, 0.4, 0.6])
 def test_refusals_at_any_rate_do_not_slow_a_job(refused_share: float, seed: int) -> None:

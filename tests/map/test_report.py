@@ -387,6 +387,7 @@ def test_the_number_of_counted_values_is_limited() -> None:
     assert (values.distinct_count, values.other_count, values.count) == (MAX_DISTINCT, 100, MAX_DISTINCT + 100)
 
 
+@pytest.mark.slow
 def test_the_order_in_which_rows_finish_does_not_matter() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "number"}, "w": {"type": "string"}}}
     generator = random.Random(1)

@@ -70,6 +70,7 @@ def assert_complete(home: Home, count: int) -> None:
     assert [row["answer"] for row in rows] == [f"SAY ROW {number}" for number in range(count)]
 
 
+@pytest.mark.slow
 def test_a_slow_server_gets_fewer_rows(ask: Ask, home: Home, stack: ExitStack) -> None:
     fast, slow = start(stack, 0.01), start(stack, 0.3)
     result = ask(*COMMAND, write_rows(home, 300), "-j", "8", *name_servers(slow, fast))
@@ -109,6 +110,7 @@ def test_a_server_that_dies_and_returns_is_used_again(ask: Ask, home: Home, stac
     assert "answers again" in result.stderr
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("failure", [lambda: wire.fails(503), lambda: Reply((DROP,)), lambda: wire.fails(500)])
 def test_a_failing_server_is_left_out(ask: Ask, home: Home, stack: ExitStack, failure: Callable[[], Reply]) -> None:
     good, bad = start(stack, 0.01), stack.enter_context(ModelServer())
@@ -125,6 +127,7 @@ def test_if_no_server_can_be_reached_the_job_stops(ask: Ask, home: Home) -> None
     assert (result.code, len(result.stderr.splitlines())) == (5, 2), result.stderr
 
 
+@pytest.mark.slow
 def test_if_all_servers_fail_for_a_while_the_job_waits(ask: Ask, home: Home, stack: ExitStack) -> None:
     servers = [stack.enter_context(ModelServer()) for _ in range(2)]
     begin = time.monotonic()

@@ -162,6 +162,7 @@ def test_what_a_caller_may_not_have_is_refused(ask: Ask, home: Home, server: Mod
     assert not server.requests
 
 
+@pytest.mark.slow
 def test_an_empty_argument_is_none(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("one"), wire.says("two"))
     (home.work / "a.txt").write_text("a line\n")

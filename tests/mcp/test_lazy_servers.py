@@ -385,6 +385,7 @@ def test_safe_mode_offers_only_allowed_tools_of_a_saved_list(ask: Ask, home: Hom
     assert len(pids(home)) == 2
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.usefixtures("raw")
 @pytest.mark.parametrize(
     "command",

@@ -38,6 +38,7 @@ def check_files(ask: Ask, server: ModelServer, service: Wire) -> None:
     assert text.count("does not accept") == len(kinds) - len(supported)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "name", mark_others_slow(["anthropic", "openai", "openrouter", "ollama", "deepseek"], ["anthropic", "deepseek"])
 )
@@ -53,6 +54,7 @@ def test_files_of_a_server_over_http_reach_the_model(ask: Ask, home: Home, serve
         check_files(ask, server, SERVICES["gemini"])
 
 
+@pytest.mark.slow
 def test_links_that_cannot_be_read_stay_links(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"sdk": program(SDK)})
     service = SERVICES["anthropic"]

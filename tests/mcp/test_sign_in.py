@@ -91,6 +91,7 @@ def add(home: Home, server: OAuthServer, **oauth: str) -> None:
     configure(home, {"web": {"url": server.url, "timeout": 60, **({"oauth": oauth} if oauth else {})}})
 
 
+@pytest.mark.slow
 def test_a_run_names_the_command_and_goes_on_until_the_user_signs_in(
     ask: Ask, home: Home, server: ModelServer, private: OAuthServer
 ) -> None:
@@ -173,6 +174,7 @@ def test_tokens_are_redacted(ask: Ask, home: Home, server: ModelServer, private:
         assert read_tokens(home)[name] not in answer
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("command", ["logout", "remove"])
 def test_signing_out_revokes_the_refresh_token_first(command: str, ask: Ask, home: Home, private: OAuthServer) -> None:
     add(home, private)
@@ -206,6 +208,7 @@ def test_the_client_authenticates_with_its_method_when_it_revokes(ask: Ask, home
     assert [request.headers["Authorization"] for request in other.requests] == ["Basic YSUyMGI6cyUzQWU="] * 2
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("endpoint", [None, "http://127.0.0.1:9/revoke", "refuses"])
 def test_a_sign_in_is_deleted_even_if_its_tokens_cannot_be_revoked(
     endpoint: str | None, ask: Ask, home: Home, private: OAuthServer
@@ -335,6 +338,7 @@ def test_tokens_are_not_sent_to_another_url(ask: Ask, home: Home, private: OAuth
         assert not any("Authorization" in request.headers for request in other.requests)
 
 
+@pytest.mark.slow
 def test_tokens_are_not_refreshed_at_an_internal_address(ask: Ask, home: Home, private: OAuthServer) -> None:
     """The metadata of a server with a public address names an authorization server on this machine."""
     add(home, private)

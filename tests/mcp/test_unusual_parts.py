@@ -442,6 +442,7 @@ def test_a_server_that_refuses_questions_is_connected_to_without(ask: Ask, home:
     assert "elicitation" not in second
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("variable", ["EXITS_ON", "IGNORES"])
 def test_a_server_that_does_not_answer_the_first_request_gets_an_older_one(
     variable: str, ask: Ask, home: Home, server: ModelServer
@@ -477,6 +478,7 @@ def test_an_error_with_another_id_ends_the_request(ask: Ask, server: ModelServer
     assert sum(b"tools/call" in one.body for one in other.requests) == len(cases)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("status", "content_type"), [(400, "application/json"), (200, "application/json"), (200, "text/event-stream")]
 )

@@ -38,6 +38,7 @@ provider = ChatCompletions(name="owl", base_url="{url}", needs_key=False, defaul
 """
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("more", ["", ', attachments=("image/png",)'])
 def test_a_third_party_provider_gets_supported_attachments(
     more: str, ask: Ask, home: Home, server: ModelServer
@@ -63,6 +64,7 @@ def fail(model): raise ProviderError("no idea")
 RESULT_HOOK = FAILING + "provider.provider_supports_result_attachment = {}\n"
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("hook", "is_inside"),
     [
@@ -102,6 +104,7 @@ def test_a_plugin_whose_hook_fails_is_named(ask: Ask, home: Home, server: ModelS
     assert "ZeroDivisionError" in result.stderr
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("hook", ["lambda: 1 / 0", "lambda media_type: 'png'", "fail"])
 def test_a_run_without_files_goes_on_if_the_hook_fails(hook: str, ask: Ask, home: Home, server: ModelServer) -> None:
     """Also one that continues a conversation with a file, and in which a tool returns one: notes replace the files."""

@@ -85,6 +85,7 @@ FAST_SERVICES = ("openrouter", "anthropic", "gemini")
 """One provider for each API with its own rules for schemas; tests for the others are marked slow."""
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "name", [name if name in FAST_SERVICES else pytest.param(name, marks=pytest.mark.slow) for name in SERVICES]
 )
@@ -125,6 +126,7 @@ def test_extra_arguments_of_an_open_object_are_passed_on(ask: Ask, server: Model
     assert json.loads(result_message.content) == arguments
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("name", "body"),
     [

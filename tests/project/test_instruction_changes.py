@@ -127,6 +127,7 @@ def test_the_enclosing_project_is_asked_about(project: Project) -> None:
     assert EVIL not in str(project.server.requests[-1].json["messages"][0])
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("name", ["node_modules/package", "lib/site-packages/package/sub"])
 def test_trust_does_not_extend_to_packages_in_the_project(project: Project, name: str) -> None:
     project.write(".git/HEAD", "ref: refs/heads/main")
@@ -283,6 +284,7 @@ def prepare(project: Project, name: str) -> Ask:
     return replace(project.ask, cwd=project.folder / ("sub" if "folder" in name and "sub" in CHANGES[name] else "."))
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("name", mark_others_slow(CHANGES, CHANGES_IN_EVERY_RUN))
 def test_no_change_by_a_command_is_sent_without_a_question(project: Project, name: str) -> None:

@@ -133,6 +133,7 @@ def test_gemini(server: ModelServer, gemini_client: genai.Client) -> None:
     assert str(gemini_client.batches.get(name=name).state) == "JobState.JOB_STATE_CANCELLED"
 
 
+@pytest.mark.slow
 def test_gemini_files(server: ModelServer, gemini_client: genai.Client) -> None:
     from google.genai.types import GenerateContentResponse
 

@@ -55,6 +55,7 @@ def make_response(api: DecisionApi, service: Any) -> dict[str, Any]:
     return built
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(("kind", "service"), PAIRS)
 def test_answers_have_the_probabilities_of_all_values(kind: type[DecisionApi], service: Any) -> None:
     api = make_api(kind)

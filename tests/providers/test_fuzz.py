@@ -106,6 +106,7 @@ def check_response(sample: SampleAnswers, response: dict[str, Any]) -> None:
         assert isinstance(sample.provider.provider_parse_response(response), ModelResponse)
 
 
+@pytest.mark.slow_after_first
 @samples
 def test_wrong_value_anywhere_in_a_stream_is_read_or_an_error(sample: SampleAnswers) -> None:
     for i, event in enumerate(sample.stream):
@@ -174,6 +175,7 @@ def test_disordered_stream_leads_only_to_original_calls(
     check_calls(run_reply(model, sample, sample.streamed(data.draw(disordered(sample.stream)))))
 
 
+@pytest.mark.slow_after_first
 @samples
 @given(data=st.data())
 def test_damaged_events_end_in_an_answer_or_an_error(

@@ -84,6 +84,7 @@ def model() -> Iterator[ModelServer]:
 # Keep-alives and other events that belong to no answer
 
 
+@pytest.mark.slow_after_first
 @samples
 @given(data=st.data())
 def test_events_that_are_no_part_of_the_answer_change_nothing(

@@ -37,6 +37,7 @@ def has_colors(rows: list[Row]) -> bool:
 
 
 # The first interruption may be discarded, in a callback of hypothesis for example.
+@pytest.mark.slow_after_first
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("language", mark_others_slow(HOSTILE_CODE, ["org", "systemd"]))
 @pytest.mark.parametrize("count", mark_others_slow([1, 60], [60]))

@@ -60,6 +60,7 @@ PLACES_WITHOUT = {
 """How ask is started where nobody needs the id."""
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("place", mark_others_slow(PLACES_WITHOUT, ["a pipe", "a file", "a script"]))
 def test_elsewhere_nothing_is_added_and_the_conversation_is_found(place: str, ask: Ask, home: Home) -> None:
     (home.work / "data").write_text("b\na\n")

@@ -202,6 +202,7 @@ def test_a_pager_gets_the_layout_with_forced_color(ask: Ask, server: ModelServer
         assert "**" not in running.finish().text
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("options", "env"),
     [

@@ -242,6 +242,7 @@ def test_a_call_that_repeats_is_not_run_for_ever(ask: Ask, server: ModelServer) 
 # Web pages
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("content_type", "page", "expected"),
     [

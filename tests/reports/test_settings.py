@@ -52,6 +52,7 @@ INVALID_ENTRIES = [
 
 # https://github.com/openai/codex/pull/21111: one invalid value makes the whole configuration unusable
 # https://github.com/NousResearch/hermes-agent/pull/33405: one malformed MCP server, and nothing starts
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(("key", "entry"), INVALID_ENTRIES)
 def test_an_invalid_entry_of_the_configuration_is_left_out(key: str, entry: str, demo: Ask, home: Home) -> None:
     configure(home, entry)

@@ -407,6 +407,7 @@ def test_write_is_shown_as_a_diff(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS, TEXTS)
 def test_only_printable_ascii_is_written_to_the_terminal(command: str, word: str) -> None:

@@ -130,6 +130,7 @@ def test_programs_that_run_others_are_not_approved_with_any_arguments(tmp_path: 
     assert ApprovalScope.PROGRAM in list_approvable(pend(tmp_path, "ls x"))
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("answer", "command", "changed", "is_approved"),
     [

@@ -410,6 +410,7 @@ def test_git_clones_through_the_proxy(run: Run, site: Path, url: str, tmp_path: 
     assert "from the server" in run(command)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap", "openssl")
 def test_pip_installs_through_the_proxy(run: Run, site: Path, url: str) -> None:
     (site / "simple/demo").mkdir(parents=True)
@@ -447,6 +448,7 @@ def test_the_proxy_works_again_after_the_sandbox_was_restarted(
     assert [connection.denial for connection in closed] == ["", ""]
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap", "openssl")
 def test_the_proxy_is_not_reached_from_outside_or_from_another_sandbox(
     run: Run, sandbox: Sandbox, context: RunToolContext
@@ -480,6 +482,7 @@ def test_a_sandbox_can_open_a_limited_number_of_connections(proxy: LocalProxy) -
     assert any(connection.denial == "10,000 connections were opened" for connection in proxy.closed)
 
 
+@pytest.mark.slow
 def test_stopping_while_connections_are_accepted_never_fails() -> None:
     for _ in range(50):
         with local_proxy() as proxy, ExitStack() as stack:

@@ -143,6 +143,7 @@ def test_too_many_folders_at_the_top_are_refused_by_name(monorepo: Monorepo, nam
     assert f"in {monorepo.work} that" in caught.value.message
 
 
+@pytest.mark.slow
 def test_path_checks_make_no_folder_read_only(monorepo: Monorepo) -> None:
     monorepo.write("packages/{}/.gitattributes", 1_500)
     filesystem, warnings = inspect_filesystem(monorepo.configure(), None, HostFilesystem())
@@ -158,6 +159,7 @@ FILES = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(groups=st.lists(FILES, max_size=3), allowed=st.sampled_from(["", "a/b", "o", "c/o/1"]))
 def test_every_path_stays_protected_or_hidden_and_writable_folders_writable(

@@ -147,6 +147,7 @@ def test_long_output_is_saved_outside_and_readable_inside(
     assert "Read-only" in bash(f"echo x >> {path}").text
 
 
+@pytest.mark.slow
 def test_endless_output_is_cut_off(bash: Bash, output: list[str], sandbox_config: SandboxConfig) -> None:
     text = bash("yes", timeout=0.5).text
     assert text.startswith("timed out after 0.5 s")
@@ -156,6 +157,7 @@ def test_endless_output_is_cut_off(bash: Bash, output: list[str], sandbox_config
     assert "".join(output).endswith("[more output is not shown]\n")
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "command", ["sleep 600 &", "setsid nohup sleep 600 > /dev/null 2>&1 &", "(setsid sleep 600 &);"]
 )

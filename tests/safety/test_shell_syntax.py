@@ -178,6 +178,7 @@ NEARLY_ALLOWED = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(NEARLY_ALLOWED)
 @example("safe one; safe two 'x;bad' && safe one 2>&1 | safe two *")

@@ -43,6 +43,7 @@ def test_the_users_system_prompt_follows_the_default_one(ask: Ask, server: Model
     assert system.endswith("\n\nTalk like a pirate.")
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("script", "prompt"),
     [

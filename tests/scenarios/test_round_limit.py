@@ -96,6 +96,7 @@ def test_data_on_stdin_is_no_answer(ask: Ask, server: ModelServer) -> None:
     assert count_rounds(ask) == 3
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("script", "names_continue"),
     [

@@ -22,6 +22,7 @@ def audit(home: Home) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (home.data / "audit.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "call", [("read_file", {"filepath": "/etc/shadow"}), ("bash", {"command": "cat /etc/shadow"})], ids=["tool", "bash"]
 )
@@ -85,6 +86,7 @@ def test_all_tools_are_offered(ask: Ask, server: ModelServer) -> None:
     assert plain == safe
 
 
+@pytest.mark.slow
 def test_confirm_asks_on_the_terminal_despite_piped_input(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(TOUCH), wire.says("It ran."))
     command = ["bash", "-c", "echo data | ask --safe --confirm 'Run it'"]
@@ -124,6 +126,7 @@ def test_options_that_loosen_safe_mode_are_an_error_without_it(ask: Ask, server:
         assert ("--safe-files" in result.stderr) is (option[0] != "--allow-git")
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("how", ["ASK_SAFE", "configuration"])
 def test_safe_mode_can_be_enabled_by_variable_or_configuration(
     ask: Ask, server: ModelServer, home: Home, how: str

@@ -28,6 +28,7 @@ SCHEMAS: dict[str, tuple[dict[str, Any], Any]] = {
 }
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("case", mark_others_slow(SCHEMAS, ["patternProperties", "unevaluatedProperties"]))
 def test_a_slow_pattern_is_left_unchecked_and_named(case: str) -> None:
     schema, value = SCHEMAS[case]
@@ -38,6 +39,7 @@ def test_a_slow_pattern_is_left_unchecked_and_named(case: str) -> None:
     assert checker.unchecked
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("case", mark_others_slow(SCHEMAS, ["pattern", "without a check of signals"]))
 def test_an_answer_that_a_pattern_cannot_be_searched_in_does_not_match(case: str) -> None:
     schema, value = SCHEMAS[case]

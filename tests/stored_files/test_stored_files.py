@@ -205,6 +205,7 @@ def test_templates_skills_and_servers_are_there(ask: Ask, server: ModelServer) -
     assert "notes-server" in ask("mcp", "list").text
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.needs("bwrap")
 def test_approvals_and_rules_apply(ask: Ask, home: Home, server: ModelServer) -> None:
     has_level = "level" in (home.data / "approvals.json").read_text()

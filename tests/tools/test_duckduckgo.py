@@ -171,6 +171,7 @@ def test_results_are_numbered_text_and_no_other_host_is_contacted(
     assert "2. " not in search(proxied_context, max_results=1)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [

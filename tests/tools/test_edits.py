@@ -95,6 +95,7 @@ HARD = {
 FAST = ("words with wide gaps, fewer", "lines of another system")
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in HARD]
 )

@@ -57,6 +57,7 @@ def test_json_and_text_are_unchanged(server: ModelServer, url: str, run: Run, co
     assert run(FETCH_URL, url=url).split("\n\n", 1)[1] == body
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "begin",
     [
@@ -93,6 +94,7 @@ ENCODED = [
 ]
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("content_type", "body"), [*ENCODED[:2], *(pytest.param(*one, marks=pytest.mark.slow) for one in ENCODED[2:])]
 )

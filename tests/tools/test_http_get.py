@@ -416,6 +416,7 @@ def secure(tmp_path: Path) -> Iterator[tuple[int, Path]]:
         thread.join()
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("name", "trusted", "message"),
     [

@@ -323,6 +323,7 @@ def test_long_output_keeps_both_ends_of_both_streams_and_names_the_files(bash: B
             assert section.rstrip() == expected.rstrip()
 
 
+@pytest.mark.slow
 def test_flood_is_stopped_and_truncated(context: RunToolContext) -> None:
     text = BASH.run({"command": "yes", "timeout": 0.5}, context._replace(on_output=lambda text: None)).text
     assert text.startswith("timed out after 0.5 s")

@@ -18,6 +18,7 @@ from tests.traces.bench import KEY, TraceBench
 PASSWORD = "hunter2-0123456789"
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
 def test_the_status_of_a_refusal_is_reported(bench: TraceBench, status: int) -> None:
     bench.server.reply(wire.says("hi"))
@@ -57,6 +58,7 @@ def test_a_warning_in_a_response_is_not_a_problem(bench: TraceBench) -> None:
     assert bench.ask("go").stderr == ""
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -75,6 +77,7 @@ def test_an_ignored_variable_does_not_mean_that_no_traces_are_sent(bench: TraceB
     assert "not sent" not in result.stderr
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("name", ["OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"])
 def test_a_limit_of_attributes_is_not_a_problem(bench: TraceBench, name: str) -> None:
     bench.server.reply(wire.says("hi"))
@@ -89,6 +92,7 @@ def test_an_attribute_that_cannot_be_sent_is_not_a_problem(bench: TraceBench) ->
     assert bench.collector.find("invoke")
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("name", "value", "shown"),
     [("OTEL_BSP_MAX_QUEUE_SIZE", "0", "max_queue_size"), ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "many", "many")],
@@ -101,6 +105,7 @@ def test_an_invalid_variable_changes_only_one_line(bench: TraceBench, name: str,
     assert shown in result.stderr
 
 
+@pytest.mark.slow
 def test_only_otlp_is_an_exporter(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     result = bench.ask("go", env={"OTEL_TRACES_EXPORTER": "console"})
@@ -111,6 +116,7 @@ def test_only_otlp_is_an_exporter(bench: TraceBench) -> None:
     assert bench.collector.headers
 
 
+@pytest.mark.slow
 def test_grpc_is_named_if_spans_are_lost(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     variables = {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
@@ -120,6 +126,7 @@ def test_grpc_is_named_if_spans_are_lost(bench: TraceBench) -> None:
     assert "grpc" in bench.ask("go", env=variables).stderr
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("address", ["foo://joe:{}@h", "joe:{}@h:4318", "http://joe:{}@h:99999", "http://{}@h:99999"])
 def test_the_password_of_an_address_is_not_shown(bench: TraceBench, address: str) -> None:
     bench.server.reply(wire.calls(("bash", {"command": "env"})), wire.says("Done."))
@@ -151,6 +158,7 @@ def test_commands_get_no_headers_of_other_signals(bench: TraceBench) -> None:
     assert "_HEADERS" not in wire.asked(bench.server.requests[-1].json)
 
 
+@pytest.mark.slow
 def test_netrc_does_not_replace_the_headers(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     Path(bench.env["HOME"], ".netrc").write_text(f"default login joe password {PASSWORD}\n")
@@ -198,6 +206,7 @@ def test_a_second_ctrl_c_ends_the_wait_for_the_collector(bench: TraceBench) -> N
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_after_the_answer_ends_the_wait_for_the_collector(bench: TraceBench, number: int) -> None:
     bench.server.reply(wire.says("hi"))
@@ -224,6 +233,7 @@ def test_rows_with_tools_remember_that_the_collector_does_not_answer(bench: Trac
     assert result.seconds - seconds < 7.5, "only the first of four rows waits for 2 s"
 
 
+@pytest.mark.slow
 def test_rows_with_tools_report_a_refusal(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     bench.collector.status = 403

@@ -59,6 +59,7 @@ def test_usage_and_the_response_are_described(bench: TraceBench) -> None:
     assert chat.attributes["gen_ai.response.time_to_first_chunk"] > 0
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("way", ["variable", "setting"])
 def test_content_is_sent_redacted_if_asked(bench: TraceBench, way: str) -> None:
     bench.server.reply(
@@ -90,6 +91,7 @@ def test_content_is_sent_redacted_if_asked(bench: TraceBench, way: str) -> None:
     assert COLLECTOR_KEY not in sent, "a command gets no headers of the collector"
 
 
+@pytest.mark.slow
 def test_the_content_of_rows_is_redacted(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     bench.configure("trace_content = true\n")
@@ -148,6 +150,7 @@ def test_commands_continue_the_trace(bench: TraceBench) -> None:
     assert f"00-{tool.trace_id}-{tool.id}-" in wire.asked(bench.server.requests[-1].json)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_safe_mode_is_traced_and_its_commands_get_no_variables(bench: TraceBench) -> None:
     bench.server.reply(wire.calls(("bash", {"command": "env"})), wire.says("Done."))
@@ -173,6 +176,7 @@ def test_the_trace_of_the_caller_is_continued_and_standard_variables_apply(bench
     assert bench.collector.headers[0]["content-encoding"] == "gzip"
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "variables",
     [
@@ -190,6 +194,7 @@ def test_nothing_is_sent_when_off(bench: TraceBench, variables: dict[str, str]) 
     assert not bench.collector.headers
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("problem", ["refused", "unavailable", "forbidden", "slow", "redirect", "no host"])
 def test_a_broken_collector_changes_only_one_line(bench: TraceBench, problem: str) -> None:
     bench.server.reply(wire.says("hi"))
@@ -220,6 +225,7 @@ def test_a_broken_collector_changes_only_one_line(bench: TraceBench, problem: st
         assert not elsewhere.headers, "the headers may contain a key"
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_the_spans(bench: TraceBench, number: int, code: int) -> None:
     bench.server.reply(Reply((wire.sse(wire.text("one"), done=False), HOLD), content_type="text/event-stream"))
@@ -244,6 +250,7 @@ def test_each_row_of_a_job_and_each_message_of_a_chat_is_a_trace(bench: TraceBen
     assert len({span.attributes["gen_ai.conversation.id"] for span in spans}) == 1
 
 
+@pytest.mark.slow
 def test_each_compared_model_is_a_trace(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     assert bench.ask("compare", "-m", "a", "-m", "b", "go").code == 0
@@ -252,6 +259,7 @@ def test_each_compared_model_is_a_trace(bench: TraceBench) -> None:
     assert len({span.trace_id for span in bench.collector.spans}) == 2
 
 
+@pytest.mark.slow
 def test_rows_with_tools_are_traced(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     result = bench.ask("map", "say {line}", "--tools", stdin=b"a\nb\n")
@@ -271,6 +279,7 @@ def test_workers_of_a_cluster_send_their_last_spans(bench: TraceBench, options: 
     assert bench.ask(*arguments, stdin=b"c\nd\n").stderr.count("traces were not sent: ") == 1
 
 
+@pytest.mark.slow
 def test_a_job_reports_a_broken_collector(bench: TraceBench) -> None:
     bench.server.reply(*[wire.says("hi")] * 2)
     bench.collector.status = 403

@@ -53,6 +53,7 @@ def clear(folder: Path) -> None:
 # What comes back
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(changes=CHANGES, further=st.sampled_from([0, 5]), end=st.booleans())
 @example(changes=[("remove", name, name) for name in PATHS], further=500, end=True)

@@ -359,6 +359,7 @@ def test_a_journal_that_makes_no_sense_is_an_error(runs: Runs, journal: bytes) -
         read_backup_sets(runs.data)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("what", ["run", "undo", "copy", "folder-undo"])
 def test_undo_restores_everything_after_a_kill_at_any_moment(what: str, step: int, tmp_path: Path) -> None:

@@ -382,6 +382,7 @@ def child_of(process: int) -> int:
 ENDINGS = [(busy, ending) for busy in (False, True) for ending in (None, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("busy", "ending"),
     [

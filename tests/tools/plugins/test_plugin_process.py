@@ -139,6 +139,7 @@ def test_entry_point_may_name_modules_functions_or_register_tools(ask: Ask, home
     assert sorted(list_plugin_tools(server)) == sorted(forms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "faults",
     [
@@ -217,6 +218,7 @@ def test_package_cannot_impersonate_ask(ask: Ask, home: Home) -> None:
     assert (row["from"], row["safe"]) == ("package ask", "only with --allow-tool greet")
 
 
+@pytest.mark.slow
 def test_confirm_asks_before_tools_with_side_effects(ask: Ask, server: ModelServer, example: Path) -> None:
     ask = with_packages(ask, example)
     arguments = {"degrees": 1, "unit": "kelvin"}
@@ -229,6 +231,7 @@ def test_confirm_asks_before_tools_with_side_effects(ask: Ask, server: ModelServ
 # --tool
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("options", "names"),
     [
@@ -401,7 +404,6 @@ def test_disabled_tools_are_listed_as_not_offered(ask: Ask, example: Path) -> No
     }
 
 
-@pytest.mark.slow
 def test_doctor_reports_which_packages_load(ask: Ask, home: Home) -> None:
     packages = install_tools(home.path / "packages", "odd", "1 / 0")
     ask = with_packages(ask, install_tools(packages, "nice", GREET))
