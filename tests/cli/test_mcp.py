@@ -74,6 +74,7 @@ def test_comments_survive_adding_and_removing_servers(ask: Ask, home: Home) -> N
     assert any("comments" in line and str(path) in line for line in removed.stderr.splitlines())
 
 
+@pytest.mark.slow
 def test_servers_are_imported_from_a_project_file_only_on_request(ask: Ask, home: Home) -> None:
     entries = {
         "one": {"command": "touch", "args": ["ran"]},

@@ -328,6 +328,7 @@ def test_the_metadata_of_a_server_is_read_up_to_a_limit(ask: Ask, home: Home) ->
         assert len(other.requests) == 2
 
 
+@pytest.mark.slow
 def test_tokens_are_not_sent_to_another_url(ask: Ask, home: Home, private: OAuthServer) -> None:
     add(home, private)
     assert sign_in(ask).code == 0

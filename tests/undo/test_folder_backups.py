@@ -123,6 +123,7 @@ def test_a_hard_link_made_after_the_run_keeps_the_new_content(runs: FolderRuns) 
     assert (file.read_text(), copy.read_text()) == ("old", "new")
 
 
+@pytest.mark.slow
 def test_what_is_large_is_told_by_size_and_time_alone(runs: FolderRuns) -> None:
     file = runs.work / "large"
     file.touch()
