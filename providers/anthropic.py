@@ -158,7 +158,8 @@ class Anthropic(Provider):
         headers = self.build_headers(key)
         if "block_binding" in read_dict(body.get("thinking")):
             headers["anthropic-beta"] = BINDING_BETA
-        return HttpRequest("/v1/messages", body, headers)
+        # The user's betas are added: https://github.com/vercel/ai/issues/10018
+        return HttpRequest("/v1/messages", body, headers, list_headers=("anthropic-beta",))
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
         body: dict[str, Any] = {"model": request.model, "max_tokens": request.profile.output_limit or MAX_TOKENS}

@@ -50,7 +50,9 @@ class StdioTransport:
 
     async def send(self, message: dict[str, Any]) -> None:
         async with self._lock:
-            with suppress(ConnectionError):  # the editor has ended, which `receive` reports
+            if self._writer.is_closing():  # the editor no longer reads: asyncio would log each message
+                return
+            with suppress(ConnectionError):  # it has ended, which `receive` reports
                 self._writer.write(json.dumps(message).encode() + b"\n")
                 await self._writer.drain()
 

@@ -393,7 +393,9 @@ class MapJobRunner:
         job = self.job
         if job.output:
             writer: RowWriter = open_writer(
-                job.output, names, job.id, first_row, escape_formulas=self.flags["csv_safe"]
+                *(job.output, names, job.id, first_row),
+                notify=self.app.notify,
+                escape_formulas=self.flags["csv_safe"],
             )
         else:
             writer = StdoutWriter(names, partial(self.app.console.show_status, ""))

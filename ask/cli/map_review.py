@@ -44,7 +44,7 @@ class ReviewFile:
             name = str(job.shard.name_file(Path(name)))
         self._name = name
         self._writer: ReviewWriter | None = None
-        self._output = check_output(name, job.app.app_dirs)
+        self._output = check_output(name, job.app.app_dirs, job.app.notify)
         self._job = job
         self._ledger = ledger
         others = {ledger.file: "the ledger"} | ({Path(report): "the report"} if report else {})
@@ -83,7 +83,11 @@ class ReviewFile:
         """
         names: ColumnNames = writer.names
         columns = find_probability_columns(names, self._job.requests[0].questions)
-        review_writer = open_writer(self._output, names, self._job.id, first_row, escape_formulas=self._escape_formulas)
+        review_writer = open_writer(
+            *(self._output, names, self._job.id, first_row),
+            notify=self._job.app.notify,
+            escape_formulas=self._escape_formulas,
+        )
         self._ledger.set_review(self._job.id, str(self._output))
         self._writer = ReviewWriter(writer, review_writer, self._threshold, columns)
         return self._writer

@@ -125,7 +125,7 @@ def run_merge(flags: Mapping[str, Any], app: AppContext) -> None:
     if not flags["arguments"]:
         raise UsageError("no shards given", f"try: ask map --merge {flags['merge']} NAME.*-of-8.jsonl")
     paths = list(map(Path, flags["arguments"]))
-    output = check_output(flags["merge"], app.app_dirs)
+    output = check_output(flags["merge"], app.app_dirs, app.notify)
     if isinstance(output, SqliteTable):
         raise UsageError("shards cannot be merged in a database", "write to a file, such as --merge out.jsonl")
     if output.exists() and output.stat().st_size and not flags["fresh"]:

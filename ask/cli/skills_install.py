@@ -85,18 +85,28 @@ def add_command(*, source: str, names: Sequence[str], installs_all: bool, ref: s
         else:
             _list_skills(repository, required=yes)
             return
-        packages = _load_packages(choices, store, skips_invalid=installs_all)
-        if not packages:
-            print_notice("there is nothing to install")
-            return
-        if not yes:
-            _show_packages(packages, app)
-            _require_answer(f"Install {_describe_packages([package for _, package in packages])}?", "install")
-        for chosen, package in packages:
-            store.install(package, chosen.location, chosen.commit)
-            for note in package.notes if yes else ():
-                print_notice(note)
-            print_notice(f"installed {package.skill.name} from {format_source(chosen)}")
+        # A plugin stands for all of its skills, as --all does for those of the repository.
+        packages, left_out = _load_packages(choices, store, skips_invalid=installs_all or len(choices) > len(names))
+        _install(packages, store, app, yes=yes)
+        if left_out and not installs_all:
+            raise FileError(f"{format_count(left_out, 'skill')} cannot be installed")
+
+
+def _install(
+    packages: Sequence[tuple[SkillRepository, SkillPackage]], store: InstalledSkills, app: AppContext, *, yes: bool
+) -> None:
+    """Show skills, unless `yes` is set, and install them."""
+    if not packages:
+        print_notice("there is nothing to install")
+        return
+    if not yes:
+        _show_packages(packages, app)
+        _require_answer(f"Install {_describe_packages([package for _, package in packages])}?", "install")
+    for chosen, package in packages:
+        store.install(package, chosen.location, chosen.commit)
+        for note in package.notes if yes else ():
+            print_notice(note)
+        print_notice(f"installed {package.skill.name} from {format_source(chosen)}")
 
 
 @subcommand("update")
@@ -263,8 +273,8 @@ def _select_installable(repository: SkillRepository, store: InstalledSkills) -> 
 
 def _load_packages(
     choices: Sequence[SkillChoice], store: InstalledSkills, *, skips_invalid: bool
-) -> list[tuple[SkillRepository, SkillPackage]]:
-    """Load the files of skills, each once. With `skips_invalid`, name those that cannot be installed.
+) -> tuple[list[tuple[SkillRepository, SkillPackage]], int]:
+    """Load the files of skills, each once. With `skips_invalid`, name and count those that cannot be installed.
 
     Raises:
         UsageError: a name is not available.
@@ -282,7 +292,7 @@ def _load_packages(
             if not skips_invalid:
                 raise
             print_notice(f"{format_one_line(skill.path or skill.name)} is left out: {error}")
-    return packages
+    return packages, len(chosen) - len(packages)
 
 
 def _check_skill(skill: RepositorySkill, paths: Mapping[str, str], store: InstalledSkills) -> None:

@@ -12,7 +12,7 @@ import threading
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from http.client import HTTPException, IncompleteRead
@@ -79,18 +79,18 @@ urllib3's own limit, of what is returned, loses the rest if it is reached where 
 """
 TEXT_PATTERN = re.compile(rb"[\t\r\n -~]{1,16}")
 """Matches the start of JSON, of a stream of events, and of a page."""
-LIST_HEADERS = frozenset({"anthropic-beta"})
-"""Headers with a list, to which the user's are added: https://github.com/vercel/ai/issues/10018"""
 LEADING_BLANKS = b"\xef\xbb\xbf \t\r\n"
 """Bytes to ignore before a body: a byte order mark, spaces and line ends."""
 
 
-def _merge_headers(headers: Mapping[str, str], user_headers: Mapping[str, str]) -> dict[str, str]:
-    """Replace headers of the provider by those of the user, or extend those that are lists."""
+def _merge_headers(
+    headers: Mapping[str, str], user_headers: Mapping[str, str], list_headers: Sequence[str]
+) -> dict[str, str]:
+    """Replace headers of the provider by those of the user, or extend those that are lists; "" removes either."""
     user_names = set(map(str.lower, user_headers))
-    lists = {name.lower(): f"{value}," for name, value in headers.items() if name.lower() in LIST_HEADERS}
+    lists = {name.lower(): f"{value}," for name, value in headers.items() if name in list_headers}
     kept = {name: value for name, value in headers.items() if name.lower() not in user_names}
-    return kept | {name: lists.get(name.lower(), "") + value for name, value in user_headers.items()}
+    return kept | {name: lists.get(name.lower(), "") + value for name, value in user_headers.items() if value}
 
 
 class Transport:
@@ -180,7 +180,7 @@ class Transport:
             headers["Content-Type"] = "application/json"
             data = json.dumps(request.body, separators=(",", ":")).encode()
         if self._headers:
-            headers = _merge_headers(headers, self._headers)
+            headers = _merge_headers(headers, self._headers, request.list_headers)
         bundle = find_ca_bundle() if parts.scheme == "https" else None
         try:
             response = self._send_with_reconnect(request, parts, data, headers, bundle)

@@ -25,6 +25,8 @@ MAX_NAMED_FILES = 3
 """The limit for the names of the files that git tracks."""
 SENSITIVE, PACKAGES, PRIVATE_KEY = "may contain secrets", "installed packages", "a private key"
 PRIVATE_REASONS = (SENSITIVE, PACKAGES, PRIVATE_KEY)
+KERNEL_FOLDERS = ("/dev", "/proc", "/sys")
+"""Their files are no data: some have no end, and the environment of each process is among them."""
 PACKAGE_FOLDERS = ("node_modules",)
 SENSITIVE_NAME_PATTERN = r"\.env(?:\..+)?|.+\.env|\.netrc|\.pgpass|\.git-credentials"
 EXAMPLE_SUFFIXES = (".example", ".sample", ".template", ".dist")
@@ -198,6 +200,8 @@ def walk_files(folder: Path, environment: Mapping[str, str] = os.environ) -> Ite
                 continue
             if not repository.exists and (reason := _find_private_reason(entry.name, is_folder=is_folder)):
                 yield FolderEntry(path, reason)
+            elif is_folder and str(path.absolute()) in KERNEL_FOLDERS:
+                yield FolderEntry(path, "belongs to the kernel")
             elif is_folder and _is_repository(path):
                 nested = Repository(path, environment)
                 folders.append((path, nested, tuple(nested.rules), False))

@@ -347,7 +347,8 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
     """
     app.keeps_loader_processes = True  # a process for each row would take most of the time
     path, shard = options.output, options.shard
-    output = check_output(str(shard.name_file(Path(path))) if shard else path, app.app_dirs) if path else None
+    name = str(shard.name_file(Path(path))) if shard and path else path
+    output = check_output(name, app.app_dirs, app.notify) if name else None
     first_model, *other_models = options.models or (None,)
     prepared = prepare_without_message(options.run._replace(model=first_model), app, has_columns=True)
     first, template = prepared.request, prepared.template

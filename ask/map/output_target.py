@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ask.config.directories import AppDirs
@@ -21,7 +21,13 @@ TABLES_EXTRA = "tables"
 
 
 def open_writer(
-    output: Path | SqliteTable, names: ColumnNames, job: str, first_row: Row, *, escape_formulas: bool
+    output: Path | SqliteTable,
+    names: ColumnNames,
+    job: str,
+    first_row: Row,
+    *,
+    notify: Callable[[str], None],
+    escape_formulas: bool,
 ) -> RowWriter:
     """Open the output of a job.
 
@@ -30,13 +36,14 @@ def open_writer(
         names: the columns.
         job: the identity of the job.
         first_row: a row of the input, for the types of its columns.
+        notify: called with a line for the user while another program locks the output.
         escape_formulas: whether cells of CSV and TSV that a spreadsheet would calculate become text.
 
     Raises:
         FileError: it cannot be written.
     """
     if isinstance(output, SqliteTable):
-        return SqliteWriter(output, names, first_row.columns, first_row.column_types)
+        return SqliteWriter(output, names, first_row.columns, first_row.column_types, notify=notify)
     if output.suffix.lower() in ARROW_SUFFIXES:
         from ask.map.arrow_output import ArrowWriter
 
@@ -87,8 +94,10 @@ def list_output_files(output: Path | SqliteTable, job: str) -> tuple[Path, ...]:
     return path, resolved, get_temporary_path(resolved, job)
 
 
-def check_output(name: str, app_dirs: AppDirs) -> Path | SqliteTable:
+def check_output(name: str, app_dirs: AppDirs, notify: Callable[[str], None]) -> Path | SqliteTable:
     """Check the name of an output: a file, or a table of an SQLite database.
+
+    `notify` is called with a line for the user while another program locks the database.
 
     Raises:
         UsageError: it has an unknown suffix, or the table cannot be replaced.
@@ -106,7 +115,7 @@ def check_output(name: str, app_dirs: AppDirs) -> Path | SqliteTable:
     if output.exists() and not output.is_file():  # a named pipe, which a new file would replace
         raise FileError(f"cannot write {name} (not a regular file)", "name a file; without -O, rows go to stdout")
     if table:
-        table.check_output()
+        table.check_output(notify)
         return table._replace(file=output.absolute())
     return output.absolute()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,6 +32,7 @@ class SqliteWriter:
         names: the columns, which do not differ only in case.
         first_row: a row of the input, by whose values its columns get their types.
         input_types: the Arrow types of the columns in the input's file, by name.
+        notify: called with a line for the user while another program locks the database.
 
     Raises:
         FileError: the database cannot be written.
@@ -44,8 +45,11 @@ class SqliteWriter:
         names: ColumnNames,
         first_row: Mapping[str, Any],
         input_types: Mapping[str, Any] = EMPTY_MAPPING,
+        *,
+        notify: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.names = names
+        self._notify = notify
         self._table = table
         self._name = f"main.{quote_identifier(table.name)}"
         self._target = PENDING
@@ -104,7 +108,7 @@ class SqliteWriter:
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[None]:
         with self._convert_errors():
-            self._connection.execute(begin)
+            self._table.await_lock(self._connection, self._notify, begin)
             with self._connection:  # commits, or rolls back after an exception
                 yield
 

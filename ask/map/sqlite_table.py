@@ -24,6 +24,7 @@ LOCK_SECONDS = 30.0
 """How long to wait for another program that writes the database."""
 NOTICE_SECONDS = 1.0
 """After how long the user learns that a database is locked."""
+READ_STATEMENT = "SELECT 1 FROM sqlite_schema"
 NOT_UTF8 = "not UTF-8"
 SQLITE_ERRORS = (sqlite3.Error, sqlite3.Warning)
 """`Warning` is raised for a query of several statements in Python 3.11."""
@@ -64,8 +65,8 @@ class SqliteTable(NamedTuple):
         """
         return bool(self._find_kind())
 
-    def check_output(self) -> None:
-        """Check that a table of this name can be written.
+    def check_output(self, notify: Callable[[str], None] = lambda _: None) -> None:
+        """Check that a table of this name can be written; `notify` is as in `read_rows`.
 
         Raises:
             UsageError: it cannot.
@@ -75,7 +76,7 @@ class SqliteTable(NamedTuple):
             raise UsageError(f"{self} names no table", f"write -O {PREFIX}FILE?table=NAME")
         if self.name.lower().startswith("sqlite_"):
             raise UsageError(f"SQLite does not allow the table name {self.name}", "use another name")
-        if self._find_kind() not in ("", "table"):
+        if self._find_kind(notify) not in ("", "table"):
             raise UsageError(f"{self} is not a table", "use another name")
 
     def count_rows(self) -> int | None:
@@ -97,7 +98,7 @@ class SqliteTable(NamedTuple):
             UsageError: there is no such table, or the query is invalid.
         """
         with self._convert_errors(), closing(self._connect()) as connection:
-            self._await_lock(connection, notify)
+            self.await_lock(connection, notify, READ_STATEMENT)
             query = self.query.rstrip().rstrip(";")
             if not query:
                 name = self.name or self._find_only_table(connection)
@@ -112,11 +113,12 @@ class SqliteTable(NamedTuple):
                 else:
                     yield number, {name: value for name, value in columns.items() if _is_encodable(value)}, NOT_UTF8
 
-    def _find_kind(self) -> str:
+    def _find_kind(self, notify: Callable[[str], None] = lambda _: None) -> str:
         """Return "table" or "view"; "" if there is none of this name."""
         if not self.file.exists() or self.file.stat().st_size == 0:
             return ""
         with self._convert_errors(), closing(self._connect()) as connection:
+            self.await_lock(connection, notify, READ_STATEMENT)
             query = "SELECT type FROM sqlite_schema WHERE type IN ('table', 'view') AND lower(name) = lower(?)"
             found = connection.execute(query, (self.name,)).fetchone()
         return str(found[0]) if found else ""
@@ -128,15 +130,17 @@ class SqliteTable(NamedTuple):
         connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         return connection
 
-    def _await_lock(self, connection: sqlite3.Connection, notify: Callable[[str], None]) -> None:
-        """Notify the user if the database cannot be read within a second; later statements wait longer."""
-        connection.execute(f"PRAGMA busy_timeout = {NOTICE_SECONDS * 1000:.0f}")
-        try:
-            connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
-        except sqlite3.Error as error:
-            if not suggest_unlocking(error):
-                raise
-            notify(f"{self.file} is locked by another program; waiting up to {LOCK_SECONDS:.0f} s")
+    def await_lock(self, connection: sqlite3.Connection, notify: Callable[[str], None], statement: str) -> None:
+        """Execute a statement that waits for a lock; notify the user after a second. Later statements wait longer."""
+        for seconds in (NOTICE_SECONDS, LOCK_SECONDS):
+            connection.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
+            try:
+                connection.execute(statement)
+                break
+            except sqlite3.Error as error:
+                if not suggest_unlocking(error) or seconds == LOCK_SECONDS:
+                    raise
+                notify(f"{self.file} is locked by another program; waiting up to {LOCK_SECONDS:.0f} s")
         connection.execute(f"PRAGMA busy_timeout = {LOCK_SECONDS * 1000:.0f}")
 
     def _find_only_table(self, connection: sqlite3.Connection) -> str:

@@ -44,6 +44,8 @@ from ask.tools.secret_files import can_contain_secrets
 
 APPROVAL_SECONDS = 3600
 """Seconds after which a call ends that waits for an approval between two requests: the second one may never come."""
+LAST_WRITE_SECONDS = 5
+"""How long the client may take to read the last answers after it has closed stdin."""
 APPROVAL_KEY = "approval"
 MAX_PARALLEL_CALLS = 16
 """The limit for the calls that run at the same time; others wait."""
@@ -250,7 +252,7 @@ class AskServer:
 
     async def run(self) -> None:
         """Serve until stdin is closed."""
-        handle_signals(_exit_on_signal)
+        handle_signals(lambda number: _exit(128 + number))
         server = Server("ask", version=__version__, on_list_tools=self._list_tools, on_call_tool=self._call_tool)
         async with stdio_server() as (read_stream, write_stream), anyio.create_task_group() as group:
             sender, receiver = anyio.create_memory_object_stream[SessionMessage | Exception]()
@@ -258,6 +260,8 @@ class AskServer:
             await server.run(receiver, write_stream, server.create_initialization_options())
             for call in [*self._waiting_calls.values()]:
                 await call.cancel()
+            # A client that no longer reads would keep the thread that writes to it waiting.
+            asyncio.get_running_loop().call_later(LAST_WRITE_SECONDS, _exit, 0)
 
     async def _list_tools(
         self, ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
@@ -539,9 +543,9 @@ async def _read_last_line(process: asyncio.subprocess.Process) -> str:
     return last
 
 
-def _exit_on_signal(number: int) -> NoReturn:
-    """End the event loop, which with asyncio's own handler would wait for the thread that reads stdin."""
-    raise SignalExit(128 + number)
+def _exit(code: int) -> NoReturn:
+    """End the event loop, which would otherwise wait for the threads that read stdin and write to stdout."""
+    raise SignalExit(code)
 
 
 def serve(options: RunOptions, results_folder: Path, *, searches_history: bool) -> None:

@@ -97,10 +97,7 @@ class LazyServers:
         for result in results:
             name = result.server.name
             self._started[name] = result
-            if result.failure:
-                self._cache.delete(name)
-            else:
-                self._cache.write(result, fingerprints[name])
+            self._cache.write(result, fingerprints[name])
         return results
 
     def call_tool(

@@ -78,7 +78,11 @@ JSONC_PATTERNS = tuple(
 
 The patterns match strings first, in which neither has a meaning.
 """
-TYPE_ALIASES = {"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http"}
+TYPE_ALIASES = {
+    "local": "stdio",  # OpenCode's: https://opencode.ai/docs/mcp-servers
+    "remote": "http",
+    **dict.fromkeys(("streamable-http", "streamableHttp", "streamable_http"), "http"),
+}
 
 
 def read_servers(path: Path) -> ConfiguredServers:
@@ -88,7 +92,8 @@ def read_servers(path: Path) -> ConfiguredServers:
         ConfigError: the file cannot be read or has no list of servers.
     """
     content = _read_json(path)
-    tables = content.get("mcpServers", content.get("servers")) if isinstance(content, dict) else None
+    keys = (key for key in ("mcpServers", "servers", "mcp") if isinstance(content, dict) and key in content)
+    tables = content[key] if (key := next(keys, "")) else None
     if not isinstance(tables, dict):
         raise ConfigError(f"{path} contains no MCP servers", 'it must contain {"mcpServers": {NAME: ...}}')
     servers: dict[str, ServerConfig] = {}
@@ -127,9 +132,13 @@ def _read_json(path: Path) -> Any:
 
 def _normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a server entry of another program to the keys of config.toml, and drop all other keys."""
+    if command := read_list(entry.get("command")):  # OpenCode
+        entry = {"env": entry.get("environment"), **entry, "command": command[0], "args": command[1:]}
     # Other programs use milliseconds, or mean the timeout of a call.
     accepted_keys = set(SERVER_KEYS) - {"timeout", "oauth"}
     table = {key: value for key, value in entry.items() if key in accepted_keys and value is not None}
+    if isinstance(table.get("args"), list):
+        table["args"] = [str(each) if type(each) in (int, float) else each for each in table["args"]]
     url = entry.get("url") or entry.get("serverUrl") or entry.get("httpUrl")
     if url and "command" not in table:
         table["url"] = url

@@ -31,6 +31,8 @@ A server may set a shorter time with `ttlMs`. 0 counts as not set: it is what SD
 (https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching), and a tool that is gone is noticed
 when it is called.
 """
+HANG_SECONDS = 300.0
+"""Seconds for which a local server that did not respond is not started again: each start costs its whole timeout."""
 
 
 class ToolListCache:
@@ -40,7 +42,7 @@ class ToolListCache:
         self._folder = folder
 
     def read(self, server: ServerConfig, fingerprint: str) -> ServerTools | None:
-        """Return the tools of a server, None if there is no valid entry with this fingerprint."""
+        """Return the tools of a server, or that it does not respond; None if there is no valid entry for it."""
         try:
             entry = read_dict(json.loads(self._build_path(server.name).read_bytes()))
             if (entry.get("format"), entry.get("fingerprint")) != (FORMAT_VERSION, fingerprint):
@@ -48,23 +50,32 @@ class ToolListCache:
             if not 0 <= time.time() - entry["time"] < min(entry["lifetime"] or MAX_AGE_SECONDS, MAX_AGE_SECONDS):
                 return None
             listings = [normalize_listing(server, ToolListing(**tool)) for tool in entry["tools"]]
-            return ServerTools(server, listings, [str(note) for note in entry["notes"]])
+            failure = f"{entry['failure']}; ask mcp test {server.name} tries again" if entry.get("failure") else ""
+            return ServerTools(server, listings, [str(note) for note in entry["notes"]], failure=failure)
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None
 
     def write(self, server_tools: ServerTools, fingerprint: str) -> None:
-        """Save the tools of a server. `fingerprint` must have been computed before the server was started."""
+        """Save the tools of a server, or for a while that it does not respond; another failure removes the entry.
+
+        `fingerprint` must have been computed before the server was started.
+        """
+        server, failure = server_tools.server, server_tools.failure
+        if failure and (server.url or server_tools.seconds < server.timeout):
+            self.delete(server.name)
+            return
         entry = {
             "format": FORMAT_VERSION,
             "fingerprint": fingerprint,
             "time": time.time(),
-            "lifetime": server_tools.lifetime,
+            "lifetime": HANG_SECONDS if failure else server_tools.lifetime,
+            "failure": failure,
             "version": server_tools.version,
             "tools": [listing._asdict() for listing in server_tools.tools],
             "notes": list(server_tools.notes),
         }
         with suppress(OSError):
-            write_private_file(self._build_path(server_tools.server.name), json.dumps(entry).encode())
+            write_private_file(self._build_path(server.name), json.dumps(entry).encode())
 
     def delete(self, server_name: str) -> None:
         with suppress(OSError):

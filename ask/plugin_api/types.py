@@ -119,6 +119,8 @@ class HttpRequest(NamedTuple):
         content: the raw body, in place of `body`, for an API that takes something other than JSON; its type is in the
             headers.
         fallback_path: for the models list, the path to request if the server has no such list at `path`; "" for none.
+        list_headers: the names of headers whose value is a list, to which ask adds the user's values. The user's other
+            headers replace those of the request.
     """
 
     path: str
@@ -127,6 +129,7 @@ class HttpRequest(NamedTuple):
     method: str = "POST"
     content: bytes = b""
     fallback_path: str = ""
+    list_headers: Sequence[str] = ()
 
 
 class ModelInfo(NamedTuple):

@@ -19,6 +19,8 @@ DOLLAR_FORMULA = re.compile(r"\$(?=[^\s$])(?:[^$`\\\n*\]]|\\.|\*(?!\*)|\](?!\())
 """A formula between single dollars: "$5 and $10", "**$HOME** and **$PATH**" and "$5 **or** US$" have none."""
 FORMULA_CHARACTERS = re.compile(r"[\\^_=]")
 """What tells a formula in escaped brackets, or of several lines, from a citation, a checkbox or a sentence."""
+WORD = re.compile(r"[^\W\d_]{3}")
+"""What tells prose in escaped brackets from a formula without those: it has single letters, numbers and operators."""
 LINE_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 OPERATOR = re.compile(
     r"(?<!\*)/\*(?!\*)|/\*\*/|[^\s*]\*\.[A-Za-z]|[A-Za-z0-9]\*[A-Za-z0-9]|[0-9]\*\*[A-Za-z0-9]|[A-Za-z]\*\*[0-9]"
@@ -73,7 +75,7 @@ def _parse_formula(state: StateInline, silent: bool) -> bool:
     if opening := OPENING_DELIMITER.match(state.src, start, state.posMax):
         closing = CLOSING_DELIMITERS[opening[0]]
         end = state.src.find(closing, start + 2, min(state.posMax, start + MAX_FORMULA_CHARACTERS)) + 2
-        if end < 2 or (opening[0] == r"\[" and not FORMULA_CHARACTERS.search(state.src, start + 2, end - 2)):
+        if end < 2 or (opening[0] != "$$" and not _is_formula(state.src[start + 2 : end - 2], opening[0])):
             return False
     elif formula := DOLLAR_FORMULA.match(state.src, start, state.posMax):
         end = formula.end()
@@ -83,6 +85,11 @@ def _parse_formula(state: StateInline, silent: bool) -> bool:
         state.pending += state.src[start:end]
     state.pos = end
     return True
+
+
+def _is_formula(text: str, opening: str) -> bool:
+    """Check whether text in escaped brackets is a formula; a single number in square ones is a citation."""
+    return bool(FORMULA_CHARACTERS.search(text)) or (opening == r"\(" and not WORD.search(text))
 
 
 def _parse_line_break(state: StateInline, silent: bool) -> bool:

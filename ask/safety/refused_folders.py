@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -73,15 +74,18 @@ def _check_library_paths(folders: Sequence[Path], environment: Mapping[str, str]
     """Refuse writable folders from which programs, ask included, load libraries. The first is the current folder."""
     for name in ("LD_LIBRARY_PATH", "LD_PRELOAD"):
         value = environment.get(name, "")
+        entries = re.split("[:;]" if name == "LD_LIBRARY_PATH" else r"[\s:]+", value) if value else ()
         # An empty entry is the current folder; a library without a slash is looked for in the library path.
-        entries = re.split("[:;]", value) if name == "LD_LIBRARY_PATH" else re.findall(r"[^\s:]*/[^\s:]*", value)
-        for path in (resolve_path(folders[0] / entry) for entry in entries if value):
-            if any(map(path.is_relative_to, folders)):
-                note = f"; an empty part of {name} is the current folder" if "" in entries else ""
-                raise SafetyError(
-                    f"safe mode cannot work in {folders[0]}: programs load libraries from {path} ({name}={value!r})",
-                    f"remove it from {name}{note}",
-                )
+        paths = {e: resolve_path(folders[0] / e) for e in entries if "/" in e or name == "LD_LIBRARY_PATH"}
+        refused = {entry: path for entry, path in paths.items() if any(map(path.is_relative_to, folders))}
+        if refused:
+            path = next(iter(refused.values()))
+            others = shlex.quote(":".join(entry for entry in entries if entry not in refused))
+            note = f"; an empty part of {name} is the current folder" if "" in refused else ""
+            raise SafetyError(
+                f"safe mode cannot work in {folders[0]}: programs load libraries from {path} ({name}={value!r})",
+                f"run: export {name}={others}{note}",
+            )
 
 
 def check_case(paths: Iterable[Path]) -> None:

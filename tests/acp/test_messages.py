@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
+import subprocess
 import time
 from typing import Any
 
@@ -15,7 +16,7 @@ from acp import schema, text_block
 from tests import wire
 from tests.acp.editor import Editor, start_raw, use
 from tests.model_server import ModelServer
-from tests.program import Ask, Home, is_running, wait_for_end
+from tests.program import ASK, Ask, Home, is_running, wait_for_end
 from tests.slow_parameters import mark_others_slow
 
 INVALID_ANSWERS: dict[str, Any] = {
@@ -271,3 +272,26 @@ def test_servers_without_empty_fields_are_used(
         editor.close()
     assert "tickets" in str(thought)
     assert "url" in fields or (home.work / "value").read_text() == "1\n"
+
+
+@pytest.mark.slow
+def test_an_editor_that_no_longer_reads_causes_no_messages(ask: Ask, home: Home) -> None:
+    requests = [{"jsonrpc": "2.0", "id": number, "method": "session/list"} for number in range(50)]
+    with subprocess.Popen(
+        [str(ASK), "acp"],
+        env=dict(ask.env),
+        cwd=home.path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        process.stdin.writelines(json.dumps(request).encode() + b"\n" for request in requests)
+        process.stdin.flush()
+        time.sleep(2)  # until the server has noticed it
+        process.stdin.close()
+        assert process.stderr.read() == b""
+        assert process.wait(20) == 0

@@ -149,6 +149,22 @@ def test_waiting_for_a_locked_database_is_reported_once(
     assert (result.code, result.stderr.count("in.db is locked")) == (0, int(seconds > 0)), result.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
+def test_waiting_for_a_locked_output_is_reported_once(ask: Ask, server: ModelServer, home: Home, lock: str) -> None:
+    server.reply(echo)
+    write_database(home, make_rows(1))
+    (home.work / "in.csv").write_text("text\na\n")
+    with closing(sqlite3.connect(home.work / "in.db", isolation_level=None, check_same_thread=False)) as connection:
+        connection.execute(f"BEGIN {lock}")
+        timer = threading.Timer(4, connection.execute, ["COMMIT"])
+        timer.start()
+        result = ask(*COMMAND, "in.csv", "-O", "sqlite:in.db?table=out", timeout=60)
+        timer.join()
+        [count] = connection.execute("SELECT count(*) FROM out").fetchone()
+    assert (result.code, result.stderr.count("in.db is locked"), count) == (0, 1, 1), result.stderr
+
+
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_the_same_command_continues(ask: Ask, server: ModelServer, home: Home, output: str) -> None:
     server.reply(echo)

@@ -567,6 +567,18 @@ def test_plugins_of_a_marketplace_are_listed_and_installed(
     assert ask("skills", "update").stderr.count("up to date") == 2
 
 
+def test_an_invalid_skill_of_a_plugin_does_not_prevent_the_others(ask: Ask, repository: Path, skills: Path) -> None:
+    write(repository / "skills/broken/SKILL.md", "no front matter")
+    plugins = [{"name": "documents", "source": "./", "strict": False, "skills": ["./skills/broken", "./skills/pdf"]}]
+    write(repository / ".claude-plugin/marketplace.json", json.dumps({"name": "m", "plugins": plugins}))
+    commit(repository)
+    result = ask("skills", "add", str(repository), "documents", "-y")
+    assert (result.code, "skills/broken" in result.stderr) == (9, True)
+    assert [path.name for path in skills.iterdir()] == ["pdf"]
+    assert ask("skills", "add", str(repository), "mail", "broken", "-y").code == 9
+    assert not (skills / "mail").exists(), "named one by one, they are installed together or not at all"
+
+
 def test_a_marketplace_elsewhere_cannot_name_a_local_repository(repository: Path) -> None:
     entries = [
         {"name": "file", "source": {"source": "url", "url": f"file://{repository}"}},

@@ -515,9 +515,19 @@ def test_the_users_headers_replace_the_providers_unless_they_are_lists(server: M
     server.reply(wire.says("Hello."))
     own = {"anthropic-beta": "binding-1", "X-Team": "red", "X-Key": "k"}
     with Transport(server.base_url, ENOUGH, headers={"Anthropic-Beta": "context-1m,files", "x-team": "blue"}).send(
-        HttpRequest("/v1/messages", {}, own)
+        HttpRequest("/v1/messages", {}, own, list_headers=("anthropic-beta",))
     ):
         pass
     sent = server.requests[0].headers
     assert sent.get_all("anthropic-beta") == ["binding-1,context-1m,files"]
     assert (sent.get_all("X-Team"), sent["X-Key"]) == (["blue"], "k")
+
+
+def test_an_empty_header_of_the_user_removes_the_providers(server: ModelServer) -> None:
+    server.reply(wire.says("Hello."))
+    own = {"anthropic-beta": "binding-1", "X-Team": "red", "X-Key": "k"}
+    request = HttpRequest("/v1/messages", {}, own, list_headers=("anthropic-beta",))
+    with Transport(server.base_url, ENOUGH, headers={"Anthropic-Beta": "", "x-team": ""}).send(request):
+        pass
+    sent = server.requests[0].headers
+    assert (sent.get("anthropic-beta"), sent.get("X-Team"), sent["X-Key"]) == (None, None, "k")

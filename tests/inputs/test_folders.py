@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -288,6 +289,11 @@ def test_walking_stops_after_too_many_files(ask: Ask, server: ModelServer) -> No
     assert (result.code, server.requests) == (9, [])
     assert "many" in result.stderr
     assert "10,000" in result.stderr
+
+
+def test_the_folders_of_the_kernel_are_not_read() -> None:
+    top = [entry.path for entry in takewhile(lambda entry: len(entry.path.parts) == 2, walk_files(Path("/")))]
+    assert all(Path(name) in top for name in ("/dev", "/proc", "/sys") if Path(name).exists())
 
 
 def test_a_folder_without_text_is_an_error(ask: Ask, server: ModelServer) -> None:

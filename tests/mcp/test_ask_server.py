@@ -308,6 +308,15 @@ def test_a_signal_ends_the_server_also_while_it_reads(ask: Ask, home: Home, numb
 
 
 @pytest.mark.slow
+def test_the_server_ends_although_its_client_no_longer_reads(ask: Ask, home: Home) -> None:
+    with RawClient(ask, home) as client:
+        for message_id in range(1, 200):
+            client.send({"jsonrpc": "2.0", "id": message_id, "method": "tools/list"})
+        client.process.stdin.close()  # type: ignore[union-attr]
+        assert client.process.wait(20) == 0
+
+
+@pytest.mark.slow
 def test_what_a_command_writes_to_its_parent_is_not_read_as_an_event(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "echo printed > /proc/$PPID/fd/1"})), wire.says("done"))
 

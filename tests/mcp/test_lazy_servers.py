@@ -296,6 +296,35 @@ def test_a_silent_server_delays_only_the_first_call(ask: Ask, home: Home, server
     assert len(pids(home)) == 4, "once more, with the handshake of older revisions"
 
 
+@pytest.mark.slow
+def test_a_silent_server_is_not_started_by_each_run(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"raw": program(RAW, timeout=1)})
+    set_mode(home, "silent")
+    server.reply(wire.says("done"))
+    for _ in range(3):
+        result = ask("hi", timeout=60)
+        assert (result.code, result.text) == (0, "done\n")
+        assert "raw" in result.stderr
+        assert len(pids(home)) == 2, "once more, with the handshake of older revisions"
+    assert "ask mcp test raw" in result.stderr
+    (home.work / "mode").unlink()
+    configure(home, {"raw": program(RAW, timeout=60)})
+    assert ask("hi", timeout=60).code == 0
+    assert "raw__echo" in offered(server.requests[-1])
+
+
+@pytest.mark.slow
+def test_ask_mcp_test_starts_a_server_that_was_silent(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"raw": program(RAW, timeout=2)})
+    set_mode(home, "silent")
+    server.reply(wire.says("done"))
+    assert ask("hi", timeout=60).code == 0
+    (home.work / "mode").unlink()
+    assert ask("mcp", "test", "raw", timeout=60).code == 0
+    assert ask("hi", timeout=60).code == 0
+    assert "raw__echo" in offered(server.requests[-1])
+
+
 @pytest.mark.usefixtures("raw")
 def test_a_call_to_a_removed_tool_fails_and_the_next_run_has_the_new_list(
     ask: Ask, home: Home, server: ModelServer

@@ -157,6 +157,40 @@ def test_the_format_of_vs_code_with_comments_and_trailing_commas(tmp_path: Path)
     assert read(tmp_path, text)["a"].args == ("// no comment", "a,]", "/* nor */")
 
 
+def test_the_format_of_opencode(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text(
+        json.dumps(
+            {
+                "$schema": "https://opencode.ai/config.json",
+                "mcp": {
+                    "git": {
+                        "type": "local",
+                        "command": ["uvx", "mcp-server-git", "--depth", 3],
+                        "environment": {"LEVEL": 1},
+                        "enabled": False,
+                        "timeout": 5000,
+                    },
+                    "docs": {"type": "remote", "url": "https://docs.example/mcp", "headers": {"X-Team": "blue"}},
+                },
+            }
+        )
+    )
+    servers, warnings = read_servers(tmp_path / "mcp.json")
+    origin = tmp_path / "mcp.json"
+    arguments = ("mcp-server-git", "--depth", "3")
+    assert servers == {
+        "git": ServerConfig("git", origin, command="uvx", args=arguments, env={"LEVEL": "1"}, enabled=False),
+        "docs": ServerConfig("docs", origin, "http", url="https://docs.example/mcp", headers={"X-Team": "blue"}),
+    }
+    assert not warnings
+
+
+def test_numbers_among_the_arguments_are_texts(tmp_path: Path) -> None:
+    entry = {"command": "npx", "args": ["-y", "server", "--port", 8080, 0.5]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a": entry}}))
+    assert read_servers(tmp_path / "mcp.json").servers["a"].args == ("-y", "server", "--port", "8080", "0.5")
+
+
 def test_an_invalid_entry_is_left_out_with_a_warning(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     entries = {"bad": {"args": []}, "good": {"command": "x"}, "a b": {"command": "y"}, "a.b": {"command": "z"}}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ask import Attachment, ChatRequest, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec
+from ask.client.transport import Transport
 from ask.testing import ProviderContract
 from ask.testing.conversation import remove_cache_markers
 from providers.anthropic import provider as anthropic
@@ -402,6 +403,14 @@ def test_thinking_of_earlier_runs_is_sent_back() -> None:
     found = messages_of(QUESTION, EARLIER, QUESTION, second, result(CALLS[0], "done"))
     assert found[1] == ("assistant", [*THOUGHT, {"type": "text", "text": "Here."}])
     assert found[3] == ("assistant", [*THOUGHT, tool_use(CALLS[0])])
+
+
+def test_the_users_betas_are_added_to_that_of_thinking(server: ModelServer) -> None:
+    server.reply(wire.says("Hello."))
+    request = anthropic.provider_build_request(ChatRequest("claude-sonnet-5-5", [QUESTION]), "key")
+    with Transport(server.base_url, 10, headers={"anthropic-beta": "context-1m"}).send(request):
+        pass
+    assert server.requests[0].headers["anthropic-beta"] == f"{request.headers['anthropic-beta']},context-1m"
 
 
 @pytest.mark.parametrize("model", ["claude-sonnet-5-5", "claude-opus-5"])
