@@ -134,7 +134,7 @@ class HttpServerTransport:
         import httpx2
 
         proxies = {name: url for name, url in read_proxies(self._server.url).items() if name in PROXY_NAMES}
-        if {*proxies.values()} <= {*os.environ.values()}:  # all are as `read_proxies` returns them
+        if proxies and {*proxies.values()} <= {*os.environ.values()}:  # all are as `read_proxies` returns them
             return {}
         mounts = {
             f"{name}://": httpx2.AsyncHTTPTransport(proxy=url, verify=self._ssl_verify) for name, url in proxies.items()
