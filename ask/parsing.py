@@ -547,7 +547,7 @@ class AnswerAccumulator:
 
         An `error`, or an event of the type "error", was already passed to `fail`. Ignore events of unknown types.
         """
-        raise NotImplementedError
+        raise NotImplementedError("read_event")
 
     def response(self) -> dict[str, Any]:
         """Return the answer so far, in the format of the non-streaming API.

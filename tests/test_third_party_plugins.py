@@ -103,6 +103,27 @@ BROKEN = {
         ":provider",
         "provider_supports_tools must be a function, not bool",
     ),
+    "has an object for a hook": (
+        "from functools import partial\n" + SUBCLASS.format(body="provider_notice = partial(lambda **_: '')"),
+        ":provider",
+        "provider_notice must be a function, not partial",
+    ),
+    "caches a hook": (
+        "from functools import cache\n"
+        + SUBCLASS.format(body="@cache\n    def provider_supports_tools(self, model): return True"),
+        ":provider",
+        "provider_supports_tools must be a function, not _lru_cache_wrapper",
+    ),
+    "has text for a list in a profile": (
+        "from ask import ModelProfile\n" + SUBCLASS.format(body="profiles = [ModelProfile('*', efforts='low')]"),
+        ":provider",
+        "profiles[0].efforts is the str 'low', not Sequence or None",
+    ),
+    "has a wrong pattern": (
+        "from ask import ModelProfile\n" + SUBCLASS.format(body="profiles = [ModelProfile('odd-{x}')]"),
+        ":provider",
+        "{x} is not a version",
+    ),
     "has wrong profiles": (SUBCLASS.format(body="profiles = [5]"), ":provider", "profiles must be a tuple of"),
     "names a wrong module": (
         "",

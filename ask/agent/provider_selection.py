@@ -90,7 +90,7 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
         if split_base_url(url) is None:
             from ask.client.network_errors import make_invalid_base_url_error
 
-            raise make_invalid_base_url_error(url, base_url_origin)
+            raise make_invalid_base_url_error(url, base_url_origin or f"base_url of the provider {name}")
     base_url = add_default_path(base_url, provider.info.base_url)
     if selection.key:
         key_origin = selection.key_origin or app.key_store.find_origin(provider.info.name, provider.info.key_env)

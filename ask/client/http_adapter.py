@@ -214,6 +214,15 @@ class _LimitedConnection:
         super().__init__(*args, **options)
         self.counter = counter
 
+    def connect(self) -> None:
+        """Connect, also to the server behind a proxy, and shake hands."""
+        from urllib3.exceptions import ConnectTimeoutError
+
+        try:
+            super().connect()  # type: ignore[misc]
+        except TimeoutError as error:  # urllib3 would take it for one of the response, which has another limit
+            raise ConnectTimeoutError(self, str(error)) from error
+
     def request(self, *args: Any, **options: Any) -> None:
         """Send a request in one piece, which takes half as long as headers and body in two."""
         self._unsent = []
@@ -252,10 +261,17 @@ class _LimitedConnection:
     def _new_conn(self) -> socket.socket:
         counter = self.counter
         counter.count += 1
-        if counter.socket_path:
-            return _connect_unix_socket(counter.socket_path, self)
         preconnection = counter.preconnection
-        preconnected = _take_preconnection(preconnection, self) if preconnection else None
+        try:
+            if counter.socket_path:
+                return _connect_unix_socket(counter.socket_path, self)
+            preconnected = _take_preconnection(preconnection, self) if preconnection else None
+        except TimeoutError:  # for `connect`
+            raise
+        except OSError as error:
+            from urllib3.exceptions import NewConnectionError
+
+            raise NewConnectionError(self, str(error)) from error  # type: ignore[arg-type]
         if preconnection and preconnection.ssl_context:
             context: SSLContext | None = preconnection.ssl_context
         else:
@@ -296,20 +312,14 @@ _ssl_contexts: dict[tuple[str | None, str | None], SSLContext] = {}
 
 
 def _connect_unix_socket(path: str, connection: Any) -> socket.socket:
-    """Connect to a Unix socket.
-
-    Raises:
-        urllib3.exceptions.NewConnectionError: the connection failed.
-    """
-    from urllib3.exceptions import NewConnectionError
-
+    """Connect to a Unix socket."""
     sock = socket.socket(socket.AF_UNIX)
     try:
         sock.settimeout(connection.timeout)
         sock.connect(path)
-    except OSError as error:
+    except OSError:
         sock.close()
-        raise NewConnectionError(connection, str(error)) from error
+        raise
     return sock
 
 
@@ -317,18 +327,8 @@ def _take_preconnection(preconnection: Preconnection, connection: Any) -> socket
     """Return the preconnected socket, configured as urllib3 does.
 
     Return None if it was already used or is closed.
-
-    Raises:
-        urllib3.exceptions.HTTPError: the connection failed, converted to what urllib3 would have raised.
     """
-    from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
-
-    try:
-        sock = preconnection.take_socket()
-    except TimeoutError as error:
-        raise ConnectTimeoutError(connection, str(error)) from error
-    except OSError as error:
-        raise NewConnectionError(connection, str(error)) from error
+    sock = preconnection.take_socket()
     if sock is not None:
         sock.settimeout(connection.timeout)
         for option in connection.socket_options or ():

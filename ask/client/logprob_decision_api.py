@@ -68,7 +68,7 @@ class LogprobDecisions(DecisionApi):
             profile=request.profile,
             is_own_url=request.is_own_url,
         )
-        return self._provider.hooks.provider_build_request(request=chat_request, key=key)
+        return self._provider.build_request(chat_request, key)
 
     def add_options(self, profile: ModelProfile, model: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the options of a request that asks for logprobs; the given ones, which are the user's, come last.

@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import threading
+from http.client import BadStatusLine
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
@@ -81,8 +82,20 @@ def _read_proxy_variables(url: str) -> dict[str, str]:
     """Return the values that set proxies for a URL, without blank ones, which `requests` would connect to."""
     from requests.utils import get_environ_proxies
 
-    proxies = get_environ_proxies(url, no_proxy=None)
+    proxies = {} if _is_excluded(url) else get_environ_proxies(url, no_proxy=None)
     return {name: stripped for name, value in proxies.items() if (stripped := value.strip())}
+
+
+def _is_excluded(url: str) -> bool:
+    """Check NO_PROXY in forms of curl and Docker that `requests` does not know.
+
+    They are `*.example.com`, `[::1]`, an address with a port, and spaces between hosts.
+    """
+    address = urlsplit(url).netloc.rpartition("@")[2].lower()
+    host = re.sub(r":\d*$", "", address)
+    value = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    entries = filter(None, re.split(r"[\s,]+", value.lower()))
+    return any(entry in (address, host) or (entry[:2] == "*." and host.endswith(entry[1:])) for entry in entries)
 
 
 def normalize_proxy_url(url: str) -> str:
@@ -128,10 +141,10 @@ def explain_connection_error(error: Exception, base_url: BaseUrl, shown_url: str
         return ConfigError(f"{proxy.variable} is {mask_password(proxy.url)!r}, which is not a proxy address", hint)
     if proxy and _is_proxy_error(error):
         return _explain_proxy_error(error, proxy, address)
-    return _explain_server_error(error, base_url, shown_url, direct=proxy is None)
+    return _explain_server_error(error, base_url, shown_url, proxy)
 
 
-def _explain_server_error(error: Exception, base_url: BaseUrl, shown_url: str, *, direct: bool) -> AskError:
+def _explain_server_error(error: Exception, base_url: BaseUrl, shown_url: str, proxy: ProxySetting | None) -> AskError:
     """Explain a failure that is due to the server or the base URL."""
     import requests
 
@@ -146,16 +159,32 @@ def _explain_server_error(error: Exception, base_url: BaseUrl, shown_url: str, *
         if reason == "unknown host" and base_url.address.partition(":")[0].endswith(".docker.internal"):
             hint = "outside of a container, use localhost in the base URL"
         return NetworkError(message, hint, retryable=retryable, offline=True)
-    if base_url.scheme == "http" and direct and not base_url.socket_path and _is_tls_server(base_url.origin):
+    if base_url.scheme == "http" and proxy is None and not base_url.socket_path and _is_tls_server(base_url.origin):
         return _make_https_required_error(base_url.address)
     if isinstance(error, requests.exceptions.SSLError):
-        return NetworkError(f"cannot connect securely to {base_url.address} (TLS failed)", "check the base URL")
-    if any(isinstance(cause, TimeoutError) for cause in walk_causes(error)):
-        message = f"{base_url.address} stopped reading the request"
-        return NetworkError(message, "try again later", retryable=True, offline=True)
-    return NetworkError(
-        f"{base_url.address} closed the connection without a response", "try again later", retryable=True, offline=True
-    )
+        return _make_tls_error(error, base_url.address, proxy)
+    return _explain_lost_response(error, base_url.address)
+
+
+def _explain_lost_response(error: Exception, address: str) -> NetworkError:
+    """Explain why there is no response although the connection was established."""
+    causes = list(walk_causes(error))
+    if any(type(cause) is BadStatusLine for cause in causes):  # not its subclass for a closed connection
+        return NetworkError(f"{address} answered with something other than HTTP", "check the base URL")
+    is_timeout = any(isinstance(cause, TimeoutError) for cause in causes)
+    problem = "stopped reading the request" if is_timeout else "closed the connection without a response"
+    return NetworkError(f"{address} {problem}", "try again later", retryable=True, offline=True)
+
+
+def _make_tls_error(error: Exception, address: str, proxy: ProxySetting | None) -> NetworkError:
+    """Return the error for a TLS handshake that failed for another reason than the server's certificate."""
+    causes = " ".join(str(cause) for cause in walk_causes(error))
+    reason = re.search(r"\[SSL\b[^]]*\] ([^(]+) \(", causes)
+    detail = f": {reason[1]}" if reason else ""
+    hint = f"check the proxy {proxy.address} ({proxy.variable}) and the base URL" if proxy else "check the base URL"
+    if "certificate required" in detail:
+        hint = "it requires a client certificate, which ask cannot send; a local proxy such as stunnel can add it"
+    return NetworkError(f"cannot connect securely to {address} (TLS failed{detail})", hint)
 
 
 def explain_http_error(base_url: BaseUrl, response: requests.Response) -> AskError | None:
@@ -217,6 +246,8 @@ def _make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:
 
 def make_invalid_base_url_error(base_url: str, origin: str = "") -> ConfigError:
     """Return the error for an invalid base URL, without any password in it, that names where it is set."""
+    if not base_url:
+        return ConfigError("the base URL is empty, not an http(s) address", "set it with --base-url")
     is_socket = base_url.startswith(("unix:", "http+unix:", "/"))
     form = "http+unix://%2FPATH%2FOF.sock/v1" if is_socket else "https://HOST/PATH"
     hint = f"write the base URL as {form}" + (f" ({origin})" if origin else "")

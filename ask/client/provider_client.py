@@ -213,7 +213,7 @@ class ProviderClient:
             )
             for tool in tools
         ]
-        formatted_tools = provider.hooks.provider_format_tools(tools=redacted_tools) if redacted_tools else ()
+        formatted_tools = provider.format_tools(redacted_tools) if redacted_tools else ()
         return request._replace(
             messages=messages, tools=formatted_tools, options=options, profile=profile, server_tools=server_tools
         )
@@ -324,7 +324,7 @@ class ProviderClient:
 
     def build_request(self, request: ChatRequest) -> HttpRequest:
         """Build the request for a conversation without tools, without sending it."""
-        return self.provider.hooks.provider_build_request(request=self._prepare(request, ()), key=self._read_key())
+        return self.provider.build_request(self._prepare(request, ()), self._read_key())
 
     def parse_response(self, request: ChatRequest, response: Mapping[str, Any]) -> RequestResult:
         """Parse the response to a request that was sent in a batch.
@@ -483,7 +483,7 @@ class ProviderClient:
         original_request = request
         for change in changes:
             request = change.change_request(request)
-        http_request = self.provider.hooks.provider_build_request(request=request, key=self._read_key())
+        http_request = self.provider.build_request(request, self._read_key())
         for change in changes if http_request.body else ():
             http_request = http_request._replace(body=change.change_body(http_request.body or {}))
         try:

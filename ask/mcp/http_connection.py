@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from ask.client.certificates import create_ssl_context, explain_certificate_error, find_ca_bundle
@@ -83,6 +83,9 @@ class HttpServerTransport:
             cause = cause.exceptions[0]
         if type(cause).__module__.startswith("mcp.client.auth"):
             return f"the sign-in failed ({cause})"
+        if LOGIN_COMMAND in self._failure and type(cause).__name__ in ("ConnectError", "ConnectTimeout"):
+            url = cast("httpx2.RequestError", cause).request.url
+            return f"the sign-in failed (cannot connect to {url})"
         has_server_message = self._failure_status in REQUEST_ERROR_STATUSES and not _is_placeholder_error(cause)
         return "" if has_server_message else self._failure
 
@@ -134,7 +137,7 @@ class HttpServerTransport:
         import httpx2
 
         proxies = {name: url for name, url in read_proxies(self._server.url).items() if name in PROXY_NAMES}
-        if {*proxies.values()} <= {*os.environ.values()}:  # all are as `read_proxies` returns them
+        if proxies and {*proxies.values()} <= {*os.environ.values()}:  # all are as `read_proxies` returns them
             return {}
         mounts = {
             f"{name}://": httpx2.AsyncHTTPTransport(proxy=url, verify=self._ssl_verify) for name, url in proxies.items()

@@ -27,6 +27,8 @@ RESULT_KEYS = {
 """The list in the result of each method."""
 RAW_RESULT_KEY = "ask/raw-result"
 CAPABILITIES = ("tools", "prompts", "resources")
+METADATA_FOR_PEOPLE = ("service_documentation", "op_policy_uri", "op_tos_uri", "resource_documentation")
+"""Members of metadata that ask does not use. Some servers give no valid URL there."""
 
 
 def parse_messages(data: bytes) -> list[dict[str, Any]]:
@@ -127,10 +129,11 @@ def parse_sign_in_response(body: bytes) -> dict[str, Any]:
 
 
 def repair_sign_in_response(body: bytes, advertised_issuers: Sequence[str]) -> bytes:
-    """Return a response of an authorization server with tokens and an issuer that the SDK accepts.
+    """Return a response of an authorization server with tokens and metadata that the SDK accepts.
 
-    Slack sends another type of token, and Entra the lifetime as a text. Google's MCP servers write the issuer with a
-    slash at its end, but its authorization server without one (python-sdk#1919).
+    For one member of a wrong type, it would ignore all metadata, and use addresses that do not exist. Slack sends
+    another type of token, and Entra the lifetime as a text. Google's MCP servers write the issuer with a slash at its
+    end, but its authorization server without one (python-sdk#1919).
     """
     fields = parse_sign_in_response(body)
     repaired = dict(fields)
@@ -139,16 +142,24 @@ def repair_sign_in_response(body: bytes, advertised_issuers: Sequence[str]) -> b
         repaired["scope"] = " ".join(map(str, scope)) if isinstance(scope, list) else scope
         repaired |= {"token_type": "Bearer", "expires_in": _read_lifetime(fields.get("expires_in"))}
     issuer = fields.get("issuer")
+    if fields.keys() & {"issuer", "authorization_servers"}:
+        repaired = {name: value for name, value in fields.items() if _is_usable_metadata(name, value)}
     if isinstance(issuer, str) and issuer not in advertised_issuers:
         equal = (each for each in advertised_issuers if each.removesuffix("/") == issuer.removesuffix("/"))
         repaired["issuer"] = next(equal, issuer)
     return json.dumps(repaired).encode() if fields else body
 
 
+def _is_usable_metadata(name: str, value: Any) -> bool:
+    """Check whether a member of an authorization server's metadata has its type, and is not only for people."""
+    is_text_for_list = name.endswith("_supported") and isinstance(value, str)
+    return value not in (None, "") and not is_text_for_list and name not in METADATA_FOR_PEOPLE
+
+
 def _read_lifetime(value: Any) -> int | None:
-    """Return the lifetime of a token in seconds; None if it is unknown."""
+    """Return the lifetime of a token in seconds; None if it is unknown. Some servers send -1 for one without end."""
     try:
-        return int(float(value)) or None
+        return lifetime if (lifetime := int(float(value))) > 0 else None
     except (TypeError, ValueError, OverflowError):
         return None
 

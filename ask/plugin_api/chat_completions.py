@@ -482,7 +482,7 @@ class ChatCompletions(Provider):
         return {"role": "tool", "tool_call_id": self.format_call_id(tool_call_id), "content": result}
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
-        return HttpRequest("/chat/completions", self.build_body(request), self.build_headers(key))
+        return HttpRequest("/chat/completions", {**self.build_body(request)}, self.build_headers(key))
 
     # Answers
 

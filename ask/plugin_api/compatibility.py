@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from traceback import walk_tb
@@ -134,18 +134,13 @@ def find_hook_mistake(plugin: object, specification: type, prefix: str) -> str:
         if name not in hooks:
             return f"unknown hook {name}{_suggest_name(name, hooks)}"
         implementation = getattr(plugin, name)
-        if not callable(implementation):
-            return f"{name} must be a function, not {type(implementation).__name__}"
+        function = getattr(implementation, "__func__", implementation)  # pluggy finds nothing else, such as lru_cache
+        if not inspect.isroutine(function) or inspect.ismethoddescriptor(function):
+            return f"{name} must be a function, not {type(function).__name__}"
         with suppress(ValueError):  # of a function in C, whose parameters are unknown
             if mistake := _find_signature_mistake(implementation, [*inspect.signature(hooks[name]).parameters][1:]):
                 return f"{name} {mistake}"
     return ""
-
-
-def find_profile_mistake(profiles: object, profile_type: type) -> str:
-    """Return what is wrong with the profiles of a provider; "" if nothing is."""
-    is_valid = isinstance(profiles, Sequence) and all(isinstance(profile, profile_type) for profile in profiles)
-    return "" if is_valid else "profiles must be a tuple of ask.profiles.ModelProfile"
 
 
 def _find_signature_mistake(function: Callable[..., Any], names: list[str]) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
 import pluggy
 
-from ask.plugin_api.compatibility import accept_keywords, find_hook_mistake, find_profile_mistake
+from ask.config.type_checks import WrongTypeError, check_value, describe_type, describe_value, format_path
+from ask.plugin_api.compatibility import accept_keywords, find_hook_mistake
 from ask.plugin_api.provider import HOOK_PREFIX, Provider, list_hook_names
-from ask.profiles import ModelProfile
+from ask.profiles import ModelProfile, find_pattern_problem
 
 PROJECT_NAME = "ask"
 
@@ -28,7 +29,18 @@ class ProviderManager(pluggy.PluginManager):
 def find_mistake(plugin: Provider | ModuleType) -> str:
     """Return what is wrong with a plugin's hooks or profiles; "" if nothing is."""
     mistake = find_hook_mistake(plugin, Provider, HOOK_PREFIX)
-    return mistake or find_profile_mistake(getattr(plugin, "profiles", ()), ModelProfile)
+    return mistake or _find_profile_mistake(getattr(plugin, "profiles", ()))
+
+
+def _find_profile_mistake(profiles: object) -> str:
+    if not isinstance(profiles, Sequence) or not all(isinstance(profile, ModelProfile) for profile in profiles):
+        return "profiles must be a tuple of ask.profiles.ModelProfile"
+    try:
+        check_value(profiles, Sequence[ModelProfile], ("profiles",))
+    except WrongTypeError as error:
+        return f"{format_path(error.path)} is {describe_value(error.value)}, not {describe_type(error.expected)}"
+    problem = next(filter(None, (find_pattern_problem(profile.pattern) for profile in profiles)), "")
+    return f"profiles: {problem}" if problem else ""
 
 
 def bind_hooks(plugin: Provider | ModuleType, name: str) -> dict[str, Callable[..., Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import typing
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,12 +14,14 @@ from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from ask.errors import AskError, MissingDependencyError, NetworkError, PluginError, SignalExit
-from ask.messages import EMPTY_MAPPING, Delta, RawEvent, ToolCall
+from ask.messages import EMPTY_MAPPING, Delta, RawEvent, ToolCall, ToolSpec
 from ask.plugin_api.provider import BatchApi, DecisionApi, Provider
-from ask.plugin_api.types import HttpRequest, ModelInfo, ProviderInfo, StreamReader
+from ask.plugin_api.types import ChatRequest, HttpRequest, ModelInfo, ProviderInfo, StreamReader
 from ask.profiles import ModelProfile, find_profile
 
 T = TypeVar("T")
+END = object()
+"""What `next` returns at the end of the events: a plugin may yield None by mistake."""
 FEED, RESPONSE = "feed of its stream reader", "response of its stream reader"
 
 
@@ -72,7 +75,7 @@ class LoadedProvider:
 
     def _bind_calls(self) -> None:
         self.hooks = cast("Provider", CheckedHooks(self, self._functions, Provider))
-        self.feed = self.bind(FEED, _feed_events, list[Delta])
+        self.feed = self.bind(FEED, self._feed_events)
         self.get_response = self.bind(RESPONSE, methodcaller("response"), dict)
         self._next_event = self.bind("provider_send", next)
         self._close_events = self.bind("provider_send", methodcaller("close"))
@@ -146,6 +149,15 @@ class LoadedProvider:
         except AskError as error:
             raise self._convert_error(hook, error) from error
 
+    def format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+        """Return the tools in the provider's format. A plugin may change its copy of them."""
+        return self.hooks.provider_format_tools(tools=_copy_argument(tools) if self.is_third_party else tools)
+
+    def build_request(self, request: ChatRequest, key: str) -> HttpRequest:
+        """Build an HTTP request. A plugin may change its copy of the request, which is sent again after an error."""
+        request = _copy_argument(request) if self.is_third_party else request
+        return self.hooks.provider_build_request(request=request, key=key)
+
     def parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         calls = self.hooks.provider_parse_tool_calls(response=response)
         ids = list(map(attrgetter("id"), calls))
@@ -167,10 +179,10 @@ class LoadedProvider:
     def _iter_events(self, events: Iterator[RawEvent]) -> Generator[RawEvent]:
         try:
             while True:
-                event = self._next_event(events, None)
-                if event is None:
+                event = self._next_event(events, END)
+                if event is END:
                     return
-                self.check_result("provider_send", [event], list[RawEvent])
+                self.check_result("provider_send", event, RawEvent)
                 yield event
         finally:
             if isinstance(events, Generator) and not getattr(events, "gi_running", False):  # it was given up
@@ -226,17 +238,20 @@ class LoadedProvider:
 
     def _convert_error(self, hook: str, error: BaseException) -> AskError:
         """Return the error for an exception that a hook raised."""
-        if isinstance(error, FileNotFoundError | PermissionError) and hook == "provider_send":
-            reason = "is not installed" if isinstance(error, FileNotFoundError) else f"cannot be run ({error.strerror})"
-            return MissingDependencyError(f"{error.filename} {reason}", f"needed by the provider {self.info.name}")
-        if self.is_third_party:
-            from ask.plugin_api.compatibility import explain_missing_name
+        name = self.info.name
+        if isinstance(error, OSError) and hook == "provider_send":
+            return _convert_os_error(name, error)
+        if not self.is_third_party:
+            return self.make_error(hook, f"failed with {type(error).__name__}: {error}")
+        from ask.plugin_api.compatibility import describe_error, explain_missing_name
 
-            if missing := explain_missing_name(error):
-                return PluginError(
-                    f"the plugin {self.info.name} failed in {hook}: {missing}", "upgrade it, or ask itself"
-                )
-        return self.make_error(hook, f"failed with {type(error).__name__}: {error}")
+        if missing := explain_missing_name(error):
+            return PluginError(f"the plugin {name} failed in {hook}: {missing}", "upgrade it, or ask itself")
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            hint = f"needed by the provider {name}: install it in the environment of ask"
+            return MissingDependencyError(f"the module {error.name} is not installed", hint)
+        module = getattr(self.plugin, "__name__", type(self.plugin).__module__)
+        return self.make_error(hook, f"failed with {describe_error(error, module)}")
 
     def check_result(self, hook: str, result: object, expected: Any) -> None:
         """Raise `PluginError` unless a result has the expected type, with fields of the right types.
@@ -253,7 +268,10 @@ class LoadedProvider:
             if missing := next((name for name in members if not hasattr(result, name)), None):
                 kind = type(result).__name__
                 raise self.make_error(hook, f"returned an object of type {kind} without {missing!r}")
+            if callable(getattr(result, "complete", None)):
+                raise self.make_error(hook, "returned a reader whose complete is a method, not a property")
             return
+        verb = "yield" if expected_type is RawEvent else "return"
         try:
             check_value(result, expected_type)
         except WrongTypeError as error:
@@ -261,10 +279,20 @@ class LoadedProvider:
             if len(error.path) == 1 and isinstance(error.path[0], int):
                 problem = f"must return a list of {type_name}, not {value}"
             elif path:
-                problem = f"returned a {type(result).__name__} whose {path} is {value}, not {type_name}"
+                problem = f"{verb}ed a {type(result).__name__} whose {path} is {value}, not {type_name}"
             else:
-                problem = f"must return {type_name}, not {value}"
+                problem = f"must {verb} {type_name}, not {value}"
             raise self.make_error(hook, problem) from None
+
+    def _feed_events(self, reader: StreamReader, events: Sequence[RawEvent], deltas: list[Delta]) -> list[Delta]:
+        """Have a reader process events, add the deltas to `deltas`, and return them."""
+        start = len(deltas)
+        for event in events:
+            new_deltas = list(reader.feed(event))
+            if self.is_third_party:
+                self.check_result(FEED, new_deltas, list[Delta])
+            deltas += new_deltas
+        return deltas[start:]
 
     def _call_isolated(self, hook: str, call: Callable[[], T]) -> T:
         """Capture what a plugin's hook prints, and end the call if it takes longer than the time limit."""
@@ -308,12 +336,27 @@ class CheckedHooks:
             setattr(self, name, provider.bind(name + suffix, value, declaration) if is_function else value)
 
 
-def _feed_events(reader: StreamReader, events: Sequence[RawEvent], deltas: list[Delta]) -> list[Delta]:
-    """Have a reader process events, add the deltas to `deltas`, and return them."""
-    start = len(deltas)
-    for event in events:
-        deltas.extend(reader.feed(event))
-    return deltas[start:]
+def _convert_os_error(provider: str, error: OSError) -> AskError:
+    """Return the error for a program that cannot be run, or a connection that failed, in `provider_send`."""
+    if isinstance(error, FileNotFoundError | PermissionError) and error.filename:
+        is_path = os.sep in str(error.filename)
+        missing = "does not exist" if is_path else "is not installed"
+        reason = missing if isinstance(error, FileNotFoundError) else f"cannot be run ({error.strerror})"
+        return MissingDependencyError(f"{error.filename} {reason}", f"needed by the provider {provider}")
+    reason = str(error) or type(error).__name__
+    return NetworkError(f"the connection to {provider} failed ({reason})", retryable=True, offline=True)
+
+
+def _copy_argument(value: Any) -> Any:
+    """Copy the lists and dicts in the argument of a hook, also those in records."""
+    if isinstance(value, Mapping):
+        return {key: _copy_argument(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return list(map(_copy_argument, value))
+    if isinstance(value, tuple):
+        items = map(_copy_argument, value)
+        return tuple.__new__(type(value), items)
+    return value
 
 
 def discard_notice(_: str) -> None:

@@ -139,6 +139,7 @@ class Provider:
         Raises:
             ask.ProviderError: the request failed; the part of the answer before it is kept.
             FileNotFoundError, PermissionError: a program cannot be run (exit code 3).
+            OSError: the connection failed (exit code 5). The request is retried if nothing came before.
         """
         return None
 

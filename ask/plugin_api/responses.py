@@ -454,7 +454,7 @@ class Responses(Provider):
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         if self.requires_chat(request.model):
             return self.chat.provider_build_request(self.to_chat_request(request), key)
-        return HttpRequest("/responses", self.build_body(request), self.build_headers(key))
+        return HttpRequest("/responses", {**self.build_body(request)}, self.build_headers(key))
 
     def to_chat_request(self, request: ChatRequest) -> ChatRequest:
         """Convert the formatted tools and tool results of a request to those of Chat Completions."""

@@ -17,7 +17,7 @@ from urllib.parse import urljoin
 from ask import __version__
 from ask.client.certificates import CaBundle, explain_certificate_error, find_ca_bundle
 from ask.client.http_adapter import ConnectionCounter, create_adapter, get_limited_response
-from ask.client.network_errors import find_connect_reason, normalize_proxy_url
+from ask.client.network_errors import find_connect_reason, read_proxies
 from ask.client.transport import MAX_COMPRESSED_BYTES
 from ask.errors import ConfigError
 from ask.records import NamedTuple
@@ -179,14 +179,13 @@ class Fetcher:
             named_request = requests.Request(method, target.url).prepare()
             if cookies := get_cookie_header(self._cookies, named_request):  # type: ignore[no-untyped-call]
                 prepared.headers["Cookie"] = cookies
-            settings = session.merge_environment_settings(url, {}, None, None, None)
             # Not session.send(): it reads the entire body of a redirect.
             return session.get_adapter(url).send(
                 prepared,
                 stream=True,
                 timeout=(min(time_left, _CONNECT_SECONDS), time_left),
                 verify=bundle.path if bundle else True,
-                proxies={name: normalize_proxy_url(proxy) for name, proxy in settings["proxies"].items()},
+                proxies=read_proxies(url) if session.trust_env else {},
             )
         except (requests.RequestException, HTTPError, OSError, ValueError, ConfigError) as error:
             if self._get_time_left(self.timeout) <= 0:

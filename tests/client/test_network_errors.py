@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.client.network_errors import normalize_proxy_url
+from ask.client.network_errors import normalize_proxy_url, read_proxies
+from ask.client.preconnect import CONNECT_SECONDS
 from ask.client.transport import Transport
 from ask.config.base_url import is_loopback
 from ask.errors import NetworkError
@@ -55,6 +56,30 @@ def send_prompt(ask: Ask, base_url: str, **env: str) -> Result:
 
 
 # Proxies
+
+
+@pytest.mark.parametrize(
+    ("entries", "url", "is_direct"),
+    [
+        ("*.corp.example", "https://llm.corp.example/v1", True),  # as in Docker's documentation
+        ("*.corp.example", "https://corp.example/v1", False),
+        ("*.corp.example", "https://llm.corp.example.org/v1", False),
+        ("localhost 10.1.2.3", "http://10.1.2.3:8000/v1", True),  # as curl accepts it
+        ("10.1.2.3:8000", "http://10.1.2.3:8000/v1", True),
+        ("10.1.2.3:8000", "http://10.1.2.3:9000/v1", False),
+        ("[::1]", "http://[::1]:8000/v1", True),
+        ("LLM.example", "http://me:secret@llm.example/v1", True),
+        ("other.example", "http://llm.example/v1", False),
+    ],
+)
+def test_hosts_may_be_excluded_in_the_forms_of_other_programs(
+    monkeypatch: pytest.MonkeyPatch, entries: str, url: str, is_direct: bool
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("NO_PROXY", entries)
+    assert (not read_proxies(url)) == is_direct
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
@@ -338,3 +363,44 @@ def test_error_status_is_reported_if_its_body_is_incomplete(ask: Ask, home: Home
 )
 def test_loopback_names_and_addresses_are_recognized(host: str, loopback: bool) -> None:
     assert is_loopback(host) is loopback
+
+
+@pytest.mark.parametrize(
+    "reply", [b"SSH-2.0-OpenSSH_9.6\r\n", bytes.fromhex("00001204000000000000030000008000"), b"PONG\r\n"]
+)
+def test_a_port_of_another_protocol_is_reported_at_once(ask: Ask, reply: bytes) -> None:
+    with constant_reply_server(reply) as server:
+        result = send_prompt(ask, f"http://{server.address}/v1")
+    assert result.code == 5
+    assert "other than HTTP" in result.stderr
+    assert "base URL" in result.stderr
+
+
+@pytest.mark.parametrize(("alert", "reason"), [(70, "protocol version"), (116, "client certificate")])
+def test_the_reason_of_a_failed_handshake_is_named(ask: Ask, alert: int, reason: str) -> None:
+    def handle(connection: socket.socket) -> None:
+        connection.recv(65_536)
+        connection.sendall(bytes([21, 3, 3, 0, 2, 2, alert]))
+        connection.recv(65_536)
+
+    with RawServer(handle) as server:
+        result = send_prompt(ask, f"https://{server.address}/v1")
+    assert result.code == 5
+    assert reason in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_proxy", [True, False])
+def test_a_handshake_without_an_answer_is_a_failed_connection(monkeypatch: pytest.MonkeyPatch, is_proxy: bool) -> None:
+    def handle(connection: socket.socket) -> None:
+        while connection.recv(65_536):
+            pass
+
+    with RawServer(handle) as server:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://{server.address}")
+        monkeypatch.setenv("NO_PROXY", "" if is_proxy else "127.0.0.1")
+        url = "https://model.invalid/v1" if is_proxy else f"https://{server.address}/v1"
+        with pytest.raises(NetworkError) as raised:
+            Transport(url, 300).send(CHAT)
+    assert raised.value.retryable
+    assert f"{CONNECT_SECONDS:g} s" in raised.value.message

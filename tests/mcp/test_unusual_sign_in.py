@@ -29,6 +29,7 @@ class AuthorizationServer:
         advertised: What is appended to the address of the authorization server where the MCP server names it.
         issuer: What is appended to it where the authorization server names itself.
         token: The response of the token endpoint.
+        metadata: Members that are added to the metadata of the authorization server.
         as_form: Whether that is a form unless JSON is requested.
         scopes: The scopes in requests for tokens.
     """
@@ -38,6 +39,7 @@ class AuthorizationServer:
     issuer: str = ""
     token: Mapping[str, Any] = field(default_factory=lambda: TOKEN)
     as_form: bool = False
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def answer(self, request: Request) -> Reply:
         url = urlsplit(request.path)
@@ -52,7 +54,7 @@ class AuthorizationServer:
                 "resource": f"{self.origin}/mcp",
                 "authorization_servers": [self.origin + self.advertised],
             },
-            "/.well-known/oauth-authorization-server": metadata
+            "/.well-known/oauth-authorization-server": {**metadata, **self.metadata}
             | {name: f"{self.origin}/{path}" for name, path in endpoints.items()},
         }
         if url.path in documents:
@@ -92,6 +94,9 @@ CASES: Mapping[str, dict[str, Any]] = {
     "other type of token": {"token": TOKEN | {"token_type": "user", "scope": ["a", "b"]}},
     "odd lifetime": {"token": TOKEN | {"expires_in": "3600.5", "token_type": None}},
     "unknown lifetime": {"token": TOKEN | {"expires_in": 0}},
+    "lifetime without end": {"token": TOKEN | {"expires_in": -1}},
+    "empty metadata": {"metadata": {"revocation_endpoint": "", "op_tos_uri": "", "scopes_supported": None}},
+    "metadata of wrong types": {"metadata": {"service_documentation": "docs", "scopes_supported": "read write"}},
 }
 
 
@@ -119,3 +124,15 @@ def test_an_error_that_is_sent_as_a_success_is_quoted(ask: Ask, home: Home) -> N
     assert result.code == 5
     assert "The code is wrong." in result.stderr
     assert "validation error" not in result.stderr
+
+
+def test_metadata_that_cannot_be_fetched_is_named(ask: Ask, home: Home) -> None:
+    url = "http://127.0.0.1:1/metadata"
+    refusal = Reply(status=401, headers={"WWW-Authenticate": f'Bearer resource_metadata="{url}"'})
+    with ModelServer() as other:
+        configure(home, {"web": {"url": f"http://127.0.0.1:{urlsplit(other.base_url).port}/mcp", "timeout": 60}})
+        other.reply(*[refusal] * 4)
+        result = ask("mcp", "login", "web", env=BROWSER, timeout=120)
+    assert result.code == 5
+    assert url in result.stderr
+    assert "ask mcp login" not in result.stderr

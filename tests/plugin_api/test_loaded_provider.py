@@ -11,12 +11,34 @@ from typing import Any
 import pytest
 
 from ask import BatchApi, ChatCompletions, HttpRequest, Message, ModelResponse, ToolCall, ToolSpec, Usage
-from ask.errors import ConfigError, PluginError, ProviderError, SignalExit
-from ask.messages import RawEvent
+from ask.errors import (
+    AskError,
+    ConfigError,
+    MissingDependencyError,
+    NetworkError,
+    PluginError,
+    ProviderError,
+    SignalExit,
+)
+from ask.messages import RawEvent, TextDelta
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_provider
 from ask.plugin_api.types import ChatRequest, ModelInfo
 from ask.profiles import ModelProfile
+
+
+class MethodReader:
+    """A stream reader of which `complete` is a method by mistake, and so always true."""
+
+    def complete(self) -> bool:
+        return False
+
+    def feed(self, event: RawEvent) -> list[Any]:
+        return []
+
+    def response(self) -> dict[str, Any]:
+        return {}
+
 
 REQUEST = ChatRequest("model", (Message("user", "Hello."),))
 RESPONSE: Mapping[str, Any] = {"choices": [{"message": {"content": "Hello."}}]}
@@ -78,6 +100,7 @@ def test_each_form_of_a_provider_has_its_own_profiles() -> None:
         ("provider_build_request", {"path": "/chat"}, "HttpRequest"),
         ("provider_build_request", HttpRequest("/chat", "body"), "body is the str"),  # type: ignore[arg-type]
         ("provider_stream_reader", None, "'complete'"),
+        ("provider_stream_reader", MethodReader(), "complete is a method"),
         ("provider_parse_response", "Hello.", "ModelResponse"),
         ("provider_parse_response", ModelResponse("Hello.", finish_reason="stop"), "FinishReason"),  # type: ignore[arg-type]
         ("provider_parse_response", ModelResponse(None), "text is None"),  # type: ignore[arg-type]
@@ -119,6 +142,73 @@ def test_results_of_a_stream_reader_are_checked() -> None:
         provider.feed(reader, [RawEvent(None, "{}")], [])
     with pytest.raises(PluginError, match=r"response of its stream reader .*dict"):
         provider.get_response(reader)
+
+
+@pytest.mark.parametrize("deltas", [["Hello"], [TextDelta(None)], None])  # type: ignore[arg-type]
+def test_wrong_deltas_are_not_shown(deltas: Any) -> None:
+    provider = load(provider_stream_reader=BadReader(deltas, {}))
+    shown: list[Any] = []
+    with pytest.raises(PluginError, match="feed of its stream reader"):
+        provider.feed(provider.hooks.provider_stream_reader(), [RawEvent(None, "{}")], shown)
+    assert shown == []
+
+
+def test_a_plugin_may_change_the_request_and_the_tools_that_it_gets() -> None:
+    def provider_build_request(self: object, request: ChatRequest, key: str) -> HttpRequest:
+        options: Any = request.options
+        messages: Any = request.messages
+        schema: Any = request.schema
+        schema["properties"].clear()
+        return HttpRequest("/chat", {"system": messages.pop(0).content, "top": options.pop("top_p")})
+
+    def provider_format_tools(self: object, tools: Any) -> list[Any]:
+        return [tool.parameters.pop("type") and tool.to_function() for tool in tools]
+
+    provider = load(provider_build_request=provider_build_request, provider_format_tools=provider_format_tools)
+    messages = [Message("system", "Be brief."), Message("user", "Hello.")]
+    options, schema = {"top_p": 1}, {"type": "object", "properties": {"a": {}}}
+    request = ChatRequest("model", messages, options=options, schema=schema)
+    first, second = (provider.build_request(request, "") for _ in range(2))
+    assert first == second == HttpRequest("/chat", {"system": "Be brief.", "top": 1})
+    assert (len(messages), options, schema["properties"]) == (2, {"top_p": 1}, {"a": {}})
+    tools = [ToolSpec("look", "Look.", {"type": "object"})]
+    assert provider.format_tools(tools) == provider.format_tools(tools)
+    assert tools[0].parameters == {"type": "object"}
+
+
+def test_a_body_that_was_not_returned_is_named() -> None:
+    with pytest.raises(PluginError, match="provider_build_request"):
+        load(build_body=None).build_request(REQUEST, "")
+
+
+@pytest.mark.parametrize(
+    ("code", "error_type", "words"),
+    [
+        ("import no_such_module_here", MissingDependencyError, "no_such_module_here"),
+        ("raise ConnectionRefusedError(111, 'refused')", NetworkError, "refused"),
+        ("import socket; socket.create_connection(('127.0.0.1', 9))", NetworkError, "refused"),
+        ("import socket; socket.socket(socket.AF_UNIX).connect('/nowhere.sock')", NetworkError, "No such file"),
+        ("open('/nowhere/model.gguf')", MissingDependencyError, "/nowhere/model.gguf does not exist"),
+        ("import subprocess; subprocess.run(['no-such-program-here'])", MissingDependencyError, "is not installed"),
+        ("yield None", PluginError, "must yield RawEvent, not None"),
+        ("yield {'text': 'Hello'}", PluginError, "must yield RawEvent"),
+        ("yield RawEvent(None, {'text': 'Hello'})", PluginError, "yielded a RawEvent whose data is the dict"),
+        ("{}['choices']", PluginError, "KeyError: 'choices' (plugin.py, line 3)"),
+    ],
+)
+def test_what_fails_while_a_plugin_sends_is_told_apart(code: str, error_type: type[AskError], words: str) -> None:
+    namespace: dict[str, Any] = {"RawEvent": RawEvent, "__name__": "plugin"}
+    source = f"def provider_send(self, request, timeout):\n    yield from ()\n    {code}\n"
+    exec(compile(source, "plugin.py", "exec"), namespace)
+    plugin = type("Service", (ChatCompletions,), {**namespace, "__module__": "plugin"})
+    instance = plugin(name="service", base_url="", needs_key=False)
+    provider = check_provider(instance, "service", "ask-provider-service").with_limits(30, print)
+    events = provider.send(HttpRequest("/chat"))
+    assert events is not None
+    with pytest.raises(error_type) as raised:
+        list(events)
+    assert type(raised.value) is error_type
+    assert words in str(raised.value)
 
 
 def test_deltas_before_an_exception_are_kept() -> None:

@@ -108,8 +108,7 @@ def create_tool(function: Callable[..., Any]) -> Tool:
     def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         keywords = {**adapter.convert(arguments), **dict.fromkeys(context_names, context)}
         positional = [keywords.pop(each) for each in positional_names if each in keywords]
-        value = function(*positional, **keywords)
-        return to_tool_result(get_runner().run(value) if inspect.iscoroutine(value) else value)
+        return to_tool_result(function(*positional, **keywords))
 
     return Tool(ToolSpec(name, options.description or description, adapter.schema), run, options.has_side_effects)
 
@@ -181,12 +180,13 @@ def get_runner() -> Runner:
 def to_tool_result(value: Any) -> ToolResult:
     """Convert a return value to a result.
 
-    Text stays unchanged, None becomes empty text, files are attached, and anything else becomes JSON or, if that fails,
-    `str(value)`. In a list with files, the texts are joined.
+    A coroutine is awaited, text stays unchanged, None becomes empty text, files are attached, and anything else becomes
+    JSON or, if that fails, `str(value)`. In a list with files, the texts are joined.
 
     Raises:
         ToolError: it is or contains bytes that are not text, or has attachments of a wrong type.
     """
+    value = get_runner().run(value) if inspect.iscoroutine(value) else value
     if isinstance(value, ToolResult):
         if isinstance(value.text, bytes):
             raise ToolError(BYTES_RETURNED)

@@ -158,7 +158,8 @@ def _call_register_function(register_function: Callable[[], Any]) -> Iterator[To
     if not isinstance(values, Iterable) or isinstance(values, str | Mapping):
         raise ToolDefinitionError(f"{REGISTER_FUNCTION} returns {type(values).__name__}, not a list of tools")
     for value in values:
-        yield value if isinstance(value, Tool) else make_tool(value)
+        make = make_tool if callable(value) else create_tool  # which says what is wrong; a ToolSpec cannot be cached
+        yield value if isinstance(value, Tool) else make(value)
 
 
 def _check_tool(tool: Tool) -> Tool:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from ask import ToolContext, ToolError, ToolResult, tool
-from ask.tools.plugins.functions import create_tool
+from ask.tools.plugins.functions import create_tool, to_tool_result
 from ask.tools.plugins.type_hints import ToolDefinitionError
 
 GOOGLE = """Look something up.
@@ -272,3 +272,10 @@ def returning(value: object) -> Callable[[], object]:
         return value
 
     return give
+
+
+def test_an_async_run_of_a_tool_is_awaited() -> None:
+    async def run(arguments: object, context: object) -> ToolResult:
+        return ToolResult("done")
+
+    assert to_tool_result(run({}, None)) == ToolResult("done")

@@ -52,6 +52,11 @@ BROKEN = {
     ),
     "registers nothing": ("def register_tools(): pass", "", "register_tools returns NoneType, not a list of tools"),
     "registers anything": ("def register_tools(): return [5]", "", "5 is not a function"),
+    "registers a specification": (
+        "from ask import *\ndef register_tools(): return [ToolSpec('a', '', {'type': 'object'})]",
+        "",
+        "is not a function",
+    ),
     "registers no JSON": (
         "from ask import *\ndef register_tools(): return [Tool(ToolSpec('a', '', {'type': {1}}), print)]",
         "",
