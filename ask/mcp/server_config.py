@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from ask.config.config_file import Config
+from ask.config.config_file import Config, decode_config
 from ask.config.mcp_servers import (
     SERVER_KEYS,
     SERVER_NAME_PATTERN,
@@ -114,7 +114,7 @@ def _read_json(path: Path) -> Any:
         ConfigError: the file cannot be read or is not JSON.
     """
     try:
-        text = path.read_text("utf-8-sig")
+        text = decode_config(path.read_bytes())
         for pattern in JSONC_PATTERNS:
             # Line breaks stay, so that an error names the right line.
             text = pattern.sub(lambda match: match[1] or "\n" * match[0].count("\n") or " ", text)

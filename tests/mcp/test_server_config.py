@@ -170,6 +170,12 @@ def test_an_invalid_entry_is_left_out_with_a_warning(tmp_path: Path) -> None:
     assert "a_b" in same_name
 
 
+def test_a_file_that_powershell_wrote_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_bytes('{"mcpServers": {"one": {"command": "größe"}}}\r\n'.encode("utf-16"))
+    assert read_servers(file).servers["one"].command == "größe"
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", "{", "{}", '{"mcpServers": 5}', "[" * 100_000, "\xff", '{"mcpServers": {},,}']
 )
