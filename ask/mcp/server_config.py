@@ -78,7 +78,10 @@ JSONC_PATTERNS = tuple(
 
 The patterns match strings first, in which neither has a meaning.
 """
-TYPE_ALIASES = {"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http"}
+TYPE_ALIASES = {
+    **dict.fromkeys(("streamable-http", "streamableHttp", "streamable_http", "remote"), "http"),
+    "local": "stdio",  # of GitHub Copilot
+}
 
 
 def read_servers(path: Path) -> ConfiguredServers:
@@ -129,17 +132,20 @@ def _normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a server entry of another program to the keys of config.toml, and drop all other keys."""
     # Other programs use milliseconds, or mean the timeout of a call.
     accepted_keys = set(SERVER_KEYS) - {"timeout", "oauth"}
-    table = {key: value for key, value in entry.items() if key in accepted_keys and value is not None}
+    table = {key: value for key, value in entry.items() if key in accepted_keys and value not in (None, "")}
     url = entry.get("url") or entry.get("serverUrl") or entry.get("httpUrl")
     if url and "command" not in table:
         table["url"] = url
-    if "type" in table:
-        table["type"] = TYPE_ALIASES.get(str(table["type"]), table["type"])
+    types = [name for key in ("type", "transport", "transportType") if isinstance(name := entry.get(key), str) and name]
+    if types:
+        table["type"] = TYPE_ALIASES.get(types[0], types[0])
     if entry.get("disabled") is True:
         table["enabled"] = False
     for key in ("env", "headers"):
         if isinstance(table.get(key), dict):
             table[key] = {name: str(value) for name, value in table[key].items() if value is not None}
+    if isinstance(args := table.get("args"), list):
+        table["args"] = [str(arg) if isinstance(arg, int | float) else arg for arg in args]
     # GitHub Copilot writes all tools as ["*"].
     if "*" in read_list(table.get("tools")):
         del table["tools"]

@@ -137,6 +137,10 @@ def test_the_format_of_claude_and_cursor(tmp_path: Path) -> None:
         "old": {"type": "sse", "url": "https://x/sse", "disabled": True},
         "wind": {"serverUrl": "https://x/", "tools": ["*"]},
         "some": {"command": "x", "type": "stdio", "tools": ["a"]},
+        "port": {"command": "x", "args": ["--port", 3000], "url": "", "cwd": ""},
+        "cline": {"transportType": "sse", "url": "https://x/sse"},
+        "open": {"type": "remote", "url": "https://x/mcp"},
+        "copilot": {"type": "local", "command": "x", "tools": ["*"], "transport": {}},
     }
     servers = read(tmp_path, json.dumps({"mcpServers": entries}))
     origin = tmp_path / "mcp.json"
@@ -146,6 +150,10 @@ def test_the_format_of_claude_and_cursor(tmp_path: Path) -> None:
         ServerConfig("old", origin, "sse", url="https://x/sse", enabled=False),
         ServerConfig("wind", origin, "http", url="https://x/"),
         ServerConfig("some", origin, command="x", tools=("a",)),
+        ServerConfig("port", origin, command="x", args=("--port", "3000")),
+        ServerConfig("cline", origin, "sse", url="https://x/sse"),
+        ServerConfig("open", origin, "http", url="https://x/mcp"),
+        ServerConfig("copilot", origin, command="x"),
     ]
 
 
