@@ -255,6 +255,18 @@ def test_an_unset_variable_is_named(parts: dict[str, Any], place: str) -> None:
     assert {"one", place, "$NO"} <= set(re.findall(r"[\w.$]+", error.value.message))
 
 
+def test_white_space_around_a_header_is_removed() -> None:
+    assert filled(url="http://x", headers={"X": " $A\n"}).headers == {"X": "1"}
+
+
+@pytest.mark.parametrize("secret", ["to\nken", "tökén"])
+def test_a_header_that_cannot_be_sent_is_named_without_its_value(secret: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        filled(url="http://x", headers={"Authorization": f"Bearer {secret}"})
+    assert "headers.Authorization" in error.value.message
+    assert secret[-3:] not in str(error.value)
+
+
 def test_an_input_of_vs_code_is_named() -> None:
     with pytest.raises(ConfigError, match=r"\$input:key"):
         filled(env={"X": "${input:key}"})
