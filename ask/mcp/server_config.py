@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from ask.config.base_url import split_server_url
 from ask.config.config_file import Config, decode_config
 from ask.config.key_repair import is_valid_key
 from ask.config.mcp_servers import (
@@ -174,7 +175,7 @@ def expand_variables(server: ServerConfig, environment: Mapping[str, str], direc
     `${workspaceFolder}`, as in VS Code, is the working directory.
 
     Raises:
-        ConfigError: a variable is not set and has no default, or a header cannot be sent.
+        ConfigError: a variable is not set and has no default, the URL is not valid, or a header cannot be sent.
     """
     values = {"workspaceFolder": str(directory), "userHome": str(Path.home()), **environment}
 
@@ -191,17 +192,19 @@ def expand_variables(server: ServerConfig, environment: Mapping[str, str], direc
 
         return pattern.sub(expand_match, text)
 
+    url = expand(server.url, "url")
     headers = {name: expand(text, f"headers.{name}", ANY_VARIABLE).strip() for name, text in server.headers.items()}
+    problem = "its url is not a valid URL" if url and not split_server_url(url, ("http", "https")) else ""
     for name, value in headers.items():
         if not is_valid_key(value):  # the HTTP library would quote it
             problem = f"its headers.{name} contains a character that cannot be sent"
-            hint = f"correct mcp.servers.{server.name}.headers"
-            raise ConfigError(f"skipping the MCP server {server.name}: {problem}", hint)
+    if problem:
+        raise ConfigError(f"skipping the MCP server {server.name}: {problem}", f"correct mcp.servers.{server.name}")
     return server._replace(
         command=expand(server.command, "command"),
         args=tuple(expand(text, "args") for text in server.args),
         cwd=expand(server.cwd, "cwd"),
-        url=expand(server.url, "url"),
+        url=url,
         env={name: expand(text, f"env.{name}", ANY_VARIABLE) for name, text in server.env.items()},
         headers=headers,
         oauth=cast(

@@ -70,6 +70,7 @@ def test_an_unknown_key_is_a_warning_with_a_suggestion() -> None:
         ({"command": "x", "type": "http"}, ["command", "type", "stdio"]),
         ({"url": "http://x", "type": "stdio"}, ["URL", "type", "http", "sse"]),
         ({"url": "file:///x"}, ["mcp.servers.one.url", "http://", "https://"]),
+        ({"url": "http://[::1/mcp"}, ["mcp.servers.one.url", "URL"]),
         ({"command": "x", "args": ["y", 1]}, ["mcp.servers.one.args[1]", "string"]),
         ({"url": "http://x", "oauth": {"scope": 1}}, ["mcp.servers.one.oauth.scope", "string"]),
         ({"url": "http://x", "oauth": {"grant_type": "x"}}, ["mcp.servers.one.oauth.grant_type", "client_credentials"]),
@@ -253,6 +254,12 @@ def test_an_unset_variable_is_named(parts: dict[str, Any], place: str) -> None:
     with pytest.raises(ConfigError) as error:
         filled(**parts)
     assert {"one", place, "$NO"} <= set(re.findall(r"[\w.$]+", error.value.message))
+
+
+@pytest.mark.parametrize("url", ["http://${EMPTY}/mcp", "http://[${A}/mcp]", "http://x:${A}x/mcp", "http://x:99999/"])
+def test_a_url_that_is_not_valid_with_its_variables_is_named(url: str) -> None:
+    with pytest.raises(ConfigError, match="url"):
+        filled(url=url)
 
 
 def test_white_space_around_a_header_is_removed() -> None:
