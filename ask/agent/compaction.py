@@ -80,4 +80,5 @@ def compact_conversation(
             raise IncompleteResponseError("the model wrote no summary", "try again, or use another model")
         if not result.is_saved:
             raise FileError("the summary was not saved", "the conversation is unchanged")
-        app.console.print_notice(f"a summary now replaces {len(result.messages) - 2} messages")
+        count = len(result.messages) - 2
+        app.console.print_notice(f"a summary now replaces {count} message{'' if count == 1 else 's'}")

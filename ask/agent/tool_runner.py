@@ -357,7 +357,9 @@ class ToolRunner:
             attachments = tuple(map(self._clean_file, attachments))
         if diff:
             diff = diff._replace(lines=tuple(self._redactor.redact(repair_surrogates(line)) for line in diff.lines))
-        text = truncate_result(self._redactor.redact(repair_surrogates(result.text)), self._context)
+        # With a NUL in a prompt, llama.cpp writes broken answers, and gateways that store it in PostgreSQL refuse it.
+        result_text = repair_surrogates(result.text).replace("\0", "\\x00")
+        text = truncate_result(self._redactor.redact(result_text), self._context)
         if decision.verdict is Verdict.ALLOW and (comment := self._report_to_hooks(call, decided_call, text, result)):
             text = f"{text}\n[hook: {comment}]"
         for refusal in map(self._redactor.redact, self._take_refusals()):

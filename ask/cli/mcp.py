@@ -105,7 +105,8 @@ def list_command(*, names: tuple[str, ...], tools: bool, as_json: bool) -> None:
 
 def _describe_no_entries(kind: str) -> str:
     """Describe an empty list of what MCP servers offer."""
-    servers = _read_configured_servers(AppContext()).values()
+    app = AppContext()
+    servers = find_servers(app.config, app.app_dirs.config).servers.values()  # notices are printed already
     if not servers:
         return f"no MCP servers are configured; {ADD_SERVER_HINT}"
     return f"the MCP servers offer no {kind}" if any(server.enabled for server in servers) else "all are disabled"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import convert_write_errors, lock_file, write_private_file
-from ask.config.config_file import check_config, decode_toml, read_toml, split_invalid_entries
+from ask.config.config_file import check_config, decode_config, read_toml, split_invalid_entries
 
 UNSET = object()
 """Stands for the absence of a value: setting it removes the key."""
@@ -53,7 +53,7 @@ def update_config_file(path: Path, parts: tuple[str, ...], value: Any) -> bool:
     with lock_file(path):
         read_toml(path)
         data = path.read_bytes() if path.exists() else b""
-        text = decode_toml(data)
+        text = decode_config(data)
         new_text, comments_kept = update_toml(text, parts, value)
         values, errors = split_invalid_entries(path, tomllib.loads(new_text))
         check_config(path, values)

@@ -110,7 +110,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        return tomllib.loads(decode_toml(data))
+        return tomllib.loads(decode_config(data))
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid TOML ({error})", "correct that line") from error
 
@@ -240,7 +240,7 @@ def check_options(source: str | Path, table: Mapping[str, Any]) -> None:
         raise ConfigError(f"{source}: {reason}", "write dates as strings") from error
 
 
-def decode_toml(data: bytes) -> str:
+def decode_config(data: bytes) -> str:
     """Decode a file in UTF-8, or in UTF-16 with a byte order mark, as PowerShell and old versions of Notepad write it.
 
     Raises:

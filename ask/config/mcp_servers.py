@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict
+from urllib.parse import urlsplit
 
 from ask.config.settings import PositiveFloat
 from ask.errors import ConfigError
@@ -82,8 +83,8 @@ def check_server_tables(path: Path, servers: Any) -> list[str]:
             raise ConfigError(f"{key} has a command and a URL", "remove one of them")
         if table.get("enabled", True) and not (table.get("command") or table.get("url")):
             raise ConfigError(f"{key} has neither a command nor a URL", "set command, or url")
-        if "url" in table and not re.match(r"https?://[^/]", table["url"]):
-            raise ConfigError(f"{key}.url must start with http:// or https://")
+        if "url" in table and not _is_url(table["url"]):
+            raise ConfigError(f"{key}.url must be a URL that starts with http:// or https://")
         target, types = ("URL", ("http", "sse")) if "url" in table else ("command", ("stdio",))
         if table.get("type", types[0]) not in types:
             raise ConfigError(f"{key} has a {target}, so its type is {' or '.join(types)}", "remove type")
@@ -92,6 +93,15 @@ def check_server_tables(path: Path, servers: Any) -> list[str]:
             if "url" not in table:
                 raise ConfigError(f"{key} has no URL to sign in to", "remove oauth")
     return warnings
+
+
+def _is_url(text: str) -> bool:
+    """Check for a URL, in which variables are not expanded yet."""
+    try:
+        urlsplit(text)
+    except ValueError:
+        return False
+    return re.match(r"https?://[^/]", text) is not None
 
 
 def _check_oauth_table(key: str, table: OAuthConfig) -> None:

@@ -169,7 +169,8 @@ class ServerConnection:
         except Exception as error:  # noqa: BLE001 - a server may send anything
             is_local = not self.server.url  # a remote one more often cannot be reached
             self.has_ignored_discovery = is_local and "server/discover" in self._pending_methods.values()
-            failure = await self._end_failed_request(error, self.server.timeout)
+            remedy = f": mcp.servers.{self.server.name}.timeout allows more"  # npx and uvx may first download it
+            failure = await self._end_failed_request(error, self.server.timeout, remedy)
             await self.close()
             raise failure from None
 
@@ -291,17 +292,17 @@ class ServerConnection:
             self.has_lost_session = self._transport.has_lost_session
             raise await self._end_failed_request(error, timeout) from None
 
-    async def _end_failed_request(self, error: Exception, timeout: float) -> RequestError:
+    async def _end_failed_request(self, error: Exception, timeout: float, remedy: str = "") -> RequestError:
         """Return the error that explains why a request failed; close the connection if the server has ended."""
         outcome = "failed"
         has_ended = self.has_ended
         if has_ended:
             outcome = "exited during the call, which may have taken effect"
             await self.close()
-        reason = self._explain_failure(error, timeout, has_ended=has_ended)
+        reason = self._explain_failure(error, timeout, remedy, has_ended=has_ended)
         return RequestError("; ".join([reason, *self.declined_questions]), outcome)
 
-    def _explain_failure(self, error: Exception, timeout: float, *, has_ended: bool) -> str:
+    def _explain_failure(self, error: Exception, timeout: float, remedy: str, *, has_ended: bool) -> str:
         """Explain why an operation with a time limit failed. `has_ended` says whether the server ended by itself.
 
         A cause that is known from the connection is preferred to the error that followed from it.
@@ -310,7 +311,7 @@ class ServerConnection:
         if cause or not isinstance(error, TimeoutError):
             return cause or describe_error(error)
         suffix = f", and wrote an invalid message: {self._invalid_input}" if self._invalid_input else ""
-        return f"it did not respond within {timeout:g} s{suffix}"
+        return f"it did not respond within {timeout:g} s{suffix or remedy}"
 
     async def close(self) -> None:
         """Close the connection and end the server's process, if it is local."""

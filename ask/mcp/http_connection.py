@@ -162,7 +162,10 @@ class HttpServerTransport:
 
         encoding = response.headers.get("content-encoding", "identity")
         if encoding.lower() != "identity":  # the body could expand to any size
-            raise httpx2.StreamError(f"it sent {encoding} data, which was not requested")
+            failure = f"it sent {encoding} data, which was not requested"
+            if response.request.method == "POST":  # the SDK closes the connection, and reports only that
+                self._failure, self._failure_status = failure, 0
+            raise httpx2.StreamError(failure)
         request, content_type = response.request, response.headers.get("content-type", "").lower()
         is_mcp = "text/event-stream" in request.headers.get("accept", "")  # not during a sign-in
         is_post = request.method == "POST"

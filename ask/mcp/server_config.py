@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from ask.config.config_file import Config
+from ask.config.base_url import split_server_url
+from ask.config.config_file import Config, decode_config
+from ask.config.key_repair import is_valid_key
 from ask.config.mcp_servers import (
     SERVER_KEYS,
     SERVER_NAME_PATTERN,
@@ -79,9 +81,8 @@ JSONC_PATTERNS = tuple(
 The patterns match strings first, in which neither has a meaning.
 """
 TYPE_ALIASES = {
-    "local": "stdio",  # OpenCode's: https://opencode.ai/docs/mcp-servers
-    "remote": "http",
-    **dict.fromkeys(("streamable-http", "streamableHttp", "streamable_http"), "http"),
+    **dict.fromkeys(("streamable-http", "streamableHttp", "streamable_http", "remote"), "http"),
+    "local": "stdio",  # of OpenCode (https://opencode.ai/docs/mcp-servers) and GitHub Copilot, as "remote" is
 }
 
 
@@ -119,7 +120,7 @@ def _read_json(path: Path) -> Any:
         ConfigError: the file cannot be read or is not JSON.
     """
     try:
-        text = path.read_text("utf-8-sig")
+        text = decode_config(path.read_bytes())
         for pattern in JSONC_PATTERNS:
             # Line breaks stay, so that an error names the right line.
             text = pattern.sub(lambda match: match[1] or "\n" * match[0].count("\n") or " ", text)
@@ -136,19 +137,20 @@ def _normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
         entry = {"env": entry.get("environment"), **entry, "command": command[0], "args": command[1:]}
     # Other programs use milliseconds, or mean the timeout of a call.
     accepted_keys = set(SERVER_KEYS) - {"timeout", "oauth"}
-    table = {key: value for key, value in entry.items() if key in accepted_keys and value is not None}
-    if isinstance(table.get("args"), list):
-        table["args"] = [str(each) if type(each) in (int, float) else each for each in table["args"]]
+    table = {key: value for key, value in entry.items() if key in accepted_keys and value not in (None, "")}
     url = entry.get("url") or entry.get("serverUrl") or entry.get("httpUrl")
     if url and "command" not in table:
         table["url"] = url
-    if "type" in table:
-        table["type"] = TYPE_ALIASES.get(str(table["type"]), table["type"])
+    types = [name for key in ("type", "transport", "transportType") if isinstance(name := entry.get(key), str) and name]
+    if types:
+        table["type"] = TYPE_ALIASES.get(types[0], types[0])
     if entry.get("disabled") is True:
         table["enabled"] = False
     for key in ("env", "headers"):
         if isinstance(table.get(key), dict):
             table[key] = {name: str(value) for name, value in table[key].items() if value is not None}
+    if isinstance(args := table.get("args"), list):
+        table["args"] = [str(arg) if type(arg) in (int, float) else arg for arg in args]
     # GitHub Copilot writes all tools as ["*"].
     if "*" in read_list(table.get("tools")):
         del table["tools"]
@@ -176,7 +178,7 @@ def expand_variables(server: ServerConfig, environment: Mapping[str, str], direc
     `${workspaceFolder}`, as in VS Code, is the working directory.
 
     Raises:
-        ConfigError: a variable is not set and has no default.
+        ConfigError: a variable is not set and has no default, the URL is not valid, or a header cannot be sent.
     """
     values = {"workspaceFolder": str(directory), "userHome": str(Path.home()), **environment}
 
@@ -193,13 +195,21 @@ def expand_variables(server: ServerConfig, environment: Mapping[str, str], direc
 
         return pattern.sub(expand_match, text)
 
+    url = expand(server.url, "url")
+    headers = {name: expand(text, f"headers.{name}", ANY_VARIABLE).strip() for name, text in server.headers.items()}
+    problem = "its url is not a valid URL" if url and not split_server_url(url, ("http", "https")) else ""
+    for name, value in headers.items():
+        if not is_valid_key(value):  # the HTTP library would quote it
+            problem = f"its headers.{name} contains a character that cannot be sent"
+    if problem:
+        raise ConfigError(f"skipping the MCP server {server.name}: {problem}", f"correct mcp.servers.{server.name}")
     return server._replace(
         command=expand(server.command, "command"),
         args=tuple(expand(text, "args") for text in server.args),
         cwd=expand(server.cwd, "cwd"),
-        url=expand(server.url, "url"),
+        url=url,
         env={name: expand(text, f"env.{name}", ANY_VARIABLE) for name, text in server.env.items()},
-        headers={name: expand(text, f"headers.{name}", ANY_VARIABLE) for name, text in server.headers.items()},
+        headers=headers,
         oauth=cast(
             "OAuthConfig",
             {name: expand(str(text), f"oauth.{name}", ANY_VARIABLE) for name, text in server.oauth.items()},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from ask.tools.secret_files import can_contain_secrets
@@ -16,6 +16,8 @@ class UnsafeFileError(Exception):
 
 def read_owned_file(path: Path, root: Path, limit: int, folder: Path | None = None) -> tuple[bytes, int]:
     """Read at most `limit` bytes of a regular file below `root`; return also the file's size.
+
+    Text in another encoding than UTF-8 is converted, and the size is then that of the converted text.
 
     Every folder from `root` down is opened through the one above it, so that a folder swapped for a symbolic link
     after the check cannot redirect the read. With a `folder`, whose path has no links, the file must be below that too.
@@ -30,9 +32,24 @@ def read_owned_file(path: Path, root: Path, limit: int, folder: Path | None = No
         raise UnsafeFileError(error.strerror) from None
     except ValueError:  # a NUL in the path
         raise UnsafeFileError("it is not a path") from None
+    if len(data) == size:
+        data = _convert_to_utf8(data)
+        size = len(data)
     if b"\0" in data:
         raise UnsafeFileError("it is not text")
     return data, size
+
+
+def _convert_to_utf8(data: bytes) -> bytes:
+    """Convert a text to UTF-8, also from UTF-16, as PowerShell writes it; leave anything else unchanged."""
+    with suppress(UnicodeDecodeError):
+        if b"\0" not in data:
+            data.decode()
+            return data
+    from ask.tools.text_encoding import decode_bytes
+
+    decoded = decode_bytes(data)
+    return decoded.text.encode() if decoded and decoded.encoding != "utf-8" else data
 
 
 def _read_file(path: Path, root: Path, limit: int, folder: Path | None) -> tuple[bytes, int]:

@@ -46,9 +46,21 @@ class CallRule(NamedTuple):
         )
 
     def denies(self, words: Sequence[str]) -> bool:
-        """Check whether the rule denies a simple command: it does so with any further arguments."""
+        """Check whether the rule denies a simple command.
+
+        It does so with any further arguments, and with options after the program, as in `git -C lib push`.
+        """
         patterns = self.words[:-1] if len(self.words) > 1 and self.words[-1] == ANY_ARGUMENTS else self.words
-        return len(words) >= len(patterns) and all(map(fnmatchcase, words, patterns))
+        matched, may_be_value = 0, False
+        for word in words:
+            if fnmatchcase(word, patterns[matched]):
+                matched += 1
+                if matched == len(patterns):
+                    return True
+            elif not matched or not (may_be_value or word.startswith("-")):
+                return False
+            may_be_value = word.startswith("-")
+        return False
 
 
 def parse_rules(key: str, entries: Iterable[str]) -> tuple[CallRule, ...]:
@@ -74,11 +86,11 @@ def select_valid_rules(key: str, entries: Iterable[str], skip: Callable[[str], N
 
 
 def _parse_rule(key: str, entry: str) -> CallRule:
-    commands, _, is_exact, _ = parse_command_line(entry)
-    if not is_exact or len(commands) != 1:
+    command_line = parse_command_line(entry)
+    if not command_line.is_exact or len(command_line.commands) != 1:
         hint = 'use a command such as "git log *", with special characters in quotes, or the name of a tool'
         raise ConfigError(f"{key}: {entry!r} is not one simple command", hint)
-    return CallRule(entry, tuple(word.text for word in commands[0]))
+    return CallRule(entry, tuple(word.text for word in command_line.commands[0]))
 
 
 def find_allow_rules(rules: Sequence[CallRule], command: str) -> list[str]:
@@ -120,7 +132,7 @@ RUNNERS = frozenset(
     }
 )
 """Other programs that run commands which their arguments or a file in the folder names."""
-SHELLS = frozenset({"bash", "dash", "eval", "ksh", "sh", "su", "zsh"})
+SHELLS = frozenset({"bash", "dash", "eval", "ksh", "sh", "su", "trap", "watch", "zsh"})
 """Programs that run the command line in one of their arguments."""
 _MAX_NESTING, _MAX_NESTED_COMMANDS = 4, 8
 """How deep commands inside commands are looked for, and how many at each level."""
@@ -130,12 +142,18 @@ _EXEC_OPTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
 def _iterate_commands(command_line: CommandLine, nesting: int = 0) -> Iterator[Sequence[str]]:
-    """Iterate over the words of all simple commands, including those inside `sudo`, `xargs` or `bash -c`.
+    """Iterate over the words of all simple commands, including those inside `sudo`, `xargs`, `bash -c` or `bash <<END`.
 
     The folder is removed from the path of a system's program, as in `/bin/rm`.
     """
+    runs_shell = False
     for command in command_line.commands:
-        yield from _iterate_nested([word.text for word in command], nesting)
+        for words in _iterate_nested([word.text for word in command], nesting):
+            runs_shell = runs_shell or words[0] in SHELLS
+            yield words
+    if runs_shell and nesting < _MAX_NESTING:
+        for text in command_line.here_documents:
+            yield from _iterate_commands(parse_command_line(text), nesting + 1)
 
 
 def _iterate_nested(words: list[str], nesting: int) -> Iterator[Sequence[str]]:
@@ -184,8 +202,8 @@ def find_dangerous_command(command: str) -> str | None:
         return "write to a disk device"
     folder = ""
     for words in _iterate_commands(command_line):
-        if words[0] == "cd" and len(words) > 1:
-            folder = words[1]
+        if words[0] in ("cd", "pushd"):
+            folder = next((word for word in words[1:] if word == "-" or not word.startswith("-")), "~")
         elif name := _name_danger(words, folder):
             return name
     return None

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ask.atomic_files import create_private_folder
+from ask.config.type_checks import WrongTypeError, parse_value
 from ask.errors import FileError, SafetyError
 from ask.messages import Attachment
 from ask.parsing import read_dict
@@ -279,8 +280,6 @@ def parse_tool_result(payload: bytes) -> ToolResult:
 def _parse_diff(value: object) -> TextDiff | None:
     if value is None:
         return None
-    from ask.config.type_checks import WrongTypeError, parse_value
-
     try:
         return parse_value(value, TextDiff)
     except WrongTypeError:

@@ -34,12 +34,14 @@ class CommandLine(NamedTuple):
         written_files: the targets of output redirections.
         is_exact: whether `commands` is everything that bash would do with the command line.
         read_files: the files of input redirections.
+        here_documents: the texts of here-documents and here-strings, which a shell may run.
     """
 
     commands: tuple[tuple[ShellWord, ...], ...]
     written_files: tuple[str, ...] = ()
     is_exact: bool = True
     read_files: tuple[ShellWord, ...] = ()
+    here_documents: tuple[str, ...] = ()
 
 
 _TOKENS = re.compile(
@@ -105,7 +107,9 @@ class _CommandLineParser:
         self._read_files: list[ShellWord] = []
         self._redirect = ""
         """The redirection whose target is the next word."""
-        self._here_delimiters: list[str] = []
+        self._here_delimiters: list[tuple[str, bool]] = []
+        """The ends of the here-documents that begin on the next line, and whether bash expands their texts."""
+        self._here_documents: list[str] = []
         self._skips_here_documents = True
         self._is_exact = bool(self._text)
 
@@ -115,12 +119,18 @@ class _CommandLineParser:
             position = self._skip_here_documents(token) if token["separator"] == "\n" else token.end()
             self._add_token(token.lastgroup or "", token)
         self._end_command(is_last=self._text.endswith(";"))
-        return CommandLine(tuple(self._commands), tuple(self._written_files), self._is_exact, tuple(self._read_files))
+        return CommandLine(
+            tuple(self._commands),
+            tuple(self._written_files),
+            self._is_exact,
+            tuple(self._read_files),
+            tuple(self._here_documents),
+        )
 
     def _add_token(self, kind: str, token: re.Match[str]) -> None:
         text = token[0]
         if kind in ("here", "delimiter"):
-            self._here_delimiters.append(token["delimiter"])
+            self._here_delimiters.append((token["delimiter"], not token["quote"]))
             self._is_exact = False
         elif kind == "blank":
             self._is_exact = self._is_exact and text != "\\\n"
@@ -159,12 +169,16 @@ class _CommandLineParser:
             return
         self._is_exact = False
         content = re.sub(r"\\(.)", r"\1", content, flags=re.DOTALL)
-        for substitution in _find_substitutions(content):
+        self._add_substitutions(content)
+        self._extend_word(content, is_expanded=True)
+
+    def _add_substitutions(self, text: str) -> None:
+        for substitution in _find_substitutions(text):
             nested = parse_command_line(substitution)
             self._commands += nested.commands
             self._written_files += nested.written_files
             self._read_files += nested.read_files
-        self._extend_word(content, is_expanded=True)
+            self._here_documents += nested.here_documents
 
     def _extend_word(self, text: str, *, is_expanded: bool = False) -> None:
         self._word_parts.append(ShellWord(text, is_expanded))
@@ -180,8 +194,12 @@ class _CommandLineParser:
                 self._written_files.append(word.text)
             elif self._redirect == "<":
                 self._read_files.append(word)
+            elif self._redirect == "<<<":
+                self._here_documents.append(word.text)
             self._redirect = ""
-        elif not self._command and (word.text in _RESERVED_WORDS or _ASSIGNMENT.match(word.text)):
+        elif not self._command and (
+            word.text in _RESERVED_WORDS or _ASSIGNMENT.match(word.text) or word.text.startswith("-")  # time -p
+        ):
             self._is_exact = False
         else:
             # As in printf -v 'a[$(date)]', which evaluates the subscript.
@@ -202,12 +220,17 @@ class _CommandLineParser:
         """Return the position after the here-documents that begin below a newline."""
         position = newline.end()
         delimiters, self._here_delimiters = self._here_delimiters, []
-        for delimiter in delimiters if self._skips_here_documents else ():
-            end = self._text.find(f"\n{delimiter}\n", position - 1)  # it may be empty, and end with the next line
+        for delimiter, is_expanded in delimiters if self._skips_here_documents else ():
+            start = position
+            end = self._text.find(f"\n{delimiter}\n", start - 1)  # it may be empty, and end with the next line
             if end >= 0:
                 position = end + len(delimiter) + 2
             elif self._text.endswith(f"\n{delimiter}"):
-                position = len(self._text)
+                end, position = len(self._text) - len(delimiter) - 1, len(self._text)
             else:
                 self._skips_here_documents = False  # searching again and again would take quadratic time
+                return position
+            self._here_documents.append(self._text[start : max(start, end)])
+            if is_expanded:
+                self._add_substitutions(self._text[start : max(start, end)])
         return position

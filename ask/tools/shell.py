@@ -112,7 +112,7 @@ class _OutputStream:
         with suppress(BlockingIOError):
             data = os.read(self.pipe.fileno(), _READ_BYTES)
             self.is_closed = not data
-            self._handle_text(self._redactor.feed(self._decode(data)))
+            self._handle_text(self._redactor.feed(self._decode(data.replace(b"\0", b"\\x00"))))
 
     def finish(self) -> None:
         """Read the rest, and flush incomplete characters and the redactor."""

@@ -30,6 +30,8 @@ _MIN_UTF8_SHARE = 0.75
 _MIN_SCORE = 0.4
 _MAX_CONTROL_SHARE = 0.02
 _CONTROLS = r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\ufffe\uffff]"
+_PAIRED_LETTERS = re.compile("[\u2020-\ufffd]")
+"""What two bytes of ASCII or UTF-8 text are as one character of UTF-16, mostly Chinese."""
 
 _WESTERN = frozenset("äöüßéèêëàâçñóíúáåøæîïôûùòìãõœªº")
 _CENTRAL_EUROPEAN = frozenset("áéíóúýčďěňřšťůžąćęłńśźżäöüőűăâîşţđß")
@@ -122,8 +124,15 @@ def _detect_wide_encoding(data: bytes) -> str:
         # Text of any script has some spaces, digits or line ends; other data decodes to hardly any ASCII characters.
         ascii_count = len(re.findall(r"[\t\n\r -~]", text))
         if len(text.strip()) > 1 and ascii_count * 20 >= len(text) and not re.search(_CONTROLS, text):
-            return encoding
+            has_single_bytes = len(_PAIRED_LETTERS.findall(text)) > ascii_count and _is_separated_text(sample)
+            return "" if has_single_bytes else encoding
     return ""
+
+
+def _is_separated_text(data: bytes) -> bool:
+    """Check for UTF-8 in which NULs separate or end texts, as from `find -print0` and in `/proc/*/environ`."""
+    text = data.replace(b"\0", b"").decode("utf-8", "replace")
+    return not re.search(_CONTROLS, text) and "\ufffd" not in text.rstrip("\ufffd")
 
 
 def _detect_older_encoding(data: bytes) -> str:

@@ -310,6 +310,10 @@ def test_unpaired_surrogates_do_not_reach_the_model(tmp_path: Path) -> None:
     assert RunnerBench(tmp_path, lambda word: ToolResult("a\ud800b")).call() == "a\ufffdb"
 
 
+def test_nul_characters_reach_the_model_as_escapes(tmp_path: Path) -> None:
+    assert RunnerBench(tmp_path, lambda word: ToolResult("$12,000\0 or more")).call() == "$12,000\\x00 or more"
+
+
 def test_a_log_that_cannot_be_written_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
     bench = RunnerBench(tmp_path, ToolResult)

@@ -167,6 +167,12 @@ def test_failing_servers_do_not_hide_the_others(ask: Ask, home: Home) -> None:
     assert ask("mcp", "test", "raw", timeout=60).code == 0
 
 
+def test_an_invalid_file_is_reported_once(ask: Ask, home: Home) -> None:
+    configure(home, {"good": program(RAW)})
+    (home.config / "mcp.json").write_text("{")
+    assert ask("mcp", "list").stderr.count("mcp.json") == 1
+
+
 def test_testing_without_a_configured_server_is_an_error(ask: Ask) -> None:
     result = ask("mcp", "test")
     assert (result.code, result.stderr.count("\n")) == (2, 1)

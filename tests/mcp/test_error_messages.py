@@ -27,7 +27,7 @@ def test_each_server_that_does_not_start_is_reported_and_the_others_are_used(
     monkeypatch.setattr("ask.mcp.connection.MAX_UNSOLICITED_MESSAGES", 300)
     reasons = {
         "exits": ("exit status 3", "\\x1b[31mno such database"),
-        "silent": ("3 s",),
+        "silent": ("3 s", "mcp.servers.silent.timeout"),
         "rubbish": ("3 s", ": rubbish"),
         "endless": ("300 unsolicited messages",),
         "line": ("10,000,000 bytes",),

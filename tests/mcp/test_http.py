@@ -142,7 +142,7 @@ def test_variables_in_headers_are_expanded(ask: Ask, home: Home, server: ModelSe
     headers = {"Authorization": "Bearer $TOKEN", "X-Plain": "as it is"}
     configure(home, {"web": {"url": f"{other.base_url}/mcp", "headers": headers, "timeout": 60}})
     server.reply(wire.says("done"))
-    result = ask("hi", env={"TOKEN": "t0k3n"})
+    result = ask("hi", env={"TOKEN": "t0k3n\n"})
     assert result.text == "done\n"
     for value in ("web", "401", "mcp.servers.web.headers"):
         assert value in result.stderr

@@ -70,6 +70,7 @@ def test_an_unknown_key_is_a_warning_with_a_suggestion() -> None:
         ({"command": "x", "type": "http"}, ["command", "type", "stdio"]),
         ({"url": "http://x", "type": "stdio"}, ["URL", "type", "http", "sse"]),
         ({"url": "file:///x"}, ["mcp.servers.one.url", "http://", "https://"]),
+        ({"url": "http://[::1/mcp"}, ["mcp.servers.one.url", "URL"]),
         ({"command": "x", "args": ["y", 1]}, ["mcp.servers.one.args[1]", "string"]),
         ({"url": "http://x", "oauth": {"scope": 1}}, ["mcp.servers.one.oauth.scope", "string"]),
         ({"url": "http://x", "oauth": {"grant_type": "x"}}, ["mcp.servers.one.oauth.grant_type", "client_credentials"]),
@@ -137,6 +138,10 @@ def test_the_format_of_claude_and_cursor(tmp_path: Path) -> None:
         "old": {"type": "sse", "url": "https://x/sse", "disabled": True},
         "wind": {"serverUrl": "https://x/", "tools": ["*"]},
         "some": {"command": "x", "type": "stdio", "tools": ["a"]},
+        "port": {"command": "x", "args": ["--port", 3000], "url": "", "cwd": ""},
+        "cline": {"transportType": "sse", "url": "https://x/sse"},
+        "open": {"type": "remote", "url": "https://x/mcp"},
+        "copilot": {"type": "local", "command": "x", "tools": ["*"], "transport": {}},
     }
     servers = read(tmp_path, json.dumps({"mcpServers": entries}))
     origin = tmp_path / "mcp.json"
@@ -146,6 +151,10 @@ def test_the_format_of_claude_and_cursor(tmp_path: Path) -> None:
         ServerConfig("old", origin, "sse", url="https://x/sse", enabled=False),
         ServerConfig("wind", origin, "http", url="https://x/"),
         ServerConfig("some", origin, command="x", tools=("a",)),
+        ServerConfig("port", origin, command="x", args=("--port", "3000")),
+        ServerConfig("cline", origin, "sse", url="https://x/sse"),
+        ServerConfig("open", origin, "http", url="https://x/mcp"),
+        ServerConfig("copilot", origin, command="x"),
     ]
 
 
@@ -202,6 +211,12 @@ def test_an_invalid_entry_is_left_out_with_a_warning(tmp_path: Path) -> None:
     assert same_name.startswith(f"{file}: ")
     assert "'a.b'" in same_name
     assert "a_b" in same_name
+
+
+def test_a_file_that_powershell_wrote_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_bytes('{"mcpServers": {"one": {"command": "größe"}}}\r\n'.encode("utf-16"))
+    assert read_servers(file).servers["one"].command == "größe"
 
 
 @pytest.mark.parametrize(
@@ -273,6 +288,24 @@ def test_an_unset_variable_is_named(parts: dict[str, Any], place: str) -> None:
     with pytest.raises(ConfigError) as error:
         filled(**parts)
     assert {"one", place, "$NO"} <= set(re.findall(r"[\w.$]+", error.value.message))
+
+
+@pytest.mark.parametrize("url", ["http://${EMPTY}/mcp", "http://[${A}/mcp]", "http://x:${A}x/mcp", "http://x:99999/"])
+def test_a_url_that_is_not_valid_with_its_variables_is_named(url: str) -> None:
+    with pytest.raises(ConfigError, match="url"):
+        filled(url=url)
+
+
+def test_white_space_around_a_header_is_removed() -> None:
+    assert filled(url="http://x", headers={"X": " $A\n"}).headers == {"X": "1"}
+
+
+@pytest.mark.parametrize("secret", ["to\nken", "tökén"])
+def test_a_header_that_cannot_be_sent_is_named_without_its_value(secret: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        filled(url="http://x", headers={"Authorization": f"Bearer {secret}"})
+    assert "headers.Authorization" in error.value.message
+    assert secret[-3:] not in str(error.value)
 
 
 def test_an_input_of_vs_code_is_named() -> None:

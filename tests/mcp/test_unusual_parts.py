@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import time
@@ -536,6 +537,12 @@ def test_a_response_without_a_message_fails_in_one_line(
     serve(other, lambda request, number: Reply((body,)))
     _, [answer] = ask_with_calls(ask, server, [("web__good", {})])
     assert answer == "Error: the MCP server web failed: its response violates the protocol"
+
+
+def test_a_compressed_response_is_called_so(ask: Ask, server: ModelServer, other: ModelServer) -> None:
+    serve(other, lambda request, number: Reply((gzip.compress(b"{}"),), headers={"Content-Encoding": "gzip"}))
+    _, [answer] = ask_with_calls(ask, server, [("web__good", {})])
+    assert answer.endswith("it sent gzip data, which was not requested")
 
 
 def test_the_reason_in_the_body_of_an_http_error_is_quoted(ask: Ask, other: ModelServer) -> None:

@@ -39,6 +39,19 @@ def test_a_file_is_read_up_to_the_limit_with_its_size(tmp_path: Path) -> None:
     assert read(file, tmp_path) == (b"0123456789", 10)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "cp1252"])
+def test_text_is_converted_to_utf_8(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "f"
+    file.write_bytes("Größe prüfen.\r\n".encode(encoding))
+    assert read(file, tmp_path) == ("Größe prüfen.\r\n".encode(), 18)
+
+
+def test_a_file_that_is_read_in_part_is_not_converted(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    file.write_bytes(b"\xe9" * 20)
+    assert read(file, tmp_path, 10) == (b"\xe9" * 10, 20)
+
+
 def test_links_are_followed_inside_the_root_only(tmp_path: Path) -> None:
     root = tmp_path / "root"
     write(root / "f", "inside")

@@ -136,6 +136,13 @@ def test_an_unusable_file_is_named_with_the_reason(
     assert "AGENTS.md is not sent" in notices
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "cp1252"])
+def test_a_file_in_another_encoding_is_converted(ask: Ask, server: ModelServer, project: Path, encoding: str) -> None:
+    write(project / "AGENTS.md", "Größen prüfen.\n".encode(encoding))
+    prompt, _ = send(ask, server, TRUSTED, directory=project)
+    assert "\nGrößen prüfen.\n" in prompt
+
+
 def test_a_link_out_of_the_repository_is_not_followed(ask: Ask, server: ModelServer, project: Path) -> None:
     write(project.parent / "secret", "Secret.")
     (project / "AGENTS.md").symlink_to("../secret")

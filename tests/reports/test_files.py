@@ -224,12 +224,17 @@ def test_a_command_that_waits_for_something_ends_at_once(ask: Ask, server: Model
         ("printf '\\377\\376'", "\\xff\\xfe"),
         # https://github.com/anomalyco/opencode/pull/17758
         ("printf '\\355\\240\\200'", "\\xed\\xa0\\x80"),
+        ("printf 'a\\0b'", "a\\x00b"),  # https://github.com/agynio/v1/pull/1258
+        ("head -c 50000 /dev/zero", "characters omitted"),
     ],
 )
 def test_every_command_has_a_result_that_can_be_sent(
     ask: Ask, server: ModelServer, command: str, expected: str
 ) -> None:
-    assert expected in call(ask, server, "bash", {"command": command})
+    result = call(ask, server, "bash", {"command": command})
+    assert expected in result
+    assert "\0" not in result
+    assert result.count("omitted") <= 1
 
 
 def test_a_call_that_repeats_is_not_run_for_ever(ask: Ask, server: ModelServer) -> None:

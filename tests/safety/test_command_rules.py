@@ -68,20 +68,47 @@ def test_a_rule_is_one_simple_command(entry: str) -> None:
             "env A=b git push",
             "git 'push' &",
         ),
+        *("git -C lib push", "git --no-pager push", "git -c a=b -C x push -f", "cd x && git -C .. push"),
+        *("bash <<END\ncd x\ngit push\nEND", "sudo sh -s <<'END'\ngit push\nEND", "bash <<< 'git push'"),
+        *("cat <<END > x\n$(git push)\nEND\nls", "cat <<END | sh\ngit push\nEND", "bash -c 'sh <<END\ngit push\nEND'"),
+        *("time -p git push", "trap 'git push' EXIT", "watch 'git push'"),
     ],
 )
 def test_a_denied_command_is_found_inside_others(command: str) -> None:
     assert find_deny_rule(parse_rules("tools.deny", ["curl *", "git push"]), command) == "git push"
 
 
-@pytest.mark.parametrize("command", ["git status", "echo git push", "git pushx", "git", "grep 'git push' x"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git status", "echo git push", "git pushx", "git", "grep 'git push' x", "git -C x status push", "git -C"),
+        *("git log --grep push", "git remote -v push", "cat > x <<END\ngit push\nEND"),
+        *("cat <<'END'\n$(git push)\nEND", "cat <<< 'git push'", "ask <<< 'what does git push do'"),
+    ],
+)
 def test_other_commands_are_not_denied(command: str) -> None:
     assert find_deny_rule(parse_rules("tools.deny", ["git push"]), command) is None
 
 
 DANGEROUS = {
-    "rm -r /": ["rm -rf /", "rm -fr /*", "sudo rm -r -f --no-preserve-root /", "rm --recursive //", "cd / && rm -rf *"],
-    "rm -r ~": ["rm -rf ~", "rm -rf ~/", "rm -rf ~/*", "cd ~; rm -rf .", "bash -c 'rm -rf ~'", "ls | xargs rm -rf ~"],
+    "rm -r /": [
+        "rm -rf /",
+        "rm -fr /*",
+        "sudo rm -r -f --no-preserve-root /",
+        "rm --recursive //",
+        "cd / && rm -rf *",
+        "pushd / && rm -rf *",
+    ],
+    "rm -r ~": [
+        "rm -rf ~",
+        "rm -rf ~/",
+        "rm -rf ~/*",
+        "cd ~; rm -rf .",
+        "bash -c 'rm -rf ~'",
+        "ls | xargs rm -rf ~",
+        "cd && rm -rf *",
+        "bash <<END\nrm -rf ~\nEND",
+    ],
     "rm -r $HOME": ["rm -rf $HOME", 'rm -rf "$HOME"/*', "\\rm -rf $HOME"],
     "rm -r /usr": [
         "rm -rf /usr",
@@ -118,6 +145,7 @@ HARMLESS = [
         "grep -rn 'rm -rf /' .",
         "rm -rf /etc.bak",
         "cd /; ls *",
+        "cd - && rm -rf *",
     ),
     *(
         "dd if=x of=disk.img",

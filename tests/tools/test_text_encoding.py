@@ -67,6 +67,20 @@ def test_binary_data_is_no_text() -> None:
     assert not decode_bytes(bytes(range(1, 256)))
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"./a.txt\0./b.txt\0./longer name.txt\0",
+        b"HOME=/root\0PATH=/usr/bin:/bin\0",
+        "./größe.txt\0./straße\0.\0".encode(),
+        b"def f():\n    return '\0'\n" * 3,
+    ],
+)
+def test_text_with_nuls_is_not_utf_16(data: bytes) -> None:
+    assert len(data) % 2 == 0
+    assert not decode_bytes(data)
+
+
 @given(st.binary())
 def test_any_bytes_are_decoded_to_valid_text_or_refused(data: bytes) -> None:
     decoded = decode_bytes(data)
