@@ -145,6 +145,7 @@ OTHER_PROGRAMS = {
     *(
         "COLORTERM",
         "DIRENV_CONFIG",
+        "DIRENV_WATCHES",
         "GIT_TEMPLATE_DIR",
         "HOME",
         "MISE_CONFIG_DIR",

@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,6 +32,11 @@ MCP_EXTRA = "mcp"
 """The extra that installs the MCP SDK."""
 JSON_FILE_NAME = "mcp.json"
 """A file next to config.toml that is read without being configured."""
+_PACKAGE_RUNNERS = frozenset({"npx", "npm exec", "npm x", "bunx", "bun x", "pnpx", "pnpm dlx", "yarn dlx"})
+_FILE_SUFFIXES = (
+    *(".cjs", ".js", ".mjs", ".mts", ".ts", ".py", ".json", ".yaml", ".yml", ".toml", ".txt", ".md", ".csv", ".db"),
+    ".sqlite",
+)
 
 
 class ConfiguredServers(NamedTuple):
@@ -225,3 +231,33 @@ def uses_client_credentials(server: ServerConfig) -> bool:
 def resolve_server_folder(server: ServerConfig, directory: Path) -> Path:
     """Return the folder in which a server is started."""
     return directory / os.path.expanduser(server.cwd)
+
+
+def runs_what_is_in_its_folder(server: ServerConfig) -> bool:
+    """Check whether the command looks for an installed server in the folder that it is started in first.
+
+    `npx` prefers the folder's `node_modules` and obeys its `.npmrc`, and `python -m` imports from the folder. An
+    argument such as `.` or `server.ts` needs the folder.
+    """
+    program, first = os.path.basename(server.command), server.args[0] if server.args else ""
+    if not _PACKAGE_RUNNERS.isdisjoint((program, f"{program} {first}")) or (
+        re.fullmatch(r"(?:python|pypy)[\d.]*", program) and _names_module(server.args)
+    ):
+        values = (argument.rpartition("=")[2] for argument in server.args)
+        return not any(map(_is_relative_path, values))
+    return False
+
+
+def _names_module(arguments: Sequence[str]) -> bool:
+    """Check whether Python's arguments name a module, as in `-X utf8 -m NAME`, or contain code."""
+    for before, argument in pairwise(("", *arguments)):
+        if argument.startswith(("-m", "-c")):
+            return True
+        if not argument.startswith("-") and before not in ("-X", "-W"):
+            return False
+    return False
+
+
+def _is_relative_path(value: str) -> bool:
+    is_file_name = value.endswith(_FILE_SUFFIXES) and not value.startswith(("/", "~", "@")) and "://" not in value
+    return is_file_name or value in (".", "..") or value.startswith(("./", "../"))

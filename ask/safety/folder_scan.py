@@ -25,6 +25,7 @@ from ask.safety.protected_paths import (
     SHOWN_ONCE,
     PlaceholderCreator,
     ProtectedPaths,
+    find_direnv_watches,
     find_placeholders,
     is_in_any,
 )
@@ -79,6 +80,7 @@ def inspect_filesystem(
         scan.hide_other_names()  # once all secrets are known
         is_git_read = _protect_git_paths(config, repositories, len(record.repositories), protected_paths, git_reader)
     _protect_search_path(config, protected_paths)
+    _protect_direnv_watches(config, protected_paths)
     _protect_unconfined_programs(config, protected_paths)
     for path, placeholder_type in find_placeholders(config.user_environment, config.writable_folders):
         # Mostly folders, because git status does not list empty ones.
@@ -213,6 +215,25 @@ def _protect_search_path(config: SandboxConfig, protected_paths: ProtectedPaths)
                 protected_paths.protect(path, "folder", used_by="every shell (PATH contains it)", reject_links=False)
     for path in find_linked_paths(config.user_environment, config.writable_folders):
         protected_paths.protect(path, "folder", used_by=f"other programs ({path} leads to it)", reject_links=False)
+
+
+def _protect_direnv_watches(config: SandboxConfig, protected_paths: ProtectedPaths) -> None:
+    """Protect what direnv reads at the user's next prompt, with a warning about files that are not known for that."""
+    watches = find_direnv_watches(config.user_environment)
+    for path in watches:
+        protected_paths.protect(path, "folder", used_by="direnv", reject_links=False)
+    names = [
+        format_one_line(path.name)
+        for path in watches
+        if is_in_any(path, config.writable_folders)
+        and os.path.isfile(path)
+        and not (path.name in PROTECTED_NAME_SET or can_contain_secrets(path.name.lower()))
+    ]
+    if names:
+        protected_paths.add_warning(
+            f"read-only in this run, because direnv reads them again when they change: {join_names(names, 5)} "
+            f"{SHOWN_ONCE}"
+        )
 
 
 def _protect_unconfined_programs(config: SandboxConfig, protected_paths: ProtectedPaths) -> None:

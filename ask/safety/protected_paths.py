@@ -8,8 +8,11 @@ documentation is checked against this table.
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import zlib
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -51,6 +54,7 @@ class ProtectedName(NamedTuple):
     """As in `GitPath`."""
 
 
+_CRUSH_PATHS = (".config/crush", ".local/share/crush")
 _OPENCODE_PATHS = (".config/opencode", ".local/share/opencode")
 _VS_CODE_PATHS = (".vscode", ".vscode-server", ".config/Code", ".config/VSCodium", ".cursor", ".windsurf")
 
@@ -91,6 +95,16 @@ PROTECTED_NAMES = (
     ProtectedName(".codex", "Codex", (".codex",)),
     ProtectedName(".cursor", "Cursor", (".cursor",)),
     ProtectedName(".gemini", "Gemini CLI", (".gemini",)),
+    ProtectedName(".qwen", "Qwen Code", (".qwen",)),
+    ProtectedName(".windsurf", "Windsurf", (".windsurf", ".codeium/windsurf")),
+    ProtectedName(".kiro", "Kiro", (".kiro",)),
+    ProtectedName(".factory", "Factory Droid", (".factory",)),
+    ProtectedName(".pi", "pi", (".pi",)),
+    # Crush runs MCP servers, language servers and hooks without asking: https://github.com/charmbracelet/crush/pull/3607
+    ProtectedName("crush.json", "Crush", _CRUSH_PATHS, "file"),
+    ProtectedName(".crush.json", "Crush", _CRUSH_PATHS, "file"),
+    # aider runs the commands in it when it starts: https://github.com/Aider-AI/aider/issues/5254
+    ProtectedName(".aider.conf.yml", "aider", (".aider",), "file"),
     # opencode runs plugins and MCP servers without asking: https://github.com/anomalyco/opencode/issues/7163
     # It fails if its file is a folder.
     ProtectedName(".opencode", "opencode", _OPENCODE_PATHS),
@@ -130,6 +144,17 @@ def _find_mise_folders(
             path = Path(os.path.realpath(link))
             if is_in_any(path, folders):
                 yield path if path.is_dir() else path.parent
+
+
+def find_direnv_watches(environment: Mapping[str, str]) -> list[Path]:
+    """Return the files that direnv, loaded in the user's shell, reads again without asking when they change or appear.
+
+    direnv asks only about a changed `.envrc`, not about what that loads: `.envrc.local`, `.env`, `flake.nix`.
+    """
+    with suppress(ValueError, zlib.error, AttributeError, KeyError, TypeError):
+        watches = json.loads(zlib.decompress(urlsafe_b64decode(environment.get("DIRENV_WATCHES", ""))))
+        return [Path(watch.get("path") or watch["Path"]) for watch in watches]
+    return []
 
 
 def _contains(file: Path, text: str) -> bool:

@@ -29,6 +29,11 @@ PROPERTY_KEYWORDS = ("patternProperties", "additionalProperties", "unevaluatedPr
 """Keywords that compare the names of properties with the patterns of `patternProperties`."""
 
 
+MAX_UNEVALUATED = 10_000
+"""Maximum number of items or properties with which the keywords for unevaluated ones are compared."""
+_QUADRATIC_KEYWORDS = frozenset({"unevaluatedItems", "unevaluatedProperties"})
+
+
 class JsonSchema:
     """A valid JSON Schema that checks values, including their formats.
 
@@ -194,9 +199,50 @@ def _guard_patterns(validator_class: type[Validator], property_patterns: tuple[s
 
         return check_safely
 
+    validators = validator_class.VALIDATORS
     keywords = ["pattern", *(PROPERTY_KEYWORDS if property_patterns else ())]
-    checks = {name: guard(check) for name in keywords if (check := validator_class.VALIDATORS.get(name))}
+    checks = {"uniqueItems": _hash_unique_items(validators["uniqueItems"])}
+    checks |= {name: _limit_size(name, validators[name]) for name in _QUADRATIC_KEYWORDS & validators.keys()}
+    checks |= {name: guard(check) for name in keywords if (check := checks.get(name) or validators.get(name))}
     return cast("type[Validator]", extend(validator_class, checks))  # type: ignore[no-untyped-call]
+
+
+def _hash_unique_items(check: KeywordCheck) -> KeywordCheck:
+    """Wrap the check of `uniqueItems` so that it gets the first item that occurs twice, or none.
+
+    jsonschema compares each object with all others, which takes 8 seconds for 2,000.
+    """
+
+    def check_repeated(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        repeated: list[Any] = []
+        keys = set[str]()
+        if validator.is_type(instance, "array"):
+            for item in json.loads(json.dumps(instance), parse_float=_parse_number):
+                key = json.dumps(item, sort_keys=True)
+                if key in keys:
+                    repeated = [item, item]
+                    break
+                keys.add(key)
+        yield from check(validator, value, repeated, schema) or ()
+
+    return check_repeated
+
+
+def _parse_number(text: str) -> float:
+    """Parse a number so that 1.0 equals 1, as in JSON Schema."""
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
+def _limit_size(name: str, check: KeywordCheck) -> KeywordCheck:
+    """Wrap the check of a keyword whose time grows with the square of the number of items or properties."""
+
+    def check_limited(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        if isinstance(instance, list | dict) and len(instance) > MAX_UNEVALUATED:
+            raise PatternError(f"{name} (more than {MAX_UNEVALUATED:,} items)")
+        yield from check(validator, value, instance, schema) or ()
+
+    return check_limited
 
 
 def _ignore_contradiction(check_enum: KeywordCheck) -> KeywordCheck:

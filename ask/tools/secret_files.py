@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from itertools import islice
 from pathlib import Path
 
@@ -13,9 +14,13 @@ _MAX_ENTRIES = 100
 """A virtual environment has about ten entries, so a longer list is that of another folder."""
 
 
+_SECRET_NAME = re.compile(r"\.env|.*\.env(?:\.(?:bak|kate-swp|old|orig|save|sw[a-p]|un|~\d+))?[~#]?$", re.DOTALL)
+"""`.env*`, `*.env`, and the copies of the latter that editors leave: `prod.env~`, `.prod.env.swp`, `#prod.env#`."""
+
+
 def can_contain_secrets(name: str) -> bool:
     """Check whether a name, in lower case, is one for files with secrets."""
-    return name.startswith(".env") or name.endswith(".env")
+    return _SECRET_NAME.match(name) is not None
 
 
 def is_virtual_environment(folder: Path) -> bool:

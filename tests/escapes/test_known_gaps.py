@@ -15,7 +15,7 @@ from tests.escapes.test_failing_closed import ANOTHER, build_changed_host_comman
 from tests.escapes.test_guards import git
 from tests.model_server import ModelServer, Reply, Request
 from tests.safety.fake_host import TOKEN, FakeHost
-from tests.safety.installation import USERS
+from tests.safety.installation import USERS, as_user
 from tests.scenarios.sent_requests import read_tool_results
 
 pytestmark = pytest.mark.needs("bwrap")
@@ -26,6 +26,24 @@ def test_files_in_the_folder_are_sent_to_the_provider(host: FakeHost) -> None:
     (host.work / "secret.txt").write_text(TOKEN)
     host.change_owner()
     assert TOKEN in run(host, bash("cat secret.txt"), "--safe").outputs[0]
+
+
+@pytest.mark.slow
+def test_a_committed_secret_can_be_read(host: FakeHost) -> None:
+    git(host, host.work, "add", "-f", ".env")
+    git(host, host.work, "-c", "user.name=a", "-c", "user.email=a@a.test", "commit", "-qm", "x")
+    host.change_owner()
+    hidden, committed = run(host, bash("cat .env", "git show HEAD:.env"), "--safe").outputs
+    assert TOKEN not in hidden
+    assert TOKEN in committed
+
+
+@pytest.mark.slow
+def test_a_program_that_the_user_runs_runs_what_a_run_has_written(host: FakeHost) -> None:
+    run(host, [("write_file", {"filepath": "json.py", "content": host.fill("open('@base@/ran', 'w')")})], "--safe")
+    command = [*as_user(host.user), host.fill("@python@"), "-m", "json.tool"]
+    subprocess.run(command, cwd=host.work, capture_output=True, check=False)
+    assert (host.base / "ran").exists()
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
 import pytest
@@ -76,3 +77,38 @@ def test_a_file_that_a_startup_file_sources_can_be_changed(host: FakeHost) -> No
     host.change_owner()
     assert run(host, bash("echo 'touch @base@/ran' > aliases"), "--safe").result.code == 0
     assert runs_attack(host, "bash", "-ic", "true")
+
+
+@pytest.mark.slow
+@pytest.mark.needs("direnv")
+@pytest.mark.parametrize(
+    ("loaded", "attack"),
+    [
+        ("source_env_if_exists .envrc.local", "echo 'touch @base@/ran' > .envrc.local"),
+        ("watch_file setup.sh; . ./setup.sh", "rm -f setup.sh; echo 'touch @base@/ran' > setup.sh"),
+    ],
+)
+def test_direnv_loads_nothing_that_a_run_has_created_or_changed(host: FakeHost, loaded: str, attack: str) -> None:
+    """direnv asks about a changed `.envrc`, and loads what that names at the next prompt without asking."""
+    (host.work / ".envrc").write_text(f"{loaded}\n")
+    (host.work / "setup.sh").write_text("true\n")
+    host.change_owner()
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(host.base / "home")}
+    direnv = [*as_user(host.user), "direnv"]
+    subprocess.run([*direnv, "allow", "."], cwd=host.work, env=environment, check=True)
+    variables = subprocess.run(
+        [*direnv, "export", "json"], cwd=host.work, env=environment, check=True, stdout=subprocess.PIPE
+    )
+    in_shell = {name: value for name, value in json.loads(variables.stdout).items() if value is not None}
+
+    def runs_attack_at_the_prompt() -> bool:
+        command = [*direnv, "export", "bash"]
+        subprocess.run(command, cwd=host.work, env={**environment, **in_shell}, capture_output=True, check=True)
+        ran = (host.base / "ran").exists()
+        (host.base / "ran").unlink(missing_ok=True)
+        return ran
+
+    assert run(host, bash(attack), "--safe", env=in_shell).result.code == 0
+    assert not runs_attack_at_the_prompt()
+    run_unconfined(host, attack, host.work)
+    assert runs_attack_at_the_prompt(), "the attack does nothing"

@@ -380,6 +380,72 @@ def test_a_remote_server_is_connected_to_at_the_first_call(ask: Ask, home: Home,
     assert "web" in ask("hi", timeout=60).stderr
 
 
+# The folder in which a server is started
+
+
+def install_module(home: Home, name: str) -> dict[str, str]:
+    """Install the raw server as a module outside of the folder; return the variable by which Python finds it."""
+    (home.path / "lib").mkdir()
+    shutil.copy(RAW, home.path / f"lib/{name}.py")
+    return {"PYTHONPATH": str(home.path / "lib")}
+
+
+def test_a_cloned_project_cannot_replace_a_server_that_is_a_module(ask: Ask, home: Home, server: ModelServer) -> None:
+    raw = program("-X", "utf8", "-m", "notes_mcp", env=install_module(home, "notes_mcp"))
+    (home.work / "notes_mcp.py").write_text("open('ran', 'w')\n")
+    configure(home, {"raw": raw})
+    _, answers = ask_with_calls(ask, server, [HELLO])
+    assert answers == ["hello"]
+    assert not (home.work / "ran").exists()
+    configure(home, {"raw": raw | {"cwd": "."}})
+    server.reply(wire.says("done"))
+    assert ask("hi", timeout=60).text == "done\n"
+    assert (home.work / "ran").exists()
+
+
+@pytest.mark.needs("bwrap")
+def test_a_call_cannot_replace_an_allowed_server_that_is_a_module(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"raw": program("-m", "notes_mcp", env=install_module(home, "notes_mcp"))})
+    safe = ("--safe", "--allow-tool", "raw__echo")
+    assert ask_with_calls(ask, server, [HELLO], *safe)[1] == ["hello"]
+    write: wire.Call = ("write_file", {"filepath": "notes_mcp.py", "content": "open('ran', 'w')"})
+    _, answers = ask_with_calls(ask, server, [write, HELLO], *safe)
+    assert answers[1] == "hello"
+    assert (home.work / "notes_mcp.py").exists()
+    assert not (home.work / "ran").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "is_in_the_folder"),
+    [
+        ("npx -y @notes/server@1.2 --url=https://example.com/data.json", False),
+        ("npm exec notes", False),
+        ("npx tsx server.ts", True),
+        ("npx -y notes --root=.", True),
+        ("npm run notes", True),
+        ("python3 -W ignore -m notes", False),
+        ("python3 -c 0", False),
+        ("python3 server -m x", True),
+        ("python3 -m notes ../data", True),
+    ],
+)
+def test_package_runners_start_in_an_empty_folder(
+    command: str, is_in_the_folder: bool, ask: Ask, home: Home, server: ModelServer
+) -> None:
+    name, *arguments = command.split()
+    (home.path / "bin").mkdir()
+    script = home.path / "bin" / name
+    script.write_text(f"#!/bin/sh\npwd > {home.path}/folder\nexec {sys.executable} {RAW}\n")
+    script.chmod(0o755)
+    configure(home, {"raw": {"command": str(script), "args": arguments, "timeout": 60}})
+    server.reply(wire.says("done"))
+    assert ask("hi", timeout=60).text == "done\n"
+    folder = Path((home.path / "folder").read_text().strip())
+    assert (folder == home.work) is is_in_the_folder
+    assert is_in_the_folder or [path.name for path in folder.iterdir()] == ["received"], "the server's own file"
+
+
 # Safe mode, and the commands
 
 

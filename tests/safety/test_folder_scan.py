@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import time
+import zlib
+from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,22 @@ def test_envrc_gets_a_placeholder_only_with_a_direnv_whitelist(
     assert folders.placeholders.get("work/.envrc") is (True if has_placeholder else None), (
         "git status shows empty files, but no folders"
     )
+
+
+def test_files_that_direnv_has_loaded_are_protected(folders: Folders) -> None:
+    names = (".envrc", ".envrc.local", ".env", "flake.nix", "flake.lock")
+    paths = [*(folders.work / name for name in names), folders.write("outside.sh")]
+    folders.write("work/.envrc")
+    folders.write("work/flake.nix")
+    for key in ("path", "Path"):  # versions of direnv differ
+        watches = [{key: str(path), "modtime": 0, "exists": True} for path in paths]
+        encoded = urlsafe_b64encode(zlib.compress(json.dumps(watches).encode())).decode()
+        protected = {f"work/{name}" for name in (".git", ".envrc.local", ".env", "flake.nix", "flake.lock")}
+        assert folders.scan(DIRENV_WATCHES=encoded) >= protected
+        [warning] = folders.warnings
+        assert warning.endswith("when they change: flake.nix (shown once)")
+    for damaged in ("x", "e30=", urlsafe_b64encode(zlib.compress(b"[2]")).decode()):
+        folders.scan(DIRENV_WATCHES=damaged)
 
 
 @pytest.mark.parametrize("is_file", [False, True])
@@ -200,10 +218,13 @@ def test_files_with_secrets_are_hidden_everywhere(folders: Folders) -> None:
     hidden = (
         *(".env", ".env.local", ".ENV.production", "prod.env", ".envrc", ".env.d", "node_modules/x/.env", "a/test.env"),
         *(".vscode/.env", ".claude/deep/x.env", "lib/site-packages/.env", "environments/.env"),
+        # Left by Emacs, Vim, nano, Kate and patch
+        *("prod.env~", "prod.env.~1~", "#prod.env#", ".prod.env.swp", ".prod.env.un~", "prod.env.save"),
+        *("prod.env.orig", "prod.env.bak", ".prod.env.kate-swp", "a/b.env.old"),
     )
     for name in hidden:
         folders.write(f"work/{name}/secret" if name == ".env.d" else f"work/{name}")
-    for name in ("env", "environment.py", "a/env/x", "x.env.py"):
+    for name in ("env", "environment.py", "a/env/x", "x.env.py", "env.bak", "x.env.swift"):
         folders.write(f"work/{name}")
     folders.scan()
     assert folders.hidden == {f"work/{name}" for name in hidden}

@@ -97,3 +97,26 @@ def test_a_search_leaves_other_threads_running_and_can_be_interrupted() -> None:
         guard.check_search(SLOW, [TEXT])
     guard.check_search("x", ["x"])
     guard.stop()
+
+
+def test_unique_items_are_compared_in_a_limited_time() -> None:
+    checker = parse_schema({"uniqueItems": True})
+    items = [{"a": number} for number in range(20_000)]
+    start = time.monotonic()
+    assert checker.describe_problems(items) == ""
+    assert "non-unique" in checker.describe_problems([*items, {"a": 3.0}])
+    assert time.monotonic() - start < 10
+    assert checker.describe_problems([1, True, "1", [1], 1.5, None, 0, False, {"1": 1}]) == ""
+    assert "non-unique" in checker.describe_problems([{"a": 1, "b": [2.0]}, {"b": [2], "a": 1}])
+
+
+@pytest.mark.parametrize("name", ["unevaluatedItems", "unevaluatedProperties"])
+def test_very_many_items_are_not_compared_with_the_unevaluated_ones(name: str) -> None:
+    value: Any = [0] * 100_000 if name == "unevaluatedItems" else {str(number): 0 for number in range(100_000)}
+    schema = {name: False, "allOf": [{"items": {}, "additionalProperties": True}]}
+    start = time.monotonic()
+    lenient = LenientSchema(schema)
+    assert lenient.describe_problems(value) == ""
+    assert [name in description for description in lenient.unchecked] == [True]
+    assert name in parse_schema(schema).describe_problems(value)
+    assert time.monotonic() - start < 10
