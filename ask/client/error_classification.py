@@ -12,15 +12,18 @@ from ask.messages import ToolSpec
 from ask.plugin_api.types import ChatRequest
 
 TOOLS_UNSUPPORTED_PATTERN = re.compile(
-    r"not support (?:the use of )?(?:tools?|tool use|tool calling|function calling)\b"
+    r"(?:not|n't) support (?:the use of )?(?:tools?|tool use|tool calling|function calling)\b(?! (?:use )?in stream)"
     r"|(?:tools?|tool use|tool calling|function calling)`? (?:is|are) not (?:supported|enabled)"
-    r"|--enable-auto-tool-choice|tools param requires --jinja",
+    r"|not supported for function calling|no endpoints found that support tool use"
+    r"|--enable-auto-tool-choice|tools param requires --jinja"
+    r"|(?:unrecognized request arguments?(?: supplied)?|unknown (?:parameter|field)|unsupported parameter)"
+    r":? ['\"`]?(?:tool_choice, )?tools\b(?![.\[])|\btools: extra inputs are not permitted",
     re.IGNORECASE,
 )
 """Messages that a model cannot call tools, as worded by various services.
 
 vLLM and llama-server name the option with which they must be started: https://github.com/vllm-project/vllm/issues/9986,
-https://github.com/defilantech/LLMKube/issues/126
+https://github.com/defilantech/LLMKube/issues/126. Models that only refuse them in a stream get them without one.
 """
 
 SCHEMA_REJECTED_PATTERN = re.compile(

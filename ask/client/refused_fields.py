@@ -113,15 +113,16 @@ CHANGES = (
     RequestChange(
         "with streaming",
         "stream",
-        r"only supports? stream|for non-streaming calls|stream must be (?:set to )?true"
-        r"|stream(?:ing)? (?:mode )?is required",
+        r"only supports? stream|for non-streaming calls|support(?:ed)? when .?stream=false"
+        r"|stream must be (?:set to )?true|stream(?:ing)? (?:mode )?is required",
         lambda request: request._replace(stream=True),
     ),
     # https://github.com/charmbracelet/crush/issues/422
     RequestChange(
         "without streaming",
         "stream",
-        r"verified to stream|'stream' does not support true|not support stream"
+        r"verified to stream|'stream' does not support true|(?:not|n't) support (?:tool use in )?stream"
+        r"|unsupported for stream"
         rf"|\bstream(?:ing)?\b[^.]* {NOT_SUPPORTED}",
         lambda request: request._replace(stream=False),
     ),
@@ -135,6 +136,8 @@ CHANGES = (
         "with the system prompt in the first message",
         "system prompt",
         rf"\b(?:system|developer) (?:role|message|prompt|instruction)s?\b[^.]* {NOT_SUPPORTED}"
+        r"|(?:not|n't) support ['\"]?(?:system|developer)\b|invalid message role: (?:system|developer)"
+        r"|\brole\b.{0,60}(?:should be|enum value set:) \[?['\"]?user['\"]?(?:,| or) ['\"]?assistant\b"
         r"|roles must alternate|only user(?:,| and) assistant",
         _fold_system_prompt,
     ),
@@ -183,9 +186,11 @@ def find_change(
     if error.status not in CHANGE_STATUSES:
         return None
     is_refusal = error.retry_action == RetryAction.NONE or error.status == 500
+    # Cohere has "tool choice", gateways to Gemini "streamOptions".
+    message = re.sub(r"\b(tool|stream) ?(choice|options)\b", r"\1_\2", error.message, flags=re.IGNORECASE)
     for name in OPTIONAL_FIELDS:
         is_added = name in body and name not in request.options
-        is_named = is_refusal and (error.parameter == name or is_option_named(name, error.message))
+        is_named = is_refusal and (error.parameter == name or is_option_named(name, message))
         if is_added and (is_named or (name == "include" and ENCRYPTED_REFUSED_PATTERN.search(error.message))):
             change_request = _drop_uncallable_tools if name == "tool_choice" else _keep_request
             return RequestChange(f"without {name}", name, "", change_request, _drop_field(name))

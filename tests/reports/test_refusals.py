@@ -54,6 +54,10 @@ def has(name: str) -> Callable[[Any], bool]:
     return lambda body: name in body
 
 
+def is_streamed(body: Any) -> bool:
+    return bool(body.get("stream"))
+
+
 def has_system_message(body: Any) -> bool:
     return any(message["role"] == "system" for message in body["messages"])
 
@@ -63,8 +67,8 @@ REFUSED_PARTS = [
     # https://github.com/anomalyco/opencode/issues/4698
     (SERVICE, has("stream_options"), refuse(400, "Unrecognized request argument supplied: stream_options")),
     # https://github.com/charmbracelet/crush/issues/422
-    (OPENAI, lambda body: body.get("stream"), refuse(400, VERIFY.format("stream this model"), param="stream")),
-    (SERVICE, lambda body: body.get("stream"), refuse(400, "Streaming is not supported for this model")),
+    (OPENAI, is_streamed, refuse(400, VERIFY.format("stream this model"), param="stream")),
+    (SERVICE, is_streamed, refuse(400, "Streaming is not supported for this model")),
     (
         [*OPENAI, "-v"],
         lambda body: "summary" in body.get("reasoning", {}),
@@ -83,6 +87,49 @@ REFUSED_PARTS = [
     (SERVICE, has_system_message, refuse(500, "System role not supported")),
     (SERVICE, has_system_message, refuse(400, "Conversation roles must alternate user/assistant/user/assistant/...")),
     (GEMINI, has("systemInstruction"), refuse(400, "Developer instruction is not enabled for models/gemma-3-27b-it")),
+    # https://github.com/open-webui/open-webui/issues/5683
+    (
+        SERVICE,
+        has_system_message,
+        refuse(400, "Unsupported value: 'messages[0].role' does not support 'system' with this model."),
+    ),
+    # Bedrock: https://github.com/Mintplex-Labs/anything-llm/pull/2489, https://github.com/continuedev/continue/issues/1938
+    (SERVICE, has_system_message, refuse(400, "This model doesn't support system prompts.")),
+    (
+        SERVICE,
+        has_system_message,
+        refuse(400, "'messages.1.member.role': Member must satisfy enum value set: [user, assistant]"),
+    ),
+    # MiniMax: https://github.com/BigPizzaV3/CodexPlusPlus/issues/267
+    (SERVICE, has_system_message, refuse(400, "invalid params, chat content has invalid message role: system (2013)")),
+    (
+        SERVICE,
+        has_system_message,
+        wire.whole_reply(
+            {"detail": [{"loc": ["body", "messages", 0, "role"], "msg": "Input should be 'user' or 'assistant'"}]}, 422
+        ),
+    ),
+    # https://github.com/earendil-works/pi/issues/3739, https://github.com/obot-platform/obot/issues/6740
+    (SERVICE, is_streamed, refuse(400, "This model doesn't support tool use in streaming mode.")),
+    (SERVICE, is_streamed, refuse(500, "This model doesn't support tool use in streaming mode.")),
+    # https://github.com/danny-avila/LibreChat/issues/8877
+    (SERVICE, is_streamed, refuse(400, "The model is unsupported for streaming.")),
+    # https://github.com/musistudio/claude-code-router/issues/948
+    (
+        [*SERVICE, "--no-stream"],
+        lambda body: not body.get("stream"),
+        refuse(400, "enable thinking can not be support when `stream=False`."),
+    ),
+    # Cohere: https://github.com/langchain-ai/langchain-cohere/issues/161
+    (SERVICE, has("tool_choice"), refuse(422, "unrecognized tool choice option 'auto'")),
+    # https://github.com/langchain-ai/opengpts/issues/166, https://github.com/lobehub/lobehub/issues/1118
+    (SERVICE, has("tools"), refuse(404, "Unrecognized request argument supplied: tools")),
+    (SERVICE, has("tools"), refuse(400, "Unrecognized request arguments supplied: tool_choice, tools")),
+    (SERVICE, has("tools"), refuse(422, "tools: Extra inputs are not permitted")),
+    # Together, OpenRouter behind another address, Bedrock
+    (SERVICE, has("tools"), refuse(400, "org/name is not supported for function calling", param="tools")),
+    (SERVICE, has("tools"), refuse(404, "No endpoints found that support tool use.")),
+    (SERVICE, has("tools"), refuse(400, "This model doesn't support tool use.")),
     # https://github.com/anomalyco/opencode/issues/37964
     (
         [*SERVICE, "-o", "max_tokens=100"],
