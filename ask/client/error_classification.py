@@ -28,7 +28,9 @@ https://github.com/defilantech/LLMKube/issues/126. Models that only refuse them 
 
 SCHEMA_REJECTED_PATTERN = re.compile(
     r"schema|response.?(?:format|mime)|text\.format|structured.?output|formatted output|output_(?:config|format)"
-    r"|grammar|too many states",
+    # Alibaba: https://github.com/presenton/presenton/issues/184, SGLang, Cohere:
+    # https://github.com/OpenRouterTeam/openrouter-examples/issues/71
+    r"|json.?mode|guided.?(?:decoding|json)|parameter 'strict'|grammar|too many states",
     re.IGNORECASE,
 )
 """Messages that a service cannot enforce schemas, or not this one, as worded by various services."""

@@ -94,10 +94,8 @@ class ChatStreamReader(AnswerAccumulator):
 
     def feed(self, event: RawEvent) -> list[Delta]:
         chunk = parse_event(event.data, event.event, after_end=self.complete)
-        error = find_error(chunk)
+        error = _find_any_error(chunk)
         chunk = read_dict(chunk)
-        if error is None and (groq_error := read_dict(chunk.get("x_groq")).get("error")):
-            error = groq_error
         merge_fields(self._top_level_fields, chunk, "choices", "error", "usage")
         if error is not None:
             self._top_level_fields["error"] = error
@@ -522,7 +520,7 @@ class ChatCompletions(Provider):
 
     def find_response_error(self, response: Mapping[str, Any], answer: ModelResponse) -> ProviderError | None:
         """Return the error inside a response with status 200, or None."""
-        error = find_error(response)
+        error = _find_any_error(response)
         if error is not None:
             return self.parse_embedded_error(error)
         if answer.finish_reason is FinishReason.ERROR:
@@ -574,6 +572,18 @@ class ChatCompletions(Provider):
             retirement_date=read_date(entry.get("shutdown_date")),  # OpenAI
             deprecation_date=read_date(entry.get("deprecation")),  # Mistral
         )
+
+
+def _find_any_error(body: Any) -> Any:
+    """Return the error in a response or chunk, also where only Groq and MiniMax have it; None if there is none."""
+    error = find_error(body)
+    if error is not None:
+        return error
+    fields = read_dict(body)
+    status = read_dict(fields.get("base_resp"))  # https://github.com/adrianlyjak/obsidian-aloud-tts/pull/114
+    if read_int(status.get("status_code")):
+        return {"message": status.get("status_msg"), "code": status["status_code"]}
+    return read_dict(fields.get("x_groq")).get("error") or None
 
 
 def _read_image_url(image: Any) -> str:

@@ -269,18 +269,24 @@ def test_a_refusal_of_everything_ends_the_run(ask: Ask, server: ModelServer) -> 
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("status", "error"),
     [
-        {"code": "insufficient_quota", "message": "You exceeded your current quota"},  # openai/codex#6340
-        {"code": "1113", "message": "Insufficient balance or no resource package. Please recharge."},  # Z.ai
-        {"type": "insufficient_quota", "message": "No credits"},
+        (429, {"code": "insufficient_quota", "message": "You exceeded your current quota"}),  # openai/codex#6340
+        (429, {"code": "1113", "message": "Insufficient balance or no resource package. Please recharge."}),  # Z.ai
+        (429, {"code": "1113", "message": "您的账户已欠费，请充值后重试。"}),  # noqa: RUF001 - its words
+        (429, {"type": "insufficient_quota", "message": "No credits"}),
+        # https://github.com/TiaraBasori/OpenCode2API/issues/5
+        (401, {"type": "CreditsError", "message": "Insufficient balance. Manage your billing here: https://x.test"}),
+        # https://github.com/infiniflow/ragflow/issues/1552
+        (400, {"code": "Arrearage", "message": "Access denied, please make sure your account is in good standing."}),
+        (403, {"message": "Sorry, your account balance is insufficient"}),  # SiliconFlow
     ],
 )
-def test_a_429_about_credit_is_not_sent_again(ask: Ask, server: ModelServer, error: Any) -> None:
+def test_an_error_about_credit_is_not_sent_again(ask: Ask, server: ModelServer, status: int, error: Any) -> None:
     # https://github.com/openai/codex/pull/6340, https://github.com/vybestack/llxprt-code/issues/3140
-    server.reply(wire.whole_reply({"error": error}, 429))
+    server.reply(wire.whole_reply({"error": error}, status))
     result = ask(*SERVICE, "go")
-    assert (result.code, len(server.requests), "credit" in result.stderr) == (6, 1, True)
+    assert (result.code, len(server.requests), "add credit" in result.stderr) == (6, 1, True)
 
 
 def test_a_quota_of_zero_is_not_waited_for(ask: Ask, server: ModelServer) -> None:
@@ -290,6 +296,70 @@ def test_a_quota_of_zero_is_not_waited_for(ask: Ask, server: ModelServer) -> Non
     server.reply(wire.whole_reply({"error": {"code": 429, "message": message, "details": [retry]}}, 429))
     result = ask(*GEMINI, "go")
     assert (result.code, len(server.requests), "free tier" in result.stderr) == (6, 1, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        # Groq: https://github.com/pydantic/pydantic-ai/issues/2759
+        (400, {"message": "Failed to call a function. See 'failed_generation'.", "code": "tool_use_failed"}),
+        (200, {"message": "Failed to call a function.", "code": "tool_use_failed", "status_code": 400}),
+        # gpt-oss: https://github.com/vllm-project/vllm/issues/23567, https://github.com/tenstorrent/vllm/issues/386
+        (400, {"message": 'unexpected tokens remaining in message header: Some("to=functions.x")'}),
+        (200, {"message": "Unexpected token 12606 while expecting start token 200006", "code": 400}),
+    ],
+)
+def test_an_answer_that_its_server_cannot_parse_is_requested_again(
+    ask: Ask, server: ModelServer, status: int, error: Any
+) -> None:
+    server.reply(wire.whole_reply({"error": error}, status), answer)
+    result = ask(*SERVICE, "go")
+    assert (result.code, result.text, len(server.requests)) == (0, "Hello\n", 2), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, {"message": "Failed to generate JSON. See 'failed_generation'.", "code": "json_validate_failed"}),  # Groq
+        # https://github.com/ggml-org/llama.cpp/pull/17572, https://github.com/ggml-org/llama.cpp/issues/23463
+        (500, {"message": 'JSON schema conversion failed:\nUnrecognized schema: {"not":{}}', "type": "server_error"}),
+        (501, {"message": "json_schema is not implemented"}),
+        # https://github.com/presenton/presenton/issues/184
+        (400, {"message": "Json mode response is not supported when enable_thinking is true"}),
+        (400, {"message": "Cannot use guided decoding"}),
+        # https://github.com/OpenRouterTeam/openrouter-examples/issues/71
+        (422, {"message": "unknown field: parameter 'strict' is not a valid field."}),
+    ],
+)
+def test_a_schema_that_cannot_be_enforced_is_sent_in_the_prompt(
+    ask: Ask, server: ModelServer, status: int, error: Any
+) -> None:
+    def reply(request: Request) -> Reply:
+        refusal = wire.whole_reply({"error": error}, status)
+        return refusal if "response_format" in request.json else wire.says('{"age": 3}')
+
+    server.reply(reply)
+    result = ask(*SERVICE, "--no-tools", "--schema", "age int", "go")
+    assert (result.code, result.text, len(server.requests)) == (0, '{"age":3}\n', 2), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        # NestJS and Spring, in front of many services
+        ({"statusCode": 400, "error": "Bad Request", "message": "model is required"}, "Bad Request: model is required"),
+        ({"error": "invalid_token", "error_description": "the token has expired"}, "the token has expired"),
+        ({"error": True, "message": "the model is not deployed"}, "ask: the model is not deployed"),
+        # https://github.com/adrianlyjak/obsidian-aloud-tts/pull/114
+        ({"choices": None, "base_resp": {"status_code": 2013, "status_msg": "unknown model"}}, "ask: unknown model"),
+    ],
+)
+def test_an_error_in_another_form_is_shown(ask: Ask, server: ModelServer, body: Any, words: str) -> None:
+    replies = [wire.whole_reply(body), wire.streams(body, done=False)]
+    for reply in [*replies, *([] if "choices" in body else [wire.whole_reply(body, 400)])]:
+        server.reply(reply)
+        result = ask(*SERVICE, "go")
+        assert (result.code, words in result.stderr) == (6, True), result.stderr
 
 
 @pytest.mark.parametrize("message", ["Loading model", "Model org/name is currently loading"])
