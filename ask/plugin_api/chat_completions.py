@@ -307,6 +307,8 @@ STANDARD_MEDIA_TYPES = (
 """The MIME types that the API can represent; a service may accept fewer."""
 AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp4": "m4a"}
 """The API's names for audio formats whose MIME subtype differs."""
+CONTEXT_FIELDS = ("context_length", "context_window", "max_model_len", "max_context_length")
+"""What services call a model's context length: vLLM and SGLang `max_model_len`, Mistral `max_context_length`."""
 CACHE_WRITE_FIELDS = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
 MAX_CALL_ID_CHARACTERS = 40
 MAX_TOOL_NAME_CHARACTERS = 64
@@ -560,15 +562,21 @@ class ChatCompletions(Provider):
         return HttpRequest("/models", None, self.build_headers(key), "GET")
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
-        entries = read_list(body if isinstance(body, list) else read_dict(body).get("data"))
-        return [self.parse_model(read_dict(entry)) for entry in entries if read_str(read_dict(entry).get("id"))]
+        entries = body if isinstance(body, list) else read_dict(body).get("data") or read_dict(body).get("models")
+        models: dict[str, ModelInfo] = {}
+        for entry in read_list(entries):  # gateways list a model once for each of its upstreams
+            fields = {"id": entry} if isinstance(entry, str) else read_dict(entry)
+            name = read_str(fields.get("id")) or read_str(fields.get("model"))
+            if name and name not in models:
+                models[name] = self.parse_model({**fields, "id": name})
+        return list(models.values())
 
     def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
         """Parse one entry of the models list."""
         return ModelInfo(
             id=read_str(entry.get("id")),
             title=read_str(entry.get("name")),
-            context_length=read_int(entry.get("context_length") or entry.get("context_window")),
+            context_length=read_int(next(filter(None, map(entry.get, CONTEXT_FIELDS)), None)),
             retirement_date=read_date(entry.get("shutdown_date")),  # OpenAI
             deprecation_date=read_date(entry.get("deprecation")),  # Mistral
         )
