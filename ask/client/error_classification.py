@@ -59,8 +59,10 @@ REASONING_REJECTED_PATTERN = re.compile(
 )
 """Messages that the reasoning of an earlier answer is refused, as worded by various services."""
 
-KEY_REJECTED_PATTERN = re.compile(r"api.?key not valid|(?:invalid|incorrect) api.?key", re.IGNORECASE)
-"""Messages about the key that do not have the status 401."""
+KEY_REJECTED_PATTERN = re.compile(
+    r"api.?key (?:not (?:valid|found)|expired)|(?:invalid|incorrect) api.?key", re.IGNORECASE
+)
+"""Messages about the key that do not have the status 401. Gemini: https://github.com/simonw/llm/issues/1213"""
 
 CREDIT_EXHAUSTED_PATTERN = re.compile(r"credit|quota|balance|billing|(?:spend|spending|usage) limit", re.IGNORECASE)
 """Messages that an account is out of credit, among the errors after which another key may help."""

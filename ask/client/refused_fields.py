@@ -14,6 +14,7 @@ from ask.plugin_api.types import ChatRequest
 from ask.records import NamedTuple
 
 Body = Mapping[str, Any]
+NO_ANSWER = "(no answer)"
 
 
 def _keep_request(request: ChatRequest) -> ChatRequest:
@@ -53,6 +54,16 @@ def _fold_system_prompt(request: ChatRequest) -> ChatRequest:
         is_second = bool(messages) and messages[-1].role == message.role == "user"
         messages.append(_join_messages(messages.pop(), message) if is_second else message)
     return request._replace(messages=messages)
+
+
+def _separate_results(request: ChatRequest) -> ChatRequest:
+    """Add an answer between tool results and the next question, if the run before it ended without one."""
+    messages: list[Message] = []
+    for message in request.messages:
+        if message.role == "user" and messages and messages[-1].role == "tool":
+            messages.append(Message("assistant", NO_ANSWER))
+        messages.append(message)
+    return request if len(messages) == len(request.messages) else request._replace(messages=messages)
 
 
 def _join_messages(first: Message, second: Message) -> Message:
@@ -131,6 +142,14 @@ CHANGES = (
         "summary",
         rf"verified to generate reasoning summar|reasoning\.summary\b.*{NOT_SUPPORTED}",
         lambda request: request._replace(show_reasoning=False),
+    ),
+    # Mistral, and servers with the chat templates of its models: https://github.com/aaif-goose/goose/issues/5998,
+    # https://github.com/mistralai/mistral-vibe/issues/578
+    RequestChange(
+        "with an answer between the tool results and the question",
+        "order of roles",
+        r"role .?user.? after role .?tool|roles must alternate",
+        _separate_results,
     ),
     RequestChange(
         "with the system prompt in the first message",

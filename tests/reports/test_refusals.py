@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -208,6 +209,38 @@ def test_null_in_a_message_of_calls_becomes_empty_text(ask: Ask, server: ModelSe
     assert server.requests[-1].json["messages"][2]["content"] == ""
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Unexpected role 'user' after role 'tool'",
+        "After the optional system message, conversation roles must alternate user and assistant roles",
+    ],
+)
+def test_a_question_after_results_without_an_answer_is_accepted(ask: Ask, server: ModelServer, message: str) -> None:
+    # https://github.com/aaif-goose/goose/issues/5998, https://github.com/mistralai/mistral-vibe/issues/578
+    def reply(request: Request) -> Reply:
+        roles = [message["role"] for message in request.json["messages"]]
+        if ("tool", "user") in itertools.pairwise(roles):
+            return refuse(400, message)
+        return (
+            CALL if roles[-1] == "user" and len(roles) == 2 else wire.says("") if len(roles) == 4 else answer(request)
+        )
+
+    server.reply(reply)
+    assert ask(*SERVICE, "go").code == 10
+    result = ask("-c", "and now?")
+    assert (result.code, result.text) == (0, "Hello\n"), result.stderr
+    roles = [message["role"] for message in server.requests[-1].json["messages"]]
+    assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
+
+
+def test_an_answer_of_nothing_but_spaces_is_not_sent_again(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says(" \n"), wire.says("Hello"))
+    assert ask(*SERVICE, "go").code == 10
+    assert ask("-c", "and now?").code == 0
+    assert [message["role"] for message in server.requests[-1].json["messages"]] == ["system", "user"]
+
+
 def test_a_change_applies_to_all_later_requests_of_a_run(ask: Ask, server: ModelServer) -> None:
     def reply(request: Request) -> Reply:
         body = request.json
@@ -371,6 +404,14 @@ def test_a_server_that_loads_a_model_is_waited_for(message: str) -> None:
     )
     assert (loading.kind, overloaded.kind, overloaded.delay) == ("retry", "retry", None)
     assert loading.delay is not None and loading.delay >= 5
+
+
+@pytest.mark.parametrize("message", ["API key expired. Please renew the API key.", "API Key not found."])
+def test_an_expired_key_is_named(ask: Ask, server: ModelServer, message: str) -> None:
+    # https://github.com/simonw/llm/issues/1213
+    server.reply(refuse(400, message))
+    result = ask(*SERVICE, "go")
+    assert (result.code, "CUSTOM_KEY" in result.stderr) == (6, True), result.stderr
 
 
 @pytest.mark.parametrize(
