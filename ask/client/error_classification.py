@@ -40,7 +40,11 @@ CONTEXT_EXCEEDED_PATTERN = re.compile(
     r"|(?:maximum|available) (?:context|prompt) (?:length|size)|maximum number of tokens allowed"
     r"|exceed(?:s|ed)? (?:the |this |your |model(?:'s)? )*(?:available )?(?:context|token limit)"
     r"|context ?(?:window|size) ?(?:has been )?exceeded|(?:than|with) (?:the )?context length"
-    r"|reduce the length of the messages|too many tokens|number of input tokens exceeds|all messages is too long",
+    r"|reduce the length of the messages|too many tokens|number of input tokens exceeds|all messages is too long"
+    # MiniMax: https://github.com/MiniMax-AI/MiniMax-M2/issues/119, Z.AI:
+    # https://github.com/mangowhoiscloud/geode/pull/668, vLLM: https://github.com/vllm-project/vllm/pull/36789
+    r"|context window exceeds|prompt exceeds max length|prompt tokens too long|max_tokens must be at least 1, got -"
+    r"|exceed max message tokens|(?:exceeds max|maximum allowed) sequence length|greater than max_seq_len",
     re.IGNORECASE,
 )
 """Messages that a conversation exceeds the context window, as worded by various services."""

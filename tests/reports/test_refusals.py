@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ask import ChatCompletions
+from ask import ChatCompletions, RetryAction
 from tests import responses_wire, wire
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home, Result
@@ -393,6 +393,26 @@ def test_an_error_in_another_form_is_shown(ask: Ask, server: ModelServer, body: 
         server.reply(reply)
         result = ask(*SERVICE, "go")
         assert (result.code, words in result.stderr) == (6, True), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("message", "seconds"),
+    [
+        ("Please try again in 1m2.5s. Visit https://x.test", 62.5),  # Groq, OpenAI
+        # Azure, without Retry-After: https://github.com/openai/openai-python/issues/937
+        ("You have exceeded the call rate limit. Please retry after 3 seconds. Please go here", 3),
+        ("Rate limit of 15 per 60s exceeded. Please wait 41 seconds before retrying.", 41),  # GitHub Models
+        ("You exceeded your current quota. Please retry in 36.5s.", 36.5),  # Gemini
+        ("No deployments available. Try again in 2 minutes. Passed model=x", 120),  # LiteLLM
+        ("slow down", None),
+    ],
+)
+def test_a_wait_that_only_the_message_states_is_respected(message: str, seconds: float | None) -> None:
+    parse_error = ChatCompletions(name="x", base_url="http://localhost/v1").provider_parse_error
+    body = json.dumps({"error": {"message": message}})
+    assert parse_error(429, {}, body).retry_action == RetryAction.retry(seconds)
+    assert parse_error(429, {"Retry-After": "7"}, body).retry_action == RetryAction.retry(7)
+    assert parse_error(400, {}, body).retry_action == RetryAction.NONE
 
 
 @pytest.mark.parametrize("message", ["Loading model", "Model org/name is currently loading"])
