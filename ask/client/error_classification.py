@@ -94,7 +94,9 @@ https://github.com/open-webui/open-webui/issues/13077
 
 CONTENT_REFUSED_PATTERN = re.compile(
     r"content.?(?:filter|policy|management|moderation|safety)|\bmoderation\b|\bflagged\b|usage (?:guidelines|polic)"
-    r"|\b(?:images?|pdf|audio|video|vision|multi-?modal|attachments?|base64|image_url)\b|media.?type",
+    r"|\b(?:images?|pdf|audio|video|vision|multi-?modal|attachments?|base64|image_url)\b|media.?type"
+    # Servers whose messages are text only: https://github.com/opencodeschool/opencode.school/issues/174
+    r"|\bcontent\b.{0,30}\b(?:must|should) be a (?:valid )?string|'array' not in 'string'|'text' content type",
     re.IGNORECASE,
 )
 """Messages that a filter or a model refuses what a message contains, as worded by various services.
@@ -196,7 +198,8 @@ def explain_rejection(error: ProviderError, request: ChatRequest, tools: Sequenc
         error.hint = f"--disable-tool {tool} disables it"
         return error
     files = request.messages[-1].attachments if request.messages else ()
-    is_about_files = error.status in REQUEST_REFUSED_STATUSES and CONTENT_REFUSED_PATTERN.search(error.message)
+    may_be_about_files = error.status in (*REQUEST_REFUSED_STATUSES, 404) and not is_model_unknown(error)
+    is_about_files = may_be_about_files and CONTENT_REFUSED_PATTERN.search(error.message)
     if files and is_about_files and find_stated_limit(error) is None:
         names = ", ".join(dict.fromkeys(attachment.name for attachment in files))
         error.hint = f"leave out or change {names}"  # services name only the position of a file

@@ -177,7 +177,8 @@ CHANGES = (
     RequestChange(
         "with empty text in place of null",
         "content",
-        r"\bcontent\b.*\b(?:null|none|nil)\b|\b(?:null|none|nil)\b.*\bcontent\b",
+        r"\bcontent\b.*\b(?:null|none|nil)\b|\b(?:null|none|nil)\b.*\bcontent\b"
+        r"|\bcontent\b.{0,30}\b(?:must|should) be a (?:valid )?string|'null' not in 'string'",
         change_body=_fill_empty_content,
     ),
     RequestChange("without cache markers", "cache_control", r"\bcache_control\b", change_body=_drop_cache_markers),

@@ -196,12 +196,20 @@ def test_a_refusal_that_stays_the_same_is_resolved_once_at_most(ask: Ask, server
     assert len(set(bodies)) == len(bodies) <= 2
 
 
-def test_null_in_a_message_of_calls_becomes_empty_text(ask: Ask, server: ModelServer) -> None:
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Invalid value for 'content': expected a string, got null.",
+        "messages.2.content: Input should be a valid string",
+        "Type mismatch of '/messages/2/content', 'null' not in 'string'",
+    ],
+)
+def test_null_in_a_message_of_calls_becomes_empty_text(ask: Ask, server: ModelServer, message: str) -> None:
     # https://github.com/docker/docker-agent/issues/63
     def reply(request: Request) -> Reply:
         contents = [message["content"] for message in request.json["messages"]]
         if None in contents:
-            return refuse(400, "Invalid value for 'content': expected a string, got null.")
+            return refuse(400, message)
         return CALL if len(contents) < 3 else answer(request)
 
     server.reply(reply)
@@ -547,6 +555,28 @@ def test_a_refused_file_is_named(ask: Ask, server: ModelServer, message: str) ->
     server.reply(refuse(400, f"messages.0.content.0.image.source.base64: {message}"))
     result = ask(*SERVICE, "-f", "photo.png", "go")
     assert (result.code, "photo.png" in result.stderr) == (6, True), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "messages[1].content must be a string"),  # Groq
+        (422, "messages.1.content: Input should be a valid string"),
+        # Cloudflare: https://github.com/opencodeschool/opencode.school/issues/174
+        (400, "AiError: Bad input: Error: Type mismatch of '/messages/1/content', 'array' not in 'string'"),
+        (404, "Only 'text' content type is supported."),  # mlx-lm
+        (404, "No endpoints found that support image input"),  # OpenRouter
+    ],
+)
+def test_a_file_for_a_model_that_reads_only_text_is_named(
+    ask: Ask, server: ModelServer, status: int, message: str
+) -> None:
+    (ask.cwd / "photo.png").write_bytes(png())
+    server.reply(refuse(status, message))
+    result = ask(*SERVICE, "-f", "photo.png", "go")
+    assert (result.code, "change photo.png" in result.stderr) == (6, True), result.stderr
+    server.reply(refuse(404, "The model `vision` does not exist"))
+    assert "change photo.png" not in ask(*SERVICE, "-f", "photo.png", "go").stderr
 
 
 def test_lmstudio_without_a_model_says_how_to_load_one(ask: Ask, server: ModelServer) -> None:
