@@ -542,8 +542,9 @@ class ChatCompletions(Provider):
         """Parse the tokens and the cost, as far as they are reported."""
         details = read_dict(usage.get("prompt_tokens_details"))
         parsed = Usage(
-            input_tokens=read_int(usage.get("prompt_tokens")),
-            output_tokens=read_int(usage.get("completion_tokens")),
+            # mlx-vlm has the names of the Responses API: https://github.com/earendil-works/pi/issues/2326
+            input_tokens=read_int(usage.get("prompt_tokens") or usage.get("input_tokens")),
+            output_tokens=read_int(usage.get("completion_tokens") or usage.get("output_tokens")),
             cached_tokens=read_int(details.get("cached_tokens")),
             reasoning_tokens=read_int(read_dict(usage.get("completion_tokens_details")).get("reasoning_tokens")),
             cost=read_cost(usage),

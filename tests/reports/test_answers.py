@@ -282,6 +282,16 @@ def test_odd_usage_does_not_cost_the_answer(ask: Ask, server: ModelServer, usage
     assert (result.code, answer["text"], answer["usage"]["input_tokens"]) == (0, "Hello", None)
 
 
+@pytest.mark.parametrize("stream", ["--no-stream", "-v"])
+def test_usage_under_the_names_of_the_responses_api_is_counted(ask: Ask, server: ModelServer, stream: str) -> None:
+    # mlx-vlm: https://github.com/earendil-works/pi/issues/2326
+    usage = {"input_tokens": 11, "output_tokens": 5, "total_tokens": 16}
+    streamed = wire.streams(wire.text("Hello"), wire.finish(), {"choices": [], "usage": usage})
+    reply = streamed if stream == "-v" else chat_answer(usage=usage)
+    answer = json.loads(answer_with(ask, server, "openrouter", reply, stream, "--json").text)
+    assert (answer["usage"]["input_tokens"], answer["usage"]["output_tokens"]) == (11, 5)
+
+
 # Structured output
 
 
