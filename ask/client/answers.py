@@ -42,7 +42,7 @@ INCOMPLETE_MESSAGES = {
 }
 ONLY_REASONING_MESSAGE = (
     "the model returned an empty answer after its reasoning",
-    "-v shows the reasoning; try again, or use another model",
+    "try again, or use another model (ask -v shows the reasoning)",
 )
 UNFINISHED_REASONING_MESSAGE = (
     "the model was still reasoning at the token limit",

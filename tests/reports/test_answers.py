@@ -264,7 +264,7 @@ def test_reasoning_without_an_answer_can_be_shown(ask: Ask, server: ModelServer,
     complete = wire.whole_reply(wire.answer(None, reasoning_content="It is 4."))
     reply = complete if whole else wire.streams(wire.reasoning("It is 4."), wire.finish())
     result = answer_with(ask, server, "openrouter", reply)
-    assert (result.text, result.code, "-v shows the reasoning" in result.stderr) == ("", 10, True)
+    assert (result.text, result.code, "ask -v shows" in result.stderr) == ("", 10, True)
     assert "It is 4." in answer_with(ask, server, "openrouter", reply, "-v").stderr
 
 
