@@ -209,21 +209,23 @@ def find_error(body: Any) -> Any:
     """Return the error in a response body or stream chunk, or None.
 
     It may be a string or an object, at the top level, inside the first choice or in a list, or the body itself: an
-    object with `message` or `detail` counts as an error, unless it has `choices`. Bedrock has `Message`, xAI a `code`.
+    object with `message` or `detail` and without `choices` or `data`. A string may have the reason or a code beside it.
     """
     if isinstance(body, list):
         return next(filter(None, map(find_error, filter(read_dict, body))), None)
     fields = read_dict(body)
-    choices = read_list(fields.get("choices"))
-    error = fields.get("error") or fields.get("errors") or (read_dict(choices[0]).get("error") if choices else None)
-    if error:
+    error = fields.get("error") or fields.get("errors") or read_dict(fields.get("detail")).get("error")  # DeepInfra
+    error = error or read_first_choice(fields).get("error")
+    if isinstance(error, (str, list, dict)) and error:
         error = error[0] if isinstance(error, list) else error
-        return fields | {"message": error} if isinstance(error, str) and "code" in fields else error
-    if isinstance(fields.get("Message"), str):
+        if not isinstance(error, str) or not fields.keys() & {"code", "status", "message", "error_description"}:
+            return error
+        texts = (error, read_str(fields.get("message")), read_str(fields.get("error_description")))
+        return fields | {"message": ": ".join(dict.fromkeys(filter(None, texts)))}
+    if isinstance(fields.get("Message"), str):  # Bedrock
         return fields["Message"]
-    if inner := read_dict(fields.get("detail")).get("error"):  # DeepInfra
-        return inner
-    is_error = "choices" not in fields and any(fields.get(name) for name in ("message", "detail"))
+    is_answer = "choices" in fields or read_list(fields.get("data"))
+    is_error = not is_answer and any(fields.get(name) for name in ("message", "detail"))
     return fields if is_error or fields.get("object") == "error" else None
 
 
@@ -368,10 +370,8 @@ def parse_event(data: str, event_type: str | None = None, *, after_end: bool = F
     if event_type == "error" and find_error(value) is None:
         error = value or data.strip()
         return {"error": error if isinstance(error, dict) else {"message": str(error)[:200] or "no explanation"}}
-    if isinstance(value, dict):
-        return {} if value.get("type") in KEEP_ALIVE_EVENTS else value
-    if isinstance(value, list):
-        return value
+    if isinstance(value, (dict, list)):
+        return {} if read_dict(value).get("type") in KEEP_ALIVE_EVENTS else value
     if value is None and data.lstrip().startswith("{") and not after_end:
         return {"error": {"message": f"received an event that is not valid JSON: {data[:200]}"}}
     return {}

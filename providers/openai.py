@@ -6,12 +6,10 @@ and compatible services, have Chat Completions only. An account without credit i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ask import BatchApi, ChatCompletions, ChatRequest, DecisionApi, ProviderError, Responses, RetryAction
-from ask.parsing import parse_duration
 from ask.profiles import ModelProfile, find_profile
 
 ADD_CREDIT_HINT = "add credit at https://platform.openai.com/settings/organization/billing, or use another key"
@@ -159,9 +157,6 @@ class OpenAIChat(ChatCompletions):
         error = super().provider_parse_error(status, headers, body)
         if error.parameter == "max_completion_tokens":
             error.parameter = "max_tokens"
-        wait = re.search(r"try again in ([\d.]+\S*)", error.message)
-        if wait and error.retry_action == RetryAction.retry():  # an error in a stream has no Retry-After
-            error.retry_action = RetryAction.retry(parse_duration(wait[1]))
         return error
 
 

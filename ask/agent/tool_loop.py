@@ -479,7 +479,7 @@ class ToolLoop:
         self._result.decisions = answer.decisions
         if answer.citations or self._result.citations:
             self._add_citations(answer.citations)
-        if answer.text or tool_calls or files or (answer.provider_state and response.error is None):
+        if answer.text.strip() or tool_calls or files or (answer.provider_state and response.error is None):
             if response.tagged_text:
                 self._model.tagged_answers[len(self._result.messages)] = response.tagged_text, answer.provider_state
             is_complete = response.error is None or isinstance(response.error, RefusedQuestionsError)

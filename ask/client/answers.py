@@ -23,7 +23,7 @@ from ask.messages import (
     ToolCallDelta,
     Usage,
 )
-from ask.parsing import FAST_TIER, read_service_tier
+from ask.parsing import FAST_TIER, parse_json, read_service_tier
 from ask.plugin_api.types import ChatRequest
 from ask.text import repair_surrogates
 
@@ -40,6 +40,10 @@ INCOMPLETE_MESSAGES = {
     FinishReason.CONTENT_FILTER: ("the model refused, or a content filter stopped the answer", ""),
     FinishReason.EMPTY: ("the model returned an empty answer", "try again, or use another model"),
 }
+ONLY_REASONING_MESSAGE = (
+    "the model returned an empty answer after its reasoning",
+    "try again, or use another model (ask -v shows the reasoning)",
+)
 UNFINISHED_REASONING_MESSAGE = (
     "the model was still reasoning at the token limit",
     "raise it with -o max_tokens=N, or lower --effort",
@@ -199,6 +203,17 @@ def clean_answer(answer: ModelResponse, original_text: str) -> ModelResponse:
     )
 
 
+def move_json_from_reasoning(answer: ModelResponse) -> ModelResponse:
+    """Return an answer to a request with a schema with its JSON as the text, which some servers take for reasoning.
+
+    https://github.com/vllm-project/vllm/issues/17609, https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/1602
+    """
+    is_complete = answer.finish_reason is FinishReason.STOP
+    if is_complete and not answer.text.strip() and isinstance(parse_json(answer.reasoning), (dict, list)):
+        return answer._replace(text=answer.reasoning, reasoning="")
+    return answer
+
+
 def repair_call(call: ToolCall) -> ToolCall:
     """Return a call whose arguments can be encoded."""
     return call._replace(arguments=repair_surrogates(call.arguments))
@@ -216,4 +231,6 @@ def make_incomplete_error(answer: ModelResponse, reason: str) -> IncompleteRespo
     message, hint = INCOMPLETE_MESSAGES[answer.finish_reason]
     if answer.finish_reason is FinishReason.LENGTH and answer.reasoning.strip() and not answer.text.strip():
         message, hint = UNFINISHED_REASONING_MESSAGE
+    elif answer.finish_reason is FinishReason.EMPTY and answer.reasoning.strip():
+        message, hint = ONLY_REASONING_MESSAGE
     return IncompleteResponseError(f"{message} ({reason})" if reason else message, hint)

@@ -12,20 +12,25 @@ from ask.messages import ToolSpec
 from ask.plugin_api.types import ChatRequest
 
 TOOLS_UNSUPPORTED_PATTERN = re.compile(
-    r"not support (?:the use of )?(?:tools?|tool use|tool calling|function calling)\b"
+    r"(?:not|n't) support (?:the use of )?(?:tools?|tool use|tool calling|function calling)\b(?! (?:use )?in stream)"
     r"|(?:tools?|tool use|tool calling|function calling)`? (?:is|are) not (?:supported|enabled)"
-    r"|--enable-auto-tool-choice|tools param requires --jinja",
+    r"|not supported for function calling|no endpoints found that support tool use"
+    r"|--enable-auto-tool-choice|tools param requires --jinja"
+    r"|(?:unrecognized request arguments?(?: supplied)?|unknown (?:parameter|field)|unsupported parameter)"
+    r":? ['\"`]?(?:tool_choice, )?tools\b(?![.\[])|\btools: extra inputs are not permitted",
     re.IGNORECASE,
 )
 """Messages that a model cannot call tools, as worded by various services.
 
 vLLM and llama-server name the option with which they must be started: https://github.com/vllm-project/vllm/issues/9986,
-https://github.com/defilantech/LLMKube/issues/126
+https://github.com/defilantech/LLMKube/issues/126. Models that only refuse them in a stream get them without one.
 """
 
 SCHEMA_REJECTED_PATTERN = re.compile(
     r"schema|response.?(?:format|mime)|text\.format|structured.?output|formatted output|output_(?:config|format)"
-    r"|grammar|too many states",
+    # Alibaba: https://github.com/presenton/presenton/issues/184, SGLang, Cohere:
+    # https://github.com/OpenRouterTeam/openrouter-examples/issues/71
+    r"|json.?mode|guided.?(?:decoding|json)|parameter 'strict'|grammar|too many states",
     re.IGNORECASE,
 )
 """Messages that a service cannot enforce schemas, or not this one, as worded by various services."""
@@ -35,7 +40,11 @@ CONTEXT_EXCEEDED_PATTERN = re.compile(
     r"|(?:maximum|available) (?:context|prompt) (?:length|size)|maximum number of tokens allowed"
     r"|exceed(?:s|ed)? (?:the |this |your |model(?:'s)? )*(?:available )?(?:context|token limit)"
     r"|context ?(?:window|size) ?(?:has been )?exceeded|(?:than|with) (?:the )?context length"
-    r"|reduce the length of the messages|too many tokens|number of input tokens exceeds|all messages is too long",
+    r"|reduce the length of the messages|too many tokens|number of input tokens exceeds|all messages is too long"
+    # MiniMax: https://github.com/MiniMax-AI/MiniMax-M2/issues/119, Z.AI:
+    # https://github.com/mangowhoiscloud/geode/pull/668, vLLM: https://github.com/vllm-project/vllm/pull/36789
+    r"|context window exceeds|prompt exceeds max length|prompt tokens too long|max_tokens must be at least 1, got -"
+    r"|exceed max message tokens|(?:exceeds max|maximum allowed) sequence length|greater than max_seq_len",
     re.IGNORECASE,
 )
 """Messages that a conversation exceeds the context window, as worded by various services."""
@@ -54,8 +63,10 @@ REASONING_REJECTED_PATTERN = re.compile(
 )
 """Messages that the reasoning of an earlier answer is refused, as worded by various services."""
 
-KEY_REJECTED_PATTERN = re.compile(r"api.?key not valid|(?:invalid|incorrect) api.?key", re.IGNORECASE)
-"""Messages about the key that do not have the status 401."""
+KEY_REJECTED_PATTERN = re.compile(
+    r"api.?key (?:not (?:valid|found)|expired)|(?:invalid|incorrect) api.?key", re.IGNORECASE
+)
+"""Messages about the key that do not have the status 401. Gemini: https://github.com/simonw/llm/issues/1213"""
 
 CREDIT_EXHAUSTED_PATTERN = re.compile(r"credit|quota|balance|billing|(?:spend|spending|usage) limit", re.IGNORECASE)
 """Messages that an account is out of credit, among the errors after which another key may help."""
@@ -83,7 +94,9 @@ https://github.com/open-webui/open-webui/issues/13077
 
 CONTENT_REFUSED_PATTERN = re.compile(
     r"content.?(?:filter|policy|management|moderation|safety)|\bmoderation\b|\bflagged\b|usage (?:guidelines|polic)"
-    r"|\b(?:images?|pdf|audio|video|vision|multi-?modal|attachments?|base64|image_url)\b|media.?type",
+    r"|\b(?:images?|pdf|audio|video|vision|multi-?modal|attachments?|base64|image_url)\b|media.?type"
+    # Servers whose messages are text only: https://github.com/opencodeschool/opencode.school/issues/174
+    r"|\bcontent\b.{0,30}\b(?:must|should) be a (?:valid )?string|'array' not in 'string'|'text' content type",
     re.IGNORECASE,
 )
 """Messages that a filter or a model refuses what a message contains, as worded by various services.
@@ -185,7 +198,8 @@ def explain_rejection(error: ProviderError, request: ChatRequest, tools: Sequenc
         error.hint = f"--disable-tool {tool} disables it"
         return error
     files = request.messages[-1].attachments if request.messages else ()
-    is_about_files = error.status in REQUEST_REFUSED_STATUSES and CONTENT_REFUSED_PATTERN.search(error.message)
+    may_be_about_files = error.status in (*REQUEST_REFUSED_STATUSES, 404) and not is_model_unknown(error)
+    is_about_files = may_be_about_files and CONTENT_REFUSED_PATTERN.search(error.message)
     if files and is_about_files and find_stated_limit(error) is None:
         names = ", ".join(dict.fromkeys(attachment.name for attachment in files))
         error.hint = f"leave out or change {names}"  # services name only the position of a file

@@ -20,6 +20,7 @@ from ask.client.answers import (
     is_continuation,
     make_incomplete_error,
     merge_deltas,
+    move_json_from_reasoning,
     redact_answer,
     repair_call,
 )
@@ -675,6 +676,7 @@ class ProviderClient:
         result = RequestResult(answer, tuple(calls), stream_error, response)
         result = self.separate_reasoning(request, result, is_stream=is_stream)
         answer = clean_answer(result.answer, answer.text)
+        answer = answer if request.schema is None else move_json_from_reasoning(answer)
         result = result._replace(answer=answer)
         if stream_error is not None:
             answer = answer._replace(finish_reason=FinishReason.STREAM_INCOMPLETE)

@@ -14,6 +14,7 @@ from ask.plugin_api.types import ChatRequest
 from ask.records import NamedTuple
 
 Body = Mapping[str, Any]
+NO_ANSWER = "(no answer)"
 
 
 def _keep_request(request: ChatRequest) -> ChatRequest:
@@ -53,6 +54,16 @@ def _fold_system_prompt(request: ChatRequest) -> ChatRequest:
         is_second = bool(messages) and messages[-1].role == message.role == "user"
         messages.append(_join_messages(messages.pop(), message) if is_second else message)
     return request._replace(messages=messages)
+
+
+def _separate_results(request: ChatRequest) -> ChatRequest:
+    """Add an answer between tool results and the next question, if the run before it ended without one."""
+    messages: list[Message] = []
+    for message in request.messages:
+        if message.role == "user" and messages and messages[-1].role == "tool":
+            messages.append(Message("assistant", NO_ANSWER))
+        messages.append(message)
+    return request if len(messages) == len(request.messages) else request._replace(messages=messages)
 
 
 def _join_messages(first: Message, second: Message) -> Message:
@@ -113,15 +124,16 @@ CHANGES = (
     RequestChange(
         "with streaming",
         "stream",
-        r"only supports? stream|for non-streaming calls|stream must be (?:set to )?true"
-        r"|stream(?:ing)? (?:mode )?is required",
+        r"only supports? stream|for non-streaming calls|support(?:ed)? when .?stream=false"
+        r"|stream must be (?:set to )?true|stream(?:ing)? (?:mode )?is required",
         lambda request: request._replace(stream=True),
     ),
     # https://github.com/charmbracelet/crush/issues/422
     RequestChange(
         "without streaming",
         "stream",
-        r"verified to stream|'stream' does not support true|not support stream"
+        r"verified to stream|'stream' does not support true|(?:not|n't) support (?:tool use in )?stream"
+        r"|unsupported for stream"
         rf"|\bstream(?:ing)?\b[^.]* {NOT_SUPPORTED}",
         lambda request: request._replace(stream=False),
     ),
@@ -131,10 +143,20 @@ CHANGES = (
         rf"verified to generate reasoning summar|reasoning\.summary\b.*{NOT_SUPPORTED}",
         lambda request: request._replace(show_reasoning=False),
     ),
+    # Mistral, and servers with the chat templates of its models: https://github.com/aaif-goose/goose/issues/5998,
+    # https://github.com/mistralai/mistral-vibe/issues/578
+    RequestChange(
+        "with an answer between the tool results and the question",
+        "order of roles",
+        r"role .?user.? after role .?tool|roles must alternate",
+        _separate_results,
+    ),
     RequestChange(
         "with the system prompt in the first message",
         "system prompt",
         rf"\b(?:system|developer) (?:role|message|prompt|instruction)s?\b[^.]* {NOT_SUPPORTED}"
+        r"|(?:not|n't) support ['\"]?(?:system|developer)\b|invalid message role: (?:system|developer)"
+        r"|\brole\b.{0,60}(?:should be|enum value set:) \[?['\"]?user['\"]?(?:,| or) ['\"]?assistant\b"
         r"|roles must alternate|only user(?:,| and) assistant",
         _fold_system_prompt,
     ),
@@ -155,7 +177,8 @@ CHANGES = (
     RequestChange(
         "with empty text in place of null",
         "content",
-        r"\bcontent\b.*\b(?:null|none|nil)\b|\b(?:null|none|nil)\b.*\bcontent\b",
+        r"\bcontent\b.*\b(?:null|none|nil)\b|\b(?:null|none|nil)\b.*\bcontent\b"
+        r"|\bcontent\b.{0,30}\b(?:must|should) be a (?:valid )?string|'null' not in 'string'",
         change_body=_fill_empty_content,
     ),
     RequestChange("without cache markers", "cache_control", r"\bcache_control\b", change_body=_drop_cache_markers),
@@ -183,9 +206,11 @@ def find_change(
     if error.status not in CHANGE_STATUSES:
         return None
     is_refusal = error.retry_action == RetryAction.NONE or error.status == 500
+    # Cohere has "tool choice", gateways to Gemini "streamOptions".
+    message = re.sub(r"\b(tool|stream) ?(choice|options)\b", r"\1_\2", error.message, flags=re.IGNORECASE)
     for name in OPTIONAL_FIELDS:
         is_added = name in body and name not in request.options
-        is_named = is_refusal and (error.parameter == name or is_option_named(name, error.message))
+        is_named = is_refusal and (error.parameter == name or is_option_named(name, message))
         if is_added and (is_named or (name == "include" and ENCRYPTED_REFUSED_PATTERN.search(error.message))):
             change_request = _drop_uncallable_tools if name == "tool_choice" else _keep_request
             return RequestChange(f"without {name}", name, "", change_request, _drop_field(name))

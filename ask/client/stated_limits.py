@@ -45,6 +45,9 @@ LIMIT_WORDINGS: tuple[tuple[LimitKind, str], ...] = (
     ),
     # https://github.com/claude-code-best/claude-code/issues/272
     ("context", r"maximum context length is +{limit} tokens and your request has {input} input tokens"),
+    # https://github.com/vllm-project/vllm/pull/36789, Z.AI: https://github.com/foreveryh/claude-code-switch/issues/12
+    ("context", r"input length \({requested}\) exceeds model's maximum context length \({limit}\)"),
+    ("context", r"request {requested} input tokens exceeds the model's maximum context length {limit}"),
     ("context", r"decoder prompt \(length {requested}\) is longer than the maximum model length of {limit}"),
     # SGLang: https://github.com/anomalyco/opencode/pull/25230, https://github.com/QwenLM/Qwen3/issues/1321
     (
@@ -91,6 +94,8 @@ LIMIT_WORDINGS: tuple[tuple[LimitKind, str], ...] = (
     ("output", r"max_tokens: {requested} > {limit}, which is the maximum allowed number of output tokens"),
     # Groq: https://github.com/RooCodeInc/Roo-Code/issues/5729
     ("output", r"max(?:_completion)?_tokens`? must be less than or equal to `?{limit}"),
+    # Volcengine: https://github.com/MoonshotAI/kimi-cli/issues/1124
+    ("output", r"max(?:_completion)?_tokens`? specified .{0,60}expected a value <= {limit}"),
     # DeepSeek, DashScope: https://github.com/deepseek-ai/DeepSeek-V3/issues/69
     ("output", r"range of max_tokens (?:is|should be) \[\d+, {limit}\]"),
     # Bedrock: https://github.com/sigoden/aichat/pull/813

@@ -94,10 +94,8 @@ class ChatStreamReader(AnswerAccumulator):
 
     def feed(self, event: RawEvent) -> list[Delta]:
         chunk = parse_event(event.data, event.event, after_end=self.complete)
-        error = find_error(chunk)
+        error = _find_any_error(chunk)
         chunk = read_dict(chunk)
-        if error is None and (groq_error := read_dict(chunk.get("x_groq")).get("error")):
-            error = groq_error
         merge_fields(self._top_level_fields, chunk, "choices", "error", "usage")
         if error is not None:
             self._top_level_fields["error"] = error
@@ -309,6 +307,8 @@ STANDARD_MEDIA_TYPES = (
 """The MIME types that the API can represent; a service may accept fewer."""
 AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp4": "m4a"}
 """The API's names for audio formats whose MIME subtype differs."""
+CONTEXT_FIELDS = ("context_length", "context_window", "max_model_len", "max_context_length")
+"""What services call a model's context length: vLLM and SGLang `max_model_len`, Mistral `max_context_length`."""
 CACHE_WRITE_FIELDS = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
 MAX_CALL_ID_CHARACTERS = 40
 MAX_TOOL_NAME_CHARACTERS = 64
@@ -522,7 +522,7 @@ class ChatCompletions(Provider):
 
     def find_response_error(self, response: Mapping[str, Any], answer: ModelResponse) -> ProviderError | None:
         """Return the error inside a response with status 200, or None."""
-        error = find_error(response)
+        error = _find_any_error(response)
         if error is not None:
             return self.parse_embedded_error(error)
         if answer.finish_reason is FinishReason.ERROR:
@@ -542,8 +542,9 @@ class ChatCompletions(Provider):
         """Parse the tokens and the cost, as far as they are reported."""
         details = read_dict(usage.get("prompt_tokens_details"))
         parsed = Usage(
-            input_tokens=read_int(usage.get("prompt_tokens")),
-            output_tokens=read_int(usage.get("completion_tokens")),
+            # mlx-vlm has the names of the Responses API: https://github.com/earendil-works/pi/issues/2326
+            input_tokens=read_int(usage.get("prompt_tokens") or usage.get("input_tokens")),
+            output_tokens=read_int(usage.get("completion_tokens") or usage.get("output_tokens")),
             cached_tokens=read_int(details.get("cached_tokens")),
             reasoning_tokens=read_int(read_dict(usage.get("completion_tokens_details")).get("reasoning_tokens")),
             cost=read_cost(usage),
@@ -562,18 +563,36 @@ class ChatCompletions(Provider):
         return HttpRequest("/models", None, self.build_headers(key), "GET")
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
-        entries = read_list(body if isinstance(body, list) else read_dict(body).get("data"))
-        return [self.parse_model(read_dict(entry)) for entry in entries if read_str(read_dict(entry).get("id"))]
+        entries = body if isinstance(body, list) else read_dict(body).get("data") or read_dict(body).get("models")
+        models: dict[str, ModelInfo] = {}
+        for entry in read_list(entries):  # gateways list a model once for each of its upstreams
+            fields = {"id": entry} if isinstance(entry, str) else read_dict(entry)
+            name = read_str(fields.get("id")) or read_str(fields.get("model"))
+            if name and name not in models:
+                models[name] = self.parse_model({**fields, "id": name})
+        return list(models.values())
 
     def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
         """Parse one entry of the models list."""
         return ModelInfo(
             id=read_str(entry.get("id")),
             title=read_str(entry.get("name")),
-            context_length=read_int(entry.get("context_length") or entry.get("context_window")),
+            context_length=read_int(next(filter(None, map(entry.get, CONTEXT_FIELDS)), None)),
             retirement_date=read_date(entry.get("shutdown_date")),  # OpenAI
             deprecation_date=read_date(entry.get("deprecation")),  # Mistral
         )
+
+
+def _find_any_error(body: Any) -> Any:
+    """Return the error in a response or chunk, also where only Groq and MiniMax have it; None if there is none."""
+    error = find_error(body)
+    if error is not None:
+        return error
+    fields = read_dict(body)
+    status = read_dict(fields.get("base_resp"))  # https://github.com/adrianlyjak/obsidian-aloud-tts/pull/114
+    if read_int(status.get("status_code")):
+        return {"message": status.get("status_msg"), "code": status["status_code"]}
+    return read_dict(fields.get("x_groq")).get("error") or None
 
 
 def _read_image_url(image: Any) -> str:

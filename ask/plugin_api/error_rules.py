@@ -6,11 +6,16 @@ from ask.errors import RetryAction
 
 LOADING_DELAY_SECONDS = 10.0
 """Seconds until the next try while a server loads a model, which takes much longer than an overload."""
+OUT_OF_CREDIT_PATTERN = (
+    "insufficient.?(?:quota|balance|credit)|balance is insufficient|please recharge|in good standing"
+    "|billing.?(?:hard.?)?limit|余额不足|已欠费"
+)
 COMMON_ERROR_RULES: tuple[tuple[str, RetryAction, str], ...] = (
-    # Other services than OpenAI also use 429 for this: https://github.com/openai/codex/pull/6340. MiniMax uses 500:
-    # https://github.com/MiniMax-AI/MiniMax-M2/issues/62
+    # Services use any status for this: 429 (https://github.com/openai/codex/pull/6340), 500 or 200 (MiniMax:
+    # https://github.com/MiniMax-AI/MiniMax-M2/issues/62), 401 (https://github.com/TiaraBasori/OpenCode2API/issues/5),
+    # 400 (Alibaba: https://github.com/infiniflow/ragflow/issues/1552).
     (
-        "^(?:429|500) .*(?i:insufficient.?(?:quota|balance|credit)|余额不足|billing.?(?:hard.?)?limit|please recharge)",
+        f"^(?!402).*(?i:{OUT_OF_CREDIT_PATTERN})",
         RetryAction.NEXT_KEY,
         "add credit to the account, or use another key or service",
     ),
@@ -20,5 +25,15 @@ COMMON_ERROR_RULES: tuple[tuple[str, RetryAction, str], ...] = (
         RetryAction.retry(LOADING_DELAY_SECONDS),
         "",
     ),
+    # The model wrote a call or a header that its server cannot parse; the next one is usually valid. Groq:
+    # https://github.com/pydantic/pydantic-ai/issues/2759, https://github.com/anomalyco/opencode/issues/1018; gpt-oss:
+    # https://github.com/vllm-project/vllm/issues/23567, https://github.com/tenstorrent/vllm/issues/386
+    (
+        '"tool_use_failed"|HarmonyError|(?i:unexpected tokens? .{0,40}(?:start token|message header))',
+        RetryAction.retry(),
+        "",
+    ),
+    # Groq, after an answer that does not match; llama-server: https://github.com/ggml-org/llama.cpp/pull/17572
+    ('"json_validate_failed"|^50[01] .*(?i:json.?schema|response.?format)', RetryAction.WITHOUT_SCHEMA, ""),
 )
 """Rules for all services, after those of the provider."""

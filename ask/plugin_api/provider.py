@@ -21,6 +21,7 @@ from ask.parsing import (
     find_error,
     format_error_message,
     get_model_family,
+    parse_duration,
     parse_json,
     read_dict,
     read_int,
@@ -46,6 +47,9 @@ from ask.profiles import ModelProfile, find_profile
 
 PLAIN_NAME_PATTERN = re.compile("[a-z_]{1,64}")
 """Names of parameters that certainly all services accept."""
+
+STATED_WAIT_PATTERN = r"(?i)(?:try again in|retry (?:in|after)|please wait) (\d[\d.]*) ?([a-z][\w.]*)"
+"""How services state in the text of an error when to send a request again."""
 
 HOOK_PREFIX = "provider_"
 REQUIRED_HOOKS = ("provider_build_request", "provider_stream_reader", "provider_parse_response")
@@ -284,6 +288,10 @@ class Provider:
                 provider_error.retry_action = retry_action or provider_error.retry_action
                 provider_error.hint = hint
                 break
+        # Azure and errors in a stream have no Retry-After: https://github.com/openai/openai-python/issues/937
+        wait = re.search(STATED_WAIT_PATTERN, provider_error.message)
+        if wait and provider_error.retry_action == RetryAction.retry():
+            provider_error.retry_action = RetryAction.retry(parse_duration("".join(wait.groups())))
         return provider_error
 
     def parse_embedded_error(self, error: Any) -> ProviderError:

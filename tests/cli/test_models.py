@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,31 @@ def test_unreported_fields_are_empty(ask: Ask, server: ModelServer) -> None:
         None,
         None,
     )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # https://github.com/exo-explore/exo/pull/590, https://github.com/songquanpeng/one-api/issues/128
+        {"object": "list", "models": [{"id": "a"}, {"id": "b/c:d"}]},
+        {"models": [{"name": "A", "model": "a"}, {"name": "B", "model": "b/c:d"}]},
+        ["a", {"id": "b/c:d"}],
+        {"code": 0, "message": "success", "data": [{"id": "a"}, {"id": "b/c:d"}]},
+        {"data": [{"id": "a"}, {"id": "b/c:d"}, {"id": "a"}, None, {}, {"id": 7}]},
+    ],
+)
+def test_lists_of_other_forms_are_read(ask: Ask, server: ModelServer, body: Any) -> None:
+    server.reply(wire.whole_reply(body))
+    models = json.loads(ask("models", "-p", "vllm", "--json", env={"VLLM_BASE_URL": server.base_url}).stdout)
+    assert [model["id"] for model in models] == ["a", "b/c:d"]
+
+
+@pytest.mark.parametrize("name", ["context_length", "context_window", "max_model_len", "max_context_length"])
+def test_the_context_is_read_from_the_field_of_each_server(ask: Ask, server: ModelServer, name: str) -> None:
+    # https://github.com/turnstonelabs/turnstone/pull/252
+    server.reply(wire.whole_reply({"data": [{"id": "a", name: 32_768}]}))
+    (model,) = json.loads(ask("models", "-p", "vllm", "--json", env={"VLLM_BASE_URL": server.base_url}).stdout)
+    assert model["context"] == 32_768
 
 
 def test_the_demo_provider_lists_its_models(ask: Ask, server: ModelServer) -> None:

@@ -86,6 +86,14 @@ def test_other_statuses_are_not_parameter_errors(status: int | None) -> None:
         "Input Tokens Exceeded: Number of input tokens exceeds maximum length.",
         "The total length of all messages is too long.",
         "too many tokens: size limit exceeded by 25836 tokens. Try using shorter or fewer inputs.",
+        # https://github.com/MiniMax-AI/MiniMax-M2/issues/119, https://github.com/mangowhoiscloud/geode/pull/668
+        "invalid params, context window exceeds limit (2013)",
+        "Prompt exceeds max length",
+        "max_tokens must be at least 1, got -7584.",  # https://github.com/vllm-project/vllm/pull/36789
+        "prompt tokens too long: 6000 > 5120",
+        "Total tokens of image and text exceed max message tokens.",
+        "The number of input tokens 9000 exceeds the model's maximum allowed sequence length 8192",
+        "Prompt length 9000 is greater than max_seq_len 8192",
     ],
 )
 def test_exceeded_context_window_is_recognized(message: str) -> None:

@@ -55,6 +55,21 @@ REPORTED = [
     ),
     (
         400,
+        "Input length (11680) exceeds model's maximum context length (4096).",
+        StatedLimit("context", 4096, 11680),
+    ),
+    (
+        400,
+        "Request 182387 input tokens exceeds the model's maximum context length 131072",
+        StatedLimit("context", 131072, 182387),
+    ),
+    (
+        400,
+        "The parameter `max_tokens` specified in the request is not valid: expected a value <= 32768, but got 65536.",
+        StatedLimit("output", 32768),
+    ),
+    (
+        400,
         "The decoder prompt (length 60025) is longer than the maximum model length of 32768.",
         StatedLimit("context", 32768, 60025),
     ),

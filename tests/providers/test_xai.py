@@ -116,7 +116,7 @@ def test_cost_is_converted_from_ticks() -> None:
 def test_prices_become_dollars_per_million_tokens() -> None:
     listed = {"id": "grok-4.3", "context_length": 1_000_000}
     prices = {"prompt_text_token_price": 12_500, "completion_text_token_price": 25_000}
-    priced, bare = xai.provider_parse_models({"object": "list", "data": [listed | prices, listed]})
+    priced, bare = xai.provider_parse_models({"object": "list", "data": [listed | prices, listed | {"id": "bare"}]})
     assert (priced.id, priced.context_length, priced.input_price, priced.output_price) == (
         "grok-4.3",
         1_000_000,

@@ -258,6 +258,16 @@ def test_an_empty_answer_is_a_failure(ask: Ask, server: ModelServer, service: st
     assert "empty answer" in result.stderr
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_reasoning_without_an_answer_can_be_shown(ask: Ask, server: ModelServer, whole: bool) -> None:
+    # https://github.com/QwenLM/Qwen3/issues/1297
+    complete = wire.whole_reply(wire.answer(None, reasoning_content="It is 4."))
+    reply = complete if whole else wire.streams(wire.reasoning("It is 4."), wire.finish())
+    result = answer_with(ask, server, "openrouter", reply)
+    assert (result.text, result.code, "ask -v shows" in result.stderr) == ("", 10, True)
+    assert "It is 4." in answer_with(ask, server, "openrouter", reply, "-v").stderr
+
+
 # Usage
 
 
@@ -272,6 +282,16 @@ def test_odd_usage_does_not_cost_the_answer(ask: Ask, server: ModelServer, usage
     assert (result.code, answer["text"], answer["usage"]["input_tokens"]) == (0, "Hello", None)
 
 
+@pytest.mark.parametrize("stream", ["--no-stream", "-v"])
+def test_usage_under_the_names_of_the_responses_api_is_counted(ask: Ask, server: ModelServer, stream: str) -> None:
+    # mlx-vlm: https://github.com/earendil-works/pi/issues/2326
+    usage = {"input_tokens": 11, "output_tokens": 5, "total_tokens": 16}
+    streamed = wire.streams(wire.text("Hello"), wire.finish(), {"choices": [], "usage": usage})
+    reply = streamed if stream == "-v" else chat_answer(usage=usage)
+    answer = json.loads(answer_with(ask, server, "openrouter", reply, stream, "--json").text)
+    assert (answer["usage"]["input_tokens"], answer["usage"]["output_tokens"]) == (11, 5)
+
+
 # Structured output
 
 
@@ -283,3 +303,17 @@ def test_json_in_a_code_fence_matches_a_schema(ask: Ask, server: ModelServer, te
     # https://github.com/laravel/ai/pull/879
     result = answer_with(ask, server, "openrouter", wire.says(text), "--schema", "name")
     assert (json.loads(result.text), result.code) == ({"name": "Ann"}, 0)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        wire.whole_reply(wire.answer(None, reasoning_content='{"name": "Ann"}')),
+        wire.streams(wire.reasoning('{"name": '), wire.reasoning('"Ann"}'), wire.finish()),
+    ],
+)
+def test_json_that_a_server_takes_for_reasoning_matches_a_schema(ask: Ask, server: ModelServer, reply: Reply) -> None:
+    # https://github.com/vllm-project/vllm/issues/17609, https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/1602
+    result = answer_with(ask, server, "openrouter", reply, "--no-tools", "--schema", "name", "--json")
+    answer = json.loads(result.text)
+    assert (answer["data"], answer["reasoning"], result.code) == ({"name": "Ann"}, "", 0)

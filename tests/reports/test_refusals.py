@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ask import ChatCompletions
+from ask import ChatCompletions, RetryAction
 from tests import responses_wire, wire
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home, Result
@@ -54,6 +55,10 @@ def has(name: str) -> Callable[[Any], bool]:
     return lambda body: name in body
 
 
+def is_streamed(body: Any) -> bool:
+    return bool(body.get("stream"))
+
+
 def has_system_message(body: Any) -> bool:
     return any(message["role"] == "system" for message in body["messages"])
 
@@ -63,8 +68,8 @@ REFUSED_PARTS = [
     # https://github.com/anomalyco/opencode/issues/4698
     (SERVICE, has("stream_options"), refuse(400, "Unrecognized request argument supplied: stream_options")),
     # https://github.com/charmbracelet/crush/issues/422
-    (OPENAI, lambda body: body.get("stream"), refuse(400, VERIFY.format("stream this model"), param="stream")),
-    (SERVICE, lambda body: body.get("stream"), refuse(400, "Streaming is not supported for this model")),
+    (OPENAI, is_streamed, refuse(400, VERIFY.format("stream this model"), param="stream")),
+    (SERVICE, is_streamed, refuse(400, "Streaming is not supported for this model")),
     (
         [*OPENAI, "-v"],
         lambda body: "summary" in body.get("reasoning", {}),
@@ -83,6 +88,49 @@ REFUSED_PARTS = [
     (SERVICE, has_system_message, refuse(500, "System role not supported")),
     (SERVICE, has_system_message, refuse(400, "Conversation roles must alternate user/assistant/user/assistant/...")),
     (GEMINI, has("systemInstruction"), refuse(400, "Developer instruction is not enabled for models/gemma-3-27b-it")),
+    # https://github.com/open-webui/open-webui/issues/5683
+    (
+        SERVICE,
+        has_system_message,
+        refuse(400, "Unsupported value: 'messages[0].role' does not support 'system' with this model."),
+    ),
+    # Bedrock: https://github.com/Mintplex-Labs/anything-llm/pull/2489, https://github.com/continuedev/continue/issues/1938
+    (SERVICE, has_system_message, refuse(400, "This model doesn't support system prompts.")),
+    (
+        SERVICE,
+        has_system_message,
+        refuse(400, "'messages.1.member.role': Member must satisfy enum value set: [user, assistant]"),
+    ),
+    # MiniMax: https://github.com/BigPizzaV3/CodexPlusPlus/issues/267
+    (SERVICE, has_system_message, refuse(400, "invalid params, chat content has invalid message role: system (2013)")),
+    (
+        SERVICE,
+        has_system_message,
+        wire.whole_reply(
+            {"detail": [{"loc": ["body", "messages", 0, "role"], "msg": "Input should be 'user' or 'assistant'"}]}, 422
+        ),
+    ),
+    # https://github.com/earendil-works/pi/issues/3739, https://github.com/obot-platform/obot/issues/6740
+    (SERVICE, is_streamed, refuse(400, "This model doesn't support tool use in streaming mode.")),
+    (SERVICE, is_streamed, refuse(500, "This model doesn't support tool use in streaming mode.")),
+    # https://github.com/danny-avila/LibreChat/issues/8877
+    (SERVICE, is_streamed, refuse(400, "The model is unsupported for streaming.")),
+    # https://github.com/musistudio/claude-code-router/issues/948
+    (
+        [*SERVICE, "--no-stream"],
+        lambda body: not body.get("stream"),
+        refuse(400, "enable thinking can not be support when `stream=False`."),
+    ),
+    # Cohere: https://github.com/langchain-ai/langchain-cohere/issues/161
+    (SERVICE, has("tool_choice"), refuse(422, "unrecognized tool choice option 'auto'")),
+    # https://github.com/langchain-ai/opengpts/issues/166, https://github.com/lobehub/lobehub/issues/1118
+    (SERVICE, has("tools"), refuse(404, "Unrecognized request argument supplied: tools")),
+    (SERVICE, has("tools"), refuse(400, "Unrecognized request arguments supplied: tool_choice, tools")),
+    (SERVICE, has("tools"), refuse(422, "tools: Extra inputs are not permitted")),
+    # Together, OpenRouter behind another address, Bedrock
+    (SERVICE, has("tools"), refuse(400, "org/name is not supported for function calling", param="tools")),
+    (SERVICE, has("tools"), refuse(404, "No endpoints found that support tool use.")),
+    (SERVICE, has("tools"), refuse(400, "This model doesn't support tool use.")),
     # https://github.com/anomalyco/opencode/issues/37964
     (
         [*SERVICE, "-o", "max_tokens=100"],
@@ -148,17 +196,57 @@ def test_a_refusal_that_stays_the_same_is_resolved_once_at_most(ask: Ask, server
     assert len(set(bodies)) == len(bodies) <= 2
 
 
-def test_null_in_a_message_of_calls_becomes_empty_text(ask: Ask, server: ModelServer) -> None:
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Invalid value for 'content': expected a string, got null.",
+        "messages.2.content: Input should be a valid string",
+        "Type mismatch of '/messages/2/content', 'null' not in 'string'",
+    ],
+)
+def test_null_in_a_message_of_calls_becomes_empty_text(ask: Ask, server: ModelServer, message: str) -> None:
     # https://github.com/docker/docker-agent/issues/63
     def reply(request: Request) -> Reply:
         contents = [message["content"] for message in request.json["messages"]]
         if None in contents:
-            return refuse(400, "Invalid value for 'content': expected a string, got null.")
+            return refuse(400, message)
         return CALL if len(contents) < 3 else answer(request)
 
     server.reply(reply)
     assert ask(*SERVICE, "go").text == "Hello\n"
     assert server.requests[-1].json["messages"][2]["content"] == ""
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Unexpected role 'user' after role 'tool'",
+        "After the optional system message, conversation roles must alternate user and assistant roles",
+    ],
+)
+def test_a_question_after_results_without_an_answer_is_accepted(ask: Ask, server: ModelServer, message: str) -> None:
+    # https://github.com/aaif-goose/goose/issues/5998, https://github.com/mistralai/mistral-vibe/issues/578
+    def reply(request: Request) -> Reply:
+        roles = [message["role"] for message in request.json["messages"]]
+        if ("tool", "user") in itertools.pairwise(roles):
+            return refuse(400, message)
+        return (
+            CALL if roles[-1] == "user" and len(roles) == 2 else wire.says("") if len(roles) == 4 else answer(request)
+        )
+
+    server.reply(reply)
+    assert ask(*SERVICE, "go").code == 10
+    result = ask("-c", "and now?")
+    assert (result.code, result.text) == (0, "Hello\n"), result.stderr
+    roles = [message["role"] for message in server.requests[-1].json["messages"]]
+    assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
+
+
+def test_an_answer_of_nothing_but_spaces_is_not_sent_again(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says(" \n"), wire.says("Hello"))
+    assert ask(*SERVICE, "go").code == 10
+    assert ask("-c", "and now?").code == 0
+    assert [message["role"] for message in server.requests[-1].json["messages"]] == ["system", "user"]
 
 
 def test_a_change_applies_to_all_later_requests_of_a_run(ask: Ask, server: ModelServer) -> None:
@@ -222,18 +310,24 @@ def test_a_refusal_of_everything_ends_the_run(ask: Ask, server: ModelServer) -> 
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("status", "error"),
     [
-        {"code": "insufficient_quota", "message": "You exceeded your current quota"},  # openai/codex#6340
-        {"code": "1113", "message": "Insufficient balance or no resource package. Please recharge."},  # Z.ai
-        {"type": "insufficient_quota", "message": "No credits"},
+        (429, {"code": "insufficient_quota", "message": "You exceeded your current quota"}),  # openai/codex#6340
+        (429, {"code": "1113", "message": "Insufficient balance or no resource package. Please recharge."}),  # Z.ai
+        (429, {"code": "1113", "message": "您的账户已欠费，请充值后重试。"}),  # noqa: RUF001 - its words
+        (429, {"type": "insufficient_quota", "message": "No credits"}),
+        # https://github.com/TiaraBasori/OpenCode2API/issues/5
+        (401, {"type": "CreditsError", "message": "Insufficient balance. Manage your billing here: https://x.test"}),
+        # https://github.com/infiniflow/ragflow/issues/1552
+        (400, {"code": "Arrearage", "message": "Access denied, please make sure your account is in good standing."}),
+        (403, {"message": "Sorry, your account balance is insufficient"}),  # SiliconFlow
     ],
 )
-def test_a_429_about_credit_is_not_sent_again(ask: Ask, server: ModelServer, error: Any) -> None:
+def test_an_error_about_credit_is_not_sent_again(ask: Ask, server: ModelServer, status: int, error: Any) -> None:
     # https://github.com/openai/codex/pull/6340, https://github.com/vybestack/llxprt-code/issues/3140
-    server.reply(wire.whole_reply({"error": error}, 429))
+    server.reply(wire.whole_reply({"error": error}, status))
     result = ask(*SERVICE, "go")
-    assert (result.code, len(server.requests), "credit" in result.stderr) == (6, 1, True)
+    assert (result.code, len(server.requests), "add credit" in result.stderr) == (6, 1, True)
 
 
 def test_a_quota_of_zero_is_not_waited_for(ask: Ask, server: ModelServer) -> None:
@@ -245,6 +339,90 @@ def test_a_quota_of_zero_is_not_waited_for(ask: Ask, server: ModelServer) -> Non
     assert (result.code, len(server.requests), "free tier" in result.stderr) == (6, 1, True)
 
 
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        # Groq: https://github.com/pydantic/pydantic-ai/issues/2759
+        (400, {"message": "Failed to call a function. See 'failed_generation'.", "code": "tool_use_failed"}),
+        (200, {"message": "Failed to call a function.", "code": "tool_use_failed", "status_code": 400}),
+        # gpt-oss: https://github.com/vllm-project/vllm/issues/23567, https://github.com/tenstorrent/vllm/issues/386
+        (400, {"message": 'unexpected tokens remaining in message header: Some("to=functions.x")'}),
+        (200, {"message": "Unexpected token 12606 while expecting start token 200006", "code": 400}),
+    ],
+)
+def test_an_answer_that_its_server_cannot_parse_is_requested_again(
+    ask: Ask, server: ModelServer, status: int, error: Any
+) -> None:
+    server.reply(wire.whole_reply({"error": error}, status), answer)
+    result = ask(*SERVICE, "go")
+    assert (result.code, result.text, len(server.requests)) == (0, "Hello\n", 2), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, {"message": "Failed to generate JSON. See 'failed_generation'.", "code": "json_validate_failed"}),  # Groq
+        # https://github.com/ggml-org/llama.cpp/pull/17572, https://github.com/ggml-org/llama.cpp/issues/23463
+        (500, {"message": 'JSON schema conversion failed:\nUnrecognized schema: {"not":{}}', "type": "server_error"}),
+        (501, {"message": "json_schema is not implemented"}),
+        # https://github.com/presenton/presenton/issues/184
+        (400, {"message": "Json mode response is not supported when enable_thinking is true"}),
+        (400, {"message": "Cannot use guided decoding"}),
+        # https://github.com/OpenRouterTeam/openrouter-examples/issues/71
+        (422, {"message": "unknown field: parameter 'strict' is not a valid field."}),
+    ],
+)
+def test_a_schema_that_cannot_be_enforced_is_sent_in_the_prompt(
+    ask: Ask, server: ModelServer, status: int, error: Any
+) -> None:
+    def reply(request: Request) -> Reply:
+        refusal = wire.whole_reply({"error": error}, status)
+        return refusal if "response_format" in request.json else wire.says('{"age": 3}')
+
+    server.reply(reply)
+    result = ask(*SERVICE, "--no-tools", "--schema", "age int", "go")
+    assert (result.code, result.text, len(server.requests)) == (0, '{"age":3}\n', 2), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        # NestJS and Spring, in front of many services
+        ({"statusCode": 400, "error": "Bad Request", "message": "model is required"}, "Bad Request: model is required"),
+        ({"error": "invalid_token", "error_description": "the token has expired"}, "the token has expired"),
+        ({"error": True, "message": "the model is not deployed"}, "ask: the model is not deployed"),
+        # https://github.com/adrianlyjak/obsidian-aloud-tts/pull/114
+        ({"choices": None, "base_resp": {"status_code": 2013, "status_msg": "unknown model"}}, "ask: unknown model"),
+    ],
+)
+def test_an_error_in_another_form_is_shown(ask: Ask, server: ModelServer, body: Any, words: str) -> None:
+    replies = [wire.whole_reply(body), wire.streams(body, done=False)]
+    for reply in [*replies, *([] if "choices" in body else [wire.whole_reply(body, 400)])]:
+        server.reply(reply)
+        result = ask(*SERVICE, "go")
+        assert (result.code, words in result.stderr) == (6, True), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("message", "seconds"),
+    [
+        ("Please try again in 1m2.5s. Visit https://x.test", 62.5),  # Groq, OpenAI
+        # Azure, without Retry-After: https://github.com/openai/openai-python/issues/937
+        ("You have exceeded the call rate limit. Please retry after 3 seconds. Please go here", 3),
+        ("Rate limit of 15 per 60s exceeded. Please wait 41 seconds before retrying.", 41),  # GitHub Models
+        ("You exceeded your current quota. Please retry in 36.5s.", 36.5),  # Gemini
+        ("No deployments available. Try again in 2 minutes. Passed model=x", 120),  # LiteLLM
+        ("slow down", None),
+    ],
+)
+def test_a_wait_that_only_the_message_states_is_respected(message: str, seconds: float | None) -> None:
+    parse_error = ChatCompletions(name="x", base_url="http://localhost/v1").provider_parse_error
+    body = json.dumps({"error": {"message": message}})
+    assert parse_error(429, {}, body).retry_action == RetryAction.retry(seconds)
+    assert parse_error(429, {"Retry-After": "7"}, body).retry_action == RetryAction.retry(7)
+    assert parse_error(400, {}, body).retry_action == RetryAction.NONE
+
+
 @pytest.mark.parametrize("message", ["Loading model", "Model org/name is currently loading"])
 def test_a_server_that_loads_a_model_is_waited_for(message: str) -> None:
     # https://github.com/mostlygeek/llama-swap/issues/146
@@ -254,6 +432,14 @@ def test_a_server_that_loads_a_model_is_waited_for(message: str) -> None:
     )
     assert (loading.kind, overloaded.kind, overloaded.delay) == ("retry", "retry", None)
     assert loading.delay is not None and loading.delay >= 5
+
+
+@pytest.mark.parametrize("message", ["API key expired. Please renew the API key.", "API Key not found."])
+def test_an_expired_key_is_named(ask: Ask, server: ModelServer, message: str) -> None:
+    # https://github.com/simonw/llm/issues/1213
+    server.reply(refuse(400, message))
+    result = ask(*SERVICE, "go")
+    assert (result.code, "CUSTOM_KEY" in result.stderr) == (6, True), result.stderr
 
 
 @pytest.mark.parametrize(
@@ -369,6 +555,28 @@ def test_a_refused_file_is_named(ask: Ask, server: ModelServer, message: str) ->
     server.reply(refuse(400, f"messages.0.content.0.image.source.base64: {message}"))
     result = ask(*SERVICE, "-f", "photo.png", "go")
     assert (result.code, "photo.png" in result.stderr) == (6, True), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "messages[1].content must be a string"),  # Groq
+        (422, "messages.1.content: Input should be a valid string"),
+        # Cloudflare: https://github.com/opencodeschool/opencode.school/issues/174
+        (400, "AiError: Bad input: Error: Type mismatch of '/messages/1/content', 'array' not in 'string'"),
+        (404, "Only 'text' content type is supported."),  # mlx-lm
+        (404, "No endpoints found that support image input"),  # OpenRouter
+    ],
+)
+def test_a_file_for_a_model_that_reads_only_text_is_named(
+    ask: Ask, server: ModelServer, status: int, message: str
+) -> None:
+    (ask.cwd / "photo.png").write_bytes(png())
+    server.reply(refuse(status, message))
+    result = ask(*SERVICE, "-f", "photo.png", "go")
+    assert (result.code, "change photo.png" in result.stderr) == (6, True), result.stderr
+    server.reply(refuse(404, "The model `vision` does not exist"))
+    assert "change photo.png" not in ask(*SERVICE, "-f", "photo.png", "go").stderr
 
 
 def test_lmstudio_without_a_model_says_how_to_load_one(ask: Ask, server: ModelServer) -> None:
