@@ -370,7 +370,8 @@ class RateLimiter:
         return max(HOLD_REFUSALS, math.ceil(math.log(COINCIDENCE) / math.log(min(share, 0.9))))
 
     def _begin_hold(self, now: float, wait: float | None) -> None:
-        expected = self._burst.begin + self._window_seconds
+        # A service with sliding windows accepts the next request sooner than the whole quota.
+        expected = min(self._burst.begin + self._window_seconds, now + (wait or math.inf))
         self._hold = Hold(now, max(now + HOLD_SECONDS, expected), now + (wait or 0.0))
 
     def _continue_hold(self, now: float, hold: Hold) -> float:
@@ -402,6 +403,8 @@ class RateLimiter:
         if is_window:
             value = level = self._rate.value * WINDOW_FLOOR
         elif count > 0:
+            if not hold.last_interval:  # nothing was refused while it waited for the end of a window
+                seconds = hold.begin + HOLD_SECONDS - burst.begin
             value, level = self._estimate_from_burst(accepted, count, seconds)
         else:
             value, level = START_RATE, math.inf
