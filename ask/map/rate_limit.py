@@ -498,8 +498,9 @@ class RateLimiter:
         share, rate = refused / sent, (sent - refused) / sum(each.seconds for each in rounds)
         if not (MIN_RANDOM_SHARE <= share <= MAX_RANDOM_SHARE):
             return 0.0
-        if share <= START_SHARE and not known:
-            return share if len(rounds) == ROUNDS and rounds[-1].share >= STEADY_SHARE * share else 0.0
+        if share <= START_SHARE and known < share / 5:
+            least = min(each.share for each in rounds) if known else rounds[-1].share
+            return share if len(rounds) == ROUNDS and least >= STEADY_SHARE * share else 0.0
         # A limit accepts the same number each second, whatever is sent.
         limited = [max(known * each.sent, each.sent - rate * each.seconds) for each in rounds]
         misfit = _calculate_misfit(rounds, [share * each.sent for each in rounds])

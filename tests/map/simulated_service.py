@@ -248,6 +248,7 @@ SCENARIOS: Mapping[str, Service] = {
         for rate in (2, 8, 50, 200)
         for share in (0.01, 0.05, 0.2)
     },
+    "16/s, overloaded 20%": Service(16, overload=0.2),
     "64 at once, overloaded 5%": Service(latency=1, concurrency=64, overload=0.05),
     **{
         f"{rate}/s, Retry-After {wait}": Service(rate, retry_after=wait)

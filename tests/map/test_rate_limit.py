@@ -56,6 +56,7 @@ NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
     "8/s, overloaded 1%": (0.78, 0.85, 0.03),
     "8/s, overloaded 5%": (0.86, 0.68, 0.04),
     "8/s, overloaded 20%": (0.9, 0.63, 0.16),
+    "16/s, overloaded 20%": (0.9, 0.85, 0.15),
     "50/s, overloaded 5%": (0.9, 0.85, 0.04),
     "50/s, overloaded 20%": (0.9, 0.78, 0.07),
     "200/s, overloaded 5%": (0.9, 0.85, 0.04),
