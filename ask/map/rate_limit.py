@@ -370,7 +370,8 @@ class RateLimiter:
         return max(HOLD_REFUSALS, math.ceil(math.log(COINCIDENCE) / math.log(min(share, 0.9))))
 
     def _begin_hold(self, now: float, wait: float | None) -> None:
-        expected = self._burst.begin + self._window_seconds
+        # A service with sliding windows accepts the next request sooner than the whole quota.
+        expected = min(self._burst.begin + self._window_seconds, now + (wait or math.inf))
         self._hold = Hold(now, max(now + HOLD_SECONDS, expected), now + (wait or 0.0))
 
     def _continue_hold(self, now: float, hold: Hold) -> float:
@@ -402,6 +403,8 @@ class RateLimiter:
         if is_window:
             value = level = self._rate.value * WINDOW_FLOOR
         elif count > 0:
+            if not hold.last_interval:  # nothing was refused while it waited for the end of a window
+                seconds = hold.begin + HOLD_SECONDS - burst.begin
             value, level = self._estimate_from_burst(accepted, count, seconds)
         else:
             value, level = START_RATE, math.inf
@@ -495,8 +498,9 @@ class RateLimiter:
         share, rate = refused / sent, (sent - refused) / sum(each.seconds for each in rounds)
         if not (MIN_RANDOM_SHARE <= share <= MAX_RANDOM_SHARE):
             return 0.0
-        if share <= START_SHARE and not known:
-            return share if len(rounds) == ROUNDS and rounds[-1].share >= STEADY_SHARE * share else 0.0
+        if share <= START_SHARE and known < share / 5:
+            least = min(each.share for each in rounds) if known else rounds[-1].share
+            return share if len(rounds) == ROUNDS and least >= STEADY_SHARE * share else 0.0
         # A limit accepts the same number each second, whatever is sent.
         limited = [max(known * each.sent, each.sent - rate * each.seconds) for each in rounds]
         misfit = _calculate_misfit(rounds, [share * each.sent for each in rounds])

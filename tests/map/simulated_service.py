@@ -230,7 +230,10 @@ SCENARIOS: Mapping[str, Service] = {
     **{f"{rate}/s in a sliding second": Service(rate, window=1, slides=True) for rate in (8, 50, 200)},
     **{f"{60 * rate} in a minute": Service(rate, window=60) for rate in (2, 8, 50)},
     **{f"{60 * rate} in a minute, Retry-After": Service(rate, window=60, retry_after="renewal") for rate in (2, 8, 50)},
-    "480 in a sliding minute": Service(8, window=60, slides=True, retry_after="renewal"),
+    **{
+        f"{60 * rate} in a sliding minute": Service(rate, window=60, slides=True, retry_after="renewal")
+        for rate in (8, 16)
+    },
     **{
         f"{n} at once, latency {s}": Service(latency=s, concurrency=n)
         for n, s in ((4, 0.5), (4, 10), (16, 1), (64, 0.5), (64, 20), (200, 2), (500, 2), (500, 30))
@@ -245,6 +248,7 @@ SCENARIOS: Mapping[str, Service] = {
         for rate in (2, 8, 50, 200)
         for share in (0.01, 0.05, 0.2)
     },
+    "16/s, overloaded 20%": Service(16, overload=0.2),
     "64 at once, overloaded 5%": Service(latency=1, concurrency=64, overload=0.05),
     **{
         f"{rate}/s, Retry-After {wait}": Service(rate, retry_after=wait)

@@ -45,7 +45,8 @@ NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
     # The same. Once the requests of a minute are used up, only further ones show when the next minute begins.
     "120 in a minute": (0.9, 0.85, 0.08),
     "120 in a minute, Retry-After": (0.9, 0.85, 0.07),
-    "480 in a sliding minute": (0.88, 0.85, 0.06),
+    "480 in a sliding minute": (0.9, 0.85, 0.07),
+    "960 in a sliding minute": (0.82, 0.85, 0.08),
     # Possible if the number of concurrent requests doubles faster, which exceeds limits further.
     "latency varies": (0.9, 0.83, 0.03),
     # It takes many requests to distinguish random refusals from a limit.
@@ -55,6 +56,7 @@ NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
     "8/s, overloaded 1%": (0.78, 0.85, 0.03),
     "8/s, overloaded 5%": (0.86, 0.68, 0.04),
     "8/s, overloaded 20%": (0.9, 0.63, 0.16),
+    "16/s, overloaded 20%": (0.9, 0.85, 0.15),
     "50/s, overloaded 5%": (0.9, 0.85, 0.04),
     "50/s, overloaded 20%": (0.9, 0.78, 0.07),
     "200/s, overloaded 5%": (0.9, 0.85, 0.04),
