@@ -335,15 +335,41 @@ def _make_patch(folder: Path) -> str:
             raise LimitReachedError(f"the changes are larger than {MAX_PATCH_BYTES:,} bytes")
         process.wait()
         problems.seek(0)
-        problem = problems.read(1_000).decode("utf-8", "replace")
+        problem = problems.read(MAX_PATCH_BYTES).decode("utf-8", "replace")
+    links = _make_link_patches(folder)
+    if problem.count("\n") == len(links) == problem.count(": No such file or directory\n"):
+        problem = ""  # `diff` cannot compare a link with nothing
     if process.returncode < 0 or "memory exhausted" in problem:
         reason = f"{PATCH_SECONDS} s of processor time or {MAX_PATCH_MEMORY_BYTES >> 20:,} MiB of memory"
         raise LimitReachedError(f"finding the changes takes more than {reason}")
-    if process.returncode > 1:
-        raise FileError(f"the changes cannot be read ({format_one_line(problem)})")
-    if data and _run_quietly("find", f"{folder}/b", "-name", "*\n*", "-print", "-quit").stdout:
+    if process.returncode > 1 and problem:
+        raise FileError(f"the changes cannot be read ({format_one_line(problem[:1_000])})")
+    if (data or links) and _run_quietly("find", f"{folder}/b", "-name", "*\n*", "-print", "-quit").stdout:
         raise FileError("the changes cannot be shown: the name of a file or folder contains a line break")
-    return data.decode("utf-8", "replace")
+    return data.decode("utf-8", "replace") + "".join(links)
+
+
+def _make_link_patches(folder: Path) -> list[str]:
+    """Return a patch in git's format for each symbolic link that only one of the folders "a" and "b" has."""
+    found = _run_quietly("find", f"{folder}/a/", f"{folder}/b/", "-type", "l", "-print0").stdout
+    links = {Path(os.fsdecode(path)).relative_to(folder) for path in found.split(b"\0")[:-1]}
+    patches = []
+    for link in sorted(links):
+        base, *parts = link.parts
+        if not os.path.lexists(folder.joinpath("ab".replace(base, ""), *parts)):
+            patches.append(_make_link_patch("/".join(parts), os.readlink(folder / link), is_new=base == "b"))
+    return patches
+
+
+def _make_link_patch(name: str, target: str, *, is_new: bool) -> str:
+    name += "\t" if " " in name else ""  # ends a name with spaces
+    lines = target.split("\n")
+    if is_new:
+        change, old, new, numbers, sign = "new", "/dev/null", f"b/{name}", f"-0,0 +1,{len(lines)}", "+"
+    else:
+        change, old, new, numbers, sign = "deleted", f"a/{name}", "/dev/null", f"-1,{len(lines)} +0,0", "-"
+    header = f"diff --git a/{name} b/{name}\n{change} file mode 120000\n--- {old}\n+++ {new}\n@@ {numbers} @@\n"
+    return header + "".join(f"{sign}{line}\n" for line in lines) + "\\ No newline at end of file\n"
 
 
 def _limit_patch_process() -> None:

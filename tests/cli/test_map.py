@@ -737,6 +737,26 @@ def test_rows_with_tools_have_a_working_copy_each(
 
 @pytest.mark.slow
 @pytest.mark.needs("jq", "patch")
+def test_created_and_deleted_links_are_in_the_patch(ask: Ask, server: ModelServer, home: Home) -> None:
+    template = home.work / "project"
+    (template / "folder").mkdir(parents=True)
+    for link in ("deleted", "folder/deleted too", "kept"):
+        (template / link).symlink_to("target")
+    command = (
+        "mkdir new && ln -s ../folder 'new/a link' && ln -s $'two\\nlines' odd && rm -r deleted folder && echo x > file"
+    )
+    server.reply(wire.calls(("bash", {"command": command})), wire.says("done"))
+    file = write_rows(home.work, *make_rows(1))
+    result = ask.process(*COMMAND, file, "--tools", "--workdir-template", "project", "-O", "out.jsonl", timeout=60)
+    assert result.code == 0, read_output(home.work / "out.jsonl")
+    assert ask.shell("jq -r .patch out.jsonl | patch -p1 -d project").code == 0
+    links = {str(path.relative_to(template)): os.readlink(path) for path in template.rglob("*") if path.is_symlink()}
+    assert links == {"kept": "target", "new/a link": "../folder", "odd": "two\nlines"}
+    assert (template / "file").read_text() == "x\n"
+
+
+@pytest.mark.slow
+@pytest.mark.needs("jq", "patch")
 @pytest.mark.parametrize(
     "options",
     [("--safe-files",), pytest.param(("--workdir-template", "."), marks=pytest.mark.slow)],
