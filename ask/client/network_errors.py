@@ -246,8 +246,6 @@ def _make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:
 
 def make_invalid_base_url_error(base_url: str, origin: str = "") -> ConfigError:
     """Return the error for an invalid base URL, without any password in it, that names where it is set."""
-    if not base_url:
-        return ConfigError("the base URL is empty, not an http(s) address", "set it with --base-url")
     is_socket = base_url.startswith(("unix:", "http+unix:", "/"))
     form = "http+unix://%2FPATH%2FOF.sock/v1" if is_socket else "https://HOST/PATH"
     hint = f"write the base URL as {form}" + (f" ({origin})" if origin else "")
