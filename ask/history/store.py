@@ -35,6 +35,7 @@ MIGRATIONS = (
     "service_tiers.sql",
     "citations.sql",
     "costs.sql",
+    "attachment_index.sql",
 )
 """The scripts that upgrade each version to the next, starting from the first. A released script never changes."""
 SCHEMA_VERSION = 1 + len(MIGRATIONS)
