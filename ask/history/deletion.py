@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from ask.errors import FileError
 from ask.history.entries import Conversation, query_conversations
 from ask.history.search_index import erase_unindexed_words, index_message, unindex_messages
 from ask.history.store import Store
@@ -37,6 +38,20 @@ def delete_conversations(store: Store, conversations: Sequence[Conversation]) ->
         for conversation in conversations:
             unindex_messages(connection, IN_RUNS.format("conversation"), conversation.number)
             connection.execute("DELETE FROM conversations WHERE number = ?", [conversation.number])
+    _shrink_file(store)
+
+
+def _shrink_file(store: Store) -> None:
+    """Give back the space of deleted pages if they are more than half of the file.
+
+    The rest is copied, which takes no longer than it took to delete. If there is no space for the copy, or another
+    process writes, the free pages are used for later conversations.
+    """
+    with suppress(FileError):
+        [(pages, free_pages)] = store.fetch_rows("SELECT * FROM pragma_page_count, pragma_freelist_count")
+        if free_pages > pages // 2:
+            store.fetch_rows("VACUUM")
+            store.fetch_rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def delete_run(store: Store, run_number: int) -> None:
