@@ -23,6 +23,7 @@ RUN_WITH_REPLACED = (
     "conversation = (SELECT conversation FROM runs WHERE number = :run) AND (number = :run OR replaced_by = :run)"
 )
 """Matches a run and those that it replaced. The conversation is named because only it is indexed."""
+IN_CONVERSATION = "conversation = (SELECT number FROM conversations WHERE id = :id)"
 REPLACE_RUN = f"UPDATE runs SET replaced_by = :new WHERE {RUN_WITH_REPLACED}"
 """Marks a run, and the runs that it replaced, as replaced by another one."""
 
@@ -54,11 +55,15 @@ def _shrink_file(store: Store) -> None:
             store.fetch_rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def delete_run(store: Store, run_number: int) -> None:
-    """Delete a run with the runs that it replaced, and its conversation if it has no other run."""
+def delete_run(store: Store, conversation_id: str, run_number: int) -> None:
+    """Delete a run with the runs that it replaced, and its conversation if it has no other run.
+
+    If the history was replaced by a backup or a copy of another machine, the number may be that of a run of another
+    conversation, which is left.
+    """
     with _secure_delete_transaction(store) as connection:
-        numbers = f"SELECT number, conversation FROM runs WHERE {RUN_WITH_REPLACED}"
-        for number, conversation in connection.execute(numbers, {"run": run_number}).fetchall():
+        numbers = f"SELECT number, conversation FROM runs WHERE {RUN_WITH_REPLACED} AND {IN_CONVERSATION}"
+        for number, conversation in connection.execute(numbers, {"run": run_number, "id": conversation_id}).fetchall():
             unindex_messages(connection, IN_RUNS.format("runs.number"), number)
             connection.execute("DELETE FROM runs WHERE number = ?", [number])
             unused = "number = ? AND NOT EXISTS (SELECT 1 FROM runs WHERE conversation = conversations.number)"

@@ -14,6 +14,7 @@ from ask.errors import UsageError
 from ask.messages import Usage
 from tests import wire
 from tests.cli.chat.chat_session import (
+    CLEAR_LINE,
     CTRL_J,
     UP,
     Chat,
@@ -310,7 +311,20 @@ def test_drop_removes_the_last_message_and_its_answer(
         assert [list_messages(run)[0][1] for run in read_saved_runs(home)] == ["four"]
 
 
-@pytest.mark.slow
+def test_drop_leaves_the_conversations_of_a_history_that_was_restored_meanwhile(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    answers(server)
+    assert ask("kept").code == 0
+    backup = history_file(home).rename(home.path / "backup.db")
+    server.reply(wire.fails(400, "invalid"))
+    with Chat(ask) as chat:
+        chat.send("fails")
+        backup.replace(history_file(home))  # its only run has the number of the one that failed
+        chat.send(CLEAR_LINE + "/drop")
+    assert [list_messages(run)[0][1] for run in read_saved_runs(home)] == ["kept"]
+
+
 def test_drop_removes_replaced_answers_too(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     with Chat(ask) as chat:
