@@ -111,6 +111,7 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
         is_own_url = all(is_same_service(url, provider.info.base_url) for url in base_urls)
     else:  # what config.toml describes may be a proxy
         is_own_url = all(map(is_vendor_url, base_urls))
+    renewable_origins = (KEY_COMMAND, str(app.key_store.path))
     return ModelEndpoint(
         provider,
         model,
@@ -121,7 +122,7 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
         is_own_url=is_own_url,
         other_base_urls=other_base_urls,
         headers=resolve_headers(app, provider.info.name),
-        renew_key=partial(app.key_store.renew, provider.info.name) if key_origin == KEY_COMMAND else None,
+        renew_key=partial(app.key_store.renew, provider.info.name) if key_origin in renewable_origins else None,
         sign_in=open_sign_in(app, provider.info.name) if key_origin == SIGNED_IN else None,
     )
 

@@ -333,8 +333,8 @@ ImportFile = tuple[str, BinaryIO]
 def import_command(*, files: tuple[str, ...], as_new: bool, as_json: bool) -> None:
     """Import conversations from FILE or standard input.
 
-    Conversations that are already saved are skipped, and those that cannot be read are left out. If another
-    conversation has the same id, nothing is imported.
+    Conversations that are already saved are skipped, those that were continued elsewhere get the further messages, and
+    those that cannot be read are left out. If another conversation has the same id, nothing is imported.
     """
     from tempfile import TemporaryFile
 
@@ -395,9 +395,12 @@ def _print_import_results(results: Sequence[ImportResult], *, as_json: bool) -> 
                 f"{result.id} is already used by another conversation; imported as {result.imported_id}.", err=True
             )
     present_count = sum(result.status is ImportStatus.ALREADY_PRESENT for result in results)
-    imported_count = len(results) - present_count
-    if imported_count or not present_count:
+    continued_count = sum(result.status is ImportStatus.CONTINUED for result in results)
+    imported_count = len(results) - present_count - continued_count
+    if imported_count or not (present_count or continued_count):
         click.echo(f"Imported {format_count(imported_count, 'conversation')}.", err=True)
+    if continued_count:
+        click.echo(f"Continued {format_count(continued_count, 'conversation')}.", err=True)
     if present_count:
         click.echo(f"Skipped {format_count(present_count, 'conversation')}, already imported.", err=True)
 

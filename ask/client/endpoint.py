@@ -75,7 +75,7 @@ class ModelEndpoint(NamedTuple):
         is_own_url: whether the base URL is the service's own; see `ChatRequest.is_own_url`.
         other_base_urls: further base URLs of the same service, to use if the server cannot be reached.
         headers: the user's headers, to add to each request.
-        renew_key: returns another key than a rejected one, as `KeyStore.renew` does; None unless a command prints it.
+        renew_key: returns another key than a rejected one, as `KeyStore.renew` does; None for a key that cannot change.
         sign_in: the sign-in whose access token is the key, if the user has signed in.
     """
 

@@ -41,7 +41,7 @@ def can_other_key_help(error: AskError) -> bool:
 
 
 def is_key_expired(error: AskError) -> bool:
-    """Check whether a key that a command has printed may have expired, so that it prints another one."""
+    """Check whether a key may have expired, so that its command prints another one or the user has saved one."""
     if not isinstance(error, ProviderError):
         return False
     return error.status == 401 or (error.status == 403 and bool(re.search(EXPIRED_PATTERN, error.message)))

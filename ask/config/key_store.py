@@ -39,6 +39,8 @@ class KeyStore:
         self._tables = tables
         self._retrieved_keys: dict[tuple[str, str], str] = {}
         """Keys from commands and the keyring, by origin and provider."""
+        self._renewed_names: set[str] = set()
+        """The providers whose key in keys.toml has changed since it was rejected."""
         self._renewal_lock = threading.Lock()
 
     def read_saved_keys(self) -> dict[str, str | None]:
@@ -130,19 +132,27 @@ class KeyStore:
         return self._retrieved_keys[origin, name]
 
     def renew(self, name: str, rejected_key: str) -> str:
-        """Return another key than the rejected one of a provider's key command, which has expired.
+        """Return another key than the rejected one of a provider, from its key command or from keys.toml.
 
-        It is the key that the command has printed since for another thread, or prints now; "" if there is no other. If
-        `rejected_key` is "", it is the one that the command has printed last, and "" if it has not run.
+        It is the key that the command has printed since for another thread, or prints now, or that the user has saved
+        since; "" if there is no other. If `rejected_key` is "", it is the latest one known, and "" if there is none.
 
         Raises:
-            ConfigError: the key command failed.
+            ConfigError: the key command failed, or keys.toml cannot be read.
         """
         with self._renewal_lock:
-            latest = self._retrieved_keys.get((KEY_COMMAND, name), "")
-            if rejected_key and latest in ("", rejected_key):
-                self._retrieved_keys.pop((KEY_COMMAND, name), None)
-                latest = self._retrieve(KEY_COMMAND, name)
+            if self.find_origin(name) != KEY_COMMAND:
+                if rejected_key:
+                    self.reload()
+                saved_key = (self._parse_key(name, self._saved_values.get(name, "")) or "").strip()
+                if rejected_key and rejected_key not in saved_key:  # one of several may have been left out
+                    self._renewed_names.add(name)
+                latest = saved_key if name in self._renewed_names else ""
+            else:
+                latest = self._retrieved_keys.get((KEY_COMMAND, name), "")
+                if rejected_key and latest in ("", rejected_key):
+                    self._retrieved_keys.pop((KEY_COMMAND, name), None)
+                    latest = self._retrieve(KEY_COMMAND, name)
         return "" if latest == rejected_key else latest
 
     def save(self, name: str, key: str, *, in_keyring: bool = False) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from ask.errors import FileError
 from ask.history.entries import Conversation, query_conversations
 from ask.history.search_index import erase_unindexed_words, index_message, unindex_messages
 from ask.history.store import Store
@@ -22,6 +23,7 @@ RUN_WITH_REPLACED = (
     "conversation = (SELECT conversation FROM runs WHERE number = :run) AND (number = :run OR replaced_by = :run)"
 )
 """Matches a run and those that it replaced. The conversation is named because only it is indexed."""
+IN_CONVERSATION = "conversation = (SELECT number FROM conversations WHERE id = :id)"
 REPLACE_RUN = f"UPDATE runs SET replaced_by = :new WHERE {RUN_WITH_REPLACED}"
 """Marks a run, and the runs that it replaced, as replaced by another one."""
 
@@ -37,13 +39,31 @@ def delete_conversations(store: Store, conversations: Sequence[Conversation]) ->
         for conversation in conversations:
             unindex_messages(connection, IN_RUNS.format("conversation"), conversation.number)
             connection.execute("DELETE FROM conversations WHERE number = ?", [conversation.number])
+    _shrink_file(store)
 
 
-def delete_run(store: Store, run_number: int) -> None:
-    """Delete a run with the runs that it replaced, and its conversation if it has no other run."""
+def _shrink_file(store: Store) -> None:
+    """Give back the space of deleted pages if they are more than half of the file.
+
+    The rest is copied, which takes no longer than it took to delete. If there is no space for the copy, or another
+    process writes, the free pages are used for later conversations.
+    """
+    with suppress(FileError):
+        [(pages, free_pages)] = store.fetch_rows("SELECT * FROM pragma_page_count, pragma_freelist_count")
+        if free_pages > pages // 2:
+            store.fetch_rows("VACUUM")
+            store.fetch_rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def delete_run(store: Store, conversation_id: str, run_number: int) -> None:
+    """Delete a run with the runs that it replaced, and its conversation if it has no other run.
+
+    If the history was replaced by a backup or a copy of another machine, the number may be that of a run of another
+    conversation, which is left.
+    """
     with _secure_delete_transaction(store) as connection:
-        numbers = f"SELECT number, conversation FROM runs WHERE {RUN_WITH_REPLACED}"
-        for number, conversation in connection.execute(numbers, {"run": run_number}).fetchall():
+        numbers = f"SELECT number, conversation FROM runs WHERE {RUN_WITH_REPLACED} AND {IN_CONVERSATION}"
+        for number, conversation in connection.execute(numbers, {"run": run_number, "id": conversation_id}).fetchall():
             unindex_messages(connection, IN_RUNS.format("runs.number"), number)
             connection.execute("DELETE FROM runs WHERE number = ?", [number])
             unused = "number = ? AND NOT EXISTS (SELECT 1 FROM runs WHERE conversation = conversations.number)"

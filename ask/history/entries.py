@@ -273,7 +273,8 @@ def _query_runs(store: Store, conversation: Conversation) -> list[Run]:
 
     messages = "FROM messages WHERE run IN (SELECT number FROM runs WHERE conversation = ?)"
     calls = group_rows(f"SELECT * FROM calls WHERE message IN (SELECT number {messages})", "message")
-    attachments = group_rows(f"SELECT * FROM attachments WHERE message IN (SELECT number {messages})", "message")
+    indexed = "attachments INDEXED BY attachments_by_message"
+    attachments = group_rows(f"SELECT * FROM {indexed} WHERE message IN (SELECT number {messages})", "message")
     message_rows = group_rows(f"SELECT * {messages} ORDER BY number", "run")
     if any(row["role"] not in ROLES for rows in message_rows.values() for row in rows):
         store.add_note(f"a message of {conversation.id} is damaged and left out")

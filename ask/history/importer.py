@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ask.errors import FileError, RunInterruptedError
 from ask.history.entries import Conversation, Run, insert_entry, insert_row, query_conversations, read_runs
-from ask.history.export_format import RUN_REFERENCES, ConversationExport, from_json_value, to_json_line, to_json_value
+from ask.history.export_format import RUN_REFERENCES, ConversationExport, from_json_value, to_json_value
 from ask.history.store import TERMINATION_SIGNALS, Store
 from ask.messages import Usage
 from ask.records import NamedTuple
@@ -27,6 +27,7 @@ class ImportStatus(StrEnum):
 
     IMPORTED = "imported"
     ALREADY_PRESENT = "already here"
+    CONTINUED = "continued"
     RENAMED = "imported under a new id"
 
 
@@ -46,8 +47,9 @@ def import_conversations(
 ) -> list[ImportResult]:
     """Import all conversations, or none if one fails or a signal ends the run.
 
-    A conversation that the history already has, with the same content, is skipped. `generate_id` makes a new id for a
-    conversation whose id belongs to a different one in this history; without it, such a conversation is an error.
+    A conversation that the history already has is skipped, and one that was continued on another machine gets its
+    further runs. `generate_id` makes a new id for a conversation whose id belongs to a different one in this history,
+    or that was continued on both machines; without it, such a conversation is an error.
     """
     results = []
     with store.write_transaction() as connection:
@@ -76,8 +78,14 @@ def _import_conversation(
     status, conversation_id = ImportStatus.IMPORTED, incoming.id
     existing = next(iter(query_conversations(store, "WHERE id = ?", incoming.id)), None)
     if existing is not None:
-        if to_json_line(ConversationExport(existing, read_runs(store, existing))) == to_json_line(export):
-            return ImportResult(incoming.id, incoming.title, ImportStatus.ALREADY_PRESENT, incoming.id)
+        saved_runs = read_runs(store, existing)
+        if _have_same_beginning(ConversationExport(existing, saved_runs), export):
+            status = ImportStatus.ALREADY_PRESENT
+            if len(export.runs) > len(saved_runs):
+                status = ImportStatus.CONTINUED
+                _insert_runs(connection, existing.number, export.runs, [run.number for run in saved_runs])
+                _update_time(connection, existing.number, incoming.updated)
+            return ImportResult(incoming.id, incoming.title, status, incoming.id)
         if generate_id is None:
             raise FileError(
                 f"the id {incoming.id} is already used by another conversation; nothing was imported",
@@ -92,9 +100,28 @@ def _insert_conversation(connection: sqlite3.Connection, export: ConversationExp
     columns = export.conversation._asdict()
     del columns["number"]
     conversation = insert_row(connection, "conversations", **columns)
-    numbers = [_insert_run(connection, conversation, run) for run in export.runs]
+    _insert_runs(connection, conversation, export.runs)
+
+
+def _have_same_beginning(saved: ConversationExport, incoming: ConversationExport) -> bool:
+    """Check that one continues the other, or that they are the same; its answers may have been replaced since."""
+    values = [to_json_value(export) for export in (saved, incoming)]
+    length = min(len(value["runs"]) for value in values)
+    beginnings = [
+        {**value, "updated": 0.0, "runs": [{**run, "replaced_by": None} for run in value["runs"][:length]]}
+        for value in values
+    ]
+    return beginnings[0] == beginnings[1]
+
+
+def _insert_runs(
+    connection: sqlite3.Connection, conversation: int, runs: Sequence[Run], saved_numbers: Sequence[int] = ()
+) -> None:
+    """Insert the runs after those that are saved, and let all refer to each other."""
+    new_runs = runs[len(saved_numbers) :]
+    numbers = [*saved_numbers, *(_insert_run(connection, conversation, run) for run in new_runs)]
     targets = [*numbers, numbers[-1] + 1]  # a summary may cover the last run, too
-    for run, number in zip(export.runs, numbers, strict=True):
+    for run, number in zip(runs, numbers, strict=True):
         for column in RUN_REFERENCES:
             position = getattr(run, column)
             if position is not None:
@@ -183,9 +210,12 @@ def _add_conversation(connection: sqlite3.Connection, program: str, export: Conv
     for run in runs[count:]:
         _insert_run(connection, row[0], run)
     if is_changed:
-        update = "UPDATE conversations SET updated = max(updated, ?) WHERE number = ?"
-        connection.execute(update, [conversation.updated, row[0]])
+        _update_time(connection, row[0], conversation.updated)
     return False, is_changed
+
+
+def _update_time(connection: sqlite3.Connection, conversation: int, updated: float) -> None:
+    connection.execute("UPDATE conversations SET updated = max(updated, ?) WHERE number = ?", [updated, conversation])
 
 
 def _complete_run(connection: sqlite3.Connection, number: int, run: Run) -> bool:

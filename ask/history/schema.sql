@@ -102,6 +102,8 @@ CREATE TABLE attachments (
     data BLOB NOT NULL,
     PRIMARY KEY (message, position)
 ) WITHOUT ROWID;
+-- A search by the primary key compares complete rows, with the files. Most messages have none.
+CREATE INDEX attachments_by_message ON attachments (message, position);
 
 CREATE VIEW searchable AS SELECT
     number,

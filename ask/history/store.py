@@ -35,6 +35,7 @@ MIGRATIONS = (
     "service_tiers.sql",
     "citations.sql",
     "costs.sql",
+    "attachment_index.sql",
 )
 """The scripts that upgrade each version to the next, starting from the first. A released script never changes."""
 SCHEMA_VERSION = 1 + len(MIGRATIONS)
@@ -46,6 +47,8 @@ NOT_WRITABLE_ERRORS = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_IOERR", "SQ
 """Errors when SQLite cannot create the index of the write-ahead log, which it needs even for reading."""
 MIN_FREE_BYTES = 32_768
 """The size of the smallest index of a write-ahead log."""
+PROGRESS_STEPS = 10_000
+"""Instructions of SQLite's virtual machine between two checks for signals during a migration."""
 TERMINATION_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 EMPTY_VALUES_NOTE = "damaged values are left empty"
@@ -268,9 +271,7 @@ class Store:
             self._fetch("PRAGMA journal_mode = WAL")
             with self.write_transaction() as connection:
                 for name in self._find_scripts():
-                    # `executescript` would commit the open transaction.
-                    for statement in Path(__file__).with_name(name).read_text(encoding="utf-8").split(";"):
-                        connection.execute(statement)
+                    _run_script(connection, Path(__file__).with_name(name).read_text(encoding="utf-8"))
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             self._write_error = write_error
@@ -337,6 +338,27 @@ class Store:
     def make_damaged_error(self) -> FileError:
         """Make the error for a file with invalid content."""
         return FileError(f"{self.path} is damaged", DAMAGED_HINT)
+
+
+def _run_script(connection: sqlite3.Connection, script: str) -> None:
+    """Run a script in the open transaction.
+
+    It may take half a minute for each gigabyte of texts, so a termination signal ends it. The next process starts over.
+    """
+    connection.set_progress_handler(_has_pending_signal, PROGRESS_STEPS)
+    try:
+        for statement in script.split(";"):  # `executescript` would commit the transaction
+            connection.execute(statement)
+    except Exception as error:
+        if _get_sqlite_error_name(error) == "SQLITE_INTERRUPT":
+            raise KeyboardInterrupt from error  # unless the signal's own handler raises another exception
+        raise
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+def _has_pending_signal() -> bool:
+    return bool(signal.sigpending() & TERMINATION_SIGNALS)
 
 
 def _is_sound_type(column: str, value_type: type) -> bool:

@@ -385,6 +385,10 @@ class Ledger:
         """Delete a job; return whether there was one."""
         is_known = bool(self._execute("SELECT 1 FROM jobs WHERE id = ?", (job,)))
         self._execute("DELETE FROM jobs WHERE id = ?", (job,))
+        [(pages, free_pages)] = self._execute("SELECT * FROM pragma_page_count, pragma_freelist_count")
+        if free_pages > pages // 2:
+            with suppress(FileError):  # another job writes, or there is no space for a copy of the rest
+                self._execute("VACUUM")
         return is_known
 
     def list_jobs(self) -> list[JobSummary]:

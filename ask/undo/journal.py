@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -186,14 +187,15 @@ def read_backup_sets(data_dir: Path, unreadable: dict[str, FileError] | None = N
 
 
 def list_backup_folders(data_dir: Path) -> list[Path]:
-    """List the folders of all backup sets, oldest first."""
+    """List the folders of all backup sets, oldest first, those from a time when the clock was ahead before others."""
+    now = time.time()
     try:
-        names = sorted(os.listdir(data_dir / BACKUPS_FOLDER))
+        names = sorted(name for name in os.listdir(data_dir / BACKUPS_FOLDER) if name.partition("-")[0].isdecimal())
     except FileNotFoundError:
         return []
     except OSError as error:
         raise FileError(f"cannot read {data_dir / BACKUPS_FOLDER} ({error.strerror})") from error
-    return [data_dir / BACKUPS_FOLDER / name for name in names if name.partition("-")[0].isdecimal()]
+    return [data_dir / BACKUPS_FOLDER / name for name in sorted(names, key=lambda name: parse_start_time(name) <= now)]
 
 
 def read_backup_set(folder: Path) -> BackupSet | None:

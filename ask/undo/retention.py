@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
 
+from ask.atomic_files import create_private_folder
 from ask.config.directories import RESULTS_FOLDER
 from ask.errors import FileError
 from ask.tools.output_limits import MAX_RESULT_AGE_SECONDS, MAX_STORED_RESULTS_BYTES, MIN_RESULT_AGE_SECONDS
@@ -52,6 +53,7 @@ def prune(data_dir: Path) -> None:
     with suppress(OSError, FileError):
         if stamp.exists() and 0 <= now - stamp.stat().st_mtime < PRUNE_INTERVAL_SECONDS:
             return
+        create_private_folder(stamp.parent)
         stamp.touch(0o600)
         for folder in stamp.parent.glob(f"{REMOVED_PREFIX}*"):  # a removal during which the process was killed
             rmtree(folder, ignore_errors=True)
@@ -115,5 +117,7 @@ def remove_backup_set(folder: Path) -> bool:
 def _remove_file(path: Path) -> bool:
     with suppress(OSError):
         path.unlink()
+        with suppress(OSError):
+            path.parent.rmdir()  # in safe mode, each conversation has a folder
         return True
     return False

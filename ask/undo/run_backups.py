@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ask.app import AppContext
 from ask.events import Event, Notice
+from ask.process.terminal_identity import identify_terminal
 from ask.text import decode_argument
 from ask.tools.base import Tool
 
@@ -61,7 +62,6 @@ class RunBackups:
 
     @cached_property
     def _backups(self) -> BackupWriter:
-        from ask.process.terminal_identity import identify_terminal
         from ask.undo.backups import BackupWriter
         from ask.undo.journal import JournalHeader
 
@@ -108,9 +108,13 @@ class RunBackups:
         self._on_event(Notice(text))
 
     def close(self) -> None:
-        """Complete the backups at the end of the run."""
+        """Complete the backups at the end of the run, and remove old ones and old long results."""
         if "_backups" in self.__dict__:
             # If the final state cannot be recorded, undo reports that it is unknown.
             with suppress(OSError, ValueError, KeyboardInterrupt):
                 self._backups.record_folder_changes()
             self._backups.close()
+        elif self._app.app_dirs.results.exists():  # with backups, this has been done
+            from ask.undo.retention import prune
+
+            prune(self._app.app_dirs.data)

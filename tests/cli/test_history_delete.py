@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,16 @@ def test_deleted_text_is_gone_from_the_files_and_search_still_works(ask: Ask, ho
         assert [tuple(row) for row in store.fetch_rows("PRAGMA foreign_key_check")] == []
     assert ask("history", "search", "nougat").text == ""
     assert ask("history", "search", "middle").text.startswith("mid2\t")
+
+
+def test_the_file_shrinks_when_most_of_it_is_deleted(ask: Ask, home: Home, history: Path) -> None:
+    size = history.stat().st_size
+    save(history, "large", user("random " + os.urandom(500_000).hex()), ago=2 * DAY)
+    with Store(history, create=False) as other:  # another process, such as a chat
+        assert ask("history", "delete", "-y", "large").code == 0
+        assert sum(path.stat().st_size for path in home.data.glob("history.db*")) < size + 100_000
+        assert len(other.fetch_rows("SELECT * FROM conversations")) == 3
+    assert ask("history", "search", "conversation").code == 0
 
 
 @pytest.mark.parametrize(("age", "left"), [("1y", 3), ("30d", 2), ("2w", 1), ("0h", 0)])

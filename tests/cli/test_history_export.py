@@ -8,6 +8,7 @@ import re
 import signal
 import stat
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from tests import responses_wire, wire
+from tests.cli.chat.chat_session import Chat
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home, Result, make_home
 
@@ -189,6 +191,35 @@ def test_an_id_that_exists_with_other_content_is_refused_or_replaced(ask: Ask, h
     result = ask("history", "import", "--as-new", "changed.json")
     assert two[1] in result.stderr.splitlines()[0]
     assert read_counts(result) == [1, 1], "one is imported, one is there already"
+
+
+def test_what_was_continued_on_one_of_two_machines_is_continued_on_the_other(ask: Ask, home: Home) -> None:
+    other = {"XDG_DATA_HOME": str(home.path / "other")}
+
+    def copy(source: Mapping[str, str], target: Mapping[str, str]) -> list[str]:
+        exported = ask("history", "export", "--all", "--json", env=source).stdout
+        return [
+            one["status"] for one in json.loads(ask("history", "import", "--json", stdin=exported, env=target).stdout)
+        ]
+
+    def export(env: Mapping[str, str]) -> bytes:
+        return ask("history", "export", "--json", env=env).stdout
+
+    with Chat(ask, "-p", "demo") as chat:
+        chat.send("hello")
+        assert copy({}, other) == ["imported"]
+        chat.send("/retry")
+        chat.send("thanks")
+    assert copy({}, other) == ["continued"]
+    assert export({}) == export(other)
+    assert ask("-p", "demo", "--resume", "1", "bye", env=other).code == 0
+    assert copy({}, other) == ["already here"]
+    assert copy(other, {}) == ["continued"]
+    assert export({}) == export(other)
+    assert ask("history", "search", "bye").text.count("\n") == 1
+    for env in ({}, other):
+        assert ask("-p", "demo", "--resume", "1", f"on {len(env)}", env=env).code == 0
+    check_refused(ask("history", "import", stdin=export(other)), 9)
 
 
 @pytest.mark.parametrize(

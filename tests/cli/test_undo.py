@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,15 @@ def test_repeated_undo_goes_back_run_by_run_and_redo_reverts_the_last_undo(ask: 
     assert "ask undo ID" in last_line(result)
     assert ask("undo", "--redo", "-y").code == 0
     assert file.read_text() == "1"
+
+
+def test_a_run_from_when_the_clock_was_ahead_is_not_the_last_one(ask: Ask, home: Home, model: Model) -> None:
+    model(write("ahead", "1"))
+    [folder] = (home.data / "originals").glob("0*")
+    folder.rename(folder.with_name(f"{time.time_ns() + 3_600 * 10**9:020d}-{folder.name.partition('-')[2]}"))
+    model(write("last", "2"))
+    assert ask("undo", "--yes").code == 0
+    assert os.listdir(home.work) == ["ahead"]
 
 
 def test_a_conversation_with_nothing_to_undo_names_the_next_step(ask: Ask, model: Model) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -10,11 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ask.history.entries import MAX_SQLITE_INTEGER, HistoryEntry, ToolCallRecord, insert_entry
+from ask.history.conversation_lookup import find_conversation
+from ask.history.deletion import delete_conversations
+from ask.history.entries import MAX_SQLITE_INTEGER, HistoryEntry, ToolCallRecord, insert_entry, read_runs
 from ask.history.search_index import list_indexes
 from ask.history.store import Store
 from ask.messages import Attachment, FinishReason, Message, ProviderState, ToolCall, Usage
 from ask.text import repair_surrogates
+from tests.history.saved import NOW, assistant, save, user
 from tests.saved_history import create_recorder, read_all_runs
 
 TEXT = st.text(st.characters(exclude_categories=()))
@@ -99,3 +103,25 @@ def test_a_cost_that_is_no_number_does_no_harm(store: Store, cost: float) -> Non
     run.begin(Message("user", "hi"))
     run.end(0, None, Usage(1, 2, 3, cost=cost))
     assert read_all_runs(store.path)[-1].exit_code == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_large_files_of_other_conversations_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    picture = Message("user", "look", attachments=(Attachment("a.png", "image/png", bytes(2**20)),))
+    for number in range(6):
+        save(path, f"files{number}", HistoryEntry(NOW, picture))
+        save(path, "words", user("a question"), assistant("an answer"))
+    with Store(path) as store:
+        before = count_read_bytes()
+        conversation = find_conversation(store, "words")
+        assert len(read_runs(store, conversation)) == 6
+        delete_conversations(store, [conversation])
+        assert count_read_bytes() - before < 2**20
+        [run] = read_runs(store, find_conversation(store, "files3"))
+    assert run.entries[0].message == picture
+
+
+def count_read_bytes() -> int:
+    """Return how many bytes this process has read from files."""
+    return int(Path("/proc/self/io").read_text().split()[1])

@@ -243,7 +243,7 @@ def test_both_indexes_follow_what_is_deleted(tmp_path: Path) -> None:
     with Store(path) as store:
         check_indexes(store)
         (number,) = [row[0] for row in store.fetch_rows("SELECT max(number) FROM runs")]
-        delete_run(store, number)
+        delete_run(store, "two", number)
         check_indexes(store)
         assert found(store, "谢谢你") == ["one"]
         delete_conversations(store, query_conversations(store, "WHERE id = 'two'"))

@@ -196,6 +196,28 @@ def test_a_signal_in_the_middle_waits_for_the_end(path: Path) -> None:
     assert ids(path) == ["one"]
 
 
+def test_ctrl_c_ends_a_migration_which_starts_over(path: Path) -> None:
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as connection:
+        write_tables(connection, 1)
+        connection.execute("INSERT INTO conversations VALUES (1, 'old', 'title', 0, 0)")
+        run_row = "INSERT INTO runs (conversation, started, version, provider, model, system, directory, terminal) "
+        connection.execute(run_row + "VALUES (1, 0, '0', 'demo', 'demo', '', '', '')")
+        message_row = (
+            "INSERT INTO messages (run, time, role, content, tool_call_id, tool_name, whole, reasoning, finish) "
+        )
+        connection.executemany(message_row + "VALUES (1, 0, 'user', ?, '', '', 1, '', '')", [("数据库 " * 99,)] * 3_000)
+        connection.commit()
+        timer = threading.Timer(0.02, os.kill, [os.getpid(), signal.SIGINT])
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            Store(path)
+        timer.join()
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+    assert ids(path) == ["old"]
+
+
 def test_one_that_another_keeps_locked_is_waited_for_and_then_given_up(path: Path) -> None:
     Store(path).close()
     with locked(path), Store(path, lock_timeout=0.05) as store:

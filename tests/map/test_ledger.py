@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ask.errors import FileError
-from ask.map.ledger import Ledger, RowResult
+from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.messages import Usage
 
 YES = RowResult("answered", "yes", "stop", 10, 1, 0.5, time=1_800_000_000.5, latency=0.25, tries=2)._replace(
@@ -86,6 +86,17 @@ def test_a_forgotten_job_takes_its_results_along(file: Path) -> None:
         assert not ledger.forget_job("job")
         assert ledger.list_jobs() == []
         assert ledger.compute_usage("job") == Usage()
+
+
+def test_the_file_shrinks_when_most_of_it_is_forgotten(file: Path) -> None:
+    with Ledger(file) as ledger:
+        for job, answer in (("small", "yes"), ("large", "x" * 1_000_000)):
+            ledger.begin_job(job, "prompt", "m", "")
+            ledger.save_results(job, [(RowKey(b"1", 0), RowResult("answered", answer))])
+        assert ledger.forget_job("large")
+    assert file.stat().st_size < 200_000
+    with Ledger(file) as ledger:
+        assert [job.id for job in ledger.list_jobs()] == ["small"]
 
 
 def test_only_its_owner_can_read_the_ledger(file: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from ask.undo.journal import BACKUPS_FOLDER, JOURNAL_NAME, JournalHeader, lock_backup_sets
 from ask.undo.restore import RestoreStatus
 from ask.undo.retention import MAX_AGE_DAYS, MAX_STORAGE_BYTES, SECONDS_PER_DAY, STAMP_NAME, prune
+from tests.program import Ask, Home
 from tests.undo.runs import Runs
 
 ROOT = Path(__file__).parents[2]
@@ -129,3 +130,13 @@ file.write_bytes(b"new")
     assert set(runs.states().values()) == {RestoreStatus.REMOVE}
     left = [name for name in os.listdir(runs.data / BACKUPS_FOLDER) if name != STAMP_NAME]
     assert len(left) == 8
+
+
+def test_long_results_go_also_if_nothing_is_ever_backed_up(ask: Ask, home: Home) -> None:
+    old, young = (home.data / "results" / conversation / "bash-1.txt" for conversation in ("a1", "a2"))
+    for path in (old, young):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    os.utime(old, (time.time() - (MAX_AGE_DAYS + 1) * SECONDS_PER_DAY,) * 2)
+    assert ask("-p", "demo", "-y", "run date").code == 0
+    assert [*young.parent.parent.rglob("*")] == [young.parent, young]

@@ -419,7 +419,7 @@ class ChatSession:
     def _delete_run(self, number: int | None) -> None:
         if number is not None:
             with self._open_history() as store:
-                delete_run(store, number)
+                delete_run(store, self.request.conversation_id, number)
 
     def _open_history(self) -> Store:
         return Store(self.app.app_dirs.history_file, create=False)

@@ -14,6 +14,7 @@ from ask.errors import UsageError
 from ask.messages import Usage
 from tests import wire
 from tests.cli.chat.chat_session import (
+    CLEAR_LINE,
     CTRL_J,
     UP,
     Chat,
@@ -176,6 +177,24 @@ def test_tools_can_be_turned_off_and_on(ask: Ask, server: ModelServer) -> None:
         assert "on, off or list" in chat.send("/tools maybe")
 
 
+def test_a_key_that_was_replaced_during_a_chat_is_used_once_the_old_one_is_rejected(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    old, new = "sk-old-0123456789abcdef", "sk-new-0123456789abcdef"
+    server.reply(wire.says("One."), wire.fails(401, "revoked"), wire.says("Two."), wire.says("Three."))
+    server.reply(wire.fails(401, "revoked"))
+    changed = Ask({name: value for name, value in ask.env.items() if not name.endswith("_API_KEY")}, home.work)
+    assert changed("keys", "set", "openrouter", stdin=old.encode()).code == 0
+    with Chat(changed) as chat:
+        chat.send("first")
+        assert changed("keys", "set", "openrouter", stdin=new.encode()).code == 0
+        assert "Two." in chat.send("second")
+        assert "Three." in chat.send("third")
+        assert "(openrouter, 401)" in chat.send("fourth")
+    keys = [request.headers["Authorization"].removeprefix("Bearer ") for request in server.requests]
+    assert keys == [old, old, new, new, new]
+
+
 def test_a_key_that_enabling_the_tools_retrieves_is_redacted(ask: Ask, server: ModelServer, home: Home) -> None:
     home.config.mkdir()
     (home.config / "config.toml").write_text("[providers.brave]\nkey_command = 'echo brave-0123456789'\n")
@@ -292,7 +311,20 @@ def test_drop_removes_the_last_message_and_its_answer(
         assert [list_messages(run)[0][1] for run in read_saved_runs(home)] == ["four"]
 
 
-@pytest.mark.slow
+def test_drop_leaves_the_conversations_of_a_history_that_was_restored_meanwhile(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    answers(server)
+    assert ask("kept").code == 0
+    backup = history_file(home).rename(home.path / "backup.db")
+    server.reply(wire.fails(400, "invalid"))
+    with Chat(ask) as chat:
+        chat.send("fails")
+        backup.replace(history_file(home))  # its only run has the number of the one that failed
+        chat.send(CLEAR_LINE + "/drop")
+    assert [list_messages(run)[0][1] for run in read_saved_runs(home)] == ["kept"]
+
+
 def test_drop_removes_replaced_answers_too(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     with Chat(ask) as chat:
