@@ -323,7 +323,7 @@ def test_runs_without_changes_leave_no_backup(ask: Ask, home: Home, model: Model
 def test_read_only_calls_and_unsaved_runs_copy_nothing(ask: Ask, home: Home, model: Model) -> None:
     model(("list_dir", {"path": "."}))
     model.bash("echo 1 > f", options=("--no-save",))
-    assert not (home.data / "originals").exists()
+    assert list_backups(home) == []
     assert (home.work / "f").exists()
 
 
