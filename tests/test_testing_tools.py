@@ -71,6 +71,7 @@ async def count_words(path: str, context: ToolContext) -> dict[str, int]:
     return {"words": len(text.split())}
 
 
+@pytest.mark.slow
 class TestReadingTools(ToolContract):
     tools = (count_words,)
     calls: ClassVar = {"count_words": [{"path": "a.txt"}]}
@@ -79,6 +80,7 @@ class TestReadingTools(ToolContract):
         (directory / "a.txt").write_text("one\ntwo\n")
 
 
+@pytest.mark.slow
 class TestRegisteredTools(ToolContract):
     tools = tuple(register_tools())
     calls: ClassVar = {"double": [{"n": 2}]}
