@@ -98,9 +98,9 @@ def read_servers(path: Path) -> ConfiguredServers:
     Raises:
         ConfigError: the file cannot be read or has no list of servers.
     """
-    content = _read_json(path)
-    keys = (key for key in ("mcpServers", "servers", "mcp") if isinstance(content, dict) and key in content)
-    tables = content[key] if (key := next(keys, "")) else None
+    content = read_dict(_read_json(path))
+    mcp = read_dict(content.get("mcp"))  # of OpenCode; that of VS Code's settings.json has "servers"
+    tables = content.get("mcpServers", content.get("servers", mcp.get("servers", content.get("mcp"))))
     if not isinstance(tables, dict):
         raise ConfigError(f"{path} contains no MCP servers", 'it must contain {"mcpServers": {NAME: ...}}')
     servers: dict[str, ServerConfig] = {}

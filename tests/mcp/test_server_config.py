@@ -194,6 +194,13 @@ def test_the_format_of_opencode(tmp_path: Path) -> None:
     assert not warnings
 
 
+def test_the_settings_of_vs_code(tmp_path: Path) -> None:
+    settings = {"editor.tabSize": 2, "mcp": {"inputs": [], "servers": {"git": {"command": "uvx"}}}}
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    servers, warnings = read_servers(tmp_path / "settings.json")
+    assert (servers["git"].command, len(servers), warnings) == ("uvx", 1, [])
+
+
 def test_numbers_among_the_arguments_are_texts(tmp_path: Path) -> None:
     entry = {"command": "npx", "args": ["-y", "server", "--port", 8080, 0.5]}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a": entry}}))
