@@ -154,7 +154,8 @@ def _normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
         table["enabled"] = False
     for key in ("env", "headers"):
         if isinstance(table.get(key), dict):
-            table[key] = {name: str(value) for name, value in table[key].items() if value is not None}
+            values = {name: value for name, value in table[key].items() if value is not None}
+            table[key] = {name: v if isinstance(v, str) else json.dumps(v) for name, v in values.items()}
     if isinstance(args := table.get("args"), list):
         table["args"] = [str(arg) if type(arg) in (int, float) else arg for arg in args]
     # GitHub Copilot writes all tools as ["*"].
