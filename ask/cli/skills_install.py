@@ -86,7 +86,7 @@ def add_command(*, source: str, names: Sequence[str], installs_all: bool, ref: s
             _list_skills(repository, required=yes)
             return
         # A plugin stands for all of its skills, as --all does for those of the repository.
-        packages, left_out = _load_packages(choices, store, skips_invalid=installs_all or len(choices) > len(names))
+        packages, left_out = _load_packages(choices, store, skips_invalid=installs_all or len(choices) > len(names) > 0)
         _install(packages, store, app, yes=yes)
         if left_out and not installs_all:
             raise FileError(f"{format_count(left_out, 'skill')} cannot be installed")

@@ -200,7 +200,7 @@ def walk_files(folder: Path, environment: Mapping[str, str] = os.environ) -> Ite
                 continue
             if not repository.exists and (reason := _find_private_reason(entry.name, is_folder=is_folder)):
                 yield FolderEntry(path, reason)
-            elif is_folder and str(path.absolute()) in KERNEL_FOLDERS:
+            elif is_folder and os.path.abspath(path) in KERNEL_FOLDERS:
                 yield FolderEntry(path, "belongs to the kernel")
             elif is_folder and _is_repository(path):
                 nested = Repository(path, environment)

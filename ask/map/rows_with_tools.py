@@ -346,7 +346,7 @@ def _make_patch(folder: Path) -> str:
         raise FileError(f"the changes cannot be read ({format_one_line(problem[:1_000])})")
     if (data or links) and _run_quietly("find", f"{folder}/b", "-name", "*\n*", "-print", "-quit").stdout:
         raise FileError("the changes cannot be shown: the name of a file or folder contains a line break")
-    return data.decode("utf-8", "replace") + "".join(links)
+    return (data + os.fsencode("".join(links))).decode("utf-8", "replace")
 
 
 def _make_link_patches(folder: Path) -> list[str]:

@@ -20,7 +20,7 @@ from ask.errors import ConfigError
 from ask.mcp.connection import CLOSE_TIMEOUT_SECONDS, RequestError, ServerConnection, ServerTransport, describe_error
 from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.process import ServerLog, start_process
-from ask.mcp.server_config import MCP_EXTRA, expand_variables
+from ask.mcp.server_config import MCP_EXTRA, expand_variables, starts_in_empty_folder
 from ask.mcp.sign_in_store import SignIns
 from ask.mcp.tool_listing import ServerTools
 
@@ -201,6 +201,8 @@ class ConnectionPool:
             log = self._logs[server.name]
             if log.last_line:
                 failure += f": its output is in {log.path}"
+            if starts_in_empty_folder(server, self.directory) and time.monotonic() - start < server.timeout:
+                failure += f"; it ran in an empty folder: mcp.servers.{server.name}.cwd sets another one"
             tools = ServerTools(server, failure=failure)
         return tools._replace(version=connection.version, seconds=time.monotonic() - start)
 

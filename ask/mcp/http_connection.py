@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from ask.client.certificates import create_ssl_context, explain_certificate_error, find_ca_bundle
-from ask.client.network_errors import read_proxies
+from ask.client.network_errors import normalize_proxy_url, read_proxies
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import FileError
 from ask.mcp.foreign_urls import find_sign_in_problem
@@ -137,8 +138,11 @@ class HttpServerTransport:
         import httpx2
 
         proxies = {name: url for name, url in read_proxies(self._server.url).items() if name in PROXY_NAMES}
-        if proxies and {*proxies.values()} <= {*os.environ.values()}:  # all are as `read_proxies` returns them
-            return {}
+        values = {normalize_proxy_url(url) for name, url in getproxies().items() if name in PROXY_NAMES}
+        if values <= {*os.environ.values()}:  # the client reads them, but not all forms of NO_PROXY
+            host = urlsplit(self._server.url).hostname or ""
+            direct = f"all://[{host}]" if ":" in host else f"all://{host}"
+            return {} if proxies else {"mounts": {direct: None}}
         mounts = {
             f"{name}://": httpx2.AsyncHTTPTransport(proxy=url, verify=self._ssl_verify) for name, url in proxies.items()
         }

@@ -22,7 +22,7 @@ from ask.atomic_files import create_private_folder
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import ConfigError
 from ask.mcp.message_repair import parse_messages
-from ask.mcp.server_config import resolve_server_folder, runs_what_is_in_its_folder
+from ask.mcp.server_config import resolve_server_folder, starts_in_empty_folder
 from ask.process.process_tree import describe_exit, kill_process_tree, mark_environment
 from ask.text import format_one_line
 
@@ -184,7 +184,7 @@ async def start_process(
         ConfigError: the process cannot be started.
     """
     folder = resolve_server_folder(server, directory)
-    if not server.cwd and runs_what_is_in_its_folder(server):
+    if starts_in_empty_folder(server, directory):
         folder = log.path.parent / "empty"  # a cloned project, or the model in safe mode, could replace the server
         with suppress(OSError):  # the start fails, too
             create_private_folder(folder)

@@ -98,9 +98,9 @@ def read_servers(path: Path) -> ConfiguredServers:
     Raises:
         ConfigError: the file cannot be read or has no list of servers.
     """
-    content = _read_json(path)
-    keys = (key for key in ("mcpServers", "servers", "mcp") if isinstance(content, dict) and key in content)
-    tables = content[key] if (key := next(keys, "")) else None
+    content = read_dict(_read_json(path))
+    mcp = read_dict(content.get("mcp"))  # of OpenCode; that of VS Code's settings.json has "servers"
+    tables = content.get("mcpServers", content.get("servers", mcp.get("servers", content.get("mcp"))))
     if not isinstance(tables, dict):
         raise ConfigError(f"{path} contains no MCP servers", 'it must contain {"mcpServers": {NAME: ...}}')
     servers: dict[str, ServerConfig] = {}
@@ -154,7 +154,8 @@ def _normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
         table["enabled"] = False
     for key in ("env", "headers"):
         if isinstance(table.get(key), dict):
-            table[key] = {name: str(value) for name, value in table[key].items() if value is not None}
+            values = {name: value for name, value in table[key].items() if value is not None}
+            table[key] = {name: v if isinstance(v, str) else json.dumps(v) for name, v in values.items()}
     if isinstance(args := table.get("args"), list):
         table["args"] = [str(arg) if type(arg) in (int, float) else arg for arg in args]
     # GitHub Copilot writes all tools as ["*"].
@@ -233,19 +234,22 @@ def resolve_server_folder(server: ServerConfig, directory: Path) -> Path:
     return directory / os.path.expanduser(server.cwd)
 
 
-def runs_what_is_in_its_folder(server: ServerConfig) -> bool:
-    """Check whether the command looks for an installed server in the folder that it is started in first.
+def starts_in_empty_folder(server: ServerConfig, directory: Path) -> bool:
+    """Check whether a server without `cwd` must not be started in the working directory, which could replace it.
 
-    `npx` prefers the folder's `node_modules` and obeys its `.npmrc`, and `python -m` imports from the folder. An
-    argument such as `.` or `server.ts` needs the folder.
+    `npx` prefers the folder's `node_modules` and obeys its `.npmrc`, and `python -m` imports from the folder. A program
+    of the folder, or an argument or variable such as `.` or `server.ts`, needs it.
     """
-    program, first = os.path.basename(server.command), server.args[0] if server.args else ""
-    if not _PACKAGE_RUNNERS.isdisjoint((program, f"{program} {first}")) or (
-        re.fullmatch(r"(?:python|pypy)[\d.]*", program) and _names_module(server.args)
-    ):
-        values = (argument.rpartition("=")[2] for argument in server.args)
-        return not any(map(_is_relative_path, values))
-    return False
+    command, first = os.path.expanduser(server.command), server.args[0] if server.args else ""
+    program = os.path.basename(command)
+    is_runner = not _PACKAGE_RUNNERS.isdisjoint((program, f"{program} {first}"))
+    is_python = re.fullmatch(r"(?:python|pypy)[\d.]*", program) and _names_module(server.args)
+    if server.cwd or not (is_runner or is_python):
+        return False
+    is_in_folder = "/" in command and (not command.startswith("/") or Path(command).is_relative_to(directory))
+    values = [*(argument.rpartition("=")[2] for argument in server.args), *server.env.values()]
+    python_path = filter(None, server.env.get("PYTHONPATH", "").split(os.pathsep))
+    return not (is_in_folder or any(map(_is_relative_path, values)) or not all(map(os.path.isabs, python_path)))
 
 
 def _names_module(arguments: Sequence[str]) -> bool:
@@ -260,4 +264,4 @@ def _names_module(arguments: Sequence[str]) -> bool:
 
 def _is_relative_path(value: str) -> bool:
     is_file_name = value.endswith(_FILE_SUFFIXES) and not value.startswith(("/", "~", "@")) and "://" not in value
-    return is_file_name or value in (".", "..") or value.startswith(("./", "../"))
+    return is_file_name or value.startswith(".")

@@ -19,8 +19,8 @@ DOLLAR_FORMULA = re.compile(r"\$(?=[^\s$])(?:[^$`\\\n*\]]|\\.|\*(?!\*)|\](?!\())
 """A formula between single dollars: "$5 and $10", "**$HOME** and **$PATH**" and "$5 **or** US$" have none."""
 FORMULA_CHARACTERS = re.compile(r"[\\^_=]")
 """What tells a formula in escaped brackets, or of several lines, from a citation, a checkbox or a sentence."""
-WORD = re.compile(r"[^\W\d_]{3}")
-"""What tells prose in escaped brackets from a formula without those: it has single letters, numbers and operators."""
+WORD = re.compile(r"[^\W\d_A-Z]{3}")
+"""What tells prose in escaped brackets from a formula without those, such as `n + 1` or the triangle `ABC`."""
 LINE_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 OPERATOR = re.compile(
     r"(?<!\*)/\*(?!\*)|/\*\*/|[^\s*]\*\.[A-Za-z]|[A-Za-z0-9]\*[A-Za-z0-9]|[0-9]\*\*[A-Za-z0-9]|[A-Za-z]\*\*[0-9]"

@@ -743,7 +743,8 @@ def test_created_and_deleted_links_are_in_the_patch(ask: Ask, server: ModelServe
     for link in ("deleted", "folder/deleted too", "kept"):
         (template / link).symlink_to("target")
     command = (
-        "mkdir new && ln -s ../folder 'new/a link' && ln -s $'two\\nlines' odd && rm -r deleted folder && echo x > file"
+        "mkdir new && ln -s ../folder 'new/a link' && ln -s $'two\\nlines' odd && ln -s $'caf\\xe9' old "
+        "&& rm -r deleted folder && echo x > file"
     )
     server.reply(wire.calls(("bash", {"command": command})), wire.says("done"))
     file = write_rows(home.work, *make_rows(1))
@@ -751,7 +752,12 @@ def test_created_and_deleted_links_are_in_the_patch(ask: Ask, server: ModelServe
     assert result.code == 0, read_output(home.work / "out.jsonl")
     assert ask.shell("jq -r .patch out.jsonl | patch -p1 -d project").code == 0
     links = {str(path.relative_to(template)): os.readlink(path) for path in template.rglob("*") if path.is_symlink()}
-    assert links == {"kept": "target", "new/a link": "../folder", "odd": "two\nlines"}
+    assert links == {
+        "kept": "target",
+        "new/a link": "../folder",
+        "odd": "two\nlines",
+        "old": "caf\N{REPLACEMENT CHARACTER}",
+    }
     assert (template / "file").read_text() == "x\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -96,6 +97,13 @@ def test_all_are_installed_but_those_that_are_invalid_or_installed(ask: Ask, rep
     assert ask("skills", "add", str(repository), "broken", "-y").code == 9
     again = ask("skills", "add", str(repository), "pdf", "-y")
     assert (again.code, "ask skills update pdf" in again.stderr) == (2, True)
+
+
+def test_the_only_skill_of_a_repository_is_not_installed_twice(ask: Ask, repository: Path) -> None:
+    shutil.rmtree(repository / "skills/mail")
+    commit(repository)
+    assert ask("skills", "add", str(repository), "-y").code == 0
+    assert ask("skills", "add", str(repository), "-y").code == 2
 
 
 def test_one_skill_that_cannot_be_installed_does_not_prevent_the_others(

@@ -415,6 +415,38 @@ def test_a_call_cannot_replace_an_allowed_server_that_is_a_module(ask: Ask, home
     assert not (home.work / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": ".venv/bin/python"},
+        {"command": "${workspaceFolder}/.venv/bin/python"},
+        {"env": {"PYTHONPATH": "src"}},
+        {"env": {"NOTES_FILE": "./notes.txt"}},
+    ],
+)
+def test_a_module_of_the_project_is_started_in_it_if_the_entry_names_it(
+    entry: dict[str, Any], ask: Ask, home: Home
+) -> None:
+    for folder in (home.work, home.work / "src"):
+        folder.mkdir(exist_ok=True)
+        shutil.copy(RAW, folder / "notes_mcp.py")
+    (home.work / ".venv/bin").mkdir(parents=True)
+    (home.work / ".venv/bin/python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (home.work / ".venv/bin/python").chmod(0o755)
+    configure(home, {"raw": program("-m", "notes_mcp") | entry})
+    assert ask("mcp", "test", timeout=60).code == 0
+
+
+def test_a_server_that_needs_its_folder_fails_with_a_hint(ask: Ask, home: Home) -> None:
+    shutil.copy(RAW, home.work / "notes_mcp.py")
+    configure(home, {"raw": program("-m", "notes_mcp")})
+    run = ask("mcp", "test", timeout=60)
+    assert run.code == 4
+    assert "mcp.servers.raw.cwd" in run.text
+    configure(home, {"raw": program("-m", "notes_mcp", cwd=".")})
+    assert ask("mcp", "test", timeout=60).code == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "is_in_the_folder"),
@@ -423,6 +455,7 @@ def test_a_call_cannot_replace_an_allowed_server_that_is_a_module(ask: Ask, home
         ("npm exec notes", False),
         ("npx tsx server.ts", True),
         ("npx -y notes --root=.", True),
+        ("npx -y dotenv-cli -e .env -- notes", True),
         ("npm run notes", True),
         ("python3 -W ignore -m notes", False),
         ("python3 -c 0", False),

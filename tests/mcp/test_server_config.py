@@ -175,7 +175,7 @@ def test_the_format_of_opencode(tmp_path: Path) -> None:
                     "git": {
                         "type": "local",
                         "command": ["uvx", "mcp-server-git", "--depth", 3],
-                        "environment": {"LEVEL": 1},
+                        "environment": {"LEVEL": 1, "DEBUG": True},
                         "enabled": False,
                         "timeout": 5000,
                     },
@@ -186,12 +186,19 @@ def test_the_format_of_opencode(tmp_path: Path) -> None:
     )
     servers, warnings = read_servers(tmp_path / "mcp.json")
     origin = tmp_path / "mcp.json"
-    arguments = ("mcp-server-git", "--depth", "3")
+    arguments, environment = ("mcp-server-git", "--depth", "3"), {"LEVEL": "1", "DEBUG": "true"}
     assert servers == {
-        "git": ServerConfig("git", origin, command="uvx", args=arguments, env={"LEVEL": "1"}, enabled=False),
+        "git": ServerConfig("git", origin, command="uvx", args=arguments, env=environment, enabled=False),
         "docs": ServerConfig("docs", origin, "http", url="https://docs.example/mcp", headers={"X-Team": "blue"}),
     }
     assert not warnings
+
+
+def test_the_settings_of_vs_code(tmp_path: Path) -> None:
+    settings = {"editor.tabSize": 2, "mcp": {"inputs": [], "servers": {"git": {"command": "uvx"}}}}
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    servers, warnings = read_servers(tmp_path / "settings.json")
+    assert (servers["git"].command, len(servers), warnings) == ("uvx", 1, [])
 
 
 def test_numbers_among_the_arguments_are_texts(tmp_path: Path) -> None:

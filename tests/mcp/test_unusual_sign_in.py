@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from tests.mcp.setting import HERE, ask_with_calls, configure
 from tests.mcp.test_unusual_parts import GOOD, INFO, TEXT
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home
+from tests.raw_server import RawServer
 
 BROWSER = {"BROWSER": f"{sys.executable} {HERE / 'browser.py'} %s"}
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
@@ -136,3 +138,27 @@ def test_metadata_that_cannot_be_fetched_is_named(ask: Ask, home: Home) -> None:
     assert result.code == 5
     assert url in result.stderr
     assert "ask mcp login" not in result.stderr
+
+
+@pytest.mark.parametrize("excluded", ["127.0.0.1", "127.0.0.0/8"])
+def test_a_server_that_needs_no_proxy_may_have_a_sign_in_that_needs_one(excluded: str, ask: Ask, home: Home) -> None:
+    lines: list[bytes] = []
+
+    def handle(connection: socket.socket) -> None:
+        lines.append(connection.recv(1_000).split(b"\r\n")[0])
+        connection.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+
+    with ModelServer() as other, RawServer(handle) as proxy:
+        origin = f"http://127.0.0.1:{urlsplit(other.base_url).port}"
+        configure(home, {"web": {"url": f"{origin}/mcp", "timeout": 60}})
+        metadata = {"resource": f"{origin}/mcp", "authorization_servers": ["https://sign-in.invalid"]}
+
+        def answer(request: Request) -> Reply:
+            is_metadata = request.path.startswith("/.well-known/oauth-protected-resource")
+            return reply(metadata) if is_metadata else Reply(status=401, headers={"WWW-Authenticate": "Bearer"})
+
+        other.reply(*[answer] * 20)
+        variables = {"HTTP_PROXY": f"http://{proxy.address}", "HTTPS_PROXY": f"http://{proxy.address}"}
+        result = ask("mcp", "login", "web", env=BROWSER | variables | {"NO_PROXY": excluded}, timeout=120)
+    assert result.code == 5
+    assert {*lines} == {b"CONNECT sign-in.invalid:443 HTTP/1.1"}

@@ -130,7 +130,7 @@ def test_no_text_is_hidden(hostile: str) -> None:
         r"$$x_{1}^{*} + y_{2}^{*} = \{a\}$$",
         r"\(f^{*}(x)\,dx = g^{*}(y)\)",
         r"\[f^{*}(x) = g^{*}(y)\]",
-        *(r"\(x\)", r"\(2n * 3\)", r"\(f(a, b) + 1\)", r"\(\sin x\)", r"\(v_{max}\)", r"\(speed = 3\)"),
+        *(r"\(x\)", r"\(2n * 3\)", r"\(f(a, b) + 1\)", r"\(\sin x\)", r"\(v_{max}\)", r"\(speed = 3\)", r"\(ABC\)"),
         "$$\na_{i}^{*} \\\\\n- b^{*}\n+ c\n= d\n# e\n$$",
         "\\[\n\\begin{aligned}\n  a &= b_{i}^{*} \\\\\n  + c^{*} &= d\n\\end{aligned}\n\\]",
         "\\[ a^{*}\n- b^{*} \\]",
