@@ -362,6 +362,10 @@ def test_an_answer_that_its_server_cannot_parse_is_requested_again(
     ("status", "error"),
     [
         (400, {"message": "Failed to generate JSON. See 'failed_generation'.", "code": "json_validate_failed"}),  # Groq
+        (
+            400,
+            {"code": "json_validate_failed", "failed_generation": "Insufficient balance. Please recharge."},
+        ),
         # https://github.com/ggml-org/llama.cpp/pull/17572, https://github.com/ggml-org/llama.cpp/issues/23463
         (500, {"message": 'JSON schema conversion failed:\nUnrecognized schema: {"not":{}}', "type": "server_error"}),
         (501, {"message": "json_schema is not implemented"}),
