@@ -449,6 +449,13 @@ def test_an_error_in_another_form_is_shown(ask: Ask, server: ModelServer, body: 
         assert (result.code, words in result.stderr) == (6, True), result.stderr
 
 
+def test_a_rate_limit_with_a_code_of_its_own_is_met_with_a_retry(ask: Ask, server: ModelServer) -> None:
+    refusal = {"choices": None, "base_resp": {"status_code": 1002, "status_msg": "rate limit"}}  # MiniMax
+    server.reply(wire.whole_reply(refusal), answer)
+    result = ask(*SERVICE, "go")
+    assert (result.code, result.text) == (0, "Hello\n"), result.stderr
+
+
 @pytest.mark.parametrize(
     ("message", "seconds"),
     [
