@@ -216,11 +216,11 @@ def find_error(body: Any) -> Any:
     fields = read_dict(body)
     error = fields.get("error") or fields.get("errors") or read_dict(fields.get("detail")).get("error")  # DeepInfra
     error = error or read_first_choice(fields).get("error")
-    if isinstance(error, (str, list, dict)) and error:
+    if error:
         error = error[0] if isinstance(error, list) else error
-        if not isinstance(error, str) or not fields.keys() & {"code", "status", "message", "error_description"}:
+        if isinstance(error, dict) or not fields.keys() & {"code", "status", "message", "detail", "error_description"}:
             return error
-        texts = (error, read_str(fields.get("message")), read_str(fields.get("error_description")))
+        texts = (read_str(error), read_str(fields.get("message")), read_str(fields.get("error_description")))
         return fields | {"message": ": ".join(dict.fromkeys(filter(None, texts)))}
     if isinstance(fields.get("Message"), str):  # Bedrock
         return fields["Message"]
@@ -348,8 +348,8 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
 
 def parse_duration(text: str) -> float | None:
     """Parse a duration such as "6m0s" or "20ms", as OpenAI writes them, to seconds; None if it is not one."""
-    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text)
-    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|milli|s|m(?!o)|h|d)", text)  # also of words, but no "more" or "months"
+    units = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
     return sum(float(amount) * units[unit] for amount, unit in parts) if parts else None
 
 

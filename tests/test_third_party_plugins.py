@@ -119,6 +119,11 @@ BROKEN = {
         ":provider",
         "profiles[0].efforts is the str 'low', not Sequence or None",
     ),
+    "has a fraction for a number in a profile": (
+        "from ask import ModelProfile\n" + SUBCLASS.format(body="profiles = [ModelProfile('*', context_length=128e3)]"),
+        ":provider",
+        "profiles[0].context_length is the float 128000.0, not int or None",
+    ),
     "has a wrong pattern": (
         "from ask import ModelProfile\n" + SUBCLASS.format(body="profiles = [ModelProfile('odd-{x}')]"),
         ":provider",

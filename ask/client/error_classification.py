@@ -14,7 +14,7 @@ from ask.plugin_api.types import ChatRequest
 TOOLS_UNSUPPORTED_PATTERN = re.compile(
     r"(?:not|n't) support (?:the use of )?(?:tools?|tool use|tool calling|function calling)\b(?! (?:use )?in stream)"
     r"|(?:tools?|tool use|tool calling|function calling)`? (?:is|are) not (?:supported|enabled)"
-    r"|not supported for function calling|no endpoints found that support tool use"
+    r"|(?:/|\bmodel )\S+ is not supported for function calling|no endpoints found that support tool use"
     r"|--enable-auto-tool-choice|tools param requires --jinja"
     r"|(?:unrecognized request arguments?(?: supplied)?|unknown (?:parameter|field)|unsupported parameter)"
     r":? ['\"`]?(?:tool_choice, )?tools\b(?![.\[])|\btools: extra inputs are not permitted",
@@ -123,7 +123,7 @@ MODEL_OR_OPTION_PATTERN = re.compile(
 """Messages about the model, an option or the account, not about what a message contains."""
 UNKNOWN_MODEL_PATTERN = re.compile(
     r"model_not_found|(?:invalid|unknown|no such) model|not a valid model|not found: model"
-    r"|model\b.{0,100}\b(?:not (?:found|exist)|does not exist|deprecated|decommissioned|retired)",
+    r"|models?\b.{0,100}\b(?:not (?:found|exist)|does not exist|deprecated|decommissioned|retired)",
     re.IGNORECASE | re.DOTALL,
 )
 """Messages that there is no model of that name, or no longer, as worded by various services."""
@@ -203,7 +203,8 @@ def explain_rejection(error: ProviderError, request: ChatRequest, tools: Sequenc
     if files and is_about_files and find_stated_limit(error) is None:
         names = ", ".join(dict.fromkeys(attachment.name for attachment in files))
         error.hint = f"leave out or change {names}"  # services name only the position of a file
-    if request.schema is not None and error.status in (400, 404, 422) and SCHEMA_REJECTED_PATTERN.search(error.message):
+    may_be_about_schema = request.schema is not None and error.status in (400, 404, 422, 500, 501)
+    if may_be_about_schema and SCHEMA_REJECTED_PATTERN.search(error.message):
         error.retry_action = RetryAction.WITHOUT_SCHEMA
     return convert_to_parameter_error(error, request.options)
 

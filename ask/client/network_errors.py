@@ -163,13 +163,16 @@ def _explain_server_error(error: Exception, base_url: BaseUrl, shown_url: str, p
         return _make_https_required_error(base_url.address)
     if isinstance(error, requests.exceptions.SSLError):
         return _make_tls_error(error, base_url.address, proxy)
-    return _explain_lost_response(error, base_url.address)
+    return _explain_lost_response(error, base_url.address, proxy)
 
 
-def _explain_lost_response(error: Exception, address: str) -> NetworkError:
+def _explain_lost_response(error: Exception, address: str, proxy: ProxySetting | None) -> NetworkError:
     """Explain why there is no response although the connection was established."""
     causes = list(walk_causes(error))
     if any(type(cause) is BadStatusLine for cause in causes):  # not its subclass for a closed connection
+        if proxy:
+            hint = f"check {proxy.variable} (it must be an HTTP proxy) and the base URL"
+            return NetworkError(f"the proxy {proxy.address} answered with something other than HTTP", hint)
         return NetworkError(f"{address} answered with something other than HTTP", "check the base URL")
     is_timeout = any(isinstance(cause, TimeoutError) for cause in causes)
     problem = "stopped reading the request" if is_timeout else "closed the connection without a response"

@@ -157,6 +157,7 @@ CHANGES = (
         rf"\b(?:system|developer) (?:role|message|prompt|instruction)s?\b[^.]* {NOT_SUPPORTED}"
         r"|(?:not|n't) support ['\"]?(?:system|developer)\b|invalid message role: (?:system|developer)"
         r"|\brole\b.{0,60}(?:should be|enum value set:) \[?['\"]?user['\"]?(?:,| or) ['\"]?assistant\b"
+        r"(?!.{0,9}\bsystem\b)"
         r"|roles must alternate|only user(?:,| and) assistant",
         _fold_system_prompt,
     ),

@@ -257,5 +257,6 @@ def describe_value(value: object) -> str:
 def describe_type(expected: Any) -> str:
     """Describe a type as in Python, for the authors of plugins."""
     options = typing.get_args(expected) if typing.get_origin(expected) in _UNIONS else (expected,)
-    names = (getattr(typing.get_origin(option) or option, "__name__", str(option)) for option in options)
+    # The `__origin__` of an `Annotated` is its type; `get_origin` returns `Annotated`.
+    names = (getattr(getattr(option, "__origin__", option), "__name__", str(option)) for option in options)
     return " or ".join(names).replace("NoneType", "None")

@@ -354,10 +354,9 @@ class Engine:
         self._limits.note_request(is_paid=error is None or usage != Usage())
         cost = self._add_cost(task, usage, outcome.usages)
         if error is None or failure == "row":
-            if self._outage.is_paused and not self.stop_error:
-                self._on_resume(self._outage.get_silence(now))
-            self._outage.note_answer(now)
-            self.progress.refusal = ""
+            self._note_answer(now)
+            if error and self._repeat_later(task, error, now):
+                return None
         elif failure == "job" or (failure == "unreachable" and not self._outage.has_answered):
             self.stop(error)
             return None
@@ -376,6 +375,13 @@ class Engine:
             except FileError as file_error:
                 result = result._replace(status="failed", error=str(file_error))
         return task, result.add_usage(usage, cost)._replace(time=time.time(), latency=latency, tries=task.tries)
+
+    def _note_answer(self, now: float) -> None:
+        """End a pause, since the service answers."""
+        if self._outage.is_paused and not self.stop_error:
+            self._on_resume(self._outage.get_silence(now))
+        self._outage.note_answer(now)
+        self.progress.refusal = ""
 
     def _repeat_refused(self, task: RowTask, error: AskError, now: float) -> bool:
         """Send a row again that was refused, or stop; return False if it was refused too often."""
@@ -397,14 +403,18 @@ class Engine:
         if task.is_last_try:
             return False
         self._outage.note_failure(task.position, error)
+        if not self._repeat_later(task, error, now):
+            self._last_tries.append(task)
+        return True
+
+    def _repeat_later(self, task: RowTask, error: AskError, now: float) -> bool:
+        """Send a row again after a delay if that may help and it has tries left; return whether it is sent."""
         delay = None
         if task.attempts < self._settings.tries:
             delay = choose_retry_delay(error, min(task.attempts, MAX_DOUBLINGS), self._settings.backoff)
-        if delay is None:
-            self._last_tries.append(task)
-        else:
+        if delay is not None:
             self._retry(task._replace(attempts=task.attempts + 1), now + delay)
-        return True
+        return delay is not None
 
     def _add_cost(self, task: RowTask, usage: Usage, usages: Sequence[Usage]) -> float | None:
         """Add the cost of a row's requests and return it; stop once the limit is reached."""

@@ -21,6 +21,8 @@ JOB_EXIT_CODES = (3, 4, 7, 8, 13)
 UNREACHABLE_REASONS = ("connection refused", "unknown host", "the host name cannot be resolved", "no such socket")
 ROW_STATUS = 500
 """The HTTP status that some servers send for a row that they cannot process."""
+ROW_REFUSED_STATUSES = (400, 422)
+"""HTTP statuses for a row that a service refuses, or whose answer it cannot parse, which is then requested again."""
 MIN_FAILED_ROWS = 3
 """How many rows must have failed before the job pauses."""
 QUIET_BACKOFFS = 10
@@ -45,6 +47,8 @@ def _classify_provider_error(error: ProviderError) -> Failure:
         return "job"
     if error.status in REFUSED_STATUSES:
         return "refusal"
+    if error.status in ROW_REFUSED_STATUSES and error.is_from_api:
+        return "row"
     return "service" if error.retry_action.kind == "retry" or not error.is_from_api else "row"
 
 

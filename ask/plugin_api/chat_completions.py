@@ -309,6 +309,8 @@ AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp4": "m4a"}
 """The API's names for audio formats whose MIME subtype differs."""
 CONTEXT_FIELDS = ("context_length", "context_window", "max_model_len", "max_context_length")
 """What services call a model's context length: vLLM and SGLang `max_model_len`, Mistral `max_context_length`."""
+MINIMAX_STATUSES = {1000: 500, 1001: 504, 1002: 429, 1004: 401, 1008: 402, 1024: 500, 1033: 500, 1039: 429, 2049: 401}
+"""HTTP statuses for MiniMax's codes: https://platform.minimax.io/docs/api-reference/errorcode"""
 CACHE_WRITE_FIELDS = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
 MAX_CALL_ID_CHARACTERS = 40
 MAX_TOOL_NAME_CHARACTERS = 64
@@ -590,8 +592,8 @@ def _find_any_error(body: Any) -> Any:
         return error
     fields = read_dict(body)
     status = read_dict(fields.get("base_resp"))  # https://github.com/adrianlyjak/obsidian-aloud-tts/pull/114
-    if read_int(status.get("status_code")):
-        return {"message": status.get("status_msg"), "code": status["status_code"]}
+    if code := read_int(status.get("status_code")):
+        return {"message": status.get("status_msg"), "code": MINIMAX_STATUSES.get(code, code)}
     return read_dict(fields.get("x_groq")).get("error") or None
 
 

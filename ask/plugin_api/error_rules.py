@@ -11,14 +11,6 @@ OUT_OF_CREDIT_PATTERN = (
     "|billing.?(?:hard.?)?limit|余额不足|已欠费"
 )
 COMMON_ERROR_RULES: tuple[tuple[str, RetryAction, str], ...] = (
-    # Services use any status for this: 429 (https://github.com/openai/codex/pull/6340), 500 or 200 (MiniMax:
-    # https://github.com/MiniMax-AI/MiniMax-M2/issues/62), 401 (https://github.com/TiaraBasori/OpenCode2API/issues/5),
-    # 400 (Alibaba: https://github.com/infiniflow/ragflow/issues/1552).
-    (
-        f"^(?!402).*(?i:{OUT_OF_CREDIT_PATTERN})",
-        RetryAction.NEXT_KEY,
-        "add credit to the account, or use another key or service",
-    ),
     # llama-server: https://github.com/mostlygeek/llama-swap/issues/146
     (
         "^503 .*(?i:loading model|model .{0,100}is (?:currently |still )?loading)",
@@ -34,6 +26,14 @@ COMMON_ERROR_RULES: tuple[tuple[str, RetryAction, str], ...] = (
         "",
     ),
     # Groq, after an answer that does not match; llama-server: https://github.com/ggml-org/llama.cpp/pull/17572
-    ('"json_validate_failed"|^50[01] .*(?i:json.?schema|response.?format)', RetryAction.WITHOUT_SCHEMA, ""),
+    ('"json_validate_failed"|^500 JSON schema conversion failed', RetryAction.WITHOUT_SCHEMA, ""),
+    # Services use any status for this: 429 (https://github.com/openai/codex/pull/6340), 500 or 200 (MiniMax:
+    # https://github.com/MiniMax-AI/MiniMax-M2/issues/62), 401 (https://github.com/TiaraBasori/OpenCode2API/issues/5),
+    # 400 (Alibaba: https://github.com/infiniflow/ragflow/issues/1552). A 422 may quote the prompt.
+    (
+        f"^(?!402|422).*(?i:{OUT_OF_CREDIT_PATTERN})",
+        RetryAction.NEXT_KEY,
+        "add credit to the account, or use another key or service",
+    ),
 )
 """Rules for all services, after those of the provider."""

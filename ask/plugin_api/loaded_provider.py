@@ -13,8 +13,9 @@ from operator import attrgetter, methodcaller
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from ask.errors import AskError, MissingDependencyError, NetworkError, PluginError, SignalExit
+from ask.errors import AskError, MissingDependencyError, NetworkError, PluginError, ProviderError, SignalExit
 from ask.messages import EMPTY_MAPPING, Delta, RawEvent, ToolCall, ToolSpec
+from ask.parsing import choose_retry_action
 from ask.plugin_api.provider import BatchApi, DecisionApi, Provider
 from ask.plugin_api.types import ChatRequest, HttpRequest, ModelInfo, ProviderInfo, StreamReader
 from ask.profiles import ModelProfile, find_profile
@@ -239,7 +240,8 @@ class LoadedProvider:
     def _convert_error(self, hook: str, error: BaseException) -> AskError:
         """Return the error for an exception that a hook raised."""
         name = self.info.name
-        if isinstance(error, OSError) and hook == "provider_send":
+        # A library that cannot be loaded is an OSError without a number.
+        if isinstance(error, OSError) and hook == "provider_send" and (type(error) is not OSError or error.errno):
             return _convert_os_error(name, error)
         if not self.is_third_party:
             return self.make_error(hook, f"failed with {type(error).__name__}: {error}")
@@ -337,11 +339,15 @@ class CheckedHooks:
 
 
 def _convert_os_error(provider: str, error: OSError) -> AskError:
-    """Return the error for a program that cannot be run, or a connection that failed, in `provider_send`."""
-    if isinstance(error, FileNotFoundError | PermissionError) and error.filename:
+    """Return the error for a file that cannot be used, a refused request, or a failed connection in `provider_send`."""
+    response = getattr(error, "response", error)  # an HTTPError of requests has one, and that of urllib is one
+    status = getattr(response, "status_code", getattr(response, "code", None))
+    if isinstance(status, int):
+        return ProviderError(str(error), status, choose_retry_action(status, getattr(response, "headers", None) or {}))
+    if error.filename and error.errno:
         is_path = os.sep in str(error.filename)
         missing = "does not exist" if is_path else "is not installed"
-        reason = missing if isinstance(error, FileNotFoundError) else f"cannot be run ({error.strerror})"
+        reason = missing if isinstance(error, FileNotFoundError) else f"cannot be used ({error.strerror})"
         return MissingDependencyError(f"{error.filename} {reason}", f"needed by the provider {provider}")
     reason = str(error) or type(error).__name__
     return NetworkError(f"the connection to {provider} failed ({reason})", retryable=True, offline=True)

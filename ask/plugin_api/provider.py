@@ -142,8 +142,9 @@ class Provider:
 
         Raises:
             ask.ProviderError: the request failed; the part of the answer before it is kept.
-            FileNotFoundError, PermissionError: a program cannot be run (exit code 3).
-            OSError: the connection failed (exit code 5). The request is retried if nothing came before.
+            OSError: with a `filename`, a program or file cannot be used (exit code 3). With an HTTP status, as the
+                `HTTPError` of requests and urllib, the service refused the request (6). Otherwise the connection
+                failed (5), and the request is retried if nothing came before.
         """
         return None
 
@@ -288,8 +289,9 @@ class Provider:
                 provider_error.retry_action = retry_action or provider_error.retry_action
                 provider_error.hint = hint
                 break
-        # Azure and errors in a stream have no Retry-After: https://github.com/openai/openai-python/issues/937
-        wait = re.search(STATED_WAIT_PATTERN, provider_error.message)
+        # Azure and errors in a stream have no Retry-After: https://github.com/openai/openai-python/issues/937. What the
+        # page of an overloaded proxy advises is for people.
+        wait = re.search(STATED_WAIT_PATTERN, provider_error.message) if status == 429 else None
         if wait and provider_error.retry_action == RetryAction.retry():
             provider_error.retry_action = RetryAction.retry(parse_duration("".join(wait.groups())))
         return provider_error

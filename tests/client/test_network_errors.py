@@ -376,6 +376,14 @@ def test_a_port_of_another_protocol_is_reported_at_once(ask: Ask, reply: bytes) 
     assert "base URL" in result.stderr
 
 
+def test_a_proxy_of_another_protocol_is_named(ask: Ask) -> None:
+    with constant_reply_server(b"SSH-2.0-OpenSSH_9.6\r\n") as server:
+        for scheme in ("http", "https"):
+            proxy = {f"{scheme.upper()}_PROXY": f"http://{server.address}"}
+            result = send_prompt(ask, f"{scheme}://model.invalid/v1", **proxy)
+            assert (result.code, f"the proxy {server.address}" in result.stderr) == (5, True), result.stderr
+
+
 @pytest.mark.parametrize(("alert", "reason"), [(70, "protocol version"), (116, "client certificate")])
 def test_the_reason_of_a_failed_handshake_is_named(ask: Ask, alert: int, reason: str) -> None:
     def handle(connection: socket.socket) -> None:

@@ -181,6 +181,9 @@ def test_a_body_that_was_not_returned_is_named() -> None:
         load(build_body=None).build_request(REQUEST, "")
 
 
+REFUSE = "import requests; r = requests.Response(); r.status_code, r.reason, r.url = 401, 'no key', 'http://x.test'; r"
+
+
 @pytest.mark.parametrize(
     ("code", "error_type", "words"),
     [
@@ -190,6 +193,11 @@ def test_a_body_that_was_not_returned_is_named() -> None:
         ("import socket; socket.socket(socket.AF_UNIX).connect('/nowhere.sock')", NetworkError, "No such file"),
         ("open('/nowhere/model.gguf')", MissingDependencyError, "/nowhere/model.gguf does not exist"),
         ("import subprocess; subprocess.run(['no-such-program-here'])", MissingDependencyError, "is not installed"),
+        ("open('/')", MissingDependencyError, "/ cannot be used (Is a directory)"),
+        ("import requests as r; raise r.HTTPError('no', response=r.Response())", NetworkError, "failed (no)"),
+        (f"{REFUSE}.raise_for_status()", ProviderError, "401 Client Error: no key for url: http://x.test"),
+        ("import urllib.error as e; raise e.HTTPError('http://x.test', 404, 'gone', {}, None)", ProviderError, "gone"),
+        ("import ctypes; ctypes.CDLL('libnowhere.so')", PluginError, "libnowhere.so: cannot open shared object file"),
         ("yield None", PluginError, "must yield RawEvent, not None"),
         ("yield {'text': 'Hello'}", PluginError, "must yield RawEvent"),
         ("yield RawEvent(None, {'text': 'Hello'})", PluginError, "yielded a RawEvent whose data is the dict"),

@@ -362,6 +362,10 @@ def test_an_answer_that_its_server_cannot_parse_is_requested_again(
     ("status", "error"),
     [
         (400, {"message": "Failed to generate JSON. See 'failed_generation'.", "code": "json_validate_failed"}),  # Groq
+        (
+            400,
+            {"code": "json_validate_failed", "failed_generation": "Insufficient balance. Please recharge."},
+        ),
         # https://github.com/ggml-org/llama.cpp/pull/17572, https://github.com/ggml-org/llama.cpp/issues/23463
         (500, {"message": 'JSON schema conversion failed:\nUnrecognized schema: {"not":{}}', "type": "server_error"}),
         (501, {"message": "json_schema is not implemented"}),
@@ -384,6 +388,46 @@ def test_a_schema_that_cannot_be_enforced_is_sent_in_the_prompt(
     assert (result.code, result.text, len(server.requests)) == (0, '{"age":3}\n', 2), result.stderr
 
 
+@pytest.mark.parametrize("message", ["it failed on a response_format", "JSON schema validator timed out"])
+def test_a_failure_that_mentions_schemas_is_sent_again(ask: Ask, server: ModelServer, message: str) -> None:
+    server.reply(refuse(500, message), answer)
+    result = ask(*SERVICE, "go")
+    assert (result.code, result.text, len(server.requests)) == (0, "Hello\n", 2), result.stderr
+
+
+def test_a_schema_that_a_service_always_fails_with_is_sent_in_the_prompt(ask: Ask, server: ModelServer) -> None:
+    refusal = refuse(500, "response_format is not implemented")
+    server.reply(lambda request: refusal if "response_format" in request.json else wire.says('{"age": 3}'))
+    result = ask(*SERVICE, "--no-tools", "--schema", "age int", "go")
+    assert (result.code, result.text) == (0, '{"age":3}\n'), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("refusal", "words"),
+    [
+        # FastAPI quotes the prompt.
+        (
+            wire.whole_reply({"detail": [{"msg": "Field required", "input": "please recharge the insulin pump"}]}, 422),
+            "change the prompt",
+        ),
+        (refuse(400, "messages.3.role: Input should be 'user', 'assistant', 'system' or 'tool'"), "change the prompt"),
+        (refuse(400, "Invalid schema: 'oneOf' is not supported for function calling"), "change the prompt"),
+    ],
+)
+def test_what_an_error_only_mentions_is_not_its_cause(
+    ask: Ask, server: ModelServer, refusal: Reply, words: str
+) -> None:
+    server.reply(refusal, answer)
+    result = ask(*SERVICE, "go")
+    assert (result.code, len(server.requests), words in result.stderr) == (6, 1, True), result.stderr
+
+
+@pytest.mark.parametrize("error", [True, 1, 500])
+def test_an_error_without_words_ends_an_answer(ask: Ask, server: ModelServer, error: Any) -> None:
+    server.reply(wire.streams(wire.text("Hel"), {"error": error}))
+    assert ask(*SERVICE, "go").code == 6
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -391,6 +435,8 @@ def test_a_schema_that_cannot_be_enforced_is_sent_in_the_prompt(
         ({"statusCode": 400, "error": "Bad Request", "message": "model is required"}, "Bad Request: model is required"),
         ({"error": "invalid_token", "error_description": "the token has expired"}, "the token has expired"),
         ({"error": True, "message": "the model is not deployed"}, "ask: the model is not deployed"),
+        ({"error": True, "detail": "the model is not deployed"}, "ask: the model is not deployed"),
+        ({"error": True}, '{"error": true}'),
         # https://github.com/adrianlyjak/obsidian-aloud-tts/pull/114
         ({"choices": None, "base_resp": {"status_code": 2013, "status_msg": "unknown model"}}, "ask: unknown model"),
     ],
@@ -403,6 +449,13 @@ def test_an_error_in_another_form_is_shown(ask: Ask, server: ModelServer, body: 
         assert (result.code, words in result.stderr) == (6, True), result.stderr
 
 
+def test_a_rate_limit_with_a_code_of_its_own_is_met_with_a_retry(ask: Ask, server: ModelServer) -> None:
+    refusal = {"choices": None, "base_resp": {"status_code": 1002, "status_msg": "rate limit"}}  # MiniMax
+    server.reply(wire.whole_reply(refusal), answer)
+    result = ask(*SERVICE, "go")
+    assert (result.code, result.text) == (0, "Hello\n"), result.stderr
+
+
 @pytest.mark.parametrize(
     ("message", "seconds"),
     [
@@ -412,6 +465,8 @@ def test_an_error_in_another_form_is_shown(ask: Ask, server: ModelServer, body: 
         ("Rate limit of 15 per 60s exceeded. Please wait 41 seconds before retrying.", 41),  # GitHub Models
         ("You exceeded your current quota. Please retry in 36.5s.", 36.5),  # Gemini
         ("No deployments available. Try again in 2 minutes. Passed model=x", 120),  # LiteLLM
+        ("Please wait 500 milliseconds.", 0.5),
+        ("Please wait 10 more seconds.", None),
         ("slow down", None),
     ],
 )
@@ -421,6 +476,7 @@ def test_a_wait_that_only_the_message_states_is_respected(message: str, seconds:
     assert parse_error(429, {}, body).retry_action == RetryAction.retry(seconds)
     assert parse_error(429, {"Retry-After": "7"}, body).retry_action == RetryAction.retry(7)
     assert parse_error(400, {}, body).retry_action == RetryAction.NONE
+    assert parse_error(503, {}, body).retry_action == RetryAction.retry()  # such advice is for people
 
 
 @pytest.mark.parametrize("message", ["Loading model", "Model org/name is currently loading"])
@@ -575,8 +631,9 @@ def test_a_file_for_a_model_that_reads_only_text_is_named(
     server.reply(refuse(status, message))
     result = ask(*SERVICE, "-f", "photo.png", "go")
     assert (result.code, "change photo.png" in result.stderr) == (6, True), result.stderr
-    server.reply(refuse(404, "The model `vision` does not exist"))
-    assert "change photo.png" not in ask(*SERVICE, "-f", "photo.png", "go").stderr
+    for unknown in ("The model `vision` does not exist", "models/gemini-9-image is not found for API version v1beta"):
+        server.reply(refuse(404, unknown))
+        assert "change photo.png" not in ask(*SERVICE, "-f", "photo.png", "go").stderr
 
 
 def test_lmstudio_without_a_model_says_how_to_load_one(ask: Ask, server: ModelServer) -> None:
