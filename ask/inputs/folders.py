@@ -215,7 +215,7 @@ def walk_files(folder: Path, environment: Mapping[str, str] = os.environ) -> Ite
 def _is_repository(folder: Path) -> bool:
     """Check whether a folder is the top of a git repository. An empty .git may be a placeholder of safe mode."""
     git_path = folder / GIT_FOLDER
-    return git_path.is_file() or (git_path / "HEAD").exists()
+    return os.path.isfile(git_path) or os.path.exists(git_path / "HEAD")
 
 
 def _find_private_reason(name: str, *, is_folder: bool) -> str:
@@ -244,7 +244,7 @@ def _find_global_excludes(root: Path, environment: Mapping[str, str]) -> Path:
 
 def _find_repository_excludes(root: Path, environment: Mapping[str, str]) -> Path:
     """Return the file with the rules of a repository that are not part of it."""
-    if (root / GIT_FOLDER).is_file():  # a linked worktree or a submodule
+    if os.path.isfile(root / GIT_FOLDER):  # a linked worktree or a submodule
         path = _run_git(root, environment, "rev-parse", "--git-path", "info/exclude").removesuffix(b"\n")
         return root / os.fsdecode(path)
     return root / GIT_FOLDER / "info/exclude"
@@ -261,7 +261,7 @@ def _run_git(root: Path, environment: Mapping[str, str], *arguments: str) -> byt
 def _read_ignore_rules(folder: Path, path: Path | None = None) -> list[IgnoreRules]:
     """Read the rules for a folder from `path`, or its .gitignore; [] if there is no such file, or it cannot be read."""
     path = path or folder / ".gitignore"
-    if not path.is_file():  # a repository may contain a link to a device, which has no end
+    if not os.path.isfile(path):  # a repository may contain a link to a device, which has no end
         return []
     try:
         text = path.read_text(encoding="utf-8-sig", errors="surrogateescape")  # git skips a byte order mark, too

@@ -58,7 +58,7 @@ def find_project_root(directory: Path) -> Path:
 def _is_repository(folder: Path) -> bool:
     """Check for `.git`; an empty folder of that name may be a placeholder of a run in safe mode."""
     git = folder / ".git"
-    return git.is_file() or os.path.lexists(git / "HEAD")
+    return os.path.isfile(git) or os.path.lexists(git / "HEAD")
 
 
 def list_project_folders(directory: Path) -> list[Path]:
