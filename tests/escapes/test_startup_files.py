@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 
 import pytest
@@ -92,6 +93,7 @@ def test_direnv_loads_nothing_that_a_run_has_created_or_changed(host: FakeHost, 
     """direnv asks about a changed `.envrc`, and loads what that names at the next prompt without asking."""
     (host.work / ".envrc").write_text(f"{loaded}\n")
     (host.work / "setup.sh").write_text("true\n")
+    os.utime(host.work / "setup.sh", (0, 0))  # direnv compares times in seconds
     host.change_owner()
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(host.base / "home")}
     direnv = [*as_user(host.user), "direnv"]
