@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from select import POLLIN, poll
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ask.config.base_url import DEFAULT_PORTS, split_server_url
 from ask.errors import ConfigError
@@ -41,8 +41,13 @@ class Preconnection:
 
     def _connect(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # leave them to the main thread
+        host, port = self._address
+        is_plain = host.isascii() and all(0 < len(label) < 64 for label in host.removesuffix(".").split("."))
         try:
-            self._socket = socket.create_connection(self._address, CONNECT_SECONDS)
+            # Text would be encoded by a codec that this thread would have to import. That takes 3 ms, and for ever if
+            # Python has dropped a Ctrl-C in the middle of an import of the main thread and keeps the lock for imports.
+            address: tuple[Any, int] = (host.encode() if is_plain else host, port)
+            self._socket = socket.create_connection(address, CONNECT_SECONDS)
         except OSError as error:
             self._error = error
         except UnicodeError:
@@ -67,8 +72,10 @@ class Preconnection:
         Raises:
             OSError: the connection failed; raised only once.
         """
-        for thread in self._threads:
-            thread.join()
+        connecting, *loading = self._threads
+        connecting.join()
+        for thread in loading:
+            thread.join(CONNECT_SECONDS)  # it imports modules, see `_connect`
         sock, self._socket = self._socket, None
         error, self._error = self._error, None
         if error is not None:

@@ -7,6 +7,7 @@ import resource
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -210,6 +211,19 @@ def test_invalid_base_url_is_not_preconnected(url: str, monkeypatch: pytest.Monk
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     assert preconnect(url) is None
+
+
+def test_the_connection_needs_no_import(listener: socket.socket) -> None:
+    """It would wait for ever if Python drops a Ctrl-C in the middle of an import, and keeps the lock for imports."""
+    script = f"""
+import sys
+from ask.client.preconnect import Preconnection
+before = set(sys.modules)
+assert Preconnection("127.0.0.1", {listener.getsockname()[1]}).take_socket()
+print(*sys.modules.keys() - before)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert done.stdout == b"\n"
 
 
 def test_invalid_host_name_is_ignored() -> None:
