@@ -15,7 +15,7 @@ help:  ## list the targets
 demo: $(VENV)/installed  ## run the main job on the embedded provider: no account, no network
 	@$(BIN)/ask -p demo "which files are here?"
 
-test: $(VENV)/installed-dev  ## run the tests (6 to 7 minutes on two cores); TESTS takes files, names and options
+test: $(VENV)/installed-dev  ## run the tests (5 minutes on two cores); TESTS takes files, names and options
 	$(BIN)/pytest $(TESTS)
 
 test-slow: $(VENV)/installed-dev  ## run the slow tests: kills, parallel runs, recipes, the browser; all property tests (17 minutes)
