@@ -336,7 +336,7 @@ def _make_patch(folder: Path) -> str:
         process.wait()
         problems.seek(0)
         problem = problems.read(MAX_PATCH_BYTES).decode("utf-8", "replace")
-    links = _make_link_patches(folder)
+    links = _make_link_patches(folder) if process.returncode else []
     if problem.count("\n") == len(links) == problem.count(": No such file or directory\n"):
         problem = ""  # `diff` cannot compare a link with nothing
     if process.returncode < 0 or "memory exhausted" in problem:
