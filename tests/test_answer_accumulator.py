@@ -198,6 +198,7 @@ def test_deep_reports_of_usage_are_no_error(depth: int) -> None:
     assert str(reader.usage).count("{") <= 7
 
 
+@pytest.mark.slow
 def test_fragments_that_could_be_the_last_take_linear_time() -> None:
     """Each repeats the name and ends with a brace, so that it may be the end of the arguments."""
     reader = Reader()

@@ -44,6 +44,7 @@ def test_the_answer_is_written_unchanged(answer: str, ask: Ask, server: ModelSer
         assert (result.stdout, result.stderr) == (ANSWERS[answer].encode(), "")
 
 
+@pytest.mark.slow
 def test_a_pipe_and_a_file_get_the_same_bytes(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says(EVIL))
     result = ask.shell("ask hi | cat; ask hi > file")
@@ -90,6 +91,7 @@ def test_a_reader_of_rows_that_closes_early_is_not_an_error(ask: Ask, server: Mo
     assert (result.text, result.stderr) == ("0 0 0\n", "")
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_not_an_error(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     for command in ("ask hi", "ask --help"):
@@ -116,6 +118,7 @@ def test_a_full_disk_is_one_error_line_and_exit_code_9(command: str, ask: Ask, s
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_no_request_is_sent_when_standard_output_is_closed(ask: Ask, server: ModelServer) -> None:
     result = ask.shell("ask hi >&-")
     assert (result.code, result.stderr.count("\n")) == (9, 1)
@@ -210,6 +213,7 @@ def test_only_terminals_get_styling(ask: Ask, server: ModelServer) -> None:
     assert "· bash" in (ask.cwd / "file").read_text()
 
 
+@pytest.mark.slow
 def test_only_stderr_is_styled_if_only_it_is_a_terminal(ask: Ask, server: ModelServer) -> None:
     server.reply(TOOL, wire.says(EVIL))
     assert "\x1b[2m" in on_terminal(ask, "ask hi >file")
@@ -402,6 +406,7 @@ def test_a_target_cannot_end_its_hyperlink(ask: Ask, server: ModelServer) -> Non
     assert {target[:20] for target in targets} == {"https://example.org/", ""}
 
 
+@pytest.mark.slow
 def test_written_files_are_hyperlinks(ask: Ask, server: ModelServer) -> None:
     call = ("write_file", {"filepath": "my notes.txt", "content": "x"})
     server.reply(wire.calls(call), wire.says("Done.\n"))

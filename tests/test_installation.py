@@ -126,6 +126,7 @@ def check_path(program: Path, home: Home, path: str = os.defpath) -> dict[str, s
     return dict(found)
 
 
+@pytest.mark.slow
 def test_doctor_names_the_folder_of_the_program(environment: Environment, home: Home) -> None:
     assert str(environment.program.parent) in check_path(environment.program, home)["fix"]
 

@@ -165,6 +165,7 @@ def test_an_exception_in_a_plugin_hook_is_a_one_line_error(ask: Ask, tmp_path: P
     assert "sk-stranger-secret" not in result.stderr
 
 
+@pytest.mark.slow
 def test_the_traceback_of_a_hook_that_takes_too_long_shows_where_it_was(ask: Ask, tmp_path: Path) -> None:
     body = "def provider_build_request(self, request, key): __import__('time').sleep(60)"
     env = install(tmp_path / "site", body)
@@ -173,6 +174,7 @@ def test_the_traceback_of_a_hook_that_takes_too_long_shows_where_it_was(ask: Ask
     assert "stranger_plugin.py" in result.stderr
 
 
+@pytest.mark.slow
 def test_an_unexpected_exception_is_one_line_and_exits_with_1(ask: Ask, tmp_path: Path) -> None:
     body = """
     def provider_build_request(self, request, key):
@@ -323,6 +325,7 @@ sys.meta_path.insert(0, Interrupt)
     assert (result.code in (128 + number, -number), result.stdout, result.stderr) == (True, b"", "")
 
 
+@pytest.mark.slow
 def test_command_lines_can_run_repeatedly_in_one_process(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("One."), wire.says("Two."))
     lines = [["hi"], ["history", "list"], ["-c", "hi"], ["--nosuch"], ["--no-save", "-p", "nosuch", "hi"], ["tools"]]

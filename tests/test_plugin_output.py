@@ -147,6 +147,7 @@ def test_rows_in_other_processes_are_all_there_is_on_stdout(
     assert [json.loads(line)["line"] for line in result.text.splitlines()] == rows
 
 
+@pytest.mark.slow
 def test_output_of_hooks_in_map_is_escaped_and_names_the_plugin(ask: Ask, home: Home, server: ModelServer) -> None:
     source = f"""
 from ask import ChatCompletions
@@ -283,6 +284,7 @@ def test_rows_with_tools_print_nothing_if_the_plugin_prints_nothing(ask: Ask, ho
     assert "Error" not in result.stderr
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_the_run_silently(ask: Ask, home: Home, server: ModelServer) -> None:
     quiet = f"from ask import ChatCompletions\nclass Odd(ChatCompletions): pass\n{CHAT}"
     ask = install_noisy(ask, home, server, quiet)
@@ -304,6 +306,7 @@ def test_stderr_may_be_closed_or_the_same_file(ask: Ask, home: Home, server: Mod
     assert "one" in lines
 
 
+@pytest.mark.slow
 def test_an_accepted_command_writes_to_the_terminal_on_stdout(ask: Ask, home: Home, server: ModelServer) -> None:
     ask = install_noisy(ask, home, server)
     server.reply(wire.says("```bash\necho $((40 + 2)) > /dev/stdout\n```"))

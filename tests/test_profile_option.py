@@ -42,6 +42,7 @@ def test_a_signal_ends_a_profiled_run(ask: Ask, home: Home, server: ModelServer,
     assert any(name == "iter_event_batches" for _, name in list_profiled_functions(home))
 
 
+@pytest.mark.slow
 def test_the_profile_file_can_be_read_by_pstats(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("hello"))
     result = ask("--profile=times", "hi")
@@ -51,6 +52,7 @@ def test_the_profile_file_can_be_read_by_pstats(ask: Ask, home: Home, server: Mo
     assert any(Path(file).match("ask/agent/tool_loop.py") and name == "run" for file, name in profiled)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("option", "code"), [("--profile", 2), ("--profile=", 2), ("--profile=no/such/folder/times", 9)]
 )

@@ -121,6 +121,7 @@ def test_a_program_that_is_silent_for_too_long_is_killed_with_its_children(mynah
     assert has_ended(home)
 
 
+@pytest.mark.slow
 def test_ctrl_c_kills_the_program_and_its_children(mynah: Ask, home: Home) -> None:
     write_program(home, START_CHILD)
     with mynah.start("-p", "mynah", "hello") as running:

@@ -71,6 +71,7 @@ def test_the_provider_answers(parrot: Ask, server: ModelServer, stream: bool) ->
     assert request.json["messages"][-1] == {"role": "user", "text": "hello"}
 
 
+@pytest.mark.slow
 def test_the_model_can_call_tools_and_gets_its_reasoning_back(parrot: Ask, server: ModelServer) -> None:
     parrot.cwd.joinpath("seed.txt").touch()
     calls = [{"call": {"name": "list_dir", "arguments": {"dirpath": "."}}}, {"call": {"name": "nothing"}}]
@@ -107,12 +108,14 @@ def test_an_unknown_finish_reason_is_named(parrot: Ask, server: ModelServer) -> 
     assert "'melted'" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_model_without_tools_gets_none(parrot: Ask, server: ModelServer) -> None:
     server.reply(streams({"text": "Hello."}, END))
     assert parrot("-p", "parrot", "-m", "parakeet-1", "hello").code == 0
     assert "tools" not in server.requests[0].json
 
 
+@pytest.mark.slow
 def test_errors_of_the_service_are_one_line(parrot: Ask, server: ModelServer) -> None:
     server.reply(streams({"text": "Hel"}, {"error": {"message": "overloaded", "code": 503}}))
     result = parrot("-p", "parrot", "hello")

@@ -281,6 +281,7 @@ def test_a_built_in_provider_comes_before_one_of_a_package(ask: Ask, home: Home)
     assert rows["the provider demo of ask-greedy is not used, because demo is built in"] == "warning"
 
 
+@pytest.mark.slow
 def test_a_service_of_config_toml_comes_before_the_provider_of_a_package(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
@@ -295,6 +296,7 @@ def test_a_service_of_config_toml_comes_before_the_provider_of_a_package(
     assert list_providers(ask("providers"))["odd"][-1] == "config.toml"
 
 
+@pytest.mark.slow
 def test_a_table_without_a_base_url_changes_the_provider_of_a_package(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
@@ -742,6 +744,7 @@ def test_an_unknown_provider_is_an_error_with_a_suggestion(ask: Ask, home: Home,
     assert all(f" {known}" in ask("-p", "nothing", "hi").stderr for known in (*OURS, "grok", "groq"))
 
 
+@pytest.mark.slow
 def test_output_of_a_provider_does_not_reach_the_rows_of_map(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(lambda request: wire.whole_reply(wire.answer("yes")))
     body = """def provider_parse_response(self, response):

@@ -127,6 +127,7 @@ def test_chat_is_selected(ask: Ask, server: ModelServer, home: Home, name: str) 
     assert server.unserved == []
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("name", ["lmstudio", "deepseek", "openrouter"])
 @pytest.mark.parametrize("whole", [False, True], ids=["streamed", "complete"])
 def test_responses_is_selected(ask: Ask, server: ModelServer, home: Home, name: str, whole: bool) -> None:

@@ -44,6 +44,7 @@ def find_images(body: Any) -> list[Image.Image]:
     return [Image.open(BytesIO(base64.b64decode(each))) for each in data]
 
 
+@pytest.mark.slow
 def test_wide_image_is_scaled_down(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "wide.png").write_bytes(make_image("PNG", mode="RGBA", color=(255, 0, 0, 128)))
     server.reply(ANTHROPIC.says("Red."), ANTHROPIC.says("Still."))
@@ -72,6 +73,7 @@ def test_many_images_have_a_lower_limit(ask: Ask, server: ModelServer) -> None:
     assert {image.width for image in find_images(server.requests[-1].json)} == {2_000}
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
@@ -98,6 +100,7 @@ def test_without_pillow_the_error_names_it(home: Home, server: ModelServer) -> N
     assert all(word in result.stderr for word in ("8,000 pixels a side", "Pillow", "[files]"))
 
 
+@pytest.mark.slow
 def test_bytes_orientation_and_kind_are_kept() -> None:
     noise = Image.effect_noise((600, 300), 100)
     exif = noise.getexif()

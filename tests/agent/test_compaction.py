@@ -151,6 +151,7 @@ def test_summarized_messages_stay_saved(conversation: Ask, server: ModelServer, 
     assert query_rows(home_with_conversation, "SELECT count(*) FROM conversations") == [(1,)]
 
 
+@pytest.mark.slow
 def test_a_conversation_that_is_too_long_is_summarized_as_far_as_it_fits(
     ask: Ask, server: ModelServer, home: Home
 ) -> None:

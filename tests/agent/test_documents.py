@@ -51,6 +51,7 @@ def test_a_fallback_gets_the_text(ask: Ask, server: ModelServer) -> None:
     assert "Größe" in server.requests[-1].json["messages"][1]["content"]
 
 
+@pytest.mark.slow
 def test_a_document_with_macros_is_sent_as_text(ask: Ask, server: ModelServer) -> None:
     path = ask.cwd / "a.docm"
     path.write_bytes(docx("Größe"))

@@ -81,6 +81,7 @@ def accepts(service: Wire, media_type: str) -> bool:
     return service.provider.provider_supports_attachment(service.model, media_type)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("file", [Attachment("a.pdf", "application/pdf", PDF), Attachment("a.png", "image/png", PNG)])
 def test_a_fetched_file_reaches_the_model_as_an_attached_one_does(
     ask: Ask, server: ModelServer, service: Wire, file: Attachment
@@ -432,6 +433,7 @@ def test_what_no_model_reads_is_left_out_of_a_result() -> None:
     assert len(notes) == 2
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("name", ["paint", "sketch"])
 def test_a_python_function_can_return_files_themselves(ask: Ask, server: ModelServer, home: Home, name: str) -> None:
     (home.work / "tools.py").write_text(TOOL)

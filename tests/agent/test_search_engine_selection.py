@@ -178,6 +178,7 @@ def test_safe_mode_asks_before_reaching_the_engines_host(
     assert [line["rule"] for line in audit(home)] == [f"host 127.0.0.1: {'yes' if answered == 'y' else 'no'}"]
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_safe_mode_searches_without_asking_if_the_host_is_allowed(
     ask: Ask, home: Home, server: ModelServer, search_server: ModelServer

@@ -69,6 +69,7 @@ def test_words_files_and_piped_text_replace_the_input_placeholder(ask: Ask, home
     assert sent_question(server) == "Sing <stdin>\nlo\n</stdin>, please."
 
 
+@pytest.mark.slow
 def test_without_a_placeholder_the_input_is_appended(ask: Ask, home: Home, server: ModelServer) -> None:
     write_prompt(home, "mine", "+++\n[tasks]\nlow = 'Sing low.'\n+++\nSing.\n")
     for args, text in ((["mine"], "Sing."), (["mine:low"], "Sing low."), (["mine", "of love"], "Sing.\n\nof love")):
@@ -181,6 +182,7 @@ def sent_model(ask: Ask, *args: str, env: dict[str, str] | None = None) -> tuple
     return told["provider"], told["model"]
 
 
+@pytest.mark.slow
 def test_options_override_a_prompt_which_overrides_conversation_environment_and_config(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:

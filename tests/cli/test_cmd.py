@@ -67,6 +67,7 @@ def test_commands_longer_than_the_screen_are_shown_with_their_length(ask: Ask, s
     assert "lines" not in ask.on_terminal("--cmd", "count", answers=[(CHOICES, "\n")]).text
 
 
+@pytest.mark.slow
 def test_cmd_works_with_pipes_json_and_conversations(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("git commit -m 'Add a page'"), wire.says("```\ngit commit -m 'Add it'\n```"))
     assert ask.shell('echo +page | ask --cmd "commit this" -q').text == "git commit -m 'Add a page'\n"
@@ -103,6 +104,7 @@ def test_the_users_shell_runs_the_command_and_its_exit_status_is_returned(ask: A
     assert result.code == 7
 
 
+@pytest.mark.slow
 def test_the_command_has_the_terminal_and_default_signals(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("test -t 0 && test -t 1 && yes | head -n 1; read -r line; echo got $line ${PIPESTATUS[0]}"))
     script = "echo data | ask --cmd talk"

@@ -56,6 +56,7 @@ def test_json_and_events_contain_the_code(ask: Ask, server: ModelServer) -> None
     assert events[-1]["text"] == CODE
 
 
+@pytest.mark.slow
 def test_code_works_with_files_stdin_and_options(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "spec").write_text("two numbers\n")
     server.reply(wire.says(ANSWER))

@@ -113,6 +113,7 @@ def test_an_error_does_not_win_a_race(ask: Ask, server: ModelServer) -> None:
     assert ask(*COMMAND, "--race", "--judge", "v/j", "hi").code == 2
 
 
+@pytest.mark.slow
 def test_the_judge_sees_the_answers_without_names(ask: Ask, server: ModelServer) -> None:
     server.reply(by_model(a=wire.says("one"), b=wire.says("two"), j=judge("two")))
     orders: set[tuple[str, ...]] = set()

@@ -107,6 +107,7 @@ def test_conversations_are_listed_with_titles_newest_first(ask: Ask, home: Home)
     assert ask("--complete", "conversations").text == "bb22\ttwo lines \\x1b[31m\naa11\tone\n"
 
 
+@pytest.mark.slow
 def test_addresses_of_mcp_servers_come_from_their_last_listing(ask: Ask, home: Home) -> None:
     home.config.mkdir()
     (home.config / "config.toml").write_text(
@@ -144,6 +145,7 @@ def test_offered_words_have_no_special_characters(word: str) -> None:
         assert not set(word) & set(" \t\n'\"\\$`;&|<>(){}[]*?!#^")
 
 
+@pytest.mark.slow
 def test_completion_imports_neither_click_nor_providers_besides_the_table(home: Home) -> None:
     save(home.data / "history.db", "aa11", user("one"))
     write_models(write_models_cache(home), [ModelInfo(id="vendor/a")])

@@ -87,6 +87,7 @@ def test_instructions_are_the_descriptions(ask: Ask, server: ModelServer) -> Non
     assert [level["label"] for level in anger["levels"]] == ["1", "2", "3"]
 
 
+@pytest.mark.slow_after_first
 def test_verbose_shows_all_probabilities(ask: Ask, service: DecisionService) -> None:
     result = decide(ask, type(service), "-v", "hi")
     assert json.loads(result.text) == CHOSEN

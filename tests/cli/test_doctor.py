@@ -145,6 +145,7 @@ def test_a_stopped_local_server_that_is_not_used_is_no_problem(ask: Ask, server:
     assert "lms server start" in used["lmstudio"][2]
 
 
+@pytest.mark.slow
 def test_plugins_are_listed_with_their_distribution_and_load_error(ask: Ask, home: Home) -> None:
     packages = home.path / "packages"
     install_provider(packages, "good")
@@ -159,6 +160,7 @@ def test_plugins_are_listed_with_their_distribution_and_load_error(ask: Ask, hom
     assert findings["good"][1].startswith("good (ask-good)")
 
 
+@pytest.mark.slow
 def test_failing_plugins_are_a_problem(ask: Ask, home: Home) -> None:
     source = """
     from ask import ChatCompletions
@@ -250,6 +252,7 @@ def test_a_sign_in_to_a_server_that_is_gone_is_reported(ask: Ask, home: Home) ->
     assert "gone" in found
 
 
+@pytest.mark.slow
 def test_damage_to_the_history_is_reported(ask: Ask, home: Home) -> None:
     assert examine(ask, "--offline")["history"][0] == "ok"
     ask("-p", "demo", "hi")
@@ -286,6 +289,7 @@ def test_the_line_that_enables_the_shell_integration_is_printed(ask: Ask) -> Non
     assert "bash, zsh, fish" in examine(ask, "--offline", SHELL="/bin/tcsh")["shell"][1]
 
 
+@pytest.mark.slow
 def test_missing_and_outdated_completions_are_reported(ask: Ask, home: Home) -> None:
     assert "ask init bash --install" in examine(ask, "--offline")["completions"][2]
     assert ask("init", "bash", "--install").code == 0
@@ -331,6 +335,7 @@ def test_invalid_arguments_are_a_usage_error(ask: Ask) -> None:
     assert "ask -- doctor who" in result.stderr
 
 
+@pytest.mark.slow
 def test_doctor_runs_with_a_minimal_environment(home: Home) -> None:
     bare = {"PATH": home.env["PATH"], "HOME": str(home.path / "none"), "LC_ALL": "C"}
     result = run(["ask", "doctor", "--offline", "--json"], env=bare, cwd=home.work)

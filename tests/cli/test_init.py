@@ -26,6 +26,7 @@ def test_the_script_is_valid_shell_code_and_needs_no_provider_or_key(shell: str,
     assert not any(home.data.parent.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.needs("shellcheck")
 def test_shellcheck_accepts_the_bash_script(home: Home) -> None:
     (home.path / "script").write_text(evaluate(home, "bash"))

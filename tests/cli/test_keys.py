@@ -343,6 +343,7 @@ def test_a_keyring_that_does_not_work_is_a_one_line_error(keyless: Ask, home: Ho
     assert kept(home) == {}
 
 
+@pytest.mark.slow
 def test_a_key_that_is_no_longer_in_the_keyring_is_an_error(keyless: Ask, home: Home) -> None:
     keyless("keys", "set", "--keyring", "openrouter", stdin=f"{KEY}\n".encode(), env=KEYRING)
     (home.data.parent / "python_keyring" / "keyring_pass.cfg").unlink()

@@ -390,6 +390,7 @@ def test_a_template_is_filled_in(ask: Ask, server: ModelServer, home: Home) -> N
     assert "Be kind." in server.requests[0].json["messages"][0]["content"]
 
 
+@pytest.mark.slow
 def test_a_bad_key_stops_the_job(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.fails(401, "no such key"))
     result = ask(*COMMAND, write_rows(home.work, *make_rows(150)), "-O", "out.jsonl")
@@ -1001,6 +1002,7 @@ def test_a_named_pipe_is_read_once(ask: Ask, home: Home) -> None:
     assert (result.code, len(parse(result))) == (0, 2), result.stderr
 
 
+@pytest.mark.slow
 def test_a_closed_standard_input_is_no_input(ask: Ask) -> None:
     for inputs in ("", "-"):
         result = ask.shell(f"ask map -p demo 'Say {{{{line}}}}' {inputs} <&-")

@@ -282,6 +282,7 @@ def test_canceling_keeps_what_is_finished(service: BatchService, run: Batch, hom
     assert run(service, *command, "--cancel").code == 2, "there is nothing to cancel"
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("kind", [AnthropicService, OpenAIService])
 def test_a_batch_that_the_provider_no_longer_has_can_be_canceled(
     kind: type[BatchService], run: Batch, server: ModelServer, home: Home

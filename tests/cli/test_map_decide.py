@@ -94,6 +94,7 @@ def test_the_same_command_continues_with_the_same_rows(
     assert (home.work / "out.jsonl").read_bytes() == first
 
 
+@pytest.mark.slow
 def test_columns_have_types_in_every_format(ask: Ask, home: Home, command: Sequence[str]) -> None:
     pytest.importorskip("pyarrow")
     import pyarrow.parquet
@@ -142,6 +143,7 @@ def test_a_model_without_logprobs_stops_the_job(
     assert "gpt-6-luna" in result.stderr  # a model that has probabilities
 
 
+@pytest.mark.slow
 def test_rows_without_other_tokens_fail(ask: Ask, server: ModelServer, logprobs_command: Sequence[str]) -> None:
     """A service that applies a temperature of 0 to its logprobs would make every answer certain."""
 

@@ -43,6 +43,7 @@ def test_identical_rows_are_sent_once(ask: Ask, server: ModelServer, home: Home)
     assert re.search(r"identical to another</dt>\s*<dd>3<", (home.work / "report.html").read_text())
 
 
+@pytest.mark.slow
 def test_rows_wait_for_one_in_flight(ask: Ask, server: ModelServer, home: Home) -> None:
     is_released = threading.Event()
 

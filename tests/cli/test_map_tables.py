@@ -216,6 +216,7 @@ def test_kills_lose_no_row(ask: Ask, server: ModelServer, home: Home, output: st
     assert {file.suffix for file in home.work.iterdir()} == {".jsonl", ".db" if output == TABLE else ".parquet"}
 
 
+@pytest.mark.slow
 def test_a_table_of_an_input_database_can_be_the_output(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo)
     source = write_database(home, make_rows(100))

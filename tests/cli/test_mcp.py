@@ -156,6 +156,7 @@ def test_the_tools_of_a_server_are_listed(ask: Ask, home: Home) -> None:
     assert ask("mcp", "list", "gone").code == 4
 
 
+@pytest.mark.slow
 def test_failing_servers_do_not_hide_the_others(ask: Ask, home: Home) -> None:
     configure(home, {"raw": program(RAW), "exits": program(RAW, "exits"), "off": program(RAW, "exits", enabled=False)})
     result = ask("mcp", "test", timeout=60)
@@ -206,6 +207,7 @@ def test_doctor_names_the_servers_without_starting_them(ask: Ask, home: Home) ->
 # Safe mode
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_safe_mode_starts_only_servers_with_an_allowed_tool(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW), "other": program(RAW)}, tools={"disabled": ["other__die"]})
@@ -248,6 +250,7 @@ def test_only_mcp_commands_fail_without_the_extra(bare: list[str], ask: Ask, hom
     assert row[3] == hint
 
 
+@pytest.mark.slow
 def test_a_broken_mcp_package_is_a_one_line_error(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)})
     (home.path / "mcp.py").write_text("raise ImportError('too old')\n")

@@ -187,6 +187,7 @@ def test_help_shows_a_command_and_its_subcommands(ask: Ask) -> None:
     assert ask("team", "add").text == "added\n"
 
 
+@pytest.mark.slow
 def test_help_and_completion_list_commands_without_loading_them(ask: Ask) -> None:
     shown = ask("--help")
     listed = ask("--complete", "commands")
@@ -218,6 +219,7 @@ def test_arguments_are_completed_without_output(words: list[str], completed: lis
     assert (result.code, name, found) == (0, words[1], completed)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("name", ["unknown", "history", "Loud", "", "-q", "--"])
 def test_only_commands_of_packages_complete_their_arguments(name: str, ask: Ask) -> None:
     result = ask("--complete", "arguments", "", name)
@@ -248,6 +250,7 @@ def test_a_command_that_cannot_be_loaded_is_named(name: str, reason: str, ask: A
     assert not server.requests
 
 
+@pytest.mark.slow
 def test_two_packages_with_one_command_are_named(ask: Ask, home: Home) -> None:
     install(home.path / "packages", "ask-twin", {"todo": "ask_todo:todo"}, {}, "ask.commands")
     result = ask("todo", "1")
@@ -268,6 +271,7 @@ def test_everything_else_is_a_question(words: list[str], ask: Ask) -> None:
     assert ask(*words).text == "an answer\n"
 
 
+@pytest.mark.slow
 def test_doctor_names_unusable_commands(ask: Ask) -> None:
     rows = json.loads(ask("doctor", "--offline", "--json").text)
     found = {row["found"]: row["state"] for row in rows if row["check"] == "ask-todo"}

@@ -36,6 +36,7 @@ def test_pythonpath_outside_the_folder_is_accepted(ask: Ask, home: Home, server:
     assert (result.code, result.text) == (0, "Done.\n")
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_a_notice_that_is_shown_once_is_not_used_up_by_quiet(ask: Ask, server: ModelServer) -> None:
     server.reply(*[wire.says("Done.")] * 3)

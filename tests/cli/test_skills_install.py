@@ -248,6 +248,7 @@ def test_other_sources_are_errors(ask: Ask, source: str, code: int) -> None:
     assert not (ask.cwd / "ran").exists()
 
 
+@pytest.mark.slow
 def test_a_skill_with_too_many_files_is_refused(ask: Ask, repository: Path, skills: Path) -> None:
     for number in range(2_001):
         write(repository / f"skills/pdf/data/{number}", "x")
@@ -350,6 +351,7 @@ def test_force_restores_a_skill_that_has_not_changed_in_its_repository(
     assert "Mine." not in (skills / "pdf/SKILL.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_moved_tag_is_not_followed(ask: Ask, repository: Path, skills: Path) -> None:
     git(repository, "tag", "v1")
     assert ask("skills", "add", str(repository), "pdf", "--ref", "v1", "-y").code == 0
@@ -540,6 +542,7 @@ def test_a_plain_file_server_is_enough(ask: Ask, home: Home, repository: Path, s
 # Marketplaces
 
 
+@pytest.mark.slow
 def test_plugins_of_a_marketplace_are_listed_and_installed(
     ask: Ask, home: Home, repository: Path, skills: Path
 ) -> None:

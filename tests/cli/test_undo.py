@@ -463,6 +463,7 @@ def test_applying_the_shown_diff_with_patch_equals_undo(ask: Ask, home: Home, mo
     assert (home.work / "f").read_text() == before
 
 
+@pytest.mark.slow
 def test_a_closed_output_pipe_does_not_prevent_the_restore(ask: Ask, home: Home, model: Model) -> None:
     model(write("f", "x\n" * 100_000))
     result = ask.shell("ask undo --yes | head -1")

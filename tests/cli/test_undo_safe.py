@@ -156,6 +156,7 @@ def test_terminal_previews_are_truncated_and_confirmed(ask: Ask, home: Home, mod
     assert len(os.listdir(home.work)) == 80
 
 
+@pytest.mark.slow
 def test_only_a_dry_run_prints_all_differences_without_a_terminal(ask: Ask, home: Home, model: Model) -> None:
     for number in range(80):
         (home.work / f"{number}").write_text("x\n")
@@ -296,6 +297,7 @@ def test_a_folder_with_other_content_is_not_removed(ask: Ask, home: Home, model:
     assert os.listdir(home.work / "f") == ["mine"]
 
 
+@pytest.mark.slow
 def test_undo_does_not_follow_links_out_of_the_folder(ask: Ask, home: Home, model: Model) -> None:
     outside = home.path / "outside"
     outside.mkdir()
@@ -348,6 +350,7 @@ def test_folders_that_are_too_large_are_not_copied_and_a_warning_is_printed(ask:
     assert ask("undo", "-y").code == 2
 
 
+@pytest.mark.slow
 def test_a_full_disk_during_the_copy_is_one_line_and_leaves_no_files(ask: Ask, home: Home, server: ModelServer) -> None:
     (home.work / "large").write_bytes(b"x" * 2_000_000)
     server.reply(wire.calls(bash("echo 1 > new")), wire.says("Done."))

@@ -41,6 +41,7 @@ def test_folders_within_the_depth_limit_are_removed(ask: Ask, home: Home, server
     assert os.listdir(home.work) == []
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_folders_beyond_the_depth_limit_are_left_and_reported(ask: Ask, home: Home, server: ModelServer) -> None:
     (home.work / "f").write_text("old\n")

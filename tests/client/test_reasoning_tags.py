@@ -221,6 +221,7 @@ def test_calls_are_forwarded_at_once() -> None:
     assert ToolCallDelta(0, "bash") in stream(deltas)
 
 
+@pytest.mark.slow
 def test_long_reasoning_in_single_characters_is_fast() -> None:
     deltas: list[Delta] = [*map(TextDelta, "<think>" + "a b <" * 40_000 + "</think>Yes.")]
     start = time.process_time()

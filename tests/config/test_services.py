@@ -240,6 +240,7 @@ def test_a_service_with_a_configured_address_keeps_its_api_and_key(ask: Ask, hom
     assert (server.requests[0].path, TEST_KEY in str(server.requests[0].headers)) == ("/api/v1/responses", True)
 
 
+@pytest.mark.slow
 def test_an_installed_provider_keeps_its_name(ask: Ask, home: Home, server: ModelServer) -> None:
     packages = install_provider(home.path / "packages", "mistral")
     ask = with_packages(ask, packages, MISTRAL_BASE_URL=server.base_url, MISTRAL_API_KEY=TEST_KEY)

@@ -90,6 +90,7 @@ NOT_PUBLIC = ("127.0.0.1", "[::ffff:127.0.0.1]", "localhost", "169.254.169.254",
 """Hosts that may not be reached even where the user names them."""
 
 
+@pytest.mark.slow
 def test_urls_with_a_misleading_host_are_not_fetched(host: FakeHost) -> None:
     urls = [url.format(port=host.fill("@tcp@")) for url in REFUSED]
     calls = [("fetch_url", {"url": url}) for url in urls]

@@ -79,6 +79,7 @@ def test_a_key_in_the_name_of_a_host_is_not_logged(host: FakeHost) -> None:
     assert TEST_KEY not in f"{connection} {done.outputs} {done.result.stderr}"
 
 
+@pytest.mark.slow
 def test_a_connection_that_stays_open_does_not_delay_the_end(host: FakeHost) -> None:
     code = 'import socket, time; s = [socket.create_connection(("127.0.0.1", 3128)) for _ in range(90)]; time.sleep(60)'
     done = run(host, [("bash", {"command": f"@python@ -c '{code}' & sleep 0.5", "timeout": 5})], *ALLOW)

@@ -105,12 +105,14 @@ def test_the_files_level_works_without_a_sandbox(host: FakeHost, change: str) ->
     assert not (host.work / "ran").exists()
 
 
+@pytest.mark.slow
 def test_every_leak_of_a_sandbox_is_reported(host: FakeHost) -> None:
     done = run(host, [], "--safe", before=build_changed_host_command(host, ANOTHER))
     for way in ("writing outside", "changing protected files", "reading ask's configuration", "connecting to a server"):
         assert way in done.result.stderr
 
 
+@pytest.mark.slow
 def test_folder_that_changes_during_the_start_is_scanned_again(host: FakeHost) -> None:
     (host.work / "sub/.git").mkdir(parents=True)
     host.change_owner()
@@ -138,6 +140,7 @@ if any(path.is_dir() for path in find_private_paths(Path("/etc"))):
 COMMON_MOUNTS = ("another folder", "one more, writable")
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("host", "name"),
     each_user_and(COMMON_MOUNTS, [name for name in MOUNTS if name not in COMMON_MOUNTS]),
@@ -152,6 +155,7 @@ def test_nothing_is_run_or_sent_if_the_mounts_are_not_as_requested(host: FakeHos
     assert not (host.work / "ran").exists()
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("allowed", [False, True], ids=["started there", "--allow-dir"])
 def test_folder_that_cannot_be_confined_is_refused(host: FakeHost, allowed: bool) -> None:
     """tests/safety/test_sandbox_folders.py tests all kinds of such folders."""
@@ -205,6 +209,7 @@ def test_no_project_file_or_variable_turns_safe_mode_off(host: FakeHost, how: st
     assert free is None or (host.base / "outside/x").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_that_ignores_case_is_refused(host: FakeHost, record_property: Callable[[str, object], None]) -> None:
     folder = host.base / "shared"
     folder.mkdir()

@@ -93,6 +93,7 @@ def test_git_reads_an_outer_repository_only_with_allow_git(host: FakeHost, layou
     assert "Read-only file system" in refused
 
 
+@pytest.mark.slow
 def test_a_stale_index_is_read(host: FakeHost) -> None:
     folder = subfolder(host)
     (folder / "file").touch()
@@ -106,6 +107,7 @@ def test_a_stale_index_is_read(host: FakeHost) -> None:
     assert index.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_other_files_of_the_repository_stay_hidden(host: FakeHost) -> None:
     folder = subfolder(host)
     options = ("--safe", "--allow-git")
@@ -187,6 +189,7 @@ def test_no_folder_named_like_a_repository_becomes_readable(host: FakeHost, name
     assert TOKEN in run(host, read, directory=host.work / "new").outputs[0]
 
 
+@pytest.mark.slow
 def test_only_what_git_recognizes_is_a_repository(host: FakeHost) -> None:
     """A folder with HEAD, objects and refs whose HEAD names no commit and no branch."""
     (host.work / "new").mkdir()

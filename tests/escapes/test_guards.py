@@ -181,6 +181,7 @@ MISSING_SCRIPTS = {
 }
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "command", mark_others_slow(MISSING_SCRIPTS, ["/bin/sh tools/x", "true && . ./x", "sh -c 'exec tools/x'"])
 )
@@ -242,6 +243,7 @@ def test_no_hook_is_installed_by_a_run_in_a_subfolder_of_the_repository(host: Fa
     assert commit_runs_hook(host, host.work), "the attack does nothing"
 
 
+@pytest.mark.slow
 def test_git_works_with_a_placeholder_for_an_included_file(host: FakeHost) -> None:
     git(host, host.work, "config", "include.path", "../conf")
     host.change_owner()
@@ -254,6 +256,7 @@ def test_starting_in_a_dot_git_folder_is_refused(host: FakeHost) -> None:
     assert (done.result.code, done.requests) == (8, 0)
 
 
+@pytest.mark.slow
 def test_secrets_in_protected_folders_and_packages_cannot_be_read(host: FakeHost) -> None:
     names = (".vscode/.env", ".claude/.env.local", "node_modules/x/.env", "prod.env", ".env.d/secret")
     for name in names:
@@ -286,6 +289,7 @@ def test_existing_envrc_cannot_be_read_or_replaced(host: FakeHost) -> None:
     assert TOKEN in (host.work / "pkg/.envrc").read_text()
 
 
+@pytest.mark.slow
 def test_target_of_a_dotenv_link_is_hidden_in_every_allowed_folder(host: FakeHost) -> None:
     (host.base / "more").mkdir()
     (host.base / "more/shared.txt").write_text(TOKEN)

@@ -152,6 +152,7 @@ def test_root_can_read_files_of_root_outside_the_home() -> None:
         assert "changed" in changed
 
 
+@pytest.mark.slow
 def test_git_status_works_and_git_commit_does_not(host: FakeHost) -> None:
     commit = "git add notes.txt && git -c user.name=a -c user.email=a@a.test commit -qm x && echo committed"
     status, refused = run(host, bash("git status --short", commit), "--safe").outputs

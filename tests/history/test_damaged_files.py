@@ -173,6 +173,7 @@ def small_disk(home: Home) -> tuple[str, ...]:
     return ("--size", "400000", "--tmpfs", str(home.data))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hello")
 @pytest.mark.needs("bwrap")
 def test_disk_full_from_the_start(ask: Ask, small_disk: tuple[str, ...]) -> None:
@@ -200,6 +201,7 @@ def test_disk_that_becomes_full(ask: Ask, server: ModelServer, home: Home, small
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_disk_that_becomes_full_during_a_run(
     ask: Ask, server: ModelServer, home: Home, small_disk: tuple[str, ...]
@@ -215,6 +217,7 @@ def test_disk_that_becomes_full_during_a_run(
     assert len(lines) <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hello")
 def test_file_size_limit(ask: Ask, home: Home) -> None:
     save_run(history_file(home))
@@ -278,6 +281,7 @@ def test_ctrl_c_ends_the_wait_for_a_lock(ask: Ask, home: Home) -> None:
     assert (result.code, rest) in ((0, []), (130, ["ask: interrupted"]))
 
 
+@pytest.mark.slow
 @NEEDS_SECCOMP
 @pytest.mark.usefixtures("hello")
 def test_a_file_system_without_locks_is_named_at_once(ask: Ask, home: Home) -> None:

@@ -117,6 +117,7 @@ def test_pipe_closed_while_the_answer_is_streamed(ask: Ask, server: ModelServer,
     check_goes_on(ask, server, "user", "assistant", "user")
 
 
+@pytest.mark.slow
 def test_pipe_closed_during_a_call(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(("bash", {"command": "echo ran"}), content="Let me see."), wire.says("It ran.\nTwice."))
     assert ask.shell("ask hi | true; exit ${PIPESTATUS[0]}").code == 0
@@ -245,6 +246,7 @@ def test_the_saved_exit_code_is_that_of_the_process(
     assert (result.code, run.exit_code, bool(run.error)) == (code, code, bool(code))
 
 
+@pytest.mark.slow
 def test_output_error_is_saved(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.says("hello"))
     result = ask.shell("ask --json hi > /dev/full")

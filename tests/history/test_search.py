@@ -336,6 +336,7 @@ def test_a_damaged_file_is_told_as_one(tmp_path: Path) -> None:
         search_conversations(store, ["word"])
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("text", ["a", "数", "🎉", "%", "é"])
 @pytest.mark.parametrize("length", [9_000, 60_000])
 def test_a_very_long_text_is_found(tmp_path: Path, text: str, length: int) -> None:

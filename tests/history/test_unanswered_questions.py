@@ -65,6 +65,7 @@ def sent(server: ModelServer, place: int = -1) -> list[str]:
 # Refused messages
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("name", WIRES)
 def test_a_refused_image_does_not_poison_its_conversation(ask: Ask, server: ModelServer, home: Home, name: str) -> None:
     ask, service = choose(ask, server, name)

@@ -231,6 +231,7 @@ def test_a_path_that_cannot_be_expanded_is_described_as_it_is(bench: HookBench, 
     assert bench.read("log")[0]["tool_input"] == {"file_path": "~a\0b"}
 
 
+@pytest.mark.slow
 @pytest.mark.needs("jq")
 def test_a_hook_changes_large_arguments(bench: HookBench) -> None:
     bench.configure({"event": "before_tool", "command": """jq -c '{arguments: (.arguments | .content += "end")}'"""})

@@ -388,6 +388,7 @@ def test_odd_revisions_of_rows_fail_only_their_rows(ask: Ask, server: ModelServe
     assert "internal" not in result.stderr + result.text
 
 
+@pytest.mark.slow
 def test_an_endless_diff_is_ended(ask: Ask, repository: Path) -> None:
     with (repository / "a.txt").open("wb") as file:
         for _ in range(110):

@@ -192,6 +192,7 @@ def test_safe_mode_allows_what_the_user_names(ask: Ask, server: ModelServer) -> 
     assert "the issue 5" in asked(server)
 
 
+@pytest.mark.slow
 def test_the_process_does_not_get_keys(ask: Ask, server: ModelServer) -> None:
     assert ask.process("-f", "odd-show-environment:", "why?").code == 0
     assert TEST_KEY not in asked(server)
@@ -380,6 +381,7 @@ def test_a_loaded_template_can_only_leave_out_tools(ask: Ask, server: ModelServe
     assert "tools" not in server.requests[-1].json
 
 
+@pytest.mark.slow
 def test_a_text_is_a_template_and_files_are_not(ask: Ask, server: ModelServer) -> None:
     assert ask("-t", "odd-load:5", "why?").code == 0
     assert asked(server) == "the issue 5\n\nwhy?"
@@ -428,6 +430,7 @@ def test_a_row_fills_in_what_follows_a_prefix(ask: Ask, server: ModelServer) -> 
     assert "the issue 5" in asked(server)
 
 
+@pytest.mark.slow
 def test_one_process_serves_the_rows_until_it_ends(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "rows.csv").write_text("n\n1\n2\nleave\n4\n")
     result = ask("map", "-m", wire.MODEL, "what? {{n}}", "-f", "odd-count:{{n}}", "rows.csv")

@@ -312,6 +312,7 @@ def test_a_missing_account_of_the_environment_is_named(ask: Ask) -> None:
 # Signing in
 
 
+@pytest.mark.slow
 def test_a_hostile_page_cannot_end_the_sign_in(ask: Ask, home: Home) -> None:
     hostile = Ask({**ask.env, "BROWSER": BROWSER.replace("%s", "%s hostile")}, ask.cwd, installed=True)
     result = sign_in(hostile)
@@ -377,6 +378,7 @@ def test_a_failed_sign_in_saves_nothing(problem: str, ask: Ask, home: Home, open
     assert ask("-p", "chatgpt", "hi").code == 4
 
 
+@pytest.mark.slow
 def test_a_plan_that_may_not_be_used_is_asked_for_again(ask: Ask, home: Home, openai: AuthorizationServer) -> None:
     openai.granted = SCOPES - {PLAN_SCOPE}
     result = sign_in(ask)
@@ -405,6 +407,7 @@ def test_another_account_in_the_browser_does_not_replace_the_first(
     assert openai.revoked[-1]["token"] == openai.grants[-1].refresh
 
 
+@pytest.mark.slow
 def test_accounts_are_kept_apart(ask: Ask, home: Home, openai: AuthorizationServer) -> None:
     sign_in(ask)
     openai.user = {"sub": "user-2", "email": "me@example.org"}
@@ -533,6 +536,7 @@ def test_without_the_extra_its_command_is_named(ask: Ask, home: Home, openai: Au
     assert openai.authorizations == []
 
 
+@pytest.mark.slow
 def test_a_run_does_not_import_the_jwt_library(ask: Ask) -> None:
     sign_in(ask)
     script = "python -X importtime -m ask -p chatgpt -m gpt-6-sol hi 2>&1 >/dev/null | grep -cE '\\| +(jwt|asyncio)'"

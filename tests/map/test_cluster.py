@@ -161,6 +161,7 @@ def test_a_scheduler_that_does_not_exist_is_an_error(ask: Ask, home: Home) -> No
         assert address in result.stderr
 
 
+@pytest.mark.slow
 def test_without_the_extra_the_error_names_it(ask: Ask, home: Home) -> None:
     (home.path / "distributed.py").write_text("raise ImportError\n")
     file = write_rows(home.work, *make_rows(1))
@@ -312,6 +313,7 @@ def test_a_worker_that_joins_later_is_compared_too() -> None:
     assert "instead of 0" in str(result.error)
 
 
+@pytest.mark.slow
 def test_a_missing_package_is_named(ask: Ask, home: Home) -> None:
     command = [*make_command_without("distributed", home), *COMMAND, write_rows(home.work, {"text": "a"})]
     result = run([*command, "--engine", "dask"], env=ask.env, cwd=home.work)

@@ -136,6 +136,7 @@ def test_a_truncated_input_does_not_replace_a_complete_output(home: Home) -> Non
         assert len((home.work / "out.jsonl").read_text().splitlines()) == 60
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(ZSTD_MODULE.startswith("compression"), reason="zstd is in the standard library")
 def test_zstd_without_its_package_names_the_command_that_installs_it(home: Home) -> None:
     (home.work / "rows.jsonl.zst").write_bytes(zstd.compress(make_rows(1)))

@@ -56,6 +56,7 @@ def test_a_ledger_needs_no_locks(ask: Ask, server: ModelServer, home: Home, comm
     assert not list(home.data.glob("map.lock.*"))
 
 
+@pytest.mark.slow
 def test_answers_in_a_write_ahead_log_are_kept(ask: Ask, server: ModelServer, home: Home, command: list[str]) -> None:
     server.reply(*[echo] * 8, Reply((HOLD,)))
     with ask.start(*COMMAND, "in.jsonl", "-O", "out.jsonl", "-j", "1") as running:
@@ -99,6 +100,7 @@ def test_a_ledger_without_locks_has_one_user(ask: Ask, server: ModelServer, home
     assert run(command, env=ask.env, cwd=ask.cwd).code == 0, "the locks of a killed process have no effect"
 
 
+@pytest.mark.slow
 def test_a_process_on_another_machine_may_be_running(ask: Ask, home: Home, command: list[str]) -> None:
     home.data.mkdir(parents=True)
     lock = home.data / "map.lock.1"

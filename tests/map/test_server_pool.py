@@ -81,6 +81,7 @@ def test_a_slow_server_gets_fewer_rows(ask: Ask, home: Home, stack: ExitStack) -
     assert counts[0] > 5 * counts[1] > 0
 
 
+@pytest.mark.slow
 def test_a_dead_server_costs_few_retries(ask: Ask, home: Home, stack: ExitStack) -> None:
     servers = [start(stack), start(stack)]
     dead = find_closed_url()

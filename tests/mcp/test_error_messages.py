@@ -114,6 +114,7 @@ def test_a_server_that_floods_ask_with_requests_is_stopped(
     assert lines(result) == []
 
 
+@pytest.mark.slow
 def test_a_server_that_has_ended_is_restarted_once(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)})
     calls = [(f"raw__{name}", {"text": f"{n}"}) for n, name in enumerate(("flood", "echo", "die", "echo", "echo"))]

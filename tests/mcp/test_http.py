@@ -27,6 +27,7 @@ def other() -> Iterator[ModelServer]:
         yield one
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("transport", ["http", "sse"])
 def test_tools_are_offered_and_called(transport: str, sdk_port: int, ask: Ask, home: Home, server: ModelServer) -> None:
     path = "mcp" if transport == "http" else "sse"

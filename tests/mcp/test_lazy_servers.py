@@ -79,6 +79,7 @@ def test_saved_tools_are_offered_unchanged_without_starting_the_server(
     assert cached_list_path(home).stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("raw")
 def test_neither_the_sdk_nor_asyncio_is_loaded_for_a_saved_list(home: Home) -> None:
     modules = observe(home, "-p", "demo", "hi").modules
@@ -266,6 +267,7 @@ def test_a_call_after_an_interrupted_restart_is_not_run(ask: Ask, home: Home, se
 # Servers that changed
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("raw")
 def test_a_server_that_no_longer_starts_is_reported_in_the_results_and_by_the_next_run(
     ask: Ask, home: Home, server: ModelServer
@@ -354,6 +356,7 @@ def test_a_tool_that_is_no_longer_read_only_needs_approval(ask: Ask, home: Home,
     assert (result.code, "denied" in answer) == (8, True)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("raw")
 def test_a_broken_sdk_is_reported(ask: Ask, home: Home, server: ModelServer) -> None:
     (home.path / "mcp.py").write_text("raise ImportError('too old')\n")
@@ -390,6 +393,7 @@ def install_module(home: Home, name: str) -> dict[str, str]:
     return {"PYTHONPATH": str(home.path / "lib")}
 
 
+@pytest.mark.slow
 def test_a_cloned_project_cannot_replace_a_server_that_is_a_module(ask: Ask, home: Home, server: ModelServer) -> None:
     raw = program("-X", "utf8", "-m", "notes_mcp", env=install_module(home, "notes_mcp"))
     (home.work / "notes_mcp.py").write_text("open('ran', 'w')\n")
@@ -403,6 +407,7 @@ def test_a_cloned_project_cannot_replace_a_server_that_is_a_module(ask: Ask, hom
     assert (home.work / "ran").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_a_call_cannot_replace_an_allowed_server_that_is_a_module(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program("-m", "notes_mcp", env=install_module(home, "notes_mcp"))})
@@ -415,6 +420,7 @@ def test_a_call_cannot_replace_an_allowed_server_that_is_a_module(ask: Ask, home
     assert not (home.work / "ran").exists()
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "entry",
     [
@@ -437,6 +443,7 @@ def test_a_module_of_the_project_is_started_in_it_if_the_entry_names_it(
     assert ask("mcp", "test", timeout=60).code == 0
 
 
+@pytest.mark.slow
 def test_a_server_that_needs_its_folder_fails_with_a_hint(ask: Ask, home: Home) -> None:
     shutil.copy(RAW, home.work / "notes_mcp.py")
     configure(home, {"raw": program("-m", "notes_mcp")})
@@ -551,6 +558,7 @@ def test_ask_tools_shows_the_saved_list(ask: Ask, home: Home) -> None:
     assert len(pids(home)) == 1
 
 
+@pytest.mark.slow
 def test_ask_tools_does_not_start_servers_in_safe_mode(ask: Ask, home: Home) -> None:
     (home.work / "mine.py").write_text('def mine() -> None:\n    """Do it."""\n')
 

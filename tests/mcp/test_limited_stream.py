@@ -48,6 +48,7 @@ def test_an_endless_stream_is_read_up_to_the_limit(message: bytes) -> None:
     assert f"{MAX_UNSOLICITED_MESSAGES:,} unsolicited messages" in failure
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_a_response_resets_the_count(answer: bytes) -> None:
     most = [NOTICE] * MAX_UNSOLICITED_MESSAGES

@@ -145,6 +145,7 @@ def test_a_server_that_exited_is_started_again_once(ask: Ask, home: Home) -> Non
     assert "twice" in errors[-1]
 
 
+@pytest.mark.slow
 def test_the_missing_package_is_named(home: Home) -> None:
     configure(home, {"sdk": {"command": "x"}})
     command = make_command_without("mcp", home)

@@ -112,6 +112,7 @@ def test_a_run_names_the_command_and_goes_on_until_the_user_signs_in(
     assert "signed in" in ask("doctor", timeout=120).text
 
 
+@pytest.mark.slow
 def test_an_expired_token_is_refreshed_without_a_browser_and_the_rotated_one_kept(
     ask: Ask, home: Home, private: OAuthServer
 ) -> None:
@@ -319,6 +320,7 @@ def test_the_text_of_an_authorization_server_is_escaped(ask: Ask, home: Home) ->
     )
 
 
+@pytest.mark.slow
 def test_the_metadata_of_a_server_is_read_up_to_a_limit(ask: Ask, home: Home) -> None:
     with ModelServer() as other:
         metadata = Reply([b" " * 1_000_000] * 12, content_type="text/event-stream")

@@ -134,6 +134,7 @@ def test_unusual_results_keep_what_is_beside_them(ask: Ask, home: Home, server: 
     assert sum(message.get("method") == "tools/list" for message in received(home)) == 1
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("pages", "requests"),
     [
@@ -226,6 +227,7 @@ def test_unusual_errors_are_quoted(ask: Ask, home: Home, server: ModelServer) ->
     assert time.monotonic() - start < 15
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "handshake",
     [
@@ -242,6 +244,7 @@ def test_an_incomplete_handshake_is_enough(handshake: Any, ask: Ask, home: Home,
     assert not warnings(result.stderr)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("version", ["1999-01-01", None, 5])
 def test_an_unknown_protocol_revision_is_named_with_the_known_ones(version: Any, ask: Ask, home: Home) -> None:
     configure(home, {"one": script(home, initialize=[{"protocolVersion": version, "capabilities": {}}])})
@@ -258,6 +261,7 @@ def test_an_error_at_the_start_is_quoted(ask: Ask, home: Home) -> None:
     assert "no license" in ask("mcp", "test", timeout=60).text
 
 
+@pytest.mark.slow
 def test_unusual_resources_and_prompts_do_not_hide_the_others(ask: Ask, home: Home, server: ModelServer) -> None:
     resources = [{"uri": "note://a", "name": None, "size": "big"}, {"name": "no URI"}, "x", {"uri": "note://b"}]
     prompts: list[Any] = [{"name": "a", "arguments": "none"}, {"title": "no name"}, None]

@@ -140,6 +140,7 @@ def test_metadata_that_cannot_be_fetched_is_named(ask: Ask, home: Home) -> None:
     assert "ask mcp login" not in result.stderr
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("excluded", ["127.0.0.1", "127.0.0.0/8"])
 def test_a_server_that_needs_no_proxy_may_have_a_sign_in_that_needs_one(excluded: str, ask: Ask, home: Home) -> None:
     lines: list[bytes] = []

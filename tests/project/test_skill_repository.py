@@ -44,6 +44,7 @@ def test_links_between_files_of_a_skill_are_accepted(place: str, target: str) ->
     assert is_link_inside(place, target, FILES)
 
 
+@pytest.mark.slow
 def test_git_stops_at_the_limits_of_what_it_may_fetch(tmp_path: Path) -> None:
     source = make_repository(tmp_path / "source")
     write(source / "data", os.urandom(3_000_000))

@@ -68,6 +68,7 @@ def test_answers_have_the_probabilities_of_all_values(kind: type[DecisionApi], s
     assert response.usage.input_tokens == 1000
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(("kind", "service"), PAIRS)
 def test_scales_of_any_length_are_accepted(kind: type[DecisionApi], service: Any) -> None:
     api, levels = make_api(kind), range(11)

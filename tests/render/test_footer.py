@@ -92,6 +92,7 @@ def test_vim_filters_a_buffer(ask: Ask, home: Home) -> None:
     assert (home.work / "list.txt").read_text() == "hello\n"
 
 
+@pytest.mark.slow
 def test_script_records_what_the_terminal_shows(ask: Ask) -> None:
     shown = show(ask, ["script", "-qc", "exec ask hi", "typescript"])
     assert FOOTER in shown

@@ -223,6 +223,7 @@ def test_other_pipes_get_the_text_of_the_model(
     assert ask.shell("ask -q --no-tools hi > f; cat f", env={**env, "FORCE_COLOR": "1"}).text == text
 
 
+@pytest.mark.slow
 def test_hyperlinks_take_no_columns(ask: Ask, server: ModelServer) -> None:
     link = "[packaging notes](https://wiki.example.org/Packaging)"
     server.reply(stream_reply(f"Some words before the {link}, and after.\n\n| a | b |\n|-|-|\n| {link} | {link} |\n"))
@@ -355,6 +356,7 @@ def test_a_tool_call_is_one_line_with_its_outcome(ask: Ask, server: ModelServer)
     assert reason.startswith("  no: no such file")
 
 
+@pytest.mark.slow
 def test_a_long_tool_call_is_cut_to_one_row(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("read_file", {"filepath": "漢" * 200}), ("bash", {"command": "true # " + "x" * 200})))
     server.reply(wire.says("Done."))
@@ -462,6 +464,7 @@ def test_diffs_fit_narrow_terminals_and_show_where_long_lines_differ(start: str,
     assert "a + b" in added
 
 
+@pytest.mark.slow
 def test_rows_with_escaped_characters_fit_the_terminal(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "calc.py").write_text("\x01\u202e" * 20 + "\na - b\n")
     server.reply(wire.calls(EDIT, ("bash", {"command": r"printf '\1\2%.0s' {1..40}"})), wire.says("Done."))

@@ -220,6 +220,7 @@ def test_the_question_is_shown_again_after_a_stop(ask: Ask, server: ModelServer)
         assert running.finish().code == 0
 
 
+@pytest.mark.slow
 def test_a_shell_that_changes_the_terminal_meanwhile_does_not_break_the_question(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "echo allowed"})), wire.says("Done."))
     script = f"set -m; {ASK} --confirm hi; stty sane; fg %1"
@@ -252,6 +253,7 @@ def test_a_resize_before_the_question_appears_shows_it_again() -> None:
         assert '["yes", ""]' in running.finish().text
 
 
+@pytest.mark.slow
 def test_yes_or_no_question() -> None:
     for typed, answer in (("y\n", True), ("yes\n", True), ("a\n", False), ("\n", False)):
         replies, _ = run_with_answers(("Sure? [y/N] ", typed), proposals=[], question="Sure?")
@@ -337,6 +339,7 @@ def test_edited_command_is_returned() -> None:
     assert text.count(PROMPT) == len(edits)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("keys", [CTRL_U + "  \n", CTRL_U + CTRL_D])
 def test_emptied_command_repeats_the_question(keys: str) -> None:
     replies, text = run_with_answers((PROMPT, "e"), ("Command: ls -l", keys), (PROMPT, "n"))

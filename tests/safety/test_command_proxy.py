@@ -395,6 +395,7 @@ def test_curl_reaches_only_the_allowed_host(run: Run, site: Path, url: str, clos
     assert closed[0].received_bytes > len("from the server\n")
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap", "git", "openssl")
 def test_git_clones_through_the_proxy(run: Run, site: Path, url: str, tmp_path: Path) -> None:
     repository = tmp_path / "repository"
@@ -425,6 +426,7 @@ def test_pip_installs_through_the_proxy(run: Run, site: Path, url: str) -> None:
     assert "from the server" in run(f"python3 -m pip install {options} --target t demo; PYTHONPATH=t python3 -m demo")
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap", "curl", "openssl")
 def test_servers_in_the_sandbox_are_reached_without_the_proxy(run: Run, closed: list[ProxiedConnection]) -> None:
     wait = "until curl -s -o answer http://localhost:8000/; do sleep .05; done"

@@ -561,6 +561,7 @@ def test_folders_that_are_gone_leave_the_record(folders: Folders) -> None:
     assert record[str(folders.base / "other")]["hidden"] == [str(folders.base / "other/.env")]
 
 
+@pytest.mark.slow
 def test_the_record_of_a_folder_is_deleted_after_a_thousand_others(tmp_path: Path) -> None:
     state, *folders = (tmp_path / str(number) for number in range(1_002))
     for folder in (state, *folders):

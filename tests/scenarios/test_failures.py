@@ -19,6 +19,7 @@ from tests.scenarios.sent_requests import check_sent_requests, list_offered_tool
 TOUCH = ("bash", {"command": "echo x >> ran"})
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("call", "words"),
     [

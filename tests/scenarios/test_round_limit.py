@@ -48,6 +48,7 @@ def test_after_a_no_the_model_answers_without_calls(ask: Ask, server: ModelServe
     assert "Done." in result.text
 
 
+@pytest.mark.slow
 def test_the_question_is_shown_again_after_a_stop(ask: Ask, server: ModelServer) -> None:
     serve_rounds(server, 3)
     script = f"set -m; {ASK} --max-rounds 2 hi; fg %1"
@@ -86,6 +87,7 @@ def test_a_yes_does_not_raise_the_cost_limit(ask: Ask, server: ModelServer) -> N
     assert "--max-cost" in result.text
 
 
+@pytest.mark.slow
 def test_data_on_stdin_is_no_answer(ask: Ask, server: ModelServer) -> None:
     serve_rounds(server, 3)
     command = ["bash", "-c", "yes n | head -n 99 | ask --max-rounds 2 'go on'"]

@@ -88,6 +88,7 @@ def test_undo_restores_the_files(ask: Ask, server: ModelServer, home: Home) -> N
     assert tree(home.work) == before
 
 
+@pytest.mark.slow
 def test_long_results_can_be_read(ask: Ask, server: ModelServer, home: Home) -> None:
     for number in range(1_000):
         (home.work / f"{number:03}{'x' * 100}").touch()

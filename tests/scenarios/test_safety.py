@@ -120,6 +120,7 @@ def test_input_typed_before_the_confirmation_is_ignored(ask: Ask, server: ModelS
     assert is_declined(read_tool_results(check_sent_requests(server)[1]))
 
 
+@pytest.mark.slow
 def test_yes_on_standard_input_does_not_confirm(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(TOUCH), wire.says("You declined."))
     command = ["bash", "-c", "printf 'yes\\nyes\\n' | ask --confirm 'Run it'"]

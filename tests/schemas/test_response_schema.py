@@ -241,6 +241,7 @@ def test_all_attempts_are_saved_and_continuing_does_not_keep_the_schema(ask: Ask
     assert json.loads(ask("history", "export", "--json").text)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("jq")
 def test_schema_works_with_stdin_and_options(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says('{"lines": ["a", "b"]}'))

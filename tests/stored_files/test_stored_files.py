@@ -89,6 +89,7 @@ def identify(ask: Ask, title: str) -> str:
     return next(str(one["id"]) for one in overviews if one["title"].startswith(title))
 
 
+@pytest.mark.slow_after_first
 def test_all_conversations_are_listed_shown_and_exported(ask: Ask) -> None:
     overviews = json.loads(ask("history", "list", "--json").stdout)
     assert {one["title"] for one in overviews} >= TITLES
@@ -304,6 +305,7 @@ def wait(running: Running, seconds: float) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.needs("bwrap")
 def test_a_read_only_history_is_migrated_in_memory(ask: Ask, home: Home) -> None:
     path = home.data / "history.db"

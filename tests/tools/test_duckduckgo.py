@@ -205,6 +205,7 @@ def test_the_command_timeout_applies(proxy: FakeProxy, proxied_context: RunToolC
     assert proxy.answer is None
 
 
+@pytest.mark.slow
 @pytest.mark.needs("openssl")
 def test_an_untrusted_certificate_is_refused(proxy: FakeProxy, proxied_context: RunToolContext) -> None:
     environment = {name: value for name, value in proxied_context.environment.items() if name != "REQUESTS_CA_BUNDLE"}

@@ -153,6 +153,7 @@ def test_an_incomplete_pdf_is_named_with_what_can_be_done(server: ModelServer, u
     assert "-f FILE" in text
 
 
+@pytest.mark.slow
 def test_the_text_of_an_office_document_is_shown(server: ModelServer, url: str, run: Run) -> None:
     server.reply(answer(docx("Größe"), "application/octet-stream"))
     assert run(FETCH_URL, url=url).endswith("\n\nGröße\n\n| a | b |\n| --- | --- |")
@@ -252,6 +253,7 @@ def test_a_model_reads_a_page(ask: Ask, server: ModelServer, site: ModelServer) 
     assert read.endswith("\n\n# Nuts\n\nSee [almonds](" + site.base_url.removesuffix("/api/v1") + "/almonds): é")
 
 
+@pytest.mark.slow
 def test_long_page_is_truncated_and_saved_in_full(ask: Ask, home: Home, server: ModelServer, site: ModelServer) -> None:
     site.reply(answer(b"".join(b"<p>paragraph %d" % number for number in range(5_000)), "text/html"))
     server.reply(wire.calls(("fetch_url", {"url": site.base_url})), wire.says("Long."))

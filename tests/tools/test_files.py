@@ -325,6 +325,7 @@ def test_an_empty_directory_is_reported_as_empty(run: Run) -> None:
     assert run(LIST_DIR, dirpath=".") == ". is empty"
 
 
+@pytest.mark.slow
 def test_large_directory_is_truncated_with_a_note(run: Run, work: Path) -> None:
     for number in range(1_005):
         (work / f"{number:04}").touch()

@@ -38,6 +38,7 @@ def test_a_failure_after_which_a_retry_succeeds_is_not_reported(bench: TraceBenc
     assert "traces" not in result.stderr
 
 
+@pytest.mark.slow
 def test_rejected_spans_are_reported(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     response = ExportTraceServiceResponse()
@@ -50,6 +51,7 @@ def test_rejected_spans_are_reported(bench: TraceBench) -> None:
     assert "the quota is used up" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_warning_in_a_response_is_not_a_problem(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     response = ExportTraceServiceResponse()
@@ -86,6 +88,7 @@ def test_a_limit_of_attributes_is_not_a_problem(bench: TraceBench, name: str) ->
     assert result.stderr == ""
 
 
+@pytest.mark.slow
 def test_an_attribute_that_cannot_be_sent_is_not_a_problem(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     assert bench.ask("go", env={"OTEL_SERVICE_NAME": "\udcff"}).stderr == ""
@@ -137,6 +140,7 @@ def test_the_password_of_an_address_is_not_shown(bench: TraceBench, address: str
     assert PASSWORD.encode() not in bench.server.requests[-1].body
 
 
+@pytest.mark.slow
 def test_a_malformed_header_is_not_shown(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     result = bench.ask("go", env={"OTEL_EXPORTER_OTLP_HEADERS": f"a=b,Authorization: Bearer {PASSWORD}"})
@@ -151,6 +155,7 @@ def test_only_secret_headers_are_redacted(bench: TraceBench) -> None:
     assert wire.asked(bench.server.requests[-1].json) == "production [key removed] [key removed]"
 
 
+@pytest.mark.slow
 def test_commands_get_no_headers_of_other_signals(bench: TraceBench) -> None:
     bench.server.reply(wire.calls(("bash", {"command": "env"})), wire.says("Done."))
     names = [f"OTEL_EXPORTER_OTLP_{signal_name}_HEADERS" for signal_name in ("TRACES", "METRICS", "LOGS")]
@@ -167,12 +172,14 @@ def test_netrc_does_not_replace_the_headers(bench: TraceBench) -> None:
     assert [headers.get("authorization") for headers in bench.collector.headers] == ["Bearer token", None]
 
 
+@pytest.mark.slow
 def test_the_address_may_contain_credentials(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     bench.ask("go", env={"OTEL_EXPORTER_OTLP_ENDPOINT": bench.collector.url.replace("//", "//joe:pass@")})
     assert bench.collector.headers[0]["authorization"] == "Basic am9lOnBhc3M="
 
 
+@pytest.mark.slow
 def test_a_key_in_place_of_a_model_is_redacted(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     bench.ask("-m", KEY, "go")
@@ -180,6 +187,7 @@ def test_a_key_in_place_of_a_model_is_redacted(bench: TraceBench) -> None:
     assert KEY not in repr([(span.name, span.attributes) for span in bench.collector.spans])
 
 
+@pytest.mark.slow
 def test_surrogates_and_large_numbers_do_not_lose_spans(bench: TraceBench) -> None:
     call = wire.chunk(
         {"tool_calls": [{"index": 0, "id": "i\ud83d", "function": {"name": "n\ud83d", "arguments": "{}"}}]}
@@ -191,6 +199,7 @@ def test_surrogates_and_large_numbers_do_not_lose_spans(bench: TraceBench) -> No
     assert tool.attributes["gen_ai.tool.name"] == "n\ufffd"
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_ends_the_wait_for_the_collector(bench: TraceBench) -> None:
     bench.server.reply(Reply((wire.sse(wire.text("one"), done=False), 60.0), content_type="text/event-stream"))
     bench.collector.delay = 60

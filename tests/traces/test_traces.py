@@ -48,6 +48,7 @@ def test_a_run_with_tools_is_one_trace_without_content(bench: TraceBench) -> Non
     assert bench.collector.headers[0]["api-key"] == COLLECTOR_KEY
 
 
+@pytest.mark.slow
 def test_usage_and_the_response_are_described(bench: TraceBench) -> None:
     bench.server.reply(wire.streams(wire.text("hi"), wire.finish(), wire.usage(12, 7)))
     bench.ask("go")
@@ -112,6 +113,7 @@ def test_each_try_and_each_model_is_a_span(bench: TraceBench) -> None:
     assert [span.name for span in spans] == ["chat m", "chat m", "chat other"]
 
 
+@pytest.mark.slow
 def test_an_error_ends_the_run_with_its_type(bench: TraceBench) -> None:
     bench.server.reply(wire.fails(401, "no secret-text"))
     assert bench.ask("go").code == 6
@@ -119,6 +121,7 @@ def test_an_error_ends_the_run_with_its_type(bench: TraceBench) -> None:
     assert (run_span.is_error, run_span.attributes["error.type"]) == (True, "401")
 
 
+@pytest.mark.slow
 def test_a_provider_that_does_not_answer_in_time_is_an_error(bench: TraceBench) -> None:
     bench.server.reply(Reply((HOLD,)))
     bench.configure("[network]\ntries = 1\n")
@@ -127,6 +130,7 @@ def test_a_provider_that_does_not_answer_in_time_is_an_error(bench: TraceBench) 
     assert (chat.attributes["error.type"], run_span.attributes["error.type"]) == ("NetworkError", "NetworkError")
 
 
+@pytest.mark.slow
 def test_errors_of_tool_calls_are_told_apart(bench: TraceBench) -> None:
     calls = [("bash", {"command": "sleep 9"}), ("nope", {}), ("bash", "{bad"), ("read_file", {"filepath": "none"})]
     bench.server.reply(wire.calls(*calls), wire.says("Done."))
@@ -135,6 +139,7 @@ def test_errors_of_tool_calls_are_told_apart(bench: TraceBench) -> None:
     assert errors == ["tool_error", "unknown_tool", "invalid_arguments", "tool_error"]
 
 
+@pytest.mark.slow
 def test_a_denied_call_is_an_error(bench: TraceBench) -> None:
     bench.server.reply(wire.calls(("bash", {"command": "touch secret-file"})), wire.says("Done."))
     assert bench.ask("--confirm", "go").code == 8
@@ -143,6 +148,7 @@ def test_a_denied_call_is_an_error(bench: TraceBench) -> None:
     assert "secret-file" not in repr([span.attributes for span in bench.collector.spans])
 
 
+@pytest.mark.slow
 def test_commands_continue_the_trace(bench: TraceBench) -> None:
     bench.server.reply(wire.calls(("bash", {"command": "echo $TRACEPARENT"})), wire.says("Done."))
     bench.ask("go")
@@ -160,6 +166,7 @@ def test_safe_mode_is_traced_and_its_commands_get_no_variables(bench: TraceBench
     assert "OTEL" not in wire.asked(bench.server.requests[-1].json)
 
 
+@pytest.mark.slow
 def test_the_trace_of_the_caller_is_continued_and_standard_variables_apply(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     trace_id, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -308,6 +315,7 @@ def test_nothing_is_loaded_when_off(bench: TraceBench) -> None:
     assert result.text == "hi\n[]\n", result.stderr
 
 
+@pytest.mark.slow
 def test_a_command_that_replaces_ask_does_not_lose_the_spans(bench: TraceBench) -> None:
     bench.server.reply(wire.says("echo $((6 * 7)); exit 7"))
     env = {**bench.env, "TERM": "xterm-256color", "SHELL": "/bin/bash"}

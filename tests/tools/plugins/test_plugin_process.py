@@ -183,6 +183,7 @@ def test_a_package_that_hangs_while_loading_is_left_out(ask: Ask, home: Home, se
     assert "1 s" in last
 
 
+@pytest.mark.slow
 def test_a_duplicate_tool_name_is_left_out(ask: Ask, home: Home, server: ModelServer) -> None:
     packages = install_tools(home.path / "packages", "a", GREET.replace("greet", "bash"))
     install_tools(packages, "b", GREET)
@@ -205,6 +206,7 @@ def test_no_package_is_loaded_when_tools_are_off(ask: Ask, home: Home, server: M
     assert (ask.cwd / "loaded").exists()
 
 
+@pytest.mark.slow
 def test_a_tool_of_a_package_can_be_disabled_by_name(ask: Ask, home: Home, server: ModelServer) -> None:
     ask = with_packages(ask, install_tools(home.path / "packages", "nice", GREET))
     assert hello(ask, server, "--disable-tool", "greet").code == 0
@@ -356,6 +358,7 @@ def test_disabled_tool_causes_no_notice_in_safe_mode(home: Home, ask: Ask, serve
     assert hello(ask, server, "--safe").stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_an_allowed_tool_runs_in_safe_mode(tools: Path, ask: Ask, calling: Calling) -> None:
     run = calling(("count", {}), options=("--safe", "--tool", tools.name, "--allow-tool", "count"))
@@ -380,6 +383,7 @@ def list_tools(ask: Ask, *options: str) -> list[dict[str, object]]:
     return rows
 
 
+@pytest.mark.slow
 def test_ask_tools_lists_plugin_tools_with_origin_and_schema(ask: Ask, tools: Path, example: Path) -> None:
     rows = {row["name"]: row for row in list_tools(with_packages(ask, example), "--tool", tools.name)}
     assert rows["count"] == {
@@ -409,6 +413,7 @@ def test_disabled_tools_are_listed_as_not_offered(ask: Ask, example: Path) -> No
     }
 
 
+@pytest.mark.slow
 def test_doctor_reports_which_packages_load(ask: Ask, home: Home) -> None:
     packages = install_tools(home.path / "packages", "odd", "1 / 0")
     ask = with_packages(ask, install_tools(packages, "nice", GREET))

@@ -31,6 +31,7 @@ FAILURES = {
 """How a call can fail: expected text of its result, and the counter in the process afterwards."""
 
 
+@pytest.mark.slow
 def test_a_call_that_fails_is_reported_and_the_next_one_works(calling: Calling) -> None:
     calls = [call for how in FAILURES for call in (("fail", {"how": how}), ("count", {}))]
     run = calling(("count", {}), *calls, options=(*MINE, "--max-rounds", "99"))
@@ -136,6 +137,7 @@ def test_output_of_a_tool_is_shown_on_a_terminal_only(ask: Ask, server: ModelSer
     assert "spoken" not in shown
 
 
+@pytest.mark.slow
 def test_a_long_result_is_saved_to_a_file(ask: Ask, calling: Calling) -> None:
     run = calling(("much", {"size": 5_000_000}), ("count", {}), options=MINE)
     assert run.results[1] == "1"
