@@ -9,12 +9,25 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import acp
-from acp import schema
+from typing import TYPE_CHECKING, Any
 
 from tests.program import ASK, Ask, Home, Running
+
+__all__ = ["Editor", "RawEditor", "acp", "start_raw", "use"]
+
+if TYPE_CHECKING:
+    import acp
+else:
+
+    class LazyModule:
+        """The SDK, which takes almost a second to import: only the workers that run tests of it do so."""
+
+        def __getattr__(self, name: str) -> Any:
+            import acp
+
+            return getattr(acp, name)
+
+    acp = LazyModule()
 
 
 class Editor:
@@ -41,9 +54,9 @@ class Editor:
             self.has_update.set()
             await asyncio.Event().wait()
         if self.choice == "dismiss":
-            return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
-        outcome = schema.AllowedOutcome(outcome="selected", option_id=self.choice)
-        return schema.RequestPermissionResponse(outcome=outcome)
+            return acp.schema.RequestPermissionResponse(outcome=acp.schema.DeniedOutcome(outcome="cancelled"))
+        outcome = acp.schema.AllowedOutcome(outcome="selected", option_id=self.choice)
+        return acp.schema.RequestPermissionResponse(outcome=outcome)
 
     def find(self, kind: str) -> list[Any]:
         return [update for update in self.updates if update.session_update == kind]

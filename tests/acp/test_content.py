@@ -7,12 +7,10 @@ import json
 import textwrap
 from typing import Any
 
-import acp
 import pytest
-from acp import text_block
 
 from tests import wire
-from tests.acp.editor import Editor, use
+from tests.acp.editor import Editor, acp, use
 from tests.mcp.setting import PIXEL
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
@@ -53,11 +51,11 @@ def test_slash_commands(ask: Ask, home: Home, server: ModelServer) -> None:
 
     async def action(agent: Any, session: Any) -> None:
         for text in ("/fixed", "/filled\nline one\nline two", "/filled\tit", "/filled2 it", "/model other"):
-            await agent.prompt(session_id=session.session_id, prompt=[text_block(text)])
-        blocks = [text_block("/model x"), acp.resource_block(acp.embedded_text_resource("file:///x", "part"))]
+            await agent.prompt(session_id=session.session_id, prompt=[acp.text_block(text)])
+        blocks = [acp.text_block("/model x"), acp.resource_block(acp.embedded_text_resource("file:///x", "part"))]
         await agent.prompt(session_id=session.session_id, prompt=blocks)
         with pytest.raises(acp.RequestError, match="needs input"):
-            await agent.prompt(session_id=session.session_id, prompt=[text_block("/filled")])
+            await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("/filled")])
 
     use(ask, home, action, editor)
     sent = [wire.asked(request.json) for request in server.requests]
@@ -78,7 +76,7 @@ def test_a_loaded_conversation_has_its_edits_and_images(ask: Ask, home: Home, se
 
     async def action(agent: Any, session: Any) -> None:
         name = session.session_id
-        await agent.prompt(session_id=name, prompt=[text_block("go"), acp.image_block(wrapped, "image/png")])
+        await agent.prompt(session_id=name, prompt=[acp.text_block("go"), acp.image_block(wrapped, "image/png")])
         editor.updates.clear()
         await agent.load_session(cwd=str(home.work), session_id=name, mcp_servers=[])
 
@@ -105,7 +103,7 @@ def test_sessions_are_listed_for_every_path_of_their_folder(ask: Ask, home: Home
 
     async def action(agent: Any, _: Any) -> None:
         session = await agent.new_session(cwd=str(link), mcp_servers=[])
-        await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])
+        await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("go")])
         for folder in (str(link), str(home.work), f"{home.work}/", f"{home.work}/../work", str(home.path)):
             sessions = (await agent.list_sessions(cwd=folder)).sessions
             found[folder] = [each.session_id for each in sessions] == [session.session_id]
@@ -119,9 +117,9 @@ def test_the_limit_of_a_prompt_counts_its_bytes(ask: Ask, home: Home, server: Mo
     server.reply(wire.says("ok"))
 
     async def action(agent: Any, session: Any) -> None:
-        await agent.prompt(session_id=session.session_id, prompt=[text_block("é" * 3_000_000)])
+        await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("é" * 3_000_000)])
         with pytest.raises(acp.RequestError, match="stdin_limit"):
-            await agent.prompt(session_id=session.session_id, prompt=[text_block("é" * 6_000_000)])
+            await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("é" * 6_000_000)])
 
     use(ask, home, action)
     assert [request.method for request in server.requests].count("POST") == 1
@@ -139,7 +137,7 @@ def test_sources_and_images_of_an_answer_are_shown(ask: Ask, home: Home, server:
     editor = Editor()
 
     async def action(agent: Any, session: Any) -> None:
-        await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])
+        await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("go")])
         blocks = [update.content for update in editor.find("agent_message_chunk")]
         editor.updates.clear()
         await agent.load_session(cwd=str(home.work), session_id=session.session_id, mcp_servers=[])

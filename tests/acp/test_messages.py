@@ -9,12 +9,10 @@ import subprocess
 import time
 from typing import Any
 
-import acp
 import pytest
-from acp import schema, text_block
 
 from tests import wire
-from tests.acp.editor import Editor, start_raw, use
+from tests.acp.editor import Editor, acp, start_raw, use
 from tests.model_server import ModelServer
 from tests.program import ASK, Ask, Home, is_running, wait_for_end
 from tests.slow_parameters import mark_others_slow
@@ -57,7 +55,7 @@ def test_a_dismissed_question_cancels_the_prompt(ask: Ask, home: Home, server: M
     reasons = []
 
     async def action(agent: Any, session: Any) -> None:
-        reasons.append((await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])).stop_reason)
+        reasons.append((await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("go")])).stop_reason)
 
     use(ask, home, action, editor)
     assert reasons == ["cancelled"]
@@ -165,7 +163,7 @@ def test_only_the_whole_id_of_a_conversation_loads_it(ask: Ask, home: Home, serv
     server.reply(wire.says("ok"))
 
     async def action(agent: Any, session: Any) -> None:
-        await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])
+        await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("go")])
         for name in ("1", session.session_id[:6], ""):
             for method in (agent.load_session, agent.resume_session):
                 with pytest.raises(acp.RequestError) as error:
@@ -201,7 +199,7 @@ def test_a_limit_is_explained(ask: Ask, home: Home, server: ModelServer) -> None
     reasons = []
 
     async def action(agent: Any, session: Any) -> None:
-        reasons.append((await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])).stop_reason)
+        reasons.append((await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("go")])).stop_reason)
 
     use(ask, home, action, editor, ("--max-rounds", "1"))
     assert reasons == ["max_turn_requests"]
@@ -217,7 +215,7 @@ def test_texts_of_tools_are_code_blocks(ask: Ask, home: Home, server: ModelServe
     editor = Editor()
 
     async def action(agent: Any, session: Any) -> None:
-        await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])
+        await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("go")])
 
     use(ask, home, action, editor)
     [(question, _)] = editor.asked
@@ -231,16 +229,16 @@ def test_texts_of_tools_are_code_blocks(ask: Ask, home: Home, server: ModelServe
 def test_the_dollar_signs_of_the_editor_are_no_variables(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("done"))
     values = ["a$b", "$$", "${HOME}", "$${x}"]
-    shell = schema.McpServerStdio(
+    shell = acp.schema.McpServerStdio(
         name="shell",
         command="sh",
         args=["-c", 'printf "%s\\n" "$@" "$A" "$B" > values', "sh", *values],
-        env=[schema.EnvVariable(name="A", value="pa$$word$c"), schema.EnvVariable(name="B", value="${HOME}")],
+        env=[acp.schema.EnvVariable(name="A", value="pa$$word$c"), acp.schema.EnvVariable(name="B", value="${HOME}")],
     )
 
     async def action(agent: Any, _: Any) -> None:
         session = await agent.new_session(cwd=str(home.work), mcp_servers=[shell])
-        await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])
+        await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("go")])
 
     use(ask, home, action)
     assert (home.work / "values").read_text().splitlines() == [*values, "pa$$word$c", "${HOME}"]

@@ -9,12 +9,10 @@ import sqlite3
 import sys
 from typing import Any
 
-import acp
 import pytest
-from acp import schema, text_block
 
 from tests import wire
-from tests.acp.editor import Editor, use
+from tests.acp.editor import Editor, acp, use
 from tests.mcp.setting import PIXEL, SDK
 from tests.model_server import ModelServer
 from tests.program import ASK, Ask, Home, wait_for_end
@@ -30,8 +28,8 @@ def test_prompts_are_a_saved_conversation_that_is_loaded_again(ask: Ask, home: H
     async def action(agent: Any, session: Any) -> None:
         link = acp.resource_link_block("note", note.as_uri())
         embedded = acp.resource_block(acp.embedded_text_resource("file:///x/part.py", "a part"))
-        first = await agent.prompt(session_id=session.session_id, prompt=[text_block("read "), link, embedded])
-        await agent.prompt(session_id=session.session_id, prompt=[text_block("more")])
+        first = await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("read "), link, embedded])
+        await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("more")])
         result["stop"] = first.stop_reason
         result["list"] = (await agent.list_sessions(cwd=str(home.work))).sessions
         result["other"] = (await agent.list_sessions(cwd="/")).sessions
@@ -64,7 +62,7 @@ def test_a_write_needs_permission_and_shows_its_diff(ask: Ask, home: Home, serve
     editor = Editor(choice)
 
     async def action(agent: Any, session: Any) -> None:
-        await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])
+        await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("go")])
 
     use(ask, home, action, editor)
     [(call, kinds)] = editor.asked
@@ -88,7 +86,7 @@ def test_an_approval_for_the_folder_is_remembered(ask: Ask, home: Home, server: 
 
     async def action(agent: Any, session: Any) -> None:
         for _ in range(2):
-            await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])
+            await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("go")])
 
     use(ask, home, action, editor)
     assert len(editor.asked) == 1
@@ -118,7 +116,7 @@ def test_no_mode_loosens_the_options(ask: Ask, home: Home, server: ModelServer, 
 
     async def action(agent: Any, session: Any) -> None:
         await agent.set_session_mode(session_id=session.session_id, mode_id=mode)
-        await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])
+        await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("go")])
 
     use(ask, home, action, options=("--safe-files",))
     assert "bash" not in {tool["function"]["name"] for tool in server.requests[0].json["tools"]}
@@ -132,9 +130,9 @@ def test_the_read_only_mode_offers_no_tool_that_writes(ask: Ask, home: Home, ser
     async def action(agent: Any, session: Any) -> None:
         await agent.set_session_mode(session_id=session.session_id, mode_id="read-only")
         await agent.set_config_option(config_id="model", session_id=session.session_id, value="other-model")
-        await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])
-        await agent.prompt(session_id=session.session_id, prompt=[text_block("/model third")])
-        await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])
+        await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("go")])
+        await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("/model third")])
+        await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("go")])
         with pytest.raises(acp.RequestError, match="unknown mode"):
             await agent.set_session_mode(session_id=session.session_id, mode_id="none")
 
@@ -153,15 +151,15 @@ def test_a_canceled_prompt_ends_what_runs_and_is_saved(ask: Ask, home: Home, ser
     reasons = []
 
     async def action(agent: Any, session: Any) -> None:
-        prompt = asyncio.create_task(agent.prompt(session_id=session.session_id, prompt=[text_block("go")]))
+        prompt = asyncio.create_task(agent.prompt(session_id=session.session_id, prompt=[acp.text_block("go")]))
         await editor.wait_for("tool_call")
         while choice == "allow" and not (home.work / "pid").exists():
             await asyncio.sleep(0.02)
         with pytest.raises(acp.RequestError, match="still answering"):
-            await agent.prompt(session_id=session.session_id, prompt=[text_block("second")])
+            await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("second")])
         await agent.cancel(session_id=session.session_id)
         reasons.append((await prompt).stop_reason)
-        reasons.append((await agent.prompt(session_id=session.session_id, prompt=[text_block("on")])).stop_reason)
+        reasons.append((await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("on")])).stop_reason)
 
     use(ask, home, action, editor)
     assert reasons == ["cancelled", "end_turn"]
@@ -176,7 +174,7 @@ def test_nothing_runs_or_is_lost_when_the_editor_dies(ask: Ask, home: Home, serv
     server.reply(wire.calls(("bash", {"command": "echo $$ > new; mv new pid; sleep 60"})))
 
     async def action(agent: Any, session: Any) -> None:
-        prompt = asyncio.create_task(agent.prompt(session_id=session.session_id, prompt=[text_block("go")]))
+        prompt = asyncio.create_task(agent.prompt(session_id=session.session_id, prompt=[acp.text_block("go")]))
         while not (home.work / "pid").exists():
             await asyncio.sleep(0.02)
         prompt.cancel()
@@ -215,8 +213,8 @@ def test_servers_templates_and_files_of_the_editor_are_used(ask: Ask, home: Home
     templates.mkdir(parents=True)
     (templates / "greet.md").write_text('+++\ndescription = "Greets"\n+++\nGreet {{input}}')
     (home.work / "AGENTS.md").write_text("an instruction")
-    notes = schema.McpServerStdio(name="notes", command=sys.executable, args=[SDK], env=[])
-    missing = schema.McpServerStdio(name="missing", command="/missing", args=[], env=[])
+    notes = acp.schema.McpServerStdio(name="notes", command=sys.executable, args=[SDK], env=[])
+    missing = acp.schema.McpServerStdio(name="missing", command="/missing", args=[], env=[])
     pixel = acp.image_block(base64.b64encode(PIXEL).decode(), "image/png")
     data = base64.b64encode(b"%PDF-1.4").decode()
     outside = acp.resource_block(acp.embedded_blob_resource("file:///..", data, mime_type="application/pdf"))
@@ -224,7 +222,7 @@ def test_servers_templates_and_files_of_the_editor_are_used(ask: Ask, home: Home
 
     async def action(agent: Any, _: Any) -> None:
         session = await agent.new_session(cwd=str(home.work), mcp_servers=[notes, missing])
-        blocks = [text_block("/greet Ann"), pixel, outside]
+        blocks = [acp.text_block("/greet Ann"), pixel, outside]
         await agent.prompt(session_id=session.session_id, prompt=blocks)
         for wrong in ([], [acp.image_block("$", "image/png")]):
             with pytest.raises(acp.RequestError):
@@ -254,7 +252,7 @@ def test_a_missing_key_and_a_failure_are_errors(ask: Ask, home: Home, server: Mo
         for model in ("default", "openai:gpt"):
             await agent.set_config_option(config_id="model", session_id=session.session_id, value=model)
             with pytest.raises(acp.RequestError) as error:
-                await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])
+                await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("go")])
             errors.append(error.value)
 
     use(ask, home, action)
