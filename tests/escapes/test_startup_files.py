@@ -14,6 +14,16 @@ from tests.safety.fake_host import FakeHost
 from tests.safety.installation import as_user
 
 pytestmark = pytest.mark.needs("bwrap")
+PLACE_MODULE = """
+import colorsys, importlib._bootstrap_external, importlib.util, os, sys
+source = colorsys.__file__
+code = compile(f"open({sys.argv[2]!r}, 'w')", source, "exec")
+sys.pycache_prefix, status = sys.argv[1], os.stat(source)
+path = importlib.util.cache_from_source(source)
+os.makedirs(os.path.dirname(path), exist_ok=True)
+with open(path, "wb") as file:
+    file.write(importlib._bootstrap_external._code_to_timestamp_pyc(code, int(status.st_mtime), status.st_size))
+"""
 
 
 def runs_attack(host: FakeHost, *command: str) -> bool:
@@ -43,6 +53,20 @@ def test_a_linked_startup_file_is_not_changed(host: FakeHost, link: str, program
     assert not runs_attack(host, "env", *program)
     run_unconfined(host, attack, host.work)
     assert runs_attack(host, "env", *program), "the attack does nothing"
+
+
+@pytest.mark.slow
+def test_no_module_is_placed_where_every_python_looks_for_compiled_ones(host: FakeHost) -> None:
+    (host.work / "place.py").write_text(PLACE_MODULE)
+    host.change_owner()
+    folder, python = str(host.work / "cache/python"), host.fill("@python@")
+    variables = {"PYTHONPYCACHEPREFIX": folder}
+    attack = f"{python} -I place.py {folder} @base@/ran"
+    program = ("env", f"PYTHONPYCACHEPREFIX={folder}", python, "-c", "import colorsys")
+    assert run(host, bash(attack), "--safe", env=variables).result.code == 0
+    assert not runs_attack(host, *program)
+    run_unconfined(host, attack, host.work)
+    assert runs_attack(host, *program), "the attack does nothing"
 
 
 @pytest.mark.slow
