@@ -247,7 +247,12 @@ def _protect_direnv_watches(config: SandboxConfig, protected_paths: ProtectedPat
 
 
 def _protect_unconfined_programs(config: SandboxConfig, protected_paths: ProtectedPaths) -> None:
-    """Protect the files that allowed tools run outside, with a warning: what these import cannot be known."""
+    """Protect what names MCP servers, which later runs start, and the files that allowed tools run outside.
+
+    There is a warning about the latter: what these import cannot be known.
+    """
+    for path in config.server_files:
+        protected_paths.protect(path, "file", used_by="ask (mcp.files in config.toml)", reject_links=False)
     for path in config.unconfined_programs:
         if is_in_any(path, config.writable_folders) or is_in_any(path.resolve(), config.writable_folders):
             protected_paths.protect(path, used_by="a tool outside the sandbox", reject_links=False)

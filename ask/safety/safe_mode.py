@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from hashlib import sha256
@@ -83,7 +84,12 @@ class SafeModeSession:
             hint = setting if settings.is_row else "add --allow-command-host {host}"
             self._open_proxy = partial(CommandProxy, self.command_hosts, self._record_connection, hint=hint)
         config = prepare_sandbox_config(settings, directory, app.app_dirs.results / conversation_id, app)
-        self.sandbox_config = config._replace(unconfined_programs=tuple(programs))
+        self.sandbox_config = config._replace(
+            unconfined_programs=tuple(programs),
+            server_files=tuple(
+                app.app_dirs.config / os.path.expanduser(name) for name in app.config.get("mcp.files", ())
+            ),
+        )
         self.writable_folders: Sequence[Path] = self.sandbox_config.outermost_folders
         self._app, self._directory, self._context_files = app, directory, settings.context_files
         self._mark = self._mark_trusted_projects()  # before anything can change

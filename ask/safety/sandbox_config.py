@@ -63,6 +63,8 @@ class SandboxConfig(NamedTuple):
     """The files and folders of these repositories that are readable."""
     unconfined_programs: tuple[Path, ...] = ()
     """The files that allowed tools run outside the sandbox, with links unresolved."""
+    server_files: tuple[Path, ...] = ()
+    """The files outside ask's configuration folder that name MCP servers, with links unresolved."""
 
     @property
     def writable_folders(self) -> tuple[Path, ...]:

@@ -138,3 +138,21 @@ def test_direnv_loads_nothing_that_a_run_has_created_or_changed(host: FakeHost, 
     assert not runs_attack_at_the_prompt()
     run_unconfined(host, attack, host.work)
     assert runs_attack_at_the_prompt(), "the attack does nothing"
+
+
+@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize("option", ["--safe", "--safe-files"])
+def test_a_file_in_the_folder_that_names_mcp_servers_is_not_changed(host: FakeHost, option: str, exists: bool) -> None:
+    file = host.work / "tools/servers.json"
+    file.parent.mkdir()
+    if exists:
+        file.write_text('{"mcpServers": {}}')
+    (host.base / "config/ask/config.toml").write_text(f'mcp.files = ["{file}"]\n')
+    host.change_owner()
+    servers = '{"mcpServers": {"x": {"command": "touch", "args": ["ran"]}}}'
+    write = ("write_file", {"filepath": "tools/servers.json", "content": servers})
+    calls = [*(bash("rm -rf tools; mkdir tools") if option == "--safe" else ()), write]
+    assert run(host, calls, option).result.code == 0
+    assert (file.read_text() if file.exists() else "") == ('{"mcpServers": {}}' if exists else "")
+    assert run(host, [write]).result.code == 0
+    assert "touch" in file.read_text(), "the attack does nothing"
