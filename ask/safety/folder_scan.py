@@ -247,12 +247,12 @@ def _protect_direnv_watches(config: SandboxConfig, protected_paths: ProtectedPat
 
 
 def _protect_unconfined_programs(config: SandboxConfig, protected_paths: ProtectedPaths) -> None:
-    """Protect what names MCP servers, which later runs start, and the files that allowed tools run outside.
+    """Protect what config.toml names and later runs start or trust, and the files that allowed tools run outside.
 
     There is a warning about the latter: what these import cannot be known.
     """
-    for path in config.server_files:
-        protected_paths.protect(path, "file", used_by="ask (mcp.files in config.toml)", reject_links=False)
+    for path, placeholder_type in config.configured_paths:
+        protected_paths.protect(path, placeholder_type, used_by="ask (config.toml names it)", reject_links=False)
     for path in config.unconfined_programs:
         if is_in_any(path, config.writable_folders) or is_in_any(path.resolve(), config.writable_folders):
             protected_paths.protect(path, used_by="a tool outside the sandbox", reject_links=False)

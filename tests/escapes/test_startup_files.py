@@ -156,3 +156,19 @@ def test_a_file_in_the_folder_that_names_mcp_servers_is_not_changed(host: FakeHo
     assert (file.read_text() if file.exists() else "") == ('{"mcpServers": {}}' if exists else "")
     assert run(host, [write]).result.code == 0
     assert "touch" in file.read_text(), "the attack does nothing"
+
+
+@pytest.mark.parametrize("option", ["--safe", "--safe-files"])
+def test_the_users_own_skills_in_the_folder_are_not_changed(host: FakeHost, option: str) -> None:
+    """Those of a project are asked about after a change, but not the user's own."""
+    file = host.work / "skills/deploy/SKILL.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("old")
+    (host.base / "config/ask/config.toml").write_text(f'skills.folders = ["{host.work}/skills"]\n')
+    host.change_owner()
+    write = ("write_file", {"filepath": "skills/deploy/SKILL.md", "content": "new"})
+    add = ("write_file", {"filepath": "skills/more/SKILL.md", "content": "new"})
+    assert run(host, [write, add], option).result.code == 0
+    assert (file.read_text(), (host.work / "skills/more").exists()) == ("old", False)
+    assert run(host, [write, add]).result.code == 0
+    assert (file.read_text(), (host.work / "skills/more").exists()) == ("new", True), "the attack does nothing"
