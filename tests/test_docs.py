@@ -151,6 +151,7 @@ OTHER_PROGRAMS = {
         "MISE_CONFIG_DIR",
         "MISE_STATE_DIR",
         "PATH",
+        "PYTHONPYCACHEPREFIX",
         "SHELL",
         "TERM",
         "TERM_PROGRAM",
@@ -163,7 +164,7 @@ OTHER_PROGRAMS = {
         "WAYLAND_DISPLAY",
     ),
 }
-"""Variables of the system, terminals, zsh, git, direnv and Vim, which users do not set for ask."""
+"""Variables of the system, terminals, zsh, git, direnv, Python and Vim, which users do not set for ask."""
 
 
 def test_the_page_on_configuration_lists_exactly_the_environment_variables() -> None:

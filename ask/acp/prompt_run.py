@@ -185,7 +185,9 @@ class PromptRun:
         options = [schema.PermissionOption(option_id="allow", name="Allow", kind="allow_once")]
         scope, values = next(iter(event["scopes"].items()), ("", []))
         if scope:
-            name = format_one_line(f"Always allow the {scope} {', '.join(values)} in this folder", MAX_TITLE_CHARACTERS)
+            # Not "in this folder": write_file can then write elsewhere, too.
+            allowed = f"Always allow the {scope} {', '.join(values)} when ask runs in this folder"
+            name = format_one_line(allowed, MAX_TITLE_CHARACTERS)
             options.append(schema.PermissionOption(option_id="always", name=name, kind="allow_always"))
         options.append(schema.PermissionOption(option_id="reject", name="Reject", kind="reject_once"))
         try:

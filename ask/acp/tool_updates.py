@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from acp import audio_block, image_block, schema, text_block, tool_content, tool_diff_content
@@ -77,8 +78,18 @@ def build_text(text: str) -> list[ToolContent]:
 
 
 def _find_path(arguments: Mapping[str, Any], directory: str) -> str:
+    """Return the path of the file that a call is about, without links: the user must see which one it writes."""
     path = next((arguments[key] for key in PATH_KEYS if key in arguments), None)
-    return os.path.normpath(os.path.join(directory, os.path.expanduser(path))) if isinstance(path, str) else ""
+    if not isinstance(path, str):
+        return ""
+    real_directory = os.path.realpath(directory)
+    try:
+        real_path = Path(os.path.realpath(os.path.join(real_directory, os.path.expanduser(path))))
+    except ValueError:  # it contains what no path can, and the call fails
+        return ""
+    # The editor knows the files of its folder by the name that it has for the folder.
+    is_inside = real_path.is_relative_to(real_directory)
+    return str(Path(directory, real_path.relative_to(real_directory)) if is_inside else real_path)
 
 
 def _split_hunks(diff: str) -> Iterator[tuple[str | None, str]]:

@@ -84,6 +84,7 @@ class Row(NamedTuple):
         text: what is appended to a prompt that names none of the columns.
         error: why the row cannot be used; "" if it can.
         column_types: the Arrow types of the columns in the file, if it has any.
+        is_file: whether the row is the file that the user has named, with its path as the only column.
     """
 
     location: str
@@ -91,6 +92,7 @@ class Row(NamedTuple):
     text: str = ""
     error: str = ""
     column_types: Mapping[str, Any] = EMPTY_MAPPING
+    is_file: bool = False
 
 
 class Input(NamedTuple):
@@ -271,7 +273,7 @@ def read_rows(inputs: Iterable[Input], notify: Callable[[str], None] = lambda _:
     """
     for each in inputs:
         if each.format == "files" and each.path != STDIN:
-            yield Row(each.path, {PATH: each.path})
+            yield Row(each.path, {PATH: each.path}, is_file=True)
             continue
         if each.format in TYPED_FORMATS:
             yield from _read_typed(each, notify)
@@ -371,7 +373,7 @@ def _read_texts(name: str, items: Iterable[bytes], column: str) -> Iterator[Row]
         if NUL in text:
             yield Row(f"{name}:{number}", error=HAS_NUL)
         elif text.strip():
-            yield Row(f"{name}:{number}", {column: text}, "" if column == PATH else text)
+            yield Row(f"{name}:{number}", {column: text}, "" if column == PATH else text, is_file=column == PATH)
 
 
 def _split_lines(stream: BufferedReader) -> Iterator[bytes]:

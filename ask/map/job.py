@@ -204,7 +204,7 @@ class RowPrompt:
         files = [_check_file(fill_placeholders(file, values, COLUMN_PATTERN), file) for file in self._files]
         row_text = ""
         if not self._column_names or (INPUT_NAME in self._column_names and INPUT_NAME not in row.columns):
-            if PATH in row.columns:
+            if row.is_file:  # not if a table has a column of that name: whoever has made it would choose what is read
                 files.append(_check_file(str(row.columns[PATH])))
             else:
                 row_text = self._format_row(row)

@@ -116,8 +116,9 @@ class AgentRunner:
                 return TaskResult(None, error, Usage())
         with _create_temporary_folder() as folder:
             files: list[str] = []
-            for attachment in task.message.attachments:
-                file = folder / Path(attachment.name).name
+            for number, attachment in enumerate(task.message.attachments):
+                file = folder / str(number) / Path(attachment.name).name  # two may have the same name
+                file.parent.mkdir()
                 file.write_bytes(attachment.data)
                 files.append(str(file))
             options = self._options.run._replace(

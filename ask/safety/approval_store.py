@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -23,8 +24,10 @@ from ask.safety.approval_scope import ApprovalScope, list_approvable
 from ask.safety.command_rules import ANY_ARGUMENTS, CallRule, find_allow_rules
 from ask.safety.git_commands import find_executed_files
 from ask.safety.tool_policy import NETWORK_LEVEL, PendingToolCall
+from ask.tools.base import ToolContext
 
 _COMMAND_SCOPES = frozenset({"command", "program"})
+_PROGRAM_NAME = re.compile(r"[\w.+-]+")
 _LEVELS = ("", FILES_LEVEL, NETWORK_LEVEL, SANDBOX_LEVEL)
 """The levels of safe mode; each is stricter than the one before."""
 
@@ -110,7 +113,7 @@ class ApprovalStore:
             and any(approval.scope in _COMMAND_SCOPES for approval in stored)
         ):
             folders = read_changeable_folders(self._scan_record)
-            change_time = _find_change_time(command, pending_call.context.directory, folders)
+            change_time = _find_change_time(command, pending_call.context, folders)
             stored = [
                 approval for approval in stored if approval.scope not in _COMMAND_SCOPES or approval.time >= change_time
             ]
@@ -160,19 +163,31 @@ class ApprovalStore:
         write_decisions(self.path, [row._asdict() if isinstance(row, Approval) else row for row in rows])
 
 
-def _find_change_time(command: str, directory: Path, folders: Sequence[Path]) -> float:
+def _find_change_time(command: str, context: ToolContext, folders: Sequence[Path]) -> float:
     """Return when a program or script in one of the folders that a command names has last changed; 0 if there is none.
 
     No call can set the time of the last status change, which is also that of renaming a file, or a folder around it.
     """
+    if not folders:
+        return 0.0
+    files = find_executed_files(command, context.directory, os.path.expanduser("~")).paths
     times = [0.0]
-    files = find_executed_files(command, directory, os.path.expanduser("~")).paths if folders else ()
-    for path, links in (resolve_links(file.path) for file in files):
+    for path, links in map(resolve_links, (*(file.path for file in files), *_find_programs(command, context))):
         for step in (*links, path, *path.parents):
             if any(step != folder and step.is_relative_to(folder) for folder in folders):
                 with suppress(OSError):  # it does not exist
                     times.append(os.lstat(step).st_ctime)
     return max(times)
+
+
+def _find_programs(command: str, context: ToolContext) -> Iterator[Path]:
+    """Yield the programs on PATH that words of a command may name: a virtual environment may be there."""
+    words = frozenset(_PROGRAM_NAME.findall(command))
+    for entry in context.environment.get("PATH", "").split(os.pathsep):
+        folder = context.directory / entry
+        with suppress(OSError):
+            paths = (folder / name for name in words.intersection(os.listdir(folder)))
+            yield from (path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK))
 
 
 def _parse_rows(content: Any) -> list[Approval | Any]:

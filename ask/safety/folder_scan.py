@@ -8,6 +8,7 @@ form a loop.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -46,6 +47,8 @@ MAX_GIT_REPOSITORIES = 50
 """Maximum number of repositories whose configuration is read, in addition to those of earlier runs."""
 _MAX_NAMED_COMMANDS = 10
 """How many commands of git a warning names."""
+_LIBRARY_NAME = re.compile(r"lib(?:x?\d+)?")
+"""The names of the system's folders for libraries, such as lib64. A folder such as /library is the user's."""
 _LOW_PRIORITY_NAMES = frozenset({"node_modules", "__pycache__", "site-packages"})
 
 
@@ -131,7 +134,7 @@ def _list_root_folder() -> tuple[tuple[tuple[str, Path], ...], tuple[Path, ...]]
     for entry in sorted(_list_entries(Path("/")), key=lambda entry: entry.name):
         if entry.is_symlink():
             links.append((os.readlink(entry.path), Path(entry.path)))
-        elif entry.path in SYSTEM_FOLDERS or entry.name.startswith("lib"):
+        elif entry.path in SYSTEM_FOLDERS or _LIBRARY_NAME.fullmatch(entry.name):
             system.append(Path(entry.path))
     return tuple(links), tuple(system)
 
@@ -207,12 +210,19 @@ def _protect_git_paths(
 
 
 def _protect_search_path(config: SandboxConfig, protected_paths: ProtectedPaths) -> None:
-    """Protect the folders on the user's PATH: any shell could run a program from them next."""
-    for entry in dict.fromkeys(config.user_environment.get("PATH", "").split(os.pathsep)):
+    """Protect the folders on the user's PATH: any shell could run a program from them next.
+
+    Python runs what is in the folder for its compiled modules, of programs elsewhere, too.
+    """
+    environment = config.user_environment
+    users = dict.fromkeys(environment.get("PATH", "").split(os.pathsep), "every shell (PATH contains it)")
+    if cache := environment.get("PYTHONPYCACHEPREFIX"):
+        users[cache] = "every Python (PYTHONPYCACHEPREFIX)"
+    for entry, used_by in users.items():
         for folder in config.writable_folders:
             path = folder / entry
             if is_in_any(path, [folder]) or Path(os.path.realpath(path)).is_relative_to(folder):
-                protected_paths.protect(path, "folder", used_by="every shell (PATH contains it)", reject_links=False)
+                protected_paths.protect(path, "folder", used_by=used_by, reject_links=False)
     for path in find_linked_paths(config.user_environment, config.writable_folders):
         protected_paths.protect(path, "folder", used_by=f"other programs ({path} leads to it)", reject_links=False)
 
@@ -237,7 +247,12 @@ def _protect_direnv_watches(config: SandboxConfig, protected_paths: ProtectedPat
 
 
 def _protect_unconfined_programs(config: SandboxConfig, protected_paths: ProtectedPaths) -> None:
-    """Protect the files that allowed tools run outside, with a warning: what these import cannot be known."""
+    """Protect what config.toml names and later runs start or trust, and the files that allowed tools run outside.
+
+    There is a warning about the latter: what these import cannot be known.
+    """
+    for path, placeholder_type in config.configured_paths:
+        protected_paths.protect(path, placeholder_type, used_by="ask (config.toml names it)", reject_links=False)
     for path in config.unconfined_programs:
         if is_in_any(path, config.writable_folders) or is_in_any(path.resolve(), config.writable_folders):
             protected_paths.protect(path, used_by="a tool outside the sandbox", reject_links=False)

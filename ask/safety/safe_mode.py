@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from ask.app import AppContext
 from ask.atomic_files import create_marker_file
-from ask.config.settings import SAFE_OPTIONS, SANDBOX_LEVEL, Settings
+from ask.config.settings import CLAUDE_SKILLS_FOLDER, SAFE_OPTIONS, SANDBOX_LEVEL, Settings
 from ask.config.symbolic_links import expand_folder
 from ask.errors import FileError, SafetyError, UsageError
 from ask.safety.folder_scan import is_bare_repository
@@ -83,7 +84,9 @@ class SafeModeSession:
             hint = setting if settings.is_row else "add --allow-command-host {host}"
             self._open_proxy = partial(CommandProxy, self.command_hosts, self._record_connection, hint=hint)
         config = prepare_sandbox_config(settings, directory, app.app_dirs.results / conversation_id, app)
-        self.sandbox_config = config._replace(unconfined_programs=tuple(programs))
+        self.sandbox_config = config._replace(
+            unconfined_programs=tuple(programs), configured_paths=tuple(_list_configured_paths(app))
+        )
         self.writable_folders: Sequence[Path] = self.sandbox_config.outermost_folders
         self._app, self._directory, self._context_files = app, directory, settings.context_files
         self._mark = self._mark_trusted_projects()  # before anything can change
@@ -260,6 +263,15 @@ def prepare_sandbox_config(
         runs_commands=settings.safe_level == SANDBOX_LEVEL,
         allow_git=settings.allow_git,
     )
+
+
+def _list_configured_paths(app: AppContext) -> Iterator[tuple[Path, str]]:
+    """Yield the files that name MCP servers, and the folders with the user's own skills, with their types."""
+    for name in app.config.get("mcp.files", ()):
+        yield app.app_dirs.config / os.path.expanduser(name), "file"
+    for name in app.config.get("skills.folders", ()):
+        if name != CLAUDE_SKILLS_FOLDER:  # that of a project, whose changes the user is asked about
+            yield Path(os.path.expanduser(name)), "folder"
 
 
 def _import_next_modules(uses_network: bool) -> None:

@@ -63,6 +63,8 @@ class SandboxConfig(NamedTuple):
     """The files and folders of these repositories that are readable."""
     unconfined_programs: tuple[Path, ...] = ()
     """The files that allowed tools run outside the sandbox, with links unresolved."""
+    configured_paths: tuple[tuple[Path, str], ...] = ()
+    """The files and folders that config.toml names and later runs trust, with links unresolved, and their types."""
 
     @property
     def writable_folders(self) -> tuple[Path, ...]:

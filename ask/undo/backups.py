@@ -108,7 +108,7 @@ class BackupWriter:
         Raises:
             OSError: the backup set cannot be written; nothing was recorded.
         """
-        with open_entry(path, root or path.parent) as entry:
+        with open_entry(path) as entry:
             self._back_up(path, new_state, entry, root)
 
     def _back_up(self, path: Path, new_state: PathState, entry: OpenEntry | None, root: Path | None = None) -> str:
@@ -284,7 +284,7 @@ def count_too_large(changes: Iterable[PathChange]) -> int:
     """Count the files that an undo would replace without a backup, being too large."""
     too_large = file_count = total_size = 0
     for change in changes:
-        with suppress(OSError), open_entry(change.path, change.trusted_root) as entry:
+        with suppress(OSError), open_entry(change.path) as entry:
             if entry and _find_size_error(entry, file_count, total_size):
                 too_large += 1
             elif entry and entry.is_regular_file:

@@ -49,6 +49,7 @@ class RestoreStatus(StrEnum):
     UNCHANGED = "unchanged"
     CHANGED_SINCE = "changed since"
     NOT_A_FILE = "no longer a file"
+    BEHIND_LINK = "in a folder that a link has replaced"
     NO_BACKUP = "no backup"
     REPLACED_BY_FOLDER = "now a folder that contains something else"
     SPECIAL_FILE = "was a pipe, socket or device"
@@ -62,6 +63,7 @@ REMAINING_FOLDER_STATUSES = (RestoreStatus.NOT_EMPTY, RestoreStatus.TOO_DEEP)
 CONFLICT_STATUSES = (
     RestoreStatus.CHANGED_SINCE,
     RestoreStatus.NOT_A_FILE,
+    RestoreStatus.BEHIND_LINK,
     RestoreStatus.NO_BACKUP,
     RestoreStatus.REPLACED_BY_FOLDER,
 )
@@ -100,8 +102,9 @@ def plan_restore(
 
 def _determine_status(change: PathChange, *, force: bool) -> RestoreStatus:
     """Determine what an undo does to a path, from its current state."""
-    if change.backup_error:
-        return RestoreStatus.NO_BACKUP
+    is_behind_link = os.path.realpath(change.trusted_root) != str(change.trusted_root)  # perhaps of a later run's call
+    if change.backup_error or is_behind_link:
+        return RestoreStatus.NO_BACKUP if change.backup_error else RestoreStatus.BEHIND_LINK
     current_state = read_current_state(change)
     if change.root is None and not _is_plain_file(change.path, current_state):
         return RestoreStatus.NOT_A_FILE
@@ -121,15 +124,14 @@ def read_current_state(change: PathChange) -> PathState:
         FileError: it cannot be read.
     """
     try:
-        return read_path_state(change.path, change.trusted_root)
+        return read_path_state(change.path)
     except OSError as error:
         raise FileError(f"cannot read {escape_for_display(str(change.path))} ({error.strerror})") from error
 
 
 def _is_plain_file(path: Path, state: PathState) -> bool:
-    """Check that a file, or nothing, is at a path that contains no link, as it was when a tool wrote there."""
-    is_moved = os.path.realpath(path) != str(path) or path.parent.is_file()
-    return (state.is_file or state == ABSENT_STATE) and not is_moved
+    """Check that a file, or nothing, is at a path, as it was when a tool wrote there."""
+    return (state.is_file or state == ABSENT_STATE) and not path.parent.is_file()
 
 
 def _find_occupied_folders(steps: Sequence[RestoreStep]) -> dict[Path, RestoreStatus]:
@@ -158,7 +160,7 @@ def _find_occupied_folders(steps: Sequence[RestoreStep]) -> dict[Path, RestoreSt
 
 def _is_current_folder(change: PathChange) -> bool:
     """Check whether a folder is now at a path in a folder of a safe run."""
-    with suppress(OSError), open_entry(change.path, change.trusted_root) as entry:
+    with suppress(OSError), open_entry(change.path) as entry:
         return bool(change.root and entry and entry.is_folder)
     return False
 
@@ -245,7 +247,7 @@ def _execute_changes(changes: Sequence[PathChange], progress: ProgressCallback) 
 
 def _make_folder_writable(change: PathChange) -> None:
     """Make a folder that will be kept accessible and writable for its owner."""
-    with open_entry(change.path, change.trusted_root) as entry:
+    with open_entry(change.path) as entry:
         if entry and entry.is_folder:
             _set_mode(entry.parent_fd, entry.name, stat.S_IMODE(entry.status.st_mode) | OWNER_RWX)
 
@@ -256,7 +258,7 @@ def _clear_path(change: PathChange) -> None:
     A folder that is not empty stays if nothing is to replace it, and is an error otherwise.
     """
     restores_folder = change.original_state.is_folder
-    with open_entry(change.path, change.trusted_root) as entry:
+    with open_entry(change.path) as entry:
         if entry is None:
             return
         if entry.is_folder:
@@ -274,7 +276,7 @@ def _restore_path(change: PathChange) -> None:
     if original is None:
         return
     name = change.path.name
-    with open_parent(change.path, change.trusted_root, create=True) as parent_fd, _make_writable(parent_fd):
+    with open_parent(change.path, create=True) as parent_fd, _make_writable(parent_fd):
         if change.original_state.is_folder:
             with suppress(FileExistsError):
                 os.mkdir(name, original.ownership.mode | OWNER_RWX, dir_fd=parent_fd)
@@ -288,7 +290,7 @@ def _restore_path(change: PathChange) -> None:
 
 
 def _restore_folder_mode(change: PathChange) -> None:
-    with open_entry(change.path, change.trusted_root) as entry:
+    with open_entry(change.path) as entry:
         if entry and change.original:
             _set_mode(entry.parent_fd, entry.name, change.original.ownership.mode)
 
@@ -342,10 +344,10 @@ def _link_to_existing(parent_fd: int, change: PathChange) -> bool:
     """Replace a name by a hard link to another path that already has the original state, if there is one."""
     root = change.trusted_root
     for path in change.hard_links:
-        if path.is_relative_to(root) and read_path_state(path, root).matches(change.original_state):
+        if path.is_relative_to(root) and read_path_state(path).matches(change.original_state):
             with (
                 suppress(OSError),
-                open_parent(path, root) as linked_parent_fd,
+                open_parent(path) as linked_parent_fd,
                 replace_atomically(Path(change.path.name), parent_fd) as temporary,
             ):
                 os.link(path.name, temporary, src_dir_fd=linked_parent_fd, dst_dir_fd=parent_fd, follow_symlinks=False)

@@ -258,29 +258,33 @@ def copy_content(source: BinaryIO, target: BinaryIO, size: int) -> None:
 
 
 @contextmanager
-def open_parent(path: Path, root: Path, *, create: bool = False) -> Iterator[int]:
+def open_parent(path: Path, *, create: bool = False) -> Iterator[int]:
     """Open the parent folder of a path, and yield its descriptor.
 
-    `path` is `root` or inside it; below `root` no symbolic link is followed. With `create`, missing folders are made.
+    `path` contained no symbolic link when it was recorded, and none is followed. With `create`, missing folders are
+    made.
 
     Raises:
         OSError: a folder is missing or cannot be opened.
     """
-    names = path.relative_to(root.parent).parts[:-1]
+    names = path.parent.parts[1:]
     if create:
-        root.parent.mkdir(parents=True, exist_ok=True)
-        os.close(open_folders(root.parent, names, create_missing=True)[0])
-    with open_existing_folder(root.parent, names) as parent_fd:
+        folder, missing = open_folders("/", names)
+        try:
+            os.close(open_folders(folder, missing, create_missing=True)[0])
+        finally:
+            os.close(folder)
+    with open_existing_folder("/", names) as parent_fd:
         yield parent_fd
 
 
 @contextmanager
-def open_entry(path: Path, root: Path) -> Iterator[OpenEntry | None]:
-    """Open what is at a path inside `root`; yield None if there is nothing, or if a parent is a symbolic link."""
+def open_entry(path: Path) -> Iterator[OpenEntry | None]:
+    """Open what is at a path; yield None if there is nothing, or if a parent is a symbolic link."""
     with ExitStack() as stack:
         entry = None
         try:
-            entry = stat_entry(str(path), stack.enter_context(open_parent(path, root)))
+            entry = stat_entry(str(path), stack.enter_context(open_parent(path)))
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError as error:
@@ -289,9 +293,9 @@ def open_entry(path: Path, root: Path) -> Iterator[OpenEntry | None]:
         yield entry
 
 
-def read_path_state(path: Path, root: Path) -> PathState:
-    """Read the current state of a path inside `root`, as `open_entry` opens it."""
-    with suppress(FileNotFoundError), open_entry(path, root) as entry:
+def read_path_state(path: Path) -> PathState:
+    """Read the current state of a path, as `open_entry` opens it."""
+    with suppress(FileNotFoundError), open_entry(path) as entry:
         if entry:
             return read_entry_state(entry)
     return ABSENT_STATE

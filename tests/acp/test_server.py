@@ -7,6 +7,7 @@ import base64
 import json
 import sqlite3
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,6 +77,35 @@ def test_a_write_needs_permission_and_shows_its_diff(ask: Ask, home: Home, serve
     last = editor.find("tool_call_update")[-1]
     assert last.status == ("completed" if choice == "allow" else "failed")
     assert editor.read_text() == "done"
+
+
+@pytest.mark.parametrize(
+    ("filepath", "is_outside"),
+    [
+        ("notes.md", True),
+        *(pytest.param(*values, marks=pytest.mark.slow) for values in (("up/../a.txt", True), ("inside.md", False))),
+    ],
+)
+def test_the_diff_of_a_write_through_a_link_names_the_file_that_is_written(
+    ask: Ask, home: Home, server: ModelServer, *, filepath: str, is_outside: bool
+) -> None:
+    server.reply(wire.calls(("write_file", {"filepath": filepath, "content": "new\n"})), wire.says("done"))
+    outside = home.path / "outside"
+    (outside / "inner").mkdir(parents=True)
+    for folder in (outside, home.work):
+        (folder / "a.txt").write_text("old\n")
+    for link, target in (("notes.md", outside / "a.txt"), ("up", outside / "inner"), ("inside.md", Path("a.txt"))):
+        (home.work / link).symlink_to(target)
+    editor = Editor()
+
+    async def action(agent: Any, session: Any) -> None:
+        await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])
+
+    use(ask, home, action, editor)
+    [(call, _)] = editor.asked
+    written = (outside if is_outside else home.work) / "a.txt"
+    assert written.read_text() == "new\n"
+    assert (call.content[0].path, call.locations[0].path) == (str(written), str(written))
 
 
 @pytest.mark.slow

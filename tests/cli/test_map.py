@@ -11,6 +11,7 @@ import resource
 import signal
 import threading
 import time
+from base64 import b64encode
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -790,6 +791,20 @@ def test_a_patch_has_only_the_changes_of_its_row(
         assert [line.split("\t")[0] for line in added] == ["--- a/note.txt", "+++ b/note.txt", f"+Say word {number}"]
     applied = ask.shell("jq -r .patch out.jsonl | head -n 5 | patch -p1")
     assert (applied.code, (home.work / "note.txt").read_text()) == (0, "Say word 0\n")
+
+
+@pytest.mark.slow
+def test_rows_with_tools_send_files_of_the_same_name(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.says("done"))
+    contents = {folder: f"%PDF-1.4\n{folder * 50}".encode() for folder in ("a", "b")}
+    for folder, content in contents.items():
+        (home.work / folder).mkdir()
+        (home.work / folder / "copies").write_bytes(content)
+    files = [word for folder in contents for word in ("-f", f"{folder}/copies")]
+    result = ask.process(*COMMAND, write_rows(home.work, *make_rows(1)), "--tools", *files, timeout=60)
+    assert result.code == 0, result.stderr
+    sent = json.dumps(server.requests[0].json)
+    assert [sent.count(b64encode(content).decode()) for content in contents.values()] == [1, 1]
 
 
 @pytest.mark.slow

@@ -71,6 +71,18 @@ def test_a_json_file_is_a_table_unless_the_prompt_needs_its_path(ask: Ask, home:
     assert get_answers(ask(*COMMAND, "-t", "twice", name)) == ["Twice 1", "Twice 2"]
 
 
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.jsonl", '{"path": "../key", "id": "1"}'), ("a.csv", "path,id\n../key,1\n")]
+)
+@pytest.mark.parametrize("prompt", ["Sort:", "Sort: {{input}}"])
+def test_a_column_named_path_makes_no_row_a_file(ask: Ask, home: Home, prompt: str, name: str, content: str) -> None:
+    (home.path / "key").write_text("the content of another file")
+    [answer] = get_answers(ask(*COMMAND, prompt, write(home.work, name, content)))
+    assert answer.split(maxsplit=1) == ["Sort:", '{"path": "../key", "id": "1"}']
+    [answer] = get_answers(ask(*COMMAND, prompt, "--files", "../key"))
+    assert "the content of another file" in answer
+
+
 def test_a_prompt_may_be_longer_than_the_name_of_a_file(ask: Ask, home: Home) -> None:
     assert get_answers(ask(*COMMAND, f"{'Say it. ' * 999}{{{{a}}}}", write(home.work, "a.csv", "a\n1\n")))
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
 from tests import wire
 from tests.escapes.escape import python
-from tests.escapes.safe_runs import bash, rules, run, start_ask
+from tests.escapes.safe_runs import bash, create_ask_host, rules, run, start_ask
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import TEST_KEY
-from tests.safety.fake_host import FakeHost
+from tests.safety.fake_host import TOKEN, FakeHost
+from tests.safety.installation import USERS
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -118,3 +122,17 @@ def test_yes_allows_nothing_that_the_sandbox_forbids(host: FakeHost) -> None:
     assert not (host.base / "outside/x").exists()
     assert done.rules == ["--yes", "!host evil.test: no terminal"]
     assert rules(host) == done.rules
+
+
+def test_a_folder_whose_name_begins_like_that_of_a_system_folder_cannot_be_read() -> None:
+    if "root" not in USERS:  # others cannot create a folder there
+        return
+    folder = Path(mkdtemp(prefix="library-", dir="/"))
+    try:
+        folder.chmod(0o755)
+        (folder / "notes").write_text(TOKEN)
+        with create_ask_host("root") as host:
+            outputs = [run(host, bash(f"cat {folder}/notes"), option).outputs[0] for option in ("--no-stdin", "--safe")]
+    finally:
+        shutil.rmtree(folder)
+    assert [TOKEN in output for output in outputs] == [True, False]

@@ -89,3 +89,33 @@ def test_a_call_of_the_same_run_cannot_redirect_a_recording(host: FakeHost) -> N
     done = run(host, bash("mv recs r; ln -s ../outside recs"), "--safe", "--record", "recs/new.jsonl")
     assert done.result.code == 9, done.result.stderr
     assert "new.jsonl" not in read_outside(host)
+
+
+@pytest.mark.parametrize(("option", "change"), [("--safe", "rm f"), ("--safe", ""), ("--safe-files", "")])
+def test_undo_restores_nothing_through_a_link_that_a_later_run_has_left(
+    host: FakeHost, option: str, change: str
+) -> None:
+    """The first run works in a folder of the second, which replaces it by a link to another one with such a file."""
+    folder, target = host.work / "a/bin", host.base / "outside/bin"
+    folder.mkdir(parents=True)
+    (folder / "f").write_text("from the model\n")
+    target.mkdir()
+    if not change:
+        (target / "f").write_text("x")
+    host.change_owner()
+    before = {path.name: path.read_text() for path in target.iterdir()}
+    calls = bash(change) if change else [("write_file", {"filepath": "f", "content": "x"})]
+    assert run(host, calls, option, directory=folder).result.code == 0
+    with ModelServer() as server:
+        ask = [*as_user(host.user), installation(host.user).ask]
+        environment = build_environment(host, server)
+        listing = program.run([*ask, "history", "list"], env=environment, cwd=host.work).stdout
+        assert run(host, bash("mv a b; ln -s ../outside a"), "--safe").result.code == 0
+        undo = [*ask, "undo", "-y", listing.split()[1].decode()]
+        result = program.run(undo, env=environment, cwd=host.base)
+        assert result.code == 9, result.stderr
+        assert {path.name: path.read_text() for path in target.iterdir()} == before
+        (host.work / "a").unlink()
+        (host.work / "b").rename(host.work / "a")
+        assert program.run(undo, env=environment, cwd=host.base).code == 0
+    assert (folder / "f").read_text() == "from the model\n"

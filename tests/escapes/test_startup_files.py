@@ -14,6 +14,16 @@ from tests.safety.fake_host import FakeHost
 from tests.safety.installation import as_user
 
 pytestmark = pytest.mark.needs("bwrap")
+PLACE_MODULE = """
+import colorsys, importlib._bootstrap_external, importlib.util, os, sys
+source = colorsys.__file__
+code = compile(f"open({sys.argv[2]!r}, 'w')", source, "exec")
+sys.pycache_prefix, status = sys.argv[1], os.stat(source)
+path = importlib.util.cache_from_source(source)
+os.makedirs(os.path.dirname(path), exist_ok=True)
+with open(path, "wb") as file:
+    file.write(importlib._bootstrap_external._code_to_timestamp_pyc(code, int(status.st_mtime), status.st_size))
+"""
 
 
 def runs_attack(host: FakeHost, *command: str) -> bool:
@@ -43,6 +53,20 @@ def test_a_linked_startup_file_is_not_changed(host: FakeHost, link: str, program
     assert not runs_attack(host, "env", *program)
     run_unconfined(host, attack, host.work)
     assert runs_attack(host, "env", *program), "the attack does nothing"
+
+
+@pytest.mark.slow
+def test_no_module_is_placed_where_every_python_looks_for_compiled_ones(host: FakeHost) -> None:
+    (host.work / "place.py").write_text(PLACE_MODULE)
+    host.change_owner()
+    folder, python = str(host.work / "cache/python"), host.fill("@python@")
+    variables = {"PYTHONPYCACHEPREFIX": folder}
+    attack = f"{python} -I place.py {folder} @base@/ran"
+    program = ("env", f"PYTHONPYCACHEPREFIX={folder}", python, "-c", "import colorsys")
+    assert run(host, bash(attack), "--safe", env=variables).result.code == 0
+    assert not runs_attack(host, *program)
+    run_unconfined(host, attack, host.work)
+    assert runs_attack(host, *program), "the attack does nothing"
 
 
 @pytest.mark.slow
@@ -114,3 +138,37 @@ def test_direnv_loads_nothing_that_a_run_has_created_or_changed(host: FakeHost, 
     assert not runs_attack_at_the_prompt()
     run_unconfined(host, attack, host.work)
     assert runs_attack_at_the_prompt(), "the attack does nothing"
+
+
+@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize("option", ["--safe", "--safe-files"])
+def test_a_file_in_the_folder_that_names_mcp_servers_is_not_changed(host: FakeHost, option: str, exists: bool) -> None:
+    file = host.work / "tools/servers.json"
+    file.parent.mkdir()
+    if exists:
+        file.write_text('{"mcpServers": {}}')
+    (host.base / "config/ask/config.toml").write_text(f'mcp.files = ["{file}"]\n')
+    host.change_owner()
+    servers = '{"mcpServers": {"x": {"command": "touch", "args": ["ran"]}}}'
+    write = ("write_file", {"filepath": "tools/servers.json", "content": servers})
+    calls = [*(bash("rm -rf tools; mkdir tools") if option == "--safe" else ()), write]
+    assert run(host, calls, option).result.code == 0
+    assert (file.read_text() if file.exists() else "") == ('{"mcpServers": {}}' if exists else "")
+    assert run(host, [write]).result.code == 0
+    assert "touch" in file.read_text(), "the attack does nothing"
+
+
+@pytest.mark.parametrize("option", ["--safe", "--safe-files"])
+def test_the_users_own_skills_in_the_folder_are_not_changed(host: FakeHost, option: str) -> None:
+    """Those of a project are asked about after a change, but not the user's own."""
+    file = host.work / "skills/deploy/SKILL.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("old")
+    (host.base / "config/ask/config.toml").write_text(f'skills.folders = ["{host.work}/skills"]\n')
+    host.change_owner()
+    write = ("write_file", {"filepath": "skills/deploy/SKILL.md", "content": "new"})
+    add = ("write_file", {"filepath": "skills/more/SKILL.md", "content": "new"})
+    assert run(host, [write, add], option).result.code == 0
+    assert (file.read_text(), (host.work / "skills/more").exists()) == ("old", False)
+    assert run(host, [write, add]).result.code == 0
+    assert (file.read_text(), (host.work / "skills/more").exists()) == ("new", True), "the attack does nothing"

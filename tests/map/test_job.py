@@ -30,7 +30,7 @@ def test_placeholders_are_filled_in(prompt: str, expected: str) -> None:
 def test_a_prompt_without_placeholders_gets_the_row() -> None:
     assert RowPrompt("Translate.").render(TICKET, 1)[0] == 'Translate.\n\n{"text": "hi"}'
     assert RowPrompt("Translate.").render(Row("l:1", {"line": "moin"}, "moin"), 1)[0] == "Translate.\n\nmoin"
-    assert RowPrompt("Read.").render(Row("a.pdf", {"path": "a.pdf"}), 1) == ("Read.", ["a.pdf"])
+    assert RowPrompt("Read.").render(Row("a.pdf", {"path": "a.pdf"}, is_file=True), 1) == ("Read.", ["a.pdf"])
 
 
 def test_files_are_named_by_columns() -> None:

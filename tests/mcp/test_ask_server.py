@@ -550,6 +550,19 @@ def test_rows_are_answered_in_order_with_progress(ask: Ask, home: Home, server: 
     assert saved["answer"].startswith("-X XXX")
 
 
+@pytest.mark.parametrize("prompt", ["Summarize.", "Summarize {{input}}"])
+def test_a_row_names_no_file_to_attach(ask: Ask, home: Home, server: ModelServer, prompt: str) -> None:
+    server.reply(answer_row)
+    (home.path / "secret").write_text("what only the user may read")
+
+    async def action(client: Client) -> Any:
+        return await client.call_tool("map_rows", {"prompt": prompt, "rows": [{"path": str(home.path / "secret")}]})
+
+    [row] = use(ask, home, action).structured_content["rows"]
+    assert row["path"].upper() in row["answer"]
+    assert "what only the user may read" not in str([request.json for request in server.requests])
+
+
 @pytest.mark.slow
 def test_rows_have_the_fields_of_a_schema_and_failed_rows_say_why(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says('{"urgent": true}'), wire.fails(400, "too bad"))

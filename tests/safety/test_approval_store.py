@@ -204,3 +204,29 @@ def test_every_way_to_change_a_script_is_noticed(
     subprocess.run(["sh", "-c", script], cwd=work, check=True)
     assert bool(later.find(pend(work, "bin/tool -v"))) is not is_found
     assert later.find(pend(work, "bin/tool -v", level="sandbox"))
+
+
+def test_a_program_on_path_that_a_run_in_safe_mode_could_change_is_asked_about_again(
+    store: ApprovalStore, tmp_path: Path
+) -> None:
+    programs, work = tmp_path / "programs", tmp_path / "work"
+    for folder in (programs, work / "env/bin", work / "tools"):
+        folder.mkdir(parents=True)
+    for program in ("env/bin/check", "tools/linked", "tools/data"):
+        (work / program).write_text("#!/bin/sh\n")
+        (work / program).chmod(0o755)
+    (programs / "linked").symlink_to(work / "tools/linked")
+    write_scan_record(store.path.parent / "safe", [work], ScanRecord((), (), ()))
+    context = RunToolContext(work, {"PATH": f"/usr/bin:env/bin:{programs}"}, 30, tmp_path, lambda text: None)
+    calls = {
+        command: PendingToolCall("bash", {"command": command}, context)
+        for command in ("check -v", "ls && linked", "sort tools/data")
+    }
+    for call in calls.values():
+        store.add(call, ApprovalScope.PROGRAM, ApprovalDuration.FOLDER)
+    later = ApprovalStore(store.path)
+    assert all(map(later.find, calls.values()))
+    time.sleep(0.05)  # the clock of the file system is coarse
+    for program in ("env/bin/check", "tools/linked", "tools/data"):
+        (work / program).write_text("#!/bin/sh\necho evil\n")
+    assert [command for command, call in calls.items() if later.find(call)] == ["sort tools/data"]

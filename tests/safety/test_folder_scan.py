@@ -169,6 +169,13 @@ def test_folders_on_path_are_protected_or_get_a_placeholder(folders: Folders) ->
     assert folders.warnings == []
 
 
+@pytest.mark.parametrize("prefix", ["{}/.cache/python", ".cache/python"])
+def test_the_folder_of_pythons_compiled_modules_is_protected(folders: Folders, prefix: str) -> None:
+    prefix = prefix.format(folders.work)
+    assert folders.scan(PYTHONPYCACHEPREFIX=prefix) == {"work/.git", "work/.cache"}
+    assert folders.scan(PYTHONPYCACHEPREFIX="") == {"work/.git"}
+
+
 @pytest.mark.parametrize("entry", ["", ".", "link"])
 def test_unprotectable_path_entries_cause_a_warning(folders: Folders, entry: str) -> None:
     folders.write("elsewhere/x")

@@ -238,7 +238,7 @@ def test_what_has_changed_since_is_told(runs: Runs) -> None:
         "gone": RestoreStatus.CHANGED_SINCE,
         "folder": RestoreStatus.NOT_A_FILE,
         "link": RestoreStatus.NOT_A_FILE,
-        "real/f": RestoreStatus.NOT_A_FILE,
+        "real/f": RestoreStatus.BEHIND_LINK,
         "by hand": RestoreStatus.UNCHANGED,
         "new": RestoreStatus.UNCHANGED,
         "made/new": RestoreStatus.NOT_A_FILE,
