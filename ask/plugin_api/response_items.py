@@ -130,16 +130,22 @@ def is_sendable_item(item: Mapping[str, Any]) -> bool:
 
 
 def clean_item(item: dict[str, Any]) -> dict[str, Any]:
-    """Return an item without its tokens' probabilities, and with the fields that services require but leave out.
+    """Return an item without null fields and its tokens' probabilities, and with the fields that services require.
 
-    These are the role of a message (LM Studio) and the summary of reasoning:
+    Gateways send null for what OpenAI leaves out and refuses: https://github.com/openai/openai-python/issues/3008
+    They leave out a message's role (LM Studio) or annotations, and the summary of reasoning:
     https://github.com/lidge-jun/opencodex/pull/4673
     """
-    if item.get("type") == "reasoning":
-        return item | {"summary": read_list(item.get("summary"))}
-    if item.get("type") != "message":
+    if item.get("type") not in ("message", "reasoning", "function_call"):
         return item
-    parts = [
-        {name: value for name, value in part.items() if name != "logprobs"} for part in _read_parts(item, "content")
-    ]
-    return item | {"role": "assistant", "content": parts}
+    item = {name: value for name, value in item.items() if value is not None}
+    if item["type"] == "reasoning":
+        return item | {"summary": read_list(item.get("summary"))}
+    if item["type"] == "message":
+        return item | {"role": "assistant", "content": list(map(_clean_part, _read_parts(item, "content")))}
+    return item
+
+
+def _clean_part(part: Mapping[str, Any]) -> dict[str, Any]:
+    cleaned = {name: value for name, value in part.items() if name != "logprobs" and value is not None}
+    return cleaned | ({"annotations": read_list(part.get("annotations"))} if part.get("type") == "output_text" else {})
