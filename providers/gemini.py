@@ -537,7 +537,7 @@ class GeminiStreamReader(AnswerAccumulator):
                 self.size += len(event.data)
             delta_count = len(self._deltas)
             for part in to_object_list(read_dict(candidate.get("content")).get("parts")):
-                self._read_part(read_dict(part), len(event.data))
+                self._read_part(read_part(part), len(event.data))
             if candidate.get("continuationToken"):
                 self._kept_part_count = len(self._parts)
             # A finish reason can also come before the result of code, after which the answer continues.
@@ -621,7 +621,12 @@ class GeminiStreamReader(AnswerAccumulator):
 def read_parts(response: Mapping[str, Any]) -> list[Part]:
     """Return the parts of the first candidate."""
     candidate = get_first_candidate(response)
-    return [read_dict(part) for part in read_list(read_dict(candidate.get("content")).get("parts"))]
+    return [read_part(part) for part in read_list(read_dict(candidate.get("content")).get("parts"))]
+
+
+def read_part(part: Any) -> Part:
+    """Return a part without null fields, which gateways send for every kind of content that it is not."""
+    return {name: value for name, value in read_dict(part).items() if value is not None}
 
 
 def list_function_calls(parts: Iterable[Part]) -> list[dict[str, Any]]:
@@ -648,8 +653,8 @@ def to_stored_part(part: Part) -> Part:
 
 
 def is_answer_part(part: Part) -> bool:
-    """Check whether a part is neither a thought nor an empty text."""
-    return not part.get("thought") and part.get("text") != ""
+    """Check whether a part is neither a thought nor empty, nor has an empty text."""
+    return bool(part) and not part.get("thought") and part.get("text") != ""
 
 
 def format_arguments(call: Mapping[str, Any]) -> str:
