@@ -49,6 +49,11 @@ CACHE_MARKER = {"type": "ephemeral"}
 ADD_CREDITS_HINT = "add credits at https://openrouter.ai/settings/credits, or ask for less with -o max_tokens=N"
 NO_TOOLS_HINT = "use --no-tools, or a model that can call tools (ask models -p openrouter)"
 DATA_POLICY_HINT = "allow it at https://openrouter.ai/settings/privacy, or use another model"
+GENERIC_MESSAGE = "Provider returned error"
+"""OpenRouter's message for an upstream error; what it was may be in `error_type`, which is the same for all vendors.
+
+https://openrouter.ai/docs/api/reference/streaming#errors-after-the-response-is-committed-mid-stream
+"""
 NATIVE_FAILURES = {
     "MALFORMED_FUNCTION_CALL": "the model wrote a tool call that cannot be read",
     "network_error": "the connection to the model failed",
@@ -220,6 +225,9 @@ class OpenRouter(ChatCompletions):
         upstream = " ".join(read_str(metadata.get("provider_name")).split())
         if upstream not in error.message:
             error.message = f"{upstream}: {error.message}"
+        error_type = read_str(metadata.get("error_type"))
+        if error.message.endswith(GENERIC_MESSAGE) and error_type != "unmapped":
+            error.message += f": {error_type.replace('_', ' ')}" if error_type else ""
         if status == 402:
             error.hint = " ".join(read_str(metadata.get("remedy_hint")).split()) or ADD_CREDITS_HINT
             if delay is not None:
