@@ -194,7 +194,7 @@ class Gemini(Provider):
     def format_contents(self, messages: Iterable[Message], model: str) -> list[dict[str, Any]]:
         """Format the conversation as alternating user and model turns.
 
-        Tool results belong to user turns.
+        Tool results belong to user turns. A user message after them has a turn of its own.
         """
         turns: list[dict[str, Any]] = []
         ids: dict[str, str] = {}
@@ -210,9 +210,9 @@ class Gemini(Provider):
             else:
                 parts = format_user_parts(message) if message.role == "user" else []
             role = "model" if message.role == "assistant" else "user"
-            # Files next to the results of parallel calls are a 400, at times, on models older than Gemini 3:
-            # https://github.com/google-gemini/gemini-cli/pull/16137
-            starts_turn = message.role == "user" and bool(message.attachments)
+            # Next to results, other parts are a 400 on Vertex AI, and some models answer nothing:
+            # https://github.com/pydantic/pydantic-ai/issues/4210
+            starts_turn = message.role == "user" and turns and "functionResponse" in turns[-1]["parts"][-1]
             if parts and turns and turns[-1]["role"] == role and not starts_turn:
                 turns[-1]["parts"] += parts
             elif parts:
