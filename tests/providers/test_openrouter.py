@@ -516,6 +516,18 @@ def test_upstream_error_message_is_shown(error: tuple[str, Any, Any], message: s
     assert provider_error.message == message
 
 
+def test_an_answer_in_the_place_of_the_provider_is_read(ask: Ask, server: ModelServer) -> None:
+    empty = dict.fromkeys(("id", "choices", "model", "object", "usage"))
+    server.reply(
+        wire.whole_reply(empty | {"provider": wire.answer("I look.", [LIST]) | {"provider": "Google"}}),
+        wire.whole_reply(empty | {"provider": wire.answer("Done.") | {"provider": "Google"}}),
+    )
+    result = ask("-p", "openrouter", "--no-stream", "--json", "what is here?")
+    value = json.loads(result.text)
+    assert (result.code, value["text"], value["rounds"]) == (0, "I look.\nDone.", 1)
+    assert value["usage"]["input_tokens"] == 20
+
+
 @pytest.mark.parametrize(
     ("error_type", "message", "action"),
     [
