@@ -130,22 +130,30 @@ def is_sendable_item(item: Mapping[str, Any]) -> bool:
 
 
 def clean_item(item: dict[str, Any]) -> dict[str, Any]:
-    """Return an item without null fields and its tokens' probabilities, and with the fields that services require.
+    """Return an item as it can be sent back: without what OpenAI refuses, and with the fields that services require.
 
-    Gateways send null for what OpenAI leaves out and refuses: https://github.com/openai/openai-python/issues/3008
-    They leave out a message's role (LM Studio) or annotations, and the summary of reasoning:
+    OpenAI refuses null, which gateways send for what is missing, and the sources of a search:
+    https://github.com/openai/openai-python/issues/3008, https://github.com/pydantic/pydantic-ai/issues/3653
+    Gateways leave out a message's role (LM Studio) or annotations, and the summary of reasoning:
     https://github.com/lidge-jun/opencodex/pull/4673
     """
-    if item.get("type") not in ("message", "reasoning", "function_call"):
-        return item
-    item = {name: value for name, value in item.items() if value is not None}
-    if item["type"] == "reasoning":
-        return item | {"summary": read_list(item.get("summary"))}
-    if item["type"] == "message":
-        return item | {"role": "assistant", "content": list(map(_clean_part, _read_parts(item, "content")))}
+    match item.get("type"):
+        case "message":
+            content = list(map(_clean_part, _read_parts(item, "content")))
+            return _select_fields(item) | {"role": "assistant", "content": content}
+        case "reasoning":
+            return _select_fields(item) | {"summary": read_list(item.get("summary"))}
+        case "function_call":
+            return _select_fields(item)
+        case "web_search_call" if action := read_dict(item.get("action")):
+            return item | {"action": _select_fields(action, "sources")}
     return item
 
 
 def _clean_part(part: Mapping[str, Any]) -> dict[str, Any]:
-    cleaned = {name: value for name, value in part.items() if name != "logprobs" and value is not None}
-    return cleaned | ({"annotations": read_list(part.get("annotations"))} if part.get("type") == "output_text" else {})
+    annotations = {"annotations": read_list(part.get("annotations"))} if part.get("type") == "output_text" else {}
+    return _select_fields(part, "logprobs") | annotations
+
+
+def _select_fields(fields: Mapping[str, Any], *excluded_names: str) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None and name not in excluded_names}
