@@ -89,7 +89,7 @@ FINISH_REASONS = {
     "max_tokens": FinishReason.LENGTH,
     "model_context_window_exceeded": FinishReason.LENGTH,
     "refusal": FinishReason.CONTENT_FILTER,
-    "pause_turn": FinishReason.CONTINUE,
+    **dict.fromkeys(("pause_turn", "compaction"), FinishReason.CONTINUE),
 }
 """Stop reasons with a special meaning; any other is a normal stop."""
 ERROR_STATUSES = {

@@ -60,12 +60,12 @@ def is_server_result(block: Block) -> bool:
 def extend_block(block: dict[str, Any], delta: Block) -> None:
     """Add a delta of an unknown type to its block.
 
-    It extends the fields that the block began with, as in a compaction. A block of an unknown type with other deltas is
-    emptied, because it cannot be sent back incomplete.
+    It extends the fields that the block began with; those of a compaction are known. A block of an unknown type with
+    other deltas is emptied, because it cannot be sent back incomplete.
     """
     values = {name: value for name, value in delta.items() if name != "type"}
-    if values.keys() <= block.keys():
-        block |= {name: read_str(block[name]) + value for name, value in values.items() if isinstance(value, str)}
+    if values.keys() <= block.keys() or delta.get("type") == "compaction_delta":
+        block |= {name: read_str(block.get(name)) + value for name, value in values.items() if isinstance(value, str)}
     elif block.get("type") not in KNOWN_TYPES and not is_server_block(block):
         block.clear()
 

@@ -194,7 +194,7 @@ class Gemini(Provider):
     def format_contents(self, messages: Iterable[Message], model: str) -> list[dict[str, Any]]:
         """Format the conversation as alternating user and model turns.
 
-        Tool results belong to user turns.
+        Tool results belong to user turns. A user message after them has a turn of its own.
         """
         turns: list[dict[str, Any]] = []
         ids: dict[str, str] = {}
@@ -210,9 +210,9 @@ class Gemini(Provider):
             else:
                 parts = format_user_parts(message) if message.role == "user" else []
             role = "model" if message.role == "assistant" else "user"
-            # Files next to the results of parallel calls are a 400, at times, on models older than Gemini 3:
-            # https://github.com/google-gemini/gemini-cli/pull/16137
-            starts_turn = message.role == "user" and bool(message.attachments)
+            # Next to results, other parts are a 400 on Vertex AI, and some models answer nothing:
+            # https://github.com/pydantic/pydantic-ai/issues/4210
+            starts_turn = message.role == "user" and turns and "functionResponse" in turns[-1]["parts"][-1]
             if parts and turns and turns[-1]["role"] == role and not starts_turn:
                 turns[-1]["parts"] += parts
             elif parts:
@@ -537,7 +537,7 @@ class GeminiStreamReader(AnswerAccumulator):
                 self.size += len(event.data)
             delta_count = len(self._deltas)
             for part in to_object_list(read_dict(candidate.get("content")).get("parts")):
-                self._read_part(read_dict(part), len(event.data))
+                self._read_part(read_part(part), len(event.data))
             if candidate.get("continuationToken"):
                 self._kept_part_count = len(self._parts)
             # A finish reason can also come before the result of code, after which the answer continues.
@@ -621,7 +621,12 @@ class GeminiStreamReader(AnswerAccumulator):
 def read_parts(response: Mapping[str, Any]) -> list[Part]:
     """Return the parts of the first candidate."""
     candidate = get_first_candidate(response)
-    return [read_dict(part) for part in read_list(read_dict(candidate.get("content")).get("parts"))]
+    return [read_part(part) for part in read_list(read_dict(candidate.get("content")).get("parts"))]
+
+
+def read_part(part: Any) -> Part:
+    """Return a part without null fields, which gateways send for every kind of content that it is not."""
+    return {name: value for name, value in read_dict(part).items() if value is not None}
 
 
 def list_function_calls(parts: Iterable[Part]) -> list[dict[str, Any]]:
@@ -648,8 +653,8 @@ def to_stored_part(part: Part) -> Part:
 
 
 def is_answer_part(part: Part) -> bool:
-    """Check whether a part is neither a thought nor an empty text."""
-    return not part.get("thought") and part.get("text") != ""
+    """Check whether a part is neither a thought nor empty, nor has an empty text."""
+    return bool(part) and not part.get("thought") and part.get("text") != ""
 
 
 def format_arguments(call: Mapping[str, Any]) -> str:

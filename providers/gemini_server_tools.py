@@ -173,7 +173,7 @@ def read_citations(parts: Sequence[Part], candidate: Mapping[str, Any]) -> tuple
 
 
 def _read_source(chunk: Mapping[str, Any]) -> Citation:
-    fields = next((read_dict(chunk[name]) for name in SOURCE_FIELDS if name in chunk), {})
+    fields = next(filter(None, (read_dict(chunk.get(name)) for name in SOURCE_FIELDS)), {})
     url = read_str(fields.get("uri")) or read_str(fields.get("sourceUri"))
     return Citation(url, read_str(fields.get("title")), read_str(fields.get("text")))
 

@@ -23,6 +23,7 @@ from ask import (
     ModelResponse,
     ProviderError,
     RetryAction,
+    ToolCall,
     Usage,
 )
 from ask.parsing import (
@@ -49,6 +50,11 @@ CACHE_MARKER = {"type": "ephemeral"}
 ADD_CREDITS_HINT = "add credits at https://openrouter.ai/settings/credits, or ask for less with -o max_tokens=N"
 NO_TOOLS_HINT = "use --no-tools, or a model that can call tools (ask models -p openrouter)"
 DATA_POLICY_HINT = "allow it at https://openrouter.ai/settings/privacy, or use another model"
+GENERIC_MESSAGE = "Provider returned error"
+"""OpenRouter's message for an upstream error; what it was may be in `error_type`, which is the same for all vendors.
+
+https://openrouter.ai/docs/api/reference/streaming#errors-after-the-response-is-committed-mid-stream
+"""
 NATIVE_FAILURES = {
     "MALFORMED_FUNCTION_CALL": "the model wrote a tool call that cannot be read",
     "network_error": "the connection to the model failed",
@@ -188,12 +194,16 @@ class OpenRouter(ChatCompletions):
 
     def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         """Parse the answer, also if a call was cut off at the token limit: then only the native reason says so."""
+        response = unwrap_response(response)
         answer = super().provider_parse_response(response)
         native_reason = read_str(read_first_choice(response).get("native_finish_reason")).lower()
         if native_reason == "continuation" and has_continuation(answer):
             return answer._replace(finish_reason=FinishReason.CONTINUE)
         is_cut_off = native_reason in NATIVE_LENGTH_REASONS
         return answer._replace(finish_reason=FinishReason.LENGTH) if is_cut_off else answer
+
+    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
+        return super().provider_parse_tool_calls(unwrap_response(response))
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Add what the upstream provider charges to the user's own key; otherwise the cost includes it.
@@ -220,6 +230,9 @@ class OpenRouter(ChatCompletions):
         upstream = " ".join(read_str(metadata.get("provider_name")).split())
         if upstream not in error.message:
             error.message = f"{upstream}: {error.message}"
+        error_type = read_str(metadata.get("error_type"))
+        if error.message.endswith(GENERIC_MESSAGE) and error_type != "unmapped":
+            error.message += f": {error_type.replace('_', ' ')}" if error_type else ""
         if status == 402:
             error.hint = " ".join(read_str(metadata.get("remedy_hint")).split()) or ADD_CREDITS_HINT
             if delay is not None:
@@ -254,6 +267,15 @@ class OpenRouter(ChatCompletions):
             efforts=read_efforts(entry),
             retirement_date=read_date(entry.get("expiration_date")),
         )
+
+
+def unwrap_response(response: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the response itself if it is, as it sometimes is, in the place of the upstream provider's name.
+
+    https://github.com/pydantic/pydantic-ai/issues/3994
+    """
+    nested = read_dict(response.get("provider"))
+    return nested if nested.get("choices") and not response.get("choices") else response
 
 
 def has_continuation(answer: ModelResponse) -> bool:

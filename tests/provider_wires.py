@@ -11,6 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ask import Attachment, Message, Provider, ToolCall
@@ -387,11 +388,12 @@ class Gemini(Wire):
     def validate(self, body: Json) -> None:
         assert gemini_wire.read_by_google(body) == gemini_wire.plain(body)
         turns = body["contents"]
-        # Files that follow results have a turn of their own.
+        # A message that follows results has a turn of its own.
         check_turns(
-            [turn for i, turn in enumerate(turns) if not (read_files(turn["parts"]) and has_results(turns[i - 1]))]
+            [turn for last, turn in pairwise([{}, *turns]) if not (turn["role"] == "user" and has_results(last))]
         )
-        for turn in body["contents"]:
+        for turn in turns:
+            assert not has_results(turn) or all("functionResponse" in part for part in turn["parts"])
             calls = [part for part in turn["parts"] if "functionCall" in part]
             assert all(GEMINI_NAME.fullmatch(call["functionCall"]["name"]) for call in calls)
             assert all(call.get("thoughtSignature") for call in calls[:1]), "Gemini 3 refuses such a call"

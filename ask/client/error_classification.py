@@ -36,7 +36,7 @@ SCHEMA_REJECTED_PATTERN = re.compile(
 """Messages that a service cannot enforce schemas, or not this one, as worded by various services."""
 
 CONTEXT_EXCEEDED_PATTERN = re.compile(
-    r"context_length_exceeded|exceed_context_size|(?:prompt|input) is too long|prompt too long"
+    r"context.length.exceeded|exceed_context_size|(?:prompt|input) is too long|prompt too long"
     r"|(?:maximum|available) (?:context|prompt) (?:length|size)|maximum number of tokens allowed"
     r"|exceed(?:s|ed)? (?:the |this |your |model(?:'s)? )*(?:available )?(?:context|token limit)"
     r"|context ?(?:window|size) ?(?:has been )?exceeded|(?:than|with) (?:the )?context length"

@@ -237,15 +237,16 @@ class ChatStreamReader(AnswerAccumulator):
     def _add_reasoning_detail(self, fragment: dict[str, Any]) -> None:
         """Join fragments by type and index; the last may have only the signature.
 
-        Encrypted data comes in one piece and is never joined.
+        Encrypted data and calls with their result come in one piece and are never joined.
         """
-        if fragment.get("type") == SERVER_CALL_DETAIL and fragment.get("result") is not None:
+        is_call = fragment.get("type") == SERVER_CALL_DETAIL and fragment.get("result") is not None
+        if is_call:
             self.size += len(str(fragment))
             from ask.plugin_api.openai_citations import make_detail_call
 
             self._deltas.append(ServerToolDelta(make_detail_call(fragment)))
-        is_encrypted = fragment.get("data") is not None
-        key = len(self._reasoning_details) if is_encrypted else (str(fragment.get("type")), str(fragment.get("index")))
+        is_complete = is_call or fragment.get("data") is not None
+        key = len(self._reasoning_details) if is_complete else (str(fragment.get("type")), str(fragment.get("index")))
         if key not in self._reasoning_details:
             self.size += ITEM_OVERHEAD_CHARACTERS
         fields, texts = self._reasoning_details.setdefault(key, ({}, {}))

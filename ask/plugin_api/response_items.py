@@ -130,16 +130,30 @@ def is_sendable_item(item: Mapping[str, Any]) -> bool:
 
 
 def clean_item(item: dict[str, Any]) -> dict[str, Any]:
-    """Return an item without its tokens' probabilities, and with the fields that services require but leave out.
+    """Return an item as it can be sent back: without what OpenAI refuses, and with the fields that services require.
 
-    These are the role of a message (LM Studio) and the summary of reasoning:
+    OpenAI refuses null, which gateways send for what is missing, and the sources of a search:
+    https://github.com/openai/openai-python/issues/3008, https://github.com/pydantic/pydantic-ai/issues/3653
+    Gateways leave out a message's role (LM Studio) or annotations, and the summary of reasoning:
     https://github.com/lidge-jun/opencodex/pull/4673
     """
-    if item.get("type") == "reasoning":
-        return item | {"summary": read_list(item.get("summary"))}
-    if item.get("type") != "message":
-        return item
-    parts = [
-        {name: value for name, value in part.items() if name != "logprobs"} for part in _read_parts(item, "content")
-    ]
-    return item | {"role": "assistant", "content": parts}
+    match item.get("type"):
+        case "message":
+            content = list(map(_clean_part, _read_parts(item, "content")))
+            return _select_fields(item) | {"role": "assistant", "content": content}
+        case "reasoning":
+            return _select_fields(item) | {"summary": read_list(item.get("summary"))}
+        case "function_call":
+            return _select_fields(item)
+        case "web_search_call" if action := read_dict(item.get("action")):
+            return item | {"action": _select_fields(action, "sources")}
+    return item
+
+
+def _clean_part(part: Mapping[str, Any]) -> dict[str, Any]:
+    annotations = {"annotations": read_list(part.get("annotations"))} if part.get("type") == "output_text" else {}
+    return _select_fields(part, "logprobs") | annotations
+
+
+def _select_fields(fields: Mapping[str, Any], *excluded_names: str) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None and name not in excluded_names}

@@ -76,7 +76,8 @@ from ask.plugin_api.response_items import (
 from ask.plugin_api.types import ChatRequest, HttpRequest, ModelInfo
 from ask.profiles import TOKEN_LIMIT_OPTIONS, ModelProfile, merge_options
 
-FINAL_EVENTS = ("response.completed", "response.incomplete", "response.failed")
+FINAL_EVENTS = ("response.completed", "response.incomplete", "response.failed", "response.done")
+"""The last event; `response.done` is for any status: https://github.com/can1357/oh-my-pi/pull/4692"""
 TEXT_EVENTS = {
     "response.output_text.delta": ("delta", "message"),
     "response.output_text.done": ("text", "message"),

@@ -451,6 +451,17 @@ def test_encrypted_details_are_kept_verbatim_and_separate() -> None:
     assert read_details(wire.detail(**text), wire.detail(**one), wire.detail(**two), wire.finish()) == [text, one, two]
 
 
+@pytest.mark.parametrize("place", [{}, {"index": 0}, {"id": "a"}])
+def test_each_call_of_the_service_stays_separate(place: wire.Json) -> None:
+    """The index is optional: https://openrouter.ai/docs/client-sdks/python/components/reasoningdetailservertoolcall"""
+    calls: list[wire.Json] = [
+        {"type": "reasoning.server_tool_call", "tool_name": "openrouter:web_search", "arguments": text, "result": text}
+        | place
+        for text in ('{"query": "a"}', '{"query": "b"}')
+    ]
+    assert read_details(*(wire.detail(**call) for call in calls), wire.finish()) == calls
+
+
 def test_details_keep_their_order() -> None:
     fragments: list[wire.Json] = [
         {"type": "reasoning.encrypted", "index": 0, "data": "A"},

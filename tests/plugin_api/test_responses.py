@@ -363,10 +363,12 @@ def test_the_final_response_replaces_different_text_with_a_notice(server: ModelS
     assert "differs" in exchange.notices[0]
 
 
-def test_items_of_a_final_response_without_any_are_those_of_the_stream() -> None:
+@pytest.mark.parametrize("last_type", ["response.completed", "response.done"])
+def test_items_of_a_final_response_without_any_are_those_of_the_stream(last_type: str) -> None:
     *begun, last = responses_wire.events(response(reasoning(), message("Hello."), call("a", {"b": 1})))
-    last["response"] = last["response"] | {"output": []}
+    last |= {"type": last_type, "response": last["response"] | {"output": []}}
     reader, _ = read_stream([*begun, last])
+    assert reader.complete
     assert SERVICE.provider_parse_response(reader.response()).text == "Hello."
     assert SERVICE.provider_parse_tool_calls(reader.response()) == [ToolCall("call_1", "a", '{"b": 1}')]
 

@@ -543,7 +543,8 @@ def test_paused_response_is_sent_back_unchanged_and_continued(server: ModelServe
     assert later[1] == ("assistant", [*content, {"type": "text", "text": "Found."}])
 
 
-COMPACTION = {"type": "compaction_delta", "content": "Before."}
+COMPACTED: Json = {"content": "Before.", "encrypted_content": "c2ln"}
+COMPACTION = {"type": "compaction_delta"} | COMPACTED
 
 
 @pytest.mark.parametrize(
@@ -551,7 +552,8 @@ COMPACTION = {"type": "compaction_delta", "content": "Before."}
     [
         ({"type": "hologram", "data": "x"}, [], [{"type": "hologram", "data": "x"}]),
         ({"type": "hologram", "data": "x"}, [{"type": "hologram_delta", "hologram": "y"}], []),
-        ({"type": "compaction", "content": None}, [COMPACTION], [{"type": "compaction", "content": "Before."}]),
+        ({"type": "compaction", "content": None}, [COMPACTION], [{"type": "compaction"} | COMPACTED]),
+        ({"type": "compaction"}, [COMPACTION], [{"type": "compaction"} | COMPACTED]),
         ({}, [], []),
     ],
 )

@@ -142,6 +142,7 @@ def test_citations_and_unknown_events_are_accepted(server: ModelServer) -> None:
         ("future_reason", FinishReason.STOP),
         ("tool_use", FinishReason.TOOL_CALLS),
         ("pause_turn", FinishReason.CONTINUE),
+        ("compaction", FinishReason.CONTINUE),
         ("max_tokens", FinishReason.LENGTH),
         ("model_context_window_exceeded", FinishReason.LENGTH),
         ("refusal", FinishReason.CONTENT_FILTER),

@@ -151,11 +151,29 @@ def test_finish_reason_before_the_result_of_code_does_not_end_the_stream() -> No
     assert gemini.provider_parse_response(reader.response()).text == "42."
 
 
-def test_null_is_no_code() -> None:
-    reader = gemini.provider_stream_reader()
-    for event in wire.stream(wire.text("Hello.", executableCode=None)):
-        reader.feed(event)
-    assert reader.complete
+def test_null_is_no_part(server: ModelServer) -> None:
+    """Gateways that rebuild the answer send null for every kind of part."""
+    kinds = ("text", "functionCall", "executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData")
+    nulls = dict.fromkeys(kinds)
+    parts = [
+        nulls | wire.text("Hello."),
+        nulls | {"thoughtSignature": wire.SIGNATURE, "text": ""},
+        nulls,
+        {},
+    ]
+    chunk = {"web": None, "retrievedContext": {"uri": "https://a.example/", "title": "A"}}
+    sources = {"groundingMetadata": {"groundingChunks": [chunk]}}
+    for stream in (True, False):
+        whole = wire.whole(*parts, **sources)
+        result = put(server, wire.streamed(whole) if stream else json_reply(whole), stream=stream).result
+        answer = result.answer
+        assert (answer.text, answer.server_calls, result.tool_calls, result.error) == ("Hello.", (), (), None)
+        assert [citation.url for citation in answer.citations] == ["https://a.example/"]
+        assert answer.provider_state
+        assert answer.provider_state.data["parts"] == [
+            {"text": "Hello."},
+            {"text": "", "thoughtSignature": wire.SIGNATURE},
+        ]
 
 
 @pytest.mark.slow

@@ -147,6 +147,27 @@ def test_reasoning_is_sent_back_with_a_summary(ask: Ask, server: ModelServer, mi
     assert item | {"summary": []} in server.requests[-1].json["input"]
 
 
+def test_null_fields_are_not_sent_back(ask: Ask, server: ModelServer) -> None:
+    """The API refuses null for a status and the like, which gateways send for what is missing."""
+    made = call("bash", {"command": "echo one"}, "call_1")
+    items = [reasoning(content=None, status=None), message("I run it.", id="msg_2", phase="commentary"), made]
+    part = {"type": "output_text", "text": "I run it.", "annotations": None, "logprobs": None}
+    nulls = [
+        items[0],
+        items[1] | {"content": [part]},
+        made | dict.fromkeys(("async", "caller", "id", "namespace", "status")),
+    ]
+    server.reply(responses_wire.replies(response(*nulls), stream=False), responses_wire.says("Done."))
+    assert ask("--no-stream", "do it").code == 0
+    body = server.requests[-1].json
+    responses_wire.check_request(body)
+    assert [item.keys() for item in body["input"][2:-1]] == [
+        {"type", "id", "summary", "encrypted_content"},
+        items[1].keys(),
+        {"type", "call_id", "name", "arguments"},
+    ]
+
+
 @pytest.mark.parametrize("provider", ["openai", "xai", "proxy"])
 def test_a_proxy_that_refuses_unknown_fields_answers_at_once(
     ask: Ask, home: Home, server: ModelServer, provider: str

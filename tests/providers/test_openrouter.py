@@ -20,6 +20,7 @@ from tests.decision_services import OPENROUTER_SAMPLE
 from tests.host_requests import prepare_request
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home
+from tests.recorded_exchanges import send_request
 from tests.shared_reader_contract import SharedReaderContract
 
 CACHED_IF_MARKED = ["anthropic/claude-sonnet-4.5", "~anthropic/claude-sonnet-latest", "qwen/qwen3-max"]
@@ -513,6 +514,36 @@ def test_upstream_error_message_is_shown(error: tuple[str, Any, Any], message: s
     body = {"message": upstream_message or "Provider returned error", "code": 400}
     provider_error = failure(400, body | {"metadata": {"provider_name": name, "raw": raw}})
     assert provider_error.message == message
+
+
+def test_an_answer_in_the_place_of_the_provider_is_read(ask: Ask, server: ModelServer) -> None:
+    empty = dict.fromkeys(("id", "choices", "model", "object", "usage"))
+    server.reply(
+        wire.whole_reply(empty | {"provider": wire.answer("I look.", [LIST]) | {"provider": "Google"}}),
+        wire.whole_reply(empty | {"provider": wire.answer("Done.") | {"provider": "Google"}}),
+    )
+    result = ask("-p", "openrouter", "--no-stream", "--json", "what is here?")
+    value = json.loads(result.text)
+    assert (result.code, value["text"], value["rounds"]) == (0, "I look.\nDone.", 1)
+    assert value["usage"]["input_tokens"] == 20
+
+
+@pytest.mark.parametrize(
+    ("error_type", "message", "action"),
+    [
+        ("context_length_exceeded", "Provider returned error: context length exceeded", RetryAction.SHORTER),
+        ("invalid_image", "Provider returned error: invalid image", RetryAction.NONE),
+        ("unmapped", "Provider returned error", RetryAction.NONE),
+    ],
+)
+def test_the_type_of_an_upstream_error_without_a_text_is_shown(
+    server: ModelServer, error_type: str, message: str, action: RetryAction
+) -> None:
+    error = {"code": 400, "message": "Provider returned error", "metadata": {"error_type": error_type}}
+    server.reply(wire.streams(wire.chunk(finish="error") | {"error": error}))
+    result = send_request(openrouter, server, ChatRequest("model", [Message("user", "hi")])).result
+    assert isinstance(result.error, ProviderError)
+    assert (result.error.message, result.error.status, result.error.retry_action) == (message, 400, action)
 
 
 # Models

@@ -167,6 +167,18 @@ def question_of(text: str) -> list[str]:
     return [*(["-c"] if text == "two" else []), text]
 
 
+def test_the_sources_of_a_search_are_not_sent_back_to_openai(ask: Ask, server: ModelServer) -> None:
+    """OpenAI, from which each request asks for them, refuses them in the next one."""
+    server.reply(responses_answer(), responses_answer())
+    value = read_result(ask, "-p", "openai", "-T", "web_search", "hi")
+    assert value["server_calls"][0]["result"] == f"{URL}\n"
+    read_result(ask, "-p", "openai", "-T", "web_search", "-c", "again")
+    body = server.requests[1].json
+    assert body["include"][-1] == "web_search_call.action.sources"
+    (search,) = (item for item in body["input"] if item.get("type") == "web_search_call")
+    assert search["action"] == {"type": "search", "query": QUERY}
+
+
 def test_encrypted_results_and_citations_go_back_to_the_service_alone(ask: Ask, server: ModelServer) -> None:
     server.reply(anthropic_answer(), anthropic_answer(), responses_answer())
     ask("-p", "anthropic", "-T", "web_search", "hi")
