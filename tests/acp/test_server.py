@@ -99,7 +99,7 @@ def test_the_diff_of_a_write_through_a_link_names_the_file_that_is_written(
     editor = Editor()
 
     async def action(agent: Any, session: Any) -> None:
-        await agent.prompt(session_id=session.session_id, prompt=[text_block("go")])
+        await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("go")])
 
     use(ask, home, action, editor)
     [(call, _)] = editor.asked
