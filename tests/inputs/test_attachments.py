@@ -409,11 +409,11 @@ def test_a_quoted_pattern_adds_the_files_that_match(ask: Ask, server: ModelServe
 def test_a_pattern_skips_what_the_model_does_not_accept(ask: Ask, server: ModelServer) -> None:
     for name, data in (("a.png", png()), ("b.heic", iso(b"heic")), ("c.png", png())):
         (ask.cwd / name).write_bytes(data)
-    result = ask("-f", "*.*", "what is this?")
+    result = ask("-f", "?.*", "what is this?")
     assert (result.code, result.stderr.count("b.heic")) == (0, 1)
     assert [part["type"] for part in content_parts(server)] == ["text", "image_url", "image_url"]
     (ask.cwd / "d.heic").write_bytes(iso(b"heic"))
-    result = ask("-f", "*.heic", "what is this?")
+    result = ask("-f", "?.heic", "what is this?")
     assert (result.code, len(server.requests)) == (7, 1)
     assert "b.heic" in result.stderr
 
