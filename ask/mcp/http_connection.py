@@ -199,7 +199,8 @@ class HttpServerTransport:
         """Give a response of an authorization server a form that the SDK accepts. GitHub sends errors with 200."""
 
         async def repair(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-            yield repair_sign_in_response(b"".join([data async for data in stream]), self._advertised_issuers)
+            body = b"".join([data async for data in stream])
+            yield repair_sign_in_response(body, self._advertised_issuers, self._server.url)
 
         response.stream = _convert_stream(response.stream, repair)
         fields = parse_sign_in_response(await response.aread())
