@@ -6,8 +6,9 @@ Content is classified by its bytes, not by its name.
 from __future__ import annotations
 
 import glob
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from unicodedata import normalize
 from urllib.parse import unquote
@@ -130,7 +131,7 @@ def _read_glob(pattern: str, display_name: str, readers: InputReaders) -> Prompt
     """
     # File systems contain names in either form, and glob compares characters.
     patterns = {pattern, *(() if pattern.isascii() else (normalize("NFC", pattern), normalize("NFD", pattern)))}
-    matches = {path for each in patterns for path in glob.iglob(each, recursive=True)}
+    matches = {path for each in patterns for path in _iter_glob(each)}
     paths = [path for path in sorted(matches) if Path(path).is_file()]
     if not paths:
         raise FileError(f"no files match {display_name}", "check the pattern and the folder")
@@ -154,6 +155,19 @@ def _read_glob(pattern: str, display_name: str, readers: InputReaders) -> Prompt
         more = "; ..." if len(errors) > MAX_NAMED_FILES else ""
         readers.notify(f"skipped {len(errors)} of the {len(paths)} files that match {display_name}: {reasons}{more}")
     return inputs
+
+
+def _iter_glob(pattern: str) -> Iterator[str]:
+    """Yield the paths that match a pattern. Unlike in glob, `**` does not follow links, which could lead in circles."""
+    start, *rest = re.split(r"(?:^|(?<=/))\*\*(?:/|$)", pattern, maxsplit=1)
+    if not rest:
+        yield from glob.iglob(pattern)
+        return
+    for base in glob.iglob(start) if start else (".",):
+        for folder, names, _ in os.walk(base):
+            names[:] = [name for name in names if not name.startswith(".")]
+            parent = folder if start else folder.removeprefix(".").removeprefix("/")
+            yield from _iter_glob(os.path.join(glob.escape(parent), rest[0] or "*"))
 
 
 def _check_types(inputs: PromptInputs, readers: InputReaders) -> None:

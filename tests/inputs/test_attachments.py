@@ -406,6 +406,21 @@ def test_a_quoted_pattern_adds_the_files_that_match(ask: Ask, server: ModelServe
     assert len(file_names(server)) == 1
 
 
+def test_a_pattern_for_nested_folders_does_not_follow_links(ask: Ask, server: ModelServer) -> None:
+    for name in ("a.py", "src/b.py", "src/[x]/c.py", "src/[x]/d/e.py", "src/.git/f.py"):
+        (ask.cwd / name).parent.mkdir(parents=True, exist_ok=True)
+        (ask.cwd / name).write_text("x = 1\n")
+    for name in ("src/self", "src/up", "src/[x]/up"):
+        (ask.cwd / name).symlink_to("..")
+    for pattern, expected in {
+        "**/*.py": ["a.py", "src/[x]/c.py", "src/[x]/d/e.py", "src/b.py"],
+        "src/**": ["src/[x]/c.py", "src/[x]/d/e.py", "src/b.py"],
+        "s*/**/d/**/*": ["src/[x]/d/e.py"],
+    }.items():
+        assert ask("-f", pattern, "review", timeout=20).code == 0
+        assert file_names(server) == expected
+
+
 def test_a_pattern_skips_what_the_model_does_not_accept(ask: Ask, server: ModelServer) -> None:
     for name, data in (("a.png", png()), ("b.heic", iso(b"heic")), ("c.png", png())):
         (ask.cwd / name).write_bytes(data)
