@@ -23,6 +23,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 from ask.client.document_xml import (
     UNREADABLE_PART,
+    WORD_PART,
     DocumentArchive,
     read_elements,
     read_excel_text,
@@ -52,6 +53,10 @@ _MAX_TEXT_CHARACTERS = 10_000_000
 _MAX_LIST_BYTES = 1_000_000
 _XML_SUFFIXES = (".xml", ".rels")
 _UNCACHED_FORMULA = re.compile(rb"</f>\s*(?:<v\s*/>|<v></v>)?\s*</c>|<f[^>]*/>\s*</c>")
+_FORMULA = re.compile(rb"<(\w+:oMath(?:Para)?)(?=[\s>]).*?</\1>", re.DOTALL)
+"""A formula, or a paragraph of formulas."""
+_ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
+"""A shape with features of newer programs, such as a formula; python-pptx leaves it out."""
 _BAD_DOCUMENT_CODE = 2
 
 
@@ -193,13 +198,30 @@ def _read_word(data: bytes) -> Iterator[str]:
     from markdownify import markdownify
 
     html = mammoth.convert_to_html(
-        BytesIO(data),
+        BytesIO(_replace_formulas(data)),
         style_map="comment-reference => sup",
         convert_image=lambda _: [],
         include_embedded_style_map=False,
     ).value
     yield markdownify(html, heading_style="ATX", bullets="-", table_infer_header=True).strip()
     yield from _read_headers(data)
+
+
+def _replace_formulas(data: bytes) -> bytes:
+    """Return a document with the symbols of each formula as text: mammoth leaves out formulas."""
+    output = BytesIO()
+    with ZipFile(BytesIO(data)) as archive, ZipFile(output, "w") as changed:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+        if not any(b":oMath" in content for name, content in contents.items() if WORD_PART.fullmatch(name)):
+            return data
+        for name, content in contents.items():
+            changed.writestr(name, _FORMULA.sub(_format_formula, content) if WORD_PART.fullmatch(name) else content)
+    return output.getvalue()
+
+
+def _format_formula(match: re.Match[bytes]) -> bytes:
+    symbols = b" ".join(re.findall(rb":t(?:\s[^>]*)?>([^<]+)</", match[0]))
+    return b'<w:r><w:t xml:space="preserve">[formula: ' + symbols + b"]</w:t></w:r>" if symbols else b""
 
 
 def _read_headers(data: bytes) -> Iterator[str]:
@@ -256,6 +278,8 @@ def _read_powerpoint(data: bytes) -> Iterator[str]:
         hidden = " (hidden)" if slide._element.get("show") == "0" else ""
         yield f"\n# Slide {number}{hidden}\n"
         yield from _read_shapes(slide.shapes)
+        for alternatives in slide._element.iter(_ALTERNATIVES):
+            yield from filter(str.strip, read_elements(alternatives))
         if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame) and notes.text.strip():
             yield f"\nNotes: {notes.text.strip()}"
 

@@ -17,7 +17,9 @@ from zipfile import BadZipFile, ZipFile
 UNREADABLE_PART = (KeyError, ParseError, BadZipFile, zlib.error)
 _OPEN_DOCUMENT_BREAKS = {"tab": "\t", "line-break": "\n", "s": " "}
 _OFFICE_BREAKS = {"tab": "\t", "br": "\n", "cr": "\n"}
-_WORD_PARTS = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml", "word/comments.xml")
+WORD_PART = re.compile(r"word/document\d*\.xml")
+"""The name of the main part, which Word Online numbers."""
+_WORD_NOTES = ("word/footnotes.xml", "word/endnotes.xml", "word/comments.xml")
 _DATE_FORMATS = frozenset((*range(14, 23), *range(45, 48)))
 """The numbers of the formats for dates and times that every workbook has (ECMA-376, 18.8.30)."""
 _FORMAT_LITERALS = re.compile(r'"[^"]*"|\\.|\[[^]]*\]')
@@ -30,11 +32,11 @@ class DocumentArchive:
 
     def __init__(self, archive: ZipFile) -> None:
         self._archive = archive
-        self._names = {name.replace("\\", "/"): name for name in archive.namelist()}
+        self.names = {name.replace("\\", "/"): name for name in archive.namelist()}
 
     def parse(self, name: str) -> Element:
         """Parse a part. Raises `UNREADABLE_PART`."""
-        return fromstring(self._archive.read(self._names[name]))  # noqa: S314 - entities are refused before
+        return fromstring(self._archive.read(self.names[name]))  # noqa: S314 - entities are refused before
 
     def find_links(self, name: str) -> dict[str, str]:
         """Return the parts that a part refers to, by the ids of the references; nothing if they cannot be read."""
@@ -47,8 +49,9 @@ class DocumentArchive:
 
 def read_word_text(archive: DocumentArchive) -> Iterator[str]:
     """Yield the paragraphs and tables of a Word document, without its Markdown; then the notes and comments."""
-    yield from read_elements(archive.parse(_WORD_PARTS[0]))
-    for name in _WORD_PARTS[1:]:
+    for name in [*filter(WORD_PART.fullmatch, archive.names)] or ["word/document.xml"]:
+        yield from read_elements(archive.parse(name))
+    for name in _WORD_NOTES:
         with suppress(*UNREADABLE_PART):
             yield from filter(str.strip, read_elements(archive.parse(name)))
 

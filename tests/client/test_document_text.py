@@ -156,9 +156,37 @@ def test_one_odd_part_does_not_lose_the_text_of_a_word_document(part: str, old: 
     assert [one for one in ("Body", "text", "cell", "[header: Confidential]") if one not in text] == []
 
 
+def test_the_main_part_may_have_a_number() -> None:
+    report = edit(make_report(), "_rels/.rels", b"word/document.xml", b"word/document2.xml")
+    report = edit(report, "[Content_Types].xml", b"word/document.xml", b"word/document2.xml")
+    report = rename_parts(report, "document.xml", "document2.xml")
+    assert convert_document(report).text.startswith("Body text\n\n| cell |")
+    assert "cell" in convert_document(edit(report, WORD_STYLES, b"</w:styles>", b"")).text
+
+
 def test_a_damaged_header_is_left_out() -> None:
     text = convert_document(edit(make_report(), "word/header1.xml", b"</w:hdr>", b"")).text
     assert text.startswith("Body") and "Confidential" not in text
+
+
+def test_formulas_are_text() -> None:
+    namespace = b' xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+    formula = b"<m:oMath%s><m:r><m:t>E=</m:t></m:r><m:r><m:t>mc</m:t></m:r></m:oMath>" % namespace
+    paragraph = b"<w:p><m:oMathPara%s>%s</m:oMathPara></w:p><w:p>%s" % (namespace, formula, formula)
+    text = convert_document(edit(make_report(), "word/document.xml", b"<w:p>", paragraph)).text
+    assert text.startswith("[formula: E= mc]\n\n[formula: E= mc]Body")
+    prefix = "http://schemas.openxmlformats.org"
+    shape = (
+        f'<mc:AlternateContent xmlns:mc="{prefix}/markup-compatibility/2006"><mc:Choice Requires="a14"><p:sp><p:txBody>'
+        "<a:p><a:r><a:t>Energy </a:t></a:r><m:oMath><m:r><m:t>E</m:t></m:r></m:oMath></a:p>"
+        "</p:txBody></p:sp></mc:Choice>"
+        "<mc:Fallback><p:sp><p:txBody><a:p><a:r><a:t>old</a:t></a:r></a:p></p:txBody></p:sp></mc:Fallback>"
+        "</mc:AlternateContent></p:spTree>"
+    ).encode()
+    shape = shape.replace(b"<m:oMath>", b"<m:oMath%s>" % namespace)
+    text = convert_document(edit(make_slides(), "ppt/slides/slide1.xml", b"</p:spTree>", shape)).text
+    assert "One\nEnergy E\n" in text
+    assert "old" not in text
 
 
 def make_two_sheets() -> bytes:
