@@ -215,7 +215,7 @@ def _list_default_models(app: AppContext) -> list[tuple[str, str]]:
     environment, config = app.environment, app.config
     defaults = []
     for provider, model in (
-        (environment.get("ASK_PROVIDER", ""), environment.get("ASK_MODEL", "")),
+        (environment.get("ASK_PROVIDER", "").strip(), environment.get("ASK_MODEL", "").strip()),
         (str(config.get("provider") or ""), str(config.get("model") or "")),
     ):
         prefix, name = _split_model_name(app, model) if model else ("", "")

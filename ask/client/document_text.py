@@ -11,14 +11,25 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
 from io import BytesIO
+from itertools import chain
 from subprocess import CalledProcessError, TimeoutExpired
 from typing import Any
-from xml.etree.ElementTree import Element, fromstring
+from xml.etree.ElementTree import fromstring
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
+from ask.client.document_xml import (
+    UNREADABLE_PART,
+    WORD_PART,
+    DocumentArchive,
+    read_elements,
+    read_excel_text,
+    read_powerpoint_text,
+    read_word_text,
+)
 from ask.client.image_scaling import FILES_EXTRA, INHERITED_VARIABLES
 from ask.process.isolated_process import limit_memory, run_in_subprocess
 from ask.records import NamedTuple
@@ -42,6 +53,10 @@ _MAX_TEXT_CHARACTERS = 10_000_000
 _MAX_LIST_BYTES = 1_000_000
 _XML_SUFFIXES = (".xml", ".rels")
 _UNCACHED_FORMULA = re.compile(rb"</f>\s*(?:<v\s*/>|<v></v>)?\s*</c>|<f[^>]*/>\s*</c>")
+_FORMULA = re.compile(rb"<(\w+:oMath(?:Para)?)(?=[\s>]).*?</\1>", re.DOTALL)
+"""A formula, or a paragraph of formulas."""
+_ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
+"""A shape with features of newer programs, such as a formula; python-pptx leaves it out."""
 _BAD_DOCUMENT_CODE = 2
 
 
@@ -111,11 +126,34 @@ def main() -> None:
     data = sys.stdin.buffer.read()
     try:
         _check_parts(data)
-        text = "\n".join(_limit_length(_CONVERTERS.get(sys.argv[1], _read_open_document)(data))).strip()
+        text = _convert(sys.argv[1], data) or _read_xml(sys.argv[1], data)
     except DocumentError as error:
         sys.stderr.write(str(error))
         sys.exit(_BAD_DOCUMENT_CODE)
     sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+
+
+def _convert(kind: str, data: bytes) -> str:
+    """Return the text that the library for a kind of document reads; "" if it cannot read it."""
+    try:
+        return _join_lines(_CONVERTERS.get(kind, _read_open_document)(data))
+    except DocumentError:
+        raise
+    except Exception:  # noqa: BLE001 - each library rejects some files, in any way, that Office opens
+        return ""
+
+
+def _read_xml(kind: str, data: bytes) -> str:
+    """Return the text of the parts of an Office document that can be read."""
+    if kind not in _XML_READERS:
+        return ""
+    with ZipFile(BytesIO(data)) as archive:
+        lines = _XML_READERS[kind](DocumentArchive(archive))
+        return _join_lines(chain(lines, _read_headers(data) if kind == WORD_TYPE else ()))
+
+
+def _join_lines(lines: Iterable[str]) -> str:
+    return "\n".join(_limit_length(lines)).strip()
 
 
 def _read_part(archive: ZipFile, name: str, max_bytes: int) -> bytes:
@@ -160,7 +198,7 @@ def _read_word(data: bytes) -> Iterator[str]:
     from markdownify import markdownify
 
     html = mammoth.convert_to_html(
-        BytesIO(data),
+        BytesIO(_replace_formulas(data)),
         style_map="comment-reference => sup",
         convert_image=lambda _: [],
         include_embedded_style_map=False,
@@ -169,16 +207,34 @@ def _read_word(data: bytes) -> Iterator[str]:
     yield from _read_headers(data)
 
 
+def _replace_formulas(data: bytes) -> bytes:
+    """Return a document with the symbols of each formula as text: mammoth leaves out formulas."""
+    output = BytesIO()
+    with ZipFile(BytesIO(data)) as archive, ZipFile(output, "w") as changed:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+        if not any(b":oMath" in content for name, content in contents.items() if WORD_PART.fullmatch(name)):
+            return data
+        for name, content in contents.items():
+            changed.writestr(name, _FORMULA.sub(_format_formula, content) if WORD_PART.fullmatch(name) else content)
+    return output.getvalue()
+
+
+def _format_formula(match: re.Match[bytes]) -> bytes:
+    symbols = b" ".join(re.findall(rb":t(?:\s[^>]*)?>([^<]+)</", match[0]))
+    return b'<w:r><w:t xml:space="preserve">[formula: ' + symbols + b"]</w:t></w:r>" if symbols else b""
+
+
 def _read_headers(data: bytes) -> Iterator[str]:
     """Yield the text of the headers and footers, each once."""
     with ZipFile(BytesIO(data)) as archive:
         seen = {""}
         for name in sorted(archive.namelist()):
             if match := re.fullmatch(r"word/(header|footer)\d*\.xml", name):
-                text = " ".join("".join(fromstring(archive.read(name)).itertext()).split())  # noqa: S314
-                if text not in seen:
-                    seen.add(text)
-                    yield f"\n[{match[1]}: {text}]"
+                with suppress(*UNREADABLE_PART):
+                    text = " ".join("".join(fromstring(archive.read(name)).itertext()).split())  # noqa: S314
+                    if text not in seen:
+                        seen.add(text)
+                        yield f"\n[{match[1]}: {text}]"
 
 
 def _read_excel(data: bytes) -> Iterator[str]:
@@ -222,6 +278,8 @@ def _read_powerpoint(data: bytes) -> Iterator[str]:
         hidden = " (hidden)" if slide._element.get("show") == "0" else ""
         yield f"\n# Slide {number}{hidden}\n"
         yield from _read_shapes(slide.shapes)
+        for alternatives in slide._element.iter(_ALTERNATIVES):
+            yield from filter(str.strip, read_elements(alternatives))
         if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame) and notes.text.strip():
             yield f"\nNotes: {notes.text.strip()}"
 
@@ -239,35 +297,16 @@ def _read_shapes(shapes: Iterable[Any]) -> Iterator[str]:
 
 def _read_open_document(data: bytes) -> Iterator[str]:
     with ZipFile(BytesIO(data)) as archive:
-        yield from _read_elements(fromstring(archive.read("content.xml")))  # noqa: S314
-
-
-def _read_elements(element: Element) -> Iterator[str]:
-    """Yield the paragraphs and headings, and the rows of tables."""
-    name = element.tag.rpartition("}")[2]
-    if name in ("p", "h"):
-        yield _read_paragraph(element)
-    elif name == "table-row":
-        cells = [" ".join(_read_elements(cell)) for cell in element if cell.tag.endswith("}table-cell")]
-        yield "\t".join(cells).rstrip("\t")
-    else:
-        for child in element:
-            yield from _read_elements(child)
-
-
-def _read_paragraph(element: Element) -> str:
-    breaks = {"tab": "\t", "line-break": "\n", "s": " "}
-    parts = [element.text or ""]
-    for child in element:
-        name = child.tag.rpartition("}")[2]
-        if name != "annotation":
-            parts.append(breaks.get(name, "") or _read_paragraph(child))
-        parts.append(child.tail or "")
-    return "".join(parts)
+        yield from read_elements(DocumentArchive(archive).parse("content.xml"))
 
 
 _CONVERTERS: dict[str, Callable[[bytes], Iterator[str]]] = {
     WORD_TYPE: _read_word,
     EXCEL_TYPE: _read_excel,
     POWERPOINT_TYPE: _read_powerpoint,
+}
+_XML_READERS: dict[str, Callable[[DocumentArchive], Iterator[str]]] = {
+    WORD_TYPE: read_word_text,
+    EXCEL_TYPE: read_excel_text,
+    POWERPOINT_TYPE: read_powerpoint_text,
 }

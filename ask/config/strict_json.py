@@ -18,7 +18,12 @@ def _parse_finite_float(text: str) -> float:
     return number
 
 
-STRICT_DECODER = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_parse_finite_float)
+def create_decoder(*, strict: bool = True) -> json.JSONDecoder:
+    """Create a decoder without Python's extensions; if it is not strict, strings may contain control characters."""
+    return json.JSONDecoder(parse_constant=_reject_constant, parse_float=_parse_finite_float, strict=strict)
+
+
+STRICT_DECODER = create_decoder()
 """Decodes JSON without Python's extensions NaN and Infinity."""
 JSON_ERRORS = (ValueError, RecursionError, OverflowError)
 """What `STRICT_DECODER` raises; OverflowError for a number that is too large to be sent."""

@@ -6,18 +6,19 @@ Content is classified by its bytes, not by its name.
 from __future__ import annotations
 
 import glob
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from unicodedata import normalize
 from urllib.parse import unquote
 
-from ask.attachments import MAX_FILE_BYTES
-from ask.errors import FileError, UsageError
+from ask.attachments import MAX_FILE_BYTES, describe_media_type
+from ask.errors import AskError, FileError, ParameterError, UsageError
 from ask.inputs.content_types import parse_content
 from ask.inputs.prompt_inputs import MAX_FILES, InputReaders, PromptInputs
 from ask.inputs.stdin_and_files import MAX_TEXT_BYTES, STDIN_NAMES, read_bytes
-from ask.text import decode_argument
+from ask.text import decode_argument, format_one_line
 from ask.tools.file_names import find_equivalent_path
 
 CLIPBOARD = "clipboard:"
@@ -126,19 +127,21 @@ def _read_glob(pattern: str, display_name: str, readers: InputReaders) -> Prompt
 
     Raises:
         FileError: no or too many files match, or none of them can be read.
+        ParameterError: the model accepts none of them.
     """
     # File systems contain names in either form, and glob compares characters.
     patterns = {pattern, *(() if pattern.isascii() else (normalize("NFC", pattern), normalize("NFD", pattern)))}
-    matches = {path for each in patterns for path in glob.iglob(each, recursive=True)}
+    matches = {path for each in patterns for path in _iter_glob(each)}
     paths = [path for path in sorted(matches) if Path(path).is_file()]
     if not paths:
         raise FileError(f"no files match {display_name}", "check the pattern and the folder")
     inputs, size = PromptInputs(), 0
-    errors: list[FileError] = []
+    errors: list[AskError] = []
     for path in paths:
         try:
             found = _read_path(path, readers)
-        except FileError as error:
+            _check_types(found, readers)
+        except (FileError, ParameterError) as error:
             errors.append(error)
             continue
         size += sum(len(text) for _, text in found.texts)
@@ -152,6 +155,26 @@ def _read_glob(pattern: str, display_name: str, readers: InputReaders) -> Prompt
         more = "; ..." if len(errors) > MAX_NAMED_FILES else ""
         readers.notify(f"skipped {len(errors)} of the {len(paths)} files that match {display_name}: {reasons}{more}")
     return inputs
+
+
+def _iter_glob(pattern: str) -> Iterator[str]:
+    """Yield the paths that match a pattern. Unlike in glob, `**` does not follow links, which could lead in circles."""
+    start, *rest = re.split(r"(?:^|(?<=/))\*\*(?:/|$)", pattern, maxsplit=1)
+    if not rest:
+        yield from glob.iglob(pattern)
+        return
+    for base in glob.iglob(start) if start else (".",):
+        for folder, names, _ in os.walk(base):
+            names[:] = [name for name in names if not name.startswith(".")]
+            parent = folder if start else folder.removeprefix(".").removeprefix("/")
+            yield from _iter_glob(os.path.join(glob.escape(parent), rest[0] or "*"))
+
+
+def _check_types(inputs: PromptInputs, readers: InputReaders) -> None:
+    for file in inputs.attachments:
+        if not readers.accepts(file.media_type):
+            description = f"{format_one_line(file.name)} ({describe_media_type(file.media_type)})"
+            raise ParameterError(f"the model does not accept {description}", "choose another model with -m")
 
 
 def parse_dropped_paths(text: str) -> list[str]:

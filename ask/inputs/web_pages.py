@@ -33,7 +33,8 @@ def read_url(url: str, readers: InputReaders) -> PromptInputs:
         response = Fetcher(readers.timeout, None).fetch(url)
         name = format_one_line(response.url)
         if response.is_error:
-            raise FileError(f"cannot read {name} ({format_one_line(response.status_line)})", "check the address")
+            status = format_one_line(response.status_line)
+            raise FileError(f"cannot read {name} ({status})", _find_status_hint(status))
         if response.truncation_reason and len(response.body) >= MAX_BODY_BYTES:
             raise FileError(
                 f"{name} is larger than {format_size(MAX_BODY_BYTES)}", "save it, and attach the file or a part of it"
@@ -53,3 +54,9 @@ def read_url(url: str, readers: InputReaders) -> PromptInputs:
     if text in (BINARY_CONTENT_NOTE, PDF_NOTE):
         raise FileError(f"{name} is binary, not {SUPPORTED_CONTENT}", "convert it to text first")
     return PromptInputs(texts=((name, text),))
+
+
+def _find_status_hint(status: str) -> str:
+    if status.startswith(("401", "403")):
+        return "open it in a browser, save it, and attach the file"
+    return "try again later" if status.startswith(("429", "5")) else "check the address"

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import date, datetime, time, timedelta
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from openpyxl.chartsheet import Chartsheet
 from openpyxl.reader.excel import ExcelReader
+from openpyxl.xml.constants import ARC_STYLE, SHEET_MAIN_NS
+from openpyxl.xml.functions import SubElement, fromstring, tostring
 
 from ask.errors import FileError, UsageError
 from ask.text import format_suggestion, join_names
@@ -22,10 +24,40 @@ MAX_UNPACKED_BYTES = 2 << 30
 ERROR_VALUES = frozenset(
     ("#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A", "#SPILL!", "#CALC!", "#GETTING_DATA")
 )
+_NAMESPACE = f"{{{SHEET_MAIN_NS}}}"
+_PLAIN_STYLES = f"""<styleSheet xmlns="{SHEET_MAIN_NS}"><numFmts/><fonts><font/></fonts><fills><fill><patternFill/>
+</fill></fills><borders><border/></borders><cellStyleXfs><xf/></cellStyleXfs><cellXfs/><cellStyles>
+<cellStyle name="Normal" xfId="0"/></cellStyles></styleSheet>"""
+
+
+class _Archive(ZipFile):
+    """A workbook whose styles are only formats of numbers and dates: openpyxl rejects fonts and fills of others."""
+
+    def read(self, name: str | ZipInfo, pwd: bytes | None = None) -> bytes:
+        content = super().read(name, pwd)
+        if name != ARC_STYLE:
+            return content
+        root, kept = fromstring(content), fromstring(_PLAIN_STYLES)
+        formats, styles = kept.find(f"{_NAMESPACE}numFmts"), kept.find(f"{_NAMESPACE}cellXfs")
+        formats.extend(one for one in root.iter(f"{_NAMESPACE}numFmt") if one.get("formatCode"))
+        for style in root.iterfind(f"{_NAMESPACE}cellXfs/{_NAMESPACE}xf"):
+            SubElement(styles, style.tag, numFmtId=style.get("numFmtId", "0"))
+        result: bytes = tostring(kept)
+        return result
 
 
 class _Reader(ExcelReader):  # type: ignore[misc]
-    """Reads chart sheets as empty: openpyxl fails on one that has names, or no chart."""
+    """Reads only the cells of sheets, because openpyxl rejects some of the rest."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, read_only=True, data_only=True, keep_links=False)
+        self.archive: ZipFile = _Archive(path)
+
+    def read_properties(self) -> None:
+        """Skip the properties: some programs write dates of their own."""
+
+    def read_custom(self) -> None:
+        """Skip the user's properties, too."""
 
     def read_chartsheet(self, sheet: Any, _: Any) -> None:
         chart_sheet = Chartsheet(parent=self.wb)
@@ -48,7 +80,7 @@ def read_excel(path: str, sheet: str | None) -> Iterator[tuple[int, dict[str, An
     """
     try:
         _check_size(path)
-        reader = _Reader(path, read_only=True, data_only=True, keep_links=False)
+        reader = _Reader(path)
         reader.read()
         with closing(reader.wb) as workbook:
             yield from _read_sheet(path, _select_sheet(path, workbook, sheet))

@@ -14,6 +14,7 @@ from urllib.request import getproxies
 
 from ask.client.certificates import create_ssl_context, explain_certificate_error, find_ca_bundle
 from ask.client.network_errors import normalize_proxy_url, read_proxies
+from ask.client.transport import UNSUPPORTED_ENCODINGS
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import FileError
 from ask.mcp.foreign_urls import find_sign_in_problem
@@ -36,6 +37,8 @@ PLACEHOLDER_MESSAGES = ("Server returned an error response", "Not Found", "Sessi
 """The SDK's messages for an HTTP error whose body is no JSON-RPC error."""
 MESSAGE_TYPES = ("application/json", "text/event-stream")
 MAX_BODY_CHARACTERS = 200
+COMPRESSED_ENCODINGS = frozenset(("gzip", "x-gzip", *UNSUPPORTED_ENCODINGS))
+"""Values of Content-Encoding that are refused. Some servers put a charset there."""
 SESSION_HEADER = "mcp-session-id"
 EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
 READ_TIMEOUT_SECONDS = 31_536_000.0
@@ -164,8 +167,10 @@ class HttpServerTransport:
     async def _check_response(self, response: httpx2.Response) -> None:
         import httpx2
 
-        encoding = response.headers.get("content-encoding", "identity")
-        if encoding.lower() != "identity":  # the body could expand to any size
+        encoding = response.headers.get("content-encoding", "")
+        if not COMPRESSED_ENCODINGS.isdisjoint(
+            re.split(r"[\s,]+", encoding.lower())
+        ):  # the body could expand to any size
             failure = f"it sent {encoding} data, which was not requested"
             if response.request.method == "POST":  # the SDK closes the connection, and reports only that
                 self._failure, self._failure_status = failure, 0
@@ -199,7 +204,8 @@ class HttpServerTransport:
         """Give a response of an authorization server a form that the SDK accepts. GitHub sends errors with 200."""
 
         async def repair(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-            yield repair_sign_in_response(b"".join([data async for data in stream]), self._advertised_issuers)
+            body = b"".join([data async for data in stream])
+            yield repair_sign_in_response(body, self._advertised_issuers, self._server.url)
 
         response.stream = _convert_stream(response.stream, repair)
         fields = parse_sign_in_response(await response.aread())

@@ -128,26 +128,57 @@ def parse_sign_in_response(body: bytes) -> dict[str, Any]:
         return fields if fields.keys() & {"access_token", "error"} else {}
 
 
-def repair_sign_in_response(body: bytes, advertised_issuers: Sequence[str]) -> bytes:
+def repair_sign_in_response(body: bytes, advertised_issuers: Sequence[str], server_url: str) -> bytes:
     """Return a response of an authorization server with tokens and metadata that the SDK accepts.
 
     For one member of a wrong type, it would ignore all metadata, and use addresses that do not exist. Slack sends
-    another type of token, and Entra the lifetime as a text. Google's MCP servers write the issuer with a slash at its
-    end, but its authorization server without one (python-sdk#1919).
+    another type of token, and Entra the lifetime as a text. The issuer may differ from that which the MCP server names:
+    see `find_advertised_issuer`.
     """
     fields = parse_sign_in_response(body)
     repaired = dict(fields)
-    if isinstance(fields.get("access_token"), str):
+    if fields.keys() & {"access_token", "client_id"}:
         scope = fields.get("scope")
-        repaired["scope"] = " ".join(map(str, scope)) if isinstance(scope, list) else scope
+        texts = map(str, scope) if isinstance(scope, list) else [scope] if isinstance(scope, str) else []
+        repaired["scope"] = " ".join(texts) or None
+    if isinstance(fields.get("client_id"), int):
+        repaired["client_id"] = str(fields["client_id"])
+    if isinstance(fields.get("access_token"), str):
         repaired |= {"token_type": "Bearer", "expires_in": _read_lifetime(fields.get("expires_in"))}
-    issuer = fields.get("issuer")
-    if fields.keys() & {"issuer", "authorization_servers"}:
-        repaired = {name: value for name, value in fields.items() if _is_usable_metadata(name, value)}
-    if isinstance(issuer, str) and issuer not in advertised_issuers:
-        equal = (each for each in advertised_issuers if each.removesuffix("/") == issuer.removesuffix("/"))
-        repaired["issuer"] = next(equal, issuer)
+    if fields.keys() & {"issuer", "authorization_endpoint", "authorization_servers"}:
+        metadata = {name: value for name, value in fields.items() if _is_usable_metadata(name, value)}
+        repaired = {name: secure_urls(value, server_url) for name, value in metadata.items()}
+    if "authorization_endpoint" in repaired and advertised_issuers:
+        issuer = repaired.get("issuer", advertised_issuers[0])
+        repaired["issuer"] = find_advertised_issuer(issuer, advertised_issuers)
     return json.dumps(repaired).encode() if fields else body
+
+
+def find_advertised_issuer(issuer: Any, advertised_issuers: Sequence[str]) -> Any:
+    """Return the issuer that an MCP server names for the one in metadata or a redirect; unchanged if there is none.
+
+    Google's MCP servers write it with a slash at its end, but its authorization server without one (python-sdk#1919).
+    Atlassian's leaves out the path.
+    """
+    if not isinstance(issuer, str) or issuer in advertised_issuers:
+        return issuer
+    bare = issuer.removesuffix("/")
+    origins = {each: "/".join(each.split("/", 3)[:3]) for each in advertised_issuers}
+    return next((each for each, origin in origins.items() if bare in (each.removesuffix("/"), origin)), issuer)
+
+
+def secure_urls(value: Any, server_url: str) -> Any:
+    """Return a URL, or a list of them, with https for the host of a server with https.
+
+    Behind a proxy that ends TLS, many servers know only that they were reached with http.
+    """
+    if isinstance(value, list):
+        return [secure_urls(each, server_url) for each in value]
+    host = server_url.removeprefix("https://").partition("/")[0]
+    is_insecure = (
+        server_url.startswith("https://") and isinstance(value, str) and f"{value}/".startswith(f"http://{host}/")
+    )
+    return value.replace("http://", "https://", 1) if is_insecure else value
 
 
 def _is_usable_metadata(name: str, value: Any) -> bool:

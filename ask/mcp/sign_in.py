@@ -17,7 +17,6 @@ from mcp.client.auth.extensions.client_credentials import (
     SignedJWTParameters,
 )
 from mcp.client.auth.oauth2 import OAuthContext
-from mcp.client.auth.utils import issuers_match
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -31,6 +30,7 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import ConfigError
 from ask.mcp.foreign_urls import find_sign_in_problem
+from ask.mcp.message_repair import find_advertised_issuer, secure_urls
 from ask.mcp.server_config import uses_client_credentials
 from ask.mcp.sign_in_store import SignIns, SignInStore
 
@@ -190,10 +190,10 @@ class InteractiveAuth(OAuthClientProvider):
             self.context.current_tokens = None
 
     def read_redirect(self, redirect: Mapping[str, str]) -> AuthorizationCodeResult:
-        """Return the parameters of a redirect. Its issuer may differ by a slash, see `repair_sign_in_response`."""
+        """Return the parameters of a redirect. Its issuer may differ, see `find_advertised_issuer`."""
         issuer, metadata = redirect.get("iss"), self.context.oauth_metadata
-        if issuer and metadata and issuers_match(issuer, str(metadata.issuer)):
-            issuer = str(metadata.issuer)
+        if metadata:
+            issuer = find_advertised_issuer(secure_urls(issuer, self._server.url), [str(metadata.issuer)])
         return AuthorizationCodeResult(code=redirect["code"], state=self.state, iss=issuer)
 
     async def _show_page(self, url: str) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from ask.config.strict_json import JSON_ERRORS, STRICT_DECODER
+from ask.config.strict_json import JSON_ERRORS, create_decoder
 
 MAX_ATTEMPTS = 100
 """Maximum number of opening brackets at which decoding a JSON value is tried."""
+_DECODER = create_decoder(strict=False)
+"""Small models write line breaks in strings without escaping them."""
 BRACKET_PATTERN = re.compile(r"[{\[]")
 NO_JSON_MESSAGE = "the answer contains no JSON value"
 
@@ -45,14 +47,14 @@ def _iter_json_values(text: str) -> Iterator[Any]:
     """Yield the JSON values in a text: all of it, its fenced blocks, values in prose."""
     for candidate in (text, *iter_code_blocks(text)):
         with suppress(*JSON_ERRORS):
-            yield STRICT_DECODER.decode(candidate.strip())
+            yield _DECODER.decode(candidate.strip())
     position = 0
     for _ in range(MAX_ATTEMPTS):
         bracket = BRACKET_PATTERN.search(text, position)
         if not bracket:
             return
         try:
-            value, position = STRICT_DECODER.raw_decode(text, bracket.start())
+            value, position = _DECODER.raw_decode(text, bracket.start())
         except JSON_ERRORS:
             position = bracket.end()
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
@@ -31,6 +32,8 @@ PROPERTY_KEYWORDS = ("patternProperties", "additionalProperties", "unevaluatedPr
 
 MAX_UNEVALUATED = 10_000
 """Maximum number of items or properties with which the keywords for unevaluated ones are compared."""
+_VALUE_KEYWORDS = frozenset({"const", "default", "enum", "examples"})
+"""Keywords that contain values and not schemas."""
 _QUADRATIC_KEYWORDS = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 
 
@@ -314,6 +317,7 @@ def parse_schema(value: Any) -> ResponseSchema:
         raise UsageError("--schema: nothing matches false", "true matches any JSON value")
     if not isinstance(value, dict):
         raise UsageError("--schema: a JSON Schema must be an object", 'for example {"type": "array", ...}')
+    value = _to_standard_schema(value)
     validator_class = _find_validator_class(value)
     draft = value.get("$schema", validator_class.META_SCHEMA["$schema"])
     if not isinstance(draft, str) or draft.rstrip("#") != str(validator_class.META_SCHEMA["$schema"]).rstrip("#"):
@@ -337,6 +341,40 @@ def parse_schema(value: Any) -> ResponseSchema:
     except RecursionError:
         raise UsageError("--schema: it is nested too deeply") from None
     return ResponseSchema(value)
+
+
+def _to_standard_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema with `nullable` of OpenAPI as a type, and the official URL of its draft.
+
+    Many files have https for drafts that have http.
+
+    Raises:
+        UsageError: it is nested too deeply.
+    """
+    draft = schema.get("$schema")
+    if isinstance(draft, str):
+        scheme = "http" if "/draft-0" in draft else "https"
+        schema = schema | {"$schema": re.sub(r"^https?(?=://json-schema\.org/)", scheme, draft)}
+    try:
+        standard: dict[str, Any] = _allow_null(schema)
+    except RecursionError:
+        raise UsageError("--schema: it is nested too deeply") from None
+    return standard
+
+
+def _allow_null(schema: Any) -> Any:
+    """Return a schema in which OpenAPI's `nullable` is the type null, which services know and check."""
+    if isinstance(schema, list):
+        return [_allow_null(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {name: part if name in _VALUE_KEYWORDS else _allow_null(part) for name, part in schema.items()}
+    if result.get("nullable") is True and isinstance(result.get("type"), str):
+        del result["nullable"]
+        result["type"] = [*dict.fromkeys((result["type"], "null"))]
+        if isinstance(choices := result.get("enum"), list) and None not in choices:
+            result["enum"] = [*choices, None]
+    return result
 
 
 def _check_references(schema: Mapping[str, Any], validator_class: type[Validator]) -> None:

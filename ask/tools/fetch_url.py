@@ -88,7 +88,7 @@ def find_file_name(url: str) -> str:
 
 
 def _parse_media_type(content_type: str) -> str:
-    return content_type.partition(";")[0].strip().lower()
+    return re.split("[;,]", content_type, maxsplit=1)[0].strip().lower()  # some servers send the header twice
 
 
 def _format_status_line(response: FetchResponse) -> str:
@@ -107,6 +107,9 @@ def extract_text(response: FetchResponse, deadline: float, environment: Mapping[
         ToolError: parsing takes too long or too much memory.
     """
     media_type = _parse_media_type(response.content_type)
+    is_page = _HTML_START_PATTERN.match(response.body[:_SNIFF_BYTES].decode("ascii", "replace"))
+    if is_page and _BINARY_TYPE_PATTERN.match(media_type):  # a page to sign in, for example, in place of the file
+        media_type = ""
     if media_type == _PDF_TYPE or response.body.startswith(b"%PDF-"):
         return PDF_NOTE
     if _BINARY_TYPE_PATTERN.match(media_type) or response.body.startswith(_BINARY_SIGNATURES):

@@ -18,7 +18,7 @@ from ask import __version__
 from ask.client.certificates import CaBundle, explain_certificate_error, find_ca_bundle
 from ask.client.http_adapter import ConnectionCounter, create_adapter, get_limited_response
 from ask.client.network_errors import find_connect_reason, read_proxies
-from ask.client.transport import MAX_COMPRESSED_BYTES
+from ask.client.transport import MAX_COMPRESSED_BYTES, UNSUPPORTED_ENCODINGS
 from ask.errors import ConfigError
 from ask.records import NamedTuple
 from ask.tools.base import ToolError
@@ -212,7 +212,7 @@ class Fetcher:
         import urllib3.response
 
         encoding = response.headers.get("Content-Encoding", "").strip().lower()
-        if encoding not in ("", "identity", "gzip", "x-gzip"):
+        if not {each.strip() for each in encoding.split(",")}.isdisjoint(UNSUPPORTED_ENCODINGS):
             raise ToolError(f"{target.url} was compressed with {encoding}, which was not requested")
         decoder = urllib3.response.GzipDecoder() if "gzip" in encoding else None
         size = MAX_COMPRESSED_BYTES if decoder else _READ_BYTES

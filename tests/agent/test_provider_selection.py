@@ -53,6 +53,13 @@ def test_a_default_model_may_name_its_provider_or_be_an_alias(
     assert server.requests[0].json["model"] == "a/model"
 
 
+def test_a_line_end_in_a_variable_is_ignored(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("Hello."))
+    result = ask("hi", env={"ASK_PROVIDER": "openrouter\r", "ASK_MODEL": " a/model\r"})
+    assert result.code == 0, result.stderr
+    assert server.requests[0].json["model"] == "a/model"
+
+
 def test_the_provider_of_a_default_model_does_not_apply_to_a_named_provider(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("Hello."))
     assert ask("-p", "openrouter", "--json", "hi", env={"ASK_MODEL": "openai:gpt-5"}).code == 0

@@ -114,6 +114,151 @@ def test_open_documents_have_paragraphs_and_tables() -> None:
     assert convert_document(zipped(parts)).text == "Title\nx\ty\na\tb"
 
 
+def edit(data: bytes, name: str, old: bytes, new: bytes) -> bytes:
+    """Replace the first such bytes of a part, which must be there."""
+    with ZipFile(BytesIO(data)) as archive:
+        content = archive.read(name)
+    assert old in content
+    return replace_part(data, name, content.replace(old, new, 1))
+
+
+def rename_parts(data: bytes, old: str, new: str) -> bytes:
+    output = BytesIO()
+    with ZipFile(BytesIO(data)) as source, ZipFile(output, "w") as target:
+        for name in source.namelist():
+            target.writestr(name.replace(old, new), source.read(name))
+    return output.getvalue()
+
+
+def make_report() -> bytes:
+    document = Document()
+    document.add_paragraph("Body\ttext")
+    document.add_table(1, 2).cell(0, 0).text = "cell"
+    document.sections[0].header.paragraphs[0].text = "Confidential"
+    return save(document)
+
+
+WORD_STYLES = "word/styles.xml"
+LINK = b'<w:p><w:hyperlink xmlns:r="urn:r" r:id="rId99"><w:r><w:t>link</w:t></w:r></w:hyperlink></w:p>'
+
+
+@pytest.mark.slow_after_first
+@pytest.mark.parametrize(
+    ("part", "old", "new"),
+    [
+        ("word/document.xml", b"<w:body>", b"<w:body>" + LINK),
+        ("word/document.xml", b"<w:t>", b'<w:sym w:char="ZZ"/><w:footnoteReference w:id="7"/><w:t>'),
+        (WORD_STYLES, b"<w:style ", b'<w:style w:type="paragraph"><w:name w:val="x"/></w:style><w:style '),
+        (WORD_STYLES, b"</w:styles>", b""),
+        ("word/numbering.xml", b"</w:numbering>", b"<w:num/></w:numbering>"),
+        ("word/document.xml", b'<w:tcW w:type="dxa"', b'<w:gridSpan w:val=""/><w:tcW w:type="dxa"'),
+    ],
+    ids=["link", "symbol and footnote", "style without id", "cut styles", "number", "table"],
+)
+def test_one_odd_part_does_not_lose_the_text_of_a_word_document(part: str, old: bytes, new: bytes) -> None:
+    text = convert_document(edit(make_report(), part, old, new)).text
+    assert [one for one in ("Body", "text", "cell", "[header: Confidential]") if one not in text] == []
+
+
+def test_the_main_part_may_have_a_number() -> None:
+    report = edit(make_report(), "_rels/.rels", b"word/document.xml", b"word/document2.xml")
+    report = edit(report, "[Content_Types].xml", b"word/document.xml", b"word/document2.xml")
+    report = rename_parts(report, "document.xml", "document2.xml")
+    assert convert_document(report).text.startswith("Body text\n\n| cell |")
+    assert "cell" in convert_document(edit(report, WORD_STYLES, b"</w:styles>", b"")).text
+
+
+def test_a_damaged_header_is_left_out() -> None:
+    text = convert_document(edit(make_report(), "word/header1.xml", b"</w:hdr>", b"")).text
+    assert text.startswith("Body") and "Confidential" not in text
+
+
+def test_formulas_are_text() -> None:
+    namespace = b' xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+    formula = b"<m:oMath%s><m:r><m:t>E=</m:t></m:r><m:r><m:t>mc</m:t></m:r></m:oMath>" % namespace
+    paragraph = b"<w:p><m:oMathPara%s>%s</m:oMathPara></w:p><w:p>%s" % (namespace, formula, formula)
+    text = convert_document(edit(make_report(), "word/document.xml", b"<w:p>", paragraph)).text
+    assert text.startswith("[formula: E= mc]\n\n[formula: E= mc]Body")
+    prefix = "http://schemas.openxmlformats.org"
+    shape = (
+        f'<mc:AlternateContent xmlns:mc="{prefix}/markup-compatibility/2006"><mc:Choice Requires="a14"><p:sp><p:txBody>'
+        "<a:p><a:r><a:t>Energy </a:t></a:r><m:oMath><m:r><m:t>E</m:t></m:r></m:oMath></a:p>"
+        "</p:txBody></p:sp></mc:Choice>"
+        "<mc:Fallback><p:sp><p:txBody><a:p><a:r><a:t>old</a:t></a:r></a:p></p:txBody></p:sp></mc:Fallback>"
+        "</mc:AlternateContent></p:spTree>"
+    ).encode()
+    shape = shape.replace(b"<m:oMath>", b"<m:oMath%s>" % namespace)
+    text = convert_document(edit(make_slides(), "ppt/slides/slide1.xml", b"</p:spTree>", shape)).text
+    assert "One\nEnergy E\n" in text
+    assert "old" not in text
+
+
+def make_two_sheets() -> bytes:
+    book = Workbook()
+    book.active.append(["Größe", 42, datetime(2026, 1, 2, 3, 4), None, True])
+    book.create_sheet("Other").append(["second"])
+    return save(book)
+
+
+TWO_SHEETS = "# Sheet\n\nGröße\t42\t2026-01-02 03:04:00\t\tTRUE\n\n# Other\n\nsecond"
+SPREADSHEET_NAMESPACE = b"http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+
+
+@pytest.mark.slow_after_first
+@pytest.mark.parametrize(
+    ("part", "old", "new"),
+    [
+        ("xl/styles.xml", b"<fill><patternFill/></fill>", b"<fill/>"),
+        ("xl/styles.xml", b'<family val="2"/>', b'<family val="20"/>'),
+        ("docProps/core.xml", b"Z</dcterms:created>", b" o'clock</dcterms:created>"),
+        ("xl/workbook.xml", b'state="visible"', b'state=""'),
+        ("xl/workbook.xml", SPREADSHEET_NAMESPACE, b"http://purl.oclc.org/ooxml/spreadsheetml/main"),
+    ],
+    ids=["fill", "font", "date", "state", "strict"],
+)
+def test_one_odd_part_does_not_lose_the_cells_of_a_workbook(part: str, old: bytes, new: bytes) -> None:
+    assert convert_document(edit(make_two_sheets(), part, old, new)).text == TWO_SHEETS
+
+
+@pytest.mark.slow
+def test_parts_may_have_names_with_backslashes() -> None:
+    assert convert_document(rename_parts(make_two_sheets(), "/", "\\")).text == TWO_SHEETS
+
+
+def test_of_a_damaged_sheet_only_that_sheet_is_lost() -> None:
+    data = make_two_sheets()
+    assert "Größe\t42" in convert_document(edit(data, "xl/worksheets/sheet2.xml", b"</row>", b"")).text
+    bad_cells = b'<c r="B1" t="s"><v>99</v></c><c r="C1"><v>#NAN</v></c><c r="D1"><f>A1</f></c></row>'
+    text = convert_document(edit(data, "xl/worksheets/sheet2.xml", b"</row>", bad_cells)).text
+    assert text.endswith("second\t\t#NAN\t=A1")
+
+
+def make_slides() -> bytes:
+    presentation = Presentation()
+    for title in ("One", "Two"):
+        slide = presentation.slides.add_slide(presentation.slide_layouts[1])
+        slide.shapes.title.text = title
+        slide.notes_slide.notes_text_frame.text = f"{title}!"
+    return save(presentation)
+
+
+@pytest.mark.slow_after_first
+@pytest.mark.parametrize(
+    ("part", "old", "new", "lost"),
+    [
+        ("ppt/slides/slide1.xml", b"</p:sld>", b"", ["One\n"]),
+        ("ppt/slides/slide1.xml", b'type="title"', b'type="new"', []),
+        ("ppt/notesSlides/notesSlide1.xml", b"</p:notes>", b"", ["One!"]),
+        ("[Content_Types].xml", b'Extension="jpeg"', b'Extension="jpg"', []),
+        ("ppt/presentation.xml", b"<p:sldIdLst>", b'<p:sldIdLst><p:sldId xmlns:r="urn:r" id="9" r:id="rId99"/>', []),
+    ],
+    ids=["slide", "placeholder", "notes", "picture", "missing slide"],
+)
+def test_one_odd_part_does_not_lose_the_other_slides(part: str, old: bytes, new: bytes, lost: list[str]) -> None:
+    text = convert_document(edit(make_slides(), part, old, new)).text
+    assert [one for one in ("One\n", "One!", "Two\n", "Two!") if one not in text] == lost
+
+
 ENTITIES = '<!DOCTYPE w [<!ENTITY e SYSTEM "file:///etc/passwd">]><w>&e;</w>'
 
 

@@ -21,7 +21,7 @@ from tests.model_server import ModelServer
 from tests.program import ASK, TEST_KEY, Ask, Home, run
 from tests.providers.anthropic_wire import read_by_anthropic
 from tests.providers.anthropic_wire import says as anthropic_says
-from tests.sample_files import BEGINNINGS, pdf, png, wav
+from tests.sample_files import BEGINNINGS, iso, pdf, png, wav
 from tests.shells import split_words
 from tests.slow_parameters import mark_others_slow
 
@@ -404,6 +404,33 @@ def test_a_quoted_pattern_adds_the_files_that_match(ask: Ask, server: ModelServe
     (ask.cwd / "home").symlink_to(ask.cwd)
     assert ask("-f", "~/src/a*.py", "review", env={"HOME": str(ask.cwd)}).code == 0
     assert len(file_names(server)) == 1
+
+
+def test_a_pattern_for_nested_folders_does_not_follow_links(ask: Ask, server: ModelServer) -> None:
+    for name in ("a.py", "src/b.py", "src/[x]/c.py", "src/[x]/d/e.py", "src/.git/f.py"):
+        (ask.cwd / name).parent.mkdir(parents=True, exist_ok=True)
+        (ask.cwd / name).write_text("x = 1\n")
+    for name in ("src/self", "src/up", "src/[x]/up"):
+        (ask.cwd / name).symlink_to("..")
+    for pattern, expected in {
+        "**/*.py": ["a.py", "src/[x]/c.py", "src/[x]/d/e.py", "src/b.py"],
+        "src/**": ["src/[x]/c.py", "src/[x]/d/e.py", "src/b.py"],
+        "s*/**/d/**/*": ["src/[x]/d/e.py"],
+    }.items():
+        assert ask("-f", pattern, "review", timeout=20).code == 0
+        assert file_names(server) == expected
+
+
+def test_a_pattern_skips_what_the_model_does_not_accept(ask: Ask, server: ModelServer) -> None:
+    for name, data in (("a.png", png()), ("b.heic", iso(b"heic")), ("c.png", png())):
+        (ask.cwd / name).write_bytes(data)
+    result = ask("-f", "?.*", "what is this?")
+    assert (result.code, result.stderr.count("b.heic")) == (0, 1)
+    assert [part["type"] for part in content_parts(server)] == ["text", "image_url", "image_url"]
+    (ask.cwd / "d.heic").write_bytes(iso(b"heic"))
+    result = ask("-f", "?.heic", "what is this?")
+    assert (result.code, len(server.requests)) == (7, 1)
+    assert "b.heic" in result.stderr
 
 
 def test_a_pattern_that_matches_no_file_is_an_error(ask: Ask, server: ModelServer) -> None:

@@ -91,6 +91,8 @@ def test_no_key_is_sent_to_a_web_server(ask: Ask, web: ModelServer) -> None:
     ("reply", "refusal"),
     [
         (Reply([b"no"], status=404, content_type="text/plain"), (9, "(404 Not Found)")),
+        (Reply([b"no"], status=403, content_type="text/plain"), (9, "attach the file")),
+        (Reply([b"no"], status=429, content_type="text/plain"), (9, "later")),
         (Reply([b"\0\1\2"], content_type="application/octet-stream"), (9, "binary")),
         (Reply([b"PK\x03\x04\0\0"], content_type="application/zip"), (9, "ZIP archive")),
         (Reply([b"x" * 10_000_001], content_type="text/plain"), (9, "10 MB")),

@@ -132,6 +132,26 @@ def test_merged_cells_have_their_value_once(path: Path) -> None:
     assert read_columns(path) == [{"a": "x", "b": 1}, {"a": None, "b": 2}]
 
 
+@pytest.mark.parametrize(
+    ("part", "old", "new"),
+    [
+        ("xl/styles.xml", b"<fill><patternFill /></fill>", b"<fill/>"),
+        ("xl/styles.xml", b'<family val="2" />', b'<family val="20"/><color rgb="red"/>'),
+        ("docProps/core.xml", b"W3CDTF", b"dcterms:Year"),
+        ("docProps/core.xml", b"Z</dcterms:created>", b" o'clock</dcterms:created>"),
+    ],
+)
+def test_odd_styles_and_properties_do_not_matter(path: Path, tmp_path: Path, part: str, old: bytes, new: bytes) -> None:
+    write(path, ["when"], [datetime(2024, 1, 2, 3, 4)])
+    changed = tmp_path / "changed.xlsx"
+    with ZipFile(path) as source, ZipFile(changed, "w") as target:
+        for name in source.namelist():
+            content = source.read(name).replace(b'"/>', b'" />').replace(b"<patternFill/>", b"<patternFill />")
+            assert name != part or old in content
+            target.writestr(name, content.replace(old, new) if name == part else content)
+    assert read_columns(changed) == [{"when": "2024-01-02T03:04:00"}]
+
+
 def test_two_columns_of_one_name_are_an_error(path: Path) -> None:
     with pytest.raises(UsageError, match="'a'"):
         read(write(path, ["a", "a "], [1, 2]))

@@ -549,6 +549,12 @@ def test_a_compressed_response_is_called_so(ask: Ask, server: ModelServer, other
     assert answer.endswith("it sent gzip data, which was not requested")
 
 
+def test_a_charset_in_place_of_a_compression_is_ignored(ask: Ask, server: ModelServer, other: ModelServer) -> None:
+    serve(other, lambda request, number: respond(request, {"content": [TEXT]}, {"Content-Encoding": "utf-8"}))
+    _, answers = ask_with_calls(ask, server, [("web__good", {})])
+    assert answers == ["beside it"]
+
+
 def test_the_reason_in_the_body_of_an_http_error_is_quoted(ask: Ask, other: ModelServer) -> None:
     """python-sdk#1212."""
     body = b'{"message": "Accept must be application/xml"}'

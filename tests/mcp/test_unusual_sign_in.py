@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -16,7 +18,7 @@ from tests.mcp.setting import HERE, ask_with_calls, configure
 from tests.mcp.test_unusual_parts import GOOD, INFO, TEXT
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home
-from tests.raw_server import RawServer
+from tests.raw_server import RawServer, make_certificate
 
 BROWSER = {"BROWSER": f"{sys.executable} {HERE / 'browser.py'} %s"}
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
@@ -32,6 +34,7 @@ class AuthorizationServer:
         issuer: What is appended to it where the authorization server names itself.
         token: The response of the token endpoint.
         metadata: Members that are added to the metadata of the authorization server.
+        client: Members of the response to a registration.
         as_form: Whether that is a form unless JSON is requested.
         scopes: The scopes in requests for tokens.
     """
@@ -42,6 +45,7 @@ class AuthorizationServer:
     token: Mapping[str, Any] = field(default_factory=lambda: TOKEN)
     as_form: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    client: Mapping[str, Any] = field(default_factory=dict)
 
     def answer(self, request: Request) -> Reply:
         url = urlsplit(request.path)
@@ -56,7 +60,7 @@ class AuthorizationServer:
                 "resource": f"{self.origin}/mcp",
                 "authorization_servers": [self.origin + self.advertised],
             },
-            "/.well-known/oauth-authorization-server": {**metadata, **self.metadata}
+            f"/.well-known/oauth-authorization-server{self.advertised.rstrip('/')}": {**metadata, **self.metadata}
             | {name: f"{self.origin}/{path}" for name, path in endpoints.items()},
         }
         if url.path in documents:
@@ -66,7 +70,7 @@ class AuthorizationServer:
             result = urlencode({"code": "c", "state": query["state"], "iss": self.origin + self.issuer})
             return Reply(status=302, headers={"Location": f"{query['redirect_uri']}?{result}"})
         if url.path == "/register":
-            return reply(request.json | {"client_id": "abc"}, 201)
+            return reply(request.json | {"client_id": "abc", **self.client}, 201)
         if url.path == "/token":
             is_form = self.as_form and request.headers["Accept"] != JSON
             return Reply((urlencode(self.token).encode(),), content_type=FORM) if is_form else reply(self.token)
@@ -92,6 +96,10 @@ def reply(value: Any, status: int = 200) -> Reply:
 CASES: Mapping[str, dict[str, Any]] = {
     "slash where it is named": {"advertised": "/"},
     "slash where it names itself": {"issuer": "/"},
+    "path where it is named": {"advertised": "/tenant"},
+    "no issuer": {"metadata": {"issuer": None}},
+    "other types of a client": {"client": {"client_id": 12, "scope": ["a", "b"], "client_secret_expires_at": None}},
+    "other type of scope": {"token": TOKEN | {"scope": {"a": True}}},
     "form": {"as_form": True},
     "other type of token": {"token": TOKEN | {"token_type": "user", "scope": ["a", "b"]}},
     "odd lifetime": {"token": TOKEN | {"expires_in": "3600.5", "token_type": None}},
@@ -113,6 +121,22 @@ def test_a_sign_in_succeeds(case: str, ask: Ask, home: Home, server: ModelServer
         assert result.code == 0, result.stderr
         _, answers = ask_with_calls(ask, server, [("web__good", {})])
     assert answers == ["beside it"]
+
+
+@pytest.mark.slow
+@pytest.mark.needs("openssl")
+def test_a_server_behind_a_proxy_may_name_itself_with_http(ask: Ask, home: Home, tmp_path: Path) -> None:
+    certificate, other = make_certificate(tmp_path), ModelServer()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    other._listener.socket = context.wrap_socket(other._listener.socket, server_side=True)
+    with other:
+        host = f"127.0.0.1:{urlsplit(other.base_url).port}"
+        configure(home, {"web": {"url": f"https://{host}/mcp", "timeout": 60}})
+        other.reply(*[AuthorizationServer(f"http://{host}").answer] * 60)
+        env = BROWSER | {"SSL_CERT_FILE": str(certificate.path)}
+        result = ask("mcp", "login", "web", env=env, timeout=120)
+        assert result.code == 0, result.stderr
 
 
 def test_an_error_that_is_sent_as_a_success_is_quoted(ask: Ask, home: Home) -> None:

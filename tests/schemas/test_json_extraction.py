@@ -49,6 +49,15 @@ def test_text_without_json_is_an_error(answer: str) -> None:
     assert (value, problem) == (None, NO_JSON_MESSAGE) or value == []
 
 
+def test_strings_may_contain_line_breaks() -> None:
+    for answer in (
+        '{"a": "one\ntwo\tthree"}',
+        '```json\n{"a": "one\ntwo\tthree"}\n```',
+        'So: {"a": "one\ntwo\tthree"}.',
+    ):
+        assert extract_json(answer, lambda _: "") == ({"a": "one\ntwo\tthree"}, "")
+
+
 def test_the_error_describes_the_first_value_if_none_matches() -> None:
     assert extract_json('{"a": 1} {"b": 2}', fits) == ({"a": 1}, "$: not Ada")
 

@@ -99,6 +99,30 @@ def test_invalid_schemas_are_reported_with_their_path(value: Any, expected: str)
     assert len(str(caught.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "draft",
+    [
+        "https://json-schema.org/draft-07/schema#",
+        "https://json-schema.org/draft-04/schema",
+        "http://json-schema.org/draft/2020-12/schema",
+    ],
+)
+def test_the_url_of_a_draft_may_have_the_other_scheme(draft: str) -> None:
+    schema = parse_schema({"$schema": draft, "type": "object", "required": ["a"]})
+    assert schema.describe_problems({"a": 1}) == ""
+    assert "'a' is a required" in schema.describe_problems({})
+
+
+def test_nullable_of_openapi_is_the_type_null() -> None:
+    colors = {"type": "string", "nullable": True, "enum": ["red"]}
+    number = {"type": "integer", "nullable": True, "default": {"type": "string", "nullable": True}}
+    schema = parse_schema({"properties": {"color": colors, "nullable": {"type": "array", "items": number}}})
+    assert schema.describe_problems({"color": None, "nullable": [None, 1]}) == ""
+    assert schema.describe_problems({"color": "blue"}) and schema.describe_problems({"nullable": ["1"]})
+    assert schema.value["properties"]["color"] == {"type": ["string", "null"], "enum": ["red", None]}
+    assert schema.value["properties"]["nullable"]["items"]["default"] == number["default"]
+
+
 def test_remote_references_are_not_fetched(server: ModelServer) -> None:
     with pytest.raises(UsageError, match="does not exist in it"):
         parse_schema({"type": "object", "properties": {"a": {"$ref": f"{server.base_url}/schema.json"}}})

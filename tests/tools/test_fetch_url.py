@@ -120,6 +120,13 @@ def test_binary_content_is_not_shown(server: ModelServer, url: str, run: Run, re
     assert run(FETCH_URL, url=url).endswith("\n\n[binary content, not shown]")
 
 
+@pytest.mark.slow_after_first
+@pytest.mark.parametrize("content_type", ["image/png", "application/pdf", "text/html, text/html"])
+def test_a_page_with_another_content_type_is_read(server: ModelServer, url: str, run: Run, content_type: str) -> None:
+    server.reply(answer(b"<!doctype html><p>Please <b>sign in", content_type))
+    assert run(FETCH_URL, url=url).endswith("\n\nPlease **sign in**")
+
+
 @pytest.mark.parametrize(
     ("data", "content_type"),
     [

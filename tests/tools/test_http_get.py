@@ -199,6 +199,12 @@ def test_unrequested_compression_is_refused(server: ModelServer) -> None:
     assert "was compressed with br" in refusal(get_base_url(server))
 
 
+def test_a_charset_in_place_of_a_compression_is_ignored(server: ModelServer) -> None:
+    for name in ("utf-8", "none", "Identity"):
+        server.reply(text(b"hello", headers={"Content-Encoding": name}))
+        assert Fetcher(20, None).fetch(get_base_url(server)).body == b"hello"
+
+
 def test_unwanted_body_is_not_read(server: ModelServer) -> None:
     server.reply(Reply((b"x", HOLD), content_type="image/png"))
     page = Fetcher(20, None, lambda kind: kind != "image/png").fetch(get_base_url(server))
