@@ -131,6 +131,8 @@ def rename_parts(data: bytes, old: str, new: str) -> bytes:
 
 
 def make_report() -> bytes:
+    from docx import Document
+
     document = Document()
     document.add_paragraph("Body\ttext")
     document.add_table(1, 2).cell(0, 0).text = "cell"
@@ -194,6 +196,8 @@ def test_formulas_are_text() -> None:
 
 
 def make_two_sheets() -> bytes:
+    from openpyxl import Workbook
+
     book = Workbook()
     book.active.append(["Größe", 42, datetime(2026, 1, 2, 3, 4), None, True])
     book.create_sheet("Other").append(["second"])
@@ -234,6 +238,8 @@ def test_of_a_damaged_sheet_only_that_sheet_is_lost() -> None:
 
 
 def make_slides() -> bytes:
+    from pptx import Presentation
+
     presentation = Presentation()
     for title in ("One", "Two"):
         slide = presentation.slides.add_slide(presentation.slide_layouts[1])
