@@ -304,7 +304,8 @@ def prepare_terminal(prompt: ChatPrompt) -> Iterator[None]:
 
     Bracketed paste is enabled, and echo and line mode are turned off; at the end, all of them are restored.
     Enter must arrive as a carriage return, not as a newline, so that every typed line is a message of its own. A shell
-    changes the modes while the chat is suspended (Ctrl-Z), and does not restore them.
+    changes the modes while the chat is suspended (Ctrl-Z), and does not restore them; some never turn bracketed paste
+    off, so that it would reach other programs.
     """
     descriptor = sys.stdin.fileno()
     original_modes = modes = None
@@ -316,6 +317,7 @@ def prepare_terminal(prompt: ChatPrompt) -> Iterator[None]:
     def suspend(*_: object) -> None:
         current_modes = termios.tcgetattr(descriptor)  # those of a question, or of the prompt
         set_modes(original_modes)
+        prompt.enable_bracketed_paste(enabled=False)
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, suspend)

@@ -352,8 +352,9 @@ def test_input_typed_during_an_answer_is_neither_shown_nor_merged_after_ctrl_z(a
         shell.type_in(f"{ASK} chat --no-tools\r")
         shell.wait_for(PROMPT)
         shell.type_in("one" + ENTER)
-        place = shell.wait_for("So far")
-        place = suspend(shell, place)
+        start = shell.wait_for("So far")
+        place = suspend(shell, start)
+        assert b"\x1b[?2004l" in shell.stdout[start : shell.wait_for("Stopped", after=start)]  # the shell may not do it
         shell.type_in("fg\r")
         place = shell.wait_for("--no-tools", after=place)
         shell.wait_for("\x1b[?2004h", after=place)  # pastes are marked again
