@@ -11,8 +11,10 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler and (
 ):
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until `run_process` installs its handler
 
+import _thread
 import gc
 import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
     from ask.errors import AskError
 
+SIGNAL_PAUSE_SECONDS = 0.01
+"""Seconds before a signal is repeated whose exception Python has discarded."""
 EVENT_OPTIONS = {"--events", "--input-events", "stream-json", "--output-format=stream-json"}
 """The words of a command line whose output is a stream of events."""
 INTERRUPTED_EXIT_CODE, UNEXPECTED_ERROR_EXIT_CODE = 130, 1
@@ -86,6 +90,7 @@ def run_process() -> int:
         for signal_number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(signal_number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
                 signal.signal(signal_number, exit_on_signal)
+        sys.unraisablehook = _repeat_discarded_signal
         code = run_and_report_errors(sys.argv[1:])
     except KeyboardInterrupt:
         _end_line()
@@ -94,6 +99,26 @@ def run_process() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the work is done; only the output is left to flush
     _flush_output()
     return code
+
+
+def _repeat_discarded_signal(unraisable: sys.UnraisableHookArgs) -> None:
+    """Repeat a signal whose exception Python discards: in a destructor or a callback, such as one of each import."""
+    error = unraisable.exc_value
+    if isinstance(error, SystemExit) and error.code in (128 + signal.SIGTERM, 128 + signal.SIGHUP):
+        number = int(error.code) - 128
+    elif unraisable.exc_type is KeyboardInterrupt:
+        number = signal.SIGINT
+    else:
+        sys.__unraisablehook__(unraisable)
+        return
+    main_thread = _thread.get_ident()
+
+    def repeat() -> None:
+        time.sleep(SIGNAL_PAUSE_SECONDS)
+        signal.pthread_kill(main_thread, number)
+
+    with suppress(RuntimeError):  # no thread is available
+        _thread.start_new_thread(repeat, ())
 
 
 def run_and_report_errors(arguments: Sequence[str]) -> int:

@@ -325,6 +325,29 @@ sys.meta_path.insert(0, Interrupt)
     assert (result.code in (128 + number, -number), result.stdout, result.stderr) == (True, b"", "")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_a_signal_whose_exception_is_discarded_ends_the_run_too(number: int, ask: Ask, server: ModelServer) -> None:
+    server.reply(Reply((HOLD,)))
+    folder = ask.cwd / "path"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        f"""
+import signal, sys
+class Interrupt:
+    def __del__(self):
+        signal.raise_signal({int(number)})
+    def find_spec(name, *_):
+        if name == "ask.agent.run":
+            sys.meta_path.remove(Interrupt)
+            Interrupt()
+sys.meta_path.insert(0, Interrupt)
+"""
+    )
+    result = run([ASK, "-p", "openrouter", "hi"], env={**ask.env, "PYTHONPATH": str(folder)}, cwd=ask.cwd)
+    assert result.code == 128 + number
+    assert "Traceback" not in result.stderr
+
+
 @pytest.mark.slow
 def test_command_lines_can_run_repeatedly_in_one_process(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("One."), wire.says("Two."))

@@ -12,7 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from ask.console import STDERR, get_descriptor
 from ask.records import NamedTuple
 
-CLEAR_BELOW = "\x1b[J"
+CLEAR_BELOW = "\x1b[K\x1b[C\x1b[J\r"
+"""Clears the row of the cursor and those below it.
+
+From the second column: what tmux clears from the first column of the first row, it copies to the scrollback.
+"""
 REFLOW_VARIABLES = ("TMUX", "TERM_PROGRAM", "VTE_VERSION", "KITTY_WINDOW_ID", "KONSOLE_VERSION", "ALACRITTY_WINDOW_ID")
 """Environment variables of terminals that rewrap rows on the screen when the window becomes narrower."""
 FALLBACK_SIZE = os.terminal_size((80, 24))

@@ -1,4 +1,4 @@
-"""Where answers of models need other rules than CommonMark: formulas, asterisks in paths and products, CJK emphasis.
+"""Where answers of models need other rules than CommonMark: formulas, operators, reserved names, CJK emphasis.
 
 Formulas are kept as written: much in them, such as `^*`, `\\,` and `- x`, is markup to a Markdown parser.
 """
@@ -29,12 +29,14 @@ OPERATOR = re.compile(
 
 Those in "**Yes**/**No**" do.
 """
+RESERVED_NAME = re.compile(r"__[a-z]{2}[a-z0-9_]*__(?![A-Za-z0-9_])")
+"""A name such as `__init__`, also in a path. Models write bold words with asterisks."""
 MAX_FORMULA_CHARACTERS = 2_000
 """Maximum length of a formula, which limits the search for its end."""
 
 
 def add_extensions(parser: MarkdownIt) -> MarkdownIt:
-    """Have a parser keep formulas and operators as they are, and find emphasis in Chinese, Japanese and Korean."""
+    """Have a parser keep formulas, operators and reserved names, and find emphasis in Chinese, Japanese and Korean."""
     parser.block.ruler.before("blockquote", "formula", _parse_formula_block, {"alt": ["paragraph", "blockquote"]})
     parser.inline.ruler.before("escape", "formula", _parse_formula)
     parser.inline.ruler.before("html_inline", "line_break", _parse_line_break)
@@ -104,6 +106,11 @@ def _parse_line_break(state: StateInline, silent: bool) -> bool:
 def _parse_emphasis(state: StateInline, silent: bool) -> bool:
     is_underscore = state.src[state.pos] == "_"
     delimiter_count, start = len(state.delimiters), state.pos
+    if is_underscore and (name := RESERVED_NAME.match(state.src, start, state.posMax)):
+        if not silent:
+            state.pending += name[0]
+        state.pos = name.end()
+        return True
     if not emphasis.tokenize(state, silent):
         return False
     if OPERATOR.match(state.src, max(0, start - 1), state.posMax):

@@ -307,7 +307,7 @@ def test_a_prompt_that_no_row_can_fill_is_an_error(
 
 
 def test_rows_of_a_map_cannot_name_servers(ask: Ask, sdk: Home, server: ModelServer) -> None:
-    (sdk.work / "rows.jsonl").write_text('{"file": "mcp://sdk/note://one", "path": "mcp://sdk/note://two"}\n')
-    for args in (["-f", "{{file}}", "read it"], ["-f", "mcp://{{file}}", "read it"], ["read it"]):
+    (sdk.work / "rows.jsonl").write_text('{"file": "mcp://sdk/note://one"}\n')
+    for args in (["-f", "{{file}}", "read it"], ["-f", "mcp://{{file}}", "read it"]):
         result = ask("map", *args, "rows.jsonl", timeout=120)
         assert (result.code, server.requests) == (12, []), args

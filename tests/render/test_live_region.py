@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.render.live_region import LiveRegion, TerminalRow
+from ask.render.live_region import CLEAR_BELOW, LiveRegion, TerminalRow
+from tests.program import run
 from tests.screen import Screen
 
 COLUMNS = 20
@@ -54,7 +61,7 @@ def test_only_what_differs_is_written() -> None:
     for rows in (["a"], ["a b"], ["a b", "c"], ["a b", "d"], ["a b", "d"]):
         live.show([], rows)
     live.show(["a b", "d"], [])
-    assert live.written == ["a", " b", "\nc", "\r\x1b[Jd", "\n"]
+    assert live.written == ["a", " b", "\nc", f"\r{CLEAR_BELOW}d", "\n"]
 
 
 def test_the_cursor_follows_the_last_row_when_rows_are_removed() -> None:
@@ -93,3 +100,24 @@ def test_an_interrupted_write_loses_no_line() -> None:
     live.interrupted = False
     live.show(["end"], [])
     assert live.screen.lines == ["done", "one", "two", "end"]
+
+
+@pytest.mark.needs("tmux")
+def test_rows_at_the_top_of_a_tmux_window_leave_no_copies(tmp_path: Path) -> None:
+    code = (
+        "import os, time; from ask.render.live_region import CLEAR_BELOW, LiveRegion, TerminalRow\n"
+        "region = LiveRegion(lambda text: os.write(1, text.encode()), 1, os.environ)\n"
+        "for n in range(5): region.update((), [TerminalRow(f'{n + row}', 1) for row in range(3)])\n"
+        "region.update(['one', 'two', 'end'], ()); time.sleep(60)"
+    )
+    tmux = ["tmux", "-S", str(tmp_path / "socket"), "-f", os.devnull]
+    program = shlex.join([sys.executable, "-c", code])
+    run([*tmux, "new-session", "-d", "-x", "20", "-y", "5", program], env={**os.environ, "SHELL": "/bin/sh"})
+    try:
+        deadline = time.monotonic() + 30
+        while "end" not in (shown := run([*tmux, "capture-pane", "-p", "-S", "-"]).text):
+            assert time.monotonic() < deadline, shown
+            time.sleep(0.05)
+    finally:
+        run([*tmux, "kill-server"])
+    assert shown.split() == ["one", "two", "end"]

@@ -186,6 +186,18 @@ def test_asterisks_of_products_and_paths_are_not_emphasis(text: str, shown: str)
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
+        *((text, text) for text in ("src/__tests__/a.js", "__init__.py and __main__.py", "__name__ == 1", "_a __x")),
+        ("**see __init__.py** and *self.__dict__*", "see __init__.py and self.__dict__"),
+        ("__Note:__ this is __very important__ _indeed_", "Note: this is very important indeed"),
+    ],
+)
+def test_reserved_names_keep_their_underscores(text: str, shown: str) -> None:
+    assert stream_lines(text) == [shown]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
         ("**注意。**请不要运行。", "注意。请不要运行。"),
         ("这是**“重点”**内容。**函数(function)**的用法", "这是“重点”内容。函数(function)的用法"),
         (

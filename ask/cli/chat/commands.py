@@ -290,9 +290,7 @@ def save(session: ChatSession, path: str) -> None:
     from ask.cli.history import export_conversations
 
     if not session.is_saved:
-        can_save = session.request.settings.save
-        hint = "send a message first" if can_save else "start the chat without --no-save to save it"
-        raise UsageError("this conversation is not saved", hint)
+        raise session.make_unsaved_error()
     file = Path(os.path.expanduser(path))
     export_conversations([session.request.conversation_id], str(file))
     session.print_line(f"Wrote {path}", {path: file})

@@ -22,7 +22,8 @@ from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.input.defaults import create_input
 from prompt_toolkit.input.typeahead import clear_typeahead, get_typeahead, store_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.utils import is_dumb_terminal
@@ -50,6 +51,8 @@ from ask.text import decode_argument, escape_control_characters, format_one_line
 PROMPT_PREFIX = "> "
 MAX_ECHOED_LINES = 12
 """A sent message with more lines is shown shortened to its first half of this many lines."""
+MAX_ECHOED_CHARACTERS = 1_000
+"""A longer line of it is shown shortened to its first half of this many characters."""
 
 
 class ChatPrompt:
@@ -96,6 +99,14 @@ class ChatPrompt:
                 os.write(
                     get_descriptor(self._prompt_session.output.fileno()), b"\x1b[?2004h" if enabled else b"\x1b[?2004l"
                 )
+
+    def read_early_input(self) -> None:
+        """Read what was typed while the chat started, when Enter was still a newline, as typed lines."""
+        terminal_input, keys = self._prompt_session.input, list[KeyPress]()
+        while select.select([sys.stdin], [], [], 0)[0] and (new_keys := terminal_input.read_keys()):
+            keys += new_keys
+        enter = KeyPress(Keys.Enter)
+        store_typeahead(terminal_input, [enter if key.key == Keys.ControlJ else key for key in keys])
 
     def has_typeahead(self) -> bool:
         """Check whether input was typed that was not read yet."""
@@ -144,7 +155,14 @@ def _format_sent_message(text: str) -> str:
     lines = text.splitlines()
     if len(lines) > MAX_ECHOED_LINES:
         lines = [*lines[: MAX_ECHOED_LINES // 2], f"[{len(lines) - MAX_ECHOED_LINES // 2} more lines]"]
-    return PROMPT_PREFIX + f"\n{' ' * len(PROMPT_PREFIX)}".join(lines)
+    return PROMPT_PREFIX + f"\n{' ' * len(PROMPT_PREFIX)}".join(map(_shorten_line, lines))
+
+
+def _shorten_line(line: str) -> str:
+    if len(line) <= MAX_ECHOED_CHARACTERS:
+        return line
+    kept = MAX_ECHOED_CHARACTERS // 2
+    return f"{line[:kept]} [{len(line) - kept} more characters]"
 
 
 def _create_key_bindings(*, multiline: bool) -> KeyBindings:
@@ -286,7 +304,8 @@ def prepare_terminal(prompt: ChatPrompt) -> Iterator[None]:
 
     Bracketed paste is enabled, and echo and line mode are turned off; at the end, all of them are restored.
     Enter must arrive as a carriage return, not as a newline, so that every typed line is a message of its own. A shell
-    changes the modes while the chat is suspended (Ctrl-Z), and does not restore them.
+    changes the modes while the chat is suspended (Ctrl-Z), and does not restore them; some never turn bracketed paste
+    off, so that it would reach other programs.
     """
     descriptor = sys.stdin.fileno()
     original_modes = modes = None
@@ -298,6 +317,7 @@ def prepare_terminal(prompt: ChatPrompt) -> Iterator[None]:
     def suspend(*_: object) -> None:
         current_modes = termios.tcgetattr(descriptor)  # those of a question, or of the prompt
         set_modes(original_modes)
+        prompt.enable_bracketed_paste(enabled=False)
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, suspend)
@@ -309,6 +329,7 @@ def prepare_terminal(prompt: ChatPrompt) -> Iterator[None]:
         modes[IFLAG] &= ~termios.ICRNL
         modes[LFLAG] &= ~(termios.ECHO | termios.ICANON)
         set_modes(modes, termios.TCSADRAIN)
+        prompt.read_early_input()
         if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:
             signal.signal(signal.SIGTSTP, suspend)
     try:

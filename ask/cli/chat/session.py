@@ -268,7 +268,7 @@ class ChatSession:
 
         turn = self._select_turn(self.find_turns(), number)
         if turn.run_number is None:
-            raise UsageError("this conversation is not saved", "start the chat without --no-save to save it")
+            raise self.make_unsaved_error()
         new_id = generate_conversation_id()
         with Store(self.app.app_dirs.history_file) as store:
             conversation = find_conversation(store, self.request.conversation_id)
@@ -276,6 +276,14 @@ class ChatSession:
             copy_conversation(store, conversation, [run for run in runs if run.replaced_by is None], new_id)
         self.request = self.request._replace(conversation_id=new_id)
         self._reload_conversation()
+
+    def make_unsaved_error(self) -> UsageError:
+        """Return the error of a command that needs a saved conversation; it says why this one is not saved."""
+        if not self.request.settings.save:
+            hint = "start the chat without --no-save to save it"
+        else:
+            hint = "the history cannot be written" if self.message_count else "send a message first"
+        return UsageError("this conversation is not saved", hint)
 
     def _run_message(self, prepared: PreparedRun) -> RunResult:
         """Run a message and render the answer."""

@@ -87,6 +87,18 @@ def test_five_hundred_pasted_lines_are_one_message(ask: Ask, server: ModelServer
 
 
 @pytest.mark.slow
+def test_a_long_pasted_line_is_shown_shortened(ask: Ask, server: ModelServer) -> None:
+    answers(server)
+    with Chat(ask) as chat:
+        chat.type_in(f"\x1b[200~{'word ' * 1_000}end\x1b[201~")
+        shown = chat.send("")
+        assert "Answer to end." in shown
+        assert len(shown) < 1_500
+        chat.quit()
+    assert read_last_conversation(server) == ["word " * 1_000 + "end"]
+
+
+@pytest.mark.slow
 def test_newline_keys_do_not_send_the_message(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask) as chat:
@@ -175,6 +187,21 @@ def test_each_line_typed_during_an_answer_is_a_separate_message(ask: Ask, server
         chat.running.wait_for("Answer to three.")
         assert "half" not in chat.quit(CTRL_C + CTRL_D).text.partition("Answer to three.")[0]
     assert read_last_conversation(server) == ["one", "Answer to one.", "two", "Answer to two.", "three"]
+
+
+@pytest.mark.slow
+def test_lines_typed_while_the_chat_starts_are_separate_messages(ask: Ask, server: ModelServer) -> None:
+    answers(server)
+    with ask.start_on_terminal("chat") as running:
+        running.type_in("one" + ENTER + "/cost" + ENTER + "two" + ENTER + "half")
+        server.wait_for_requests(2)
+        running.wait_for("half", after=running.wait_for("Answer to two."))
+        running.type_in(ENTER)
+        server.wait_for_requests(3)
+        running.wait_for("Answer to half.")
+        running.type_in(CTRL_D)
+        assert running.finish().code == 0
+    assert read_last_conversation(server)[::2] == ["one", "two", "half"]
 
 
 @pytest.mark.slow
@@ -325,8 +352,9 @@ def test_input_typed_during_an_answer_is_neither_shown_nor_merged_after_ctrl_z(a
         shell.type_in(f"{ASK} chat --no-tools\r")
         shell.wait_for(PROMPT)
         shell.type_in("one" + ENTER)
-        place = shell.wait_for("So far")
-        place = suspend(shell, place)
+        start = shell.wait_for("So far")
+        place = suspend(shell, start)
+        assert b"\x1b[?2004l" in shell.stdout[start : shell.wait_for("Stopped", after=start)]  # the shell may not do it
         shell.type_in("fg\r")
         place = shell.wait_for("--no-tools", after=place)
         shell.wait_for("\x1b[?2004h", after=place)  # pastes are marked again

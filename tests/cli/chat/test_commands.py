@@ -697,6 +697,18 @@ def test_save_writes_the_conversation_to_a_file(ask: Ask, server: ModelServer) -
 
 
 @pytest.mark.slow
+def test_a_conversation_that_could_not_be_saved_is_not_blamed_on_an_option(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    answers(server)
+    home.data.write_text("a file, not a folder")
+    with Chat(ask) as chat:
+        chat.send("one")
+        assert "history cannot be written" in " ".join(chat.send("/save chat.md").split())
+        chat.quit()
+
+
+@pytest.mark.slow
 def test_cost_and_help_are_printed_even_with_quiet(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask, "-q") as chat:
