@@ -118,7 +118,7 @@ def run_batches(
                 show_progress(console.print_notice, "; run the same command again to collect the answers")
                 return None
         while runner.pending_batches:
-            runner.wait(show_progress, flags["poll_interval"])
+            runner.wait(show_progress, flags["wait"], flags["poll_interval"])
             if not flags["cancel"]:
                 _submit_rows(runner, console)  # rows of a batch that was not found, and new rows of the input
     except KeyboardInterrupt:

@@ -69,7 +69,7 @@ def locate_ledger(flags: Mapping[str, Any], app: AppContext, job: Job | None = N
 
 def _name_shard_ledger(output: Path) -> Path:
     """Return the ledger next to the output of a shard."""
-    return output.with_suffix(".ledger")
+    return output.parent / f"{output.stem}.ledger"
 
 
 @contextmanager

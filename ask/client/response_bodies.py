@@ -100,6 +100,7 @@ class BodyReader:
             error.hint = f"check the base URL, the network and the proxy (sent to {http_response.format_shown_url()})"
         elif http_response.status in WRONG_URL_STATUSES and error.retry_action == RetryAction.NONE:
             error.hint = f"{error.hint} (sent to {http_response.format_shown_url()})"
+            error.is_from_api = parse_json(body) is not None  # not Traefik's "404 page not found" without a server
         return error
 
     def make_unexpected_body_error(self, http_response: Response, text: str) -> ProviderError:

@@ -20,7 +20,7 @@ from ask.client.provider_client import ProviderClient
 from ask.client.retries import choose_retry_delay
 from ask.config.settings import Settings
 from ask.errors import AskError, ProviderError, UsageError
-from ask.map.batch_jobs import GONE_STATUSES, TAG_BYTES, UNCLEAR_STATUSES, BatchRunner
+from ask.map.batch_jobs import TAG_BYTES, UNCLEAR_STATUSES, BatchRunner, is_gone
 from ask.map.job import Job
 from ask.map.ledger import Ledger, PendingBatch, RowKey, RowResult
 from ask.map.outages import classify_failure
@@ -198,6 +198,7 @@ class BackgroundRunner(BatchRunner):
                     except AskError as error:  # must not keep the others from being collected
                         first_error = first_error or error
                     else:
+                        self._last_success = time.monotonic()
                         if response is None or self._api.parse_batch(response).is_complete:
                             self._collect_response(one, response)
                             unfinished = 0
@@ -213,7 +214,7 @@ class BackgroundRunner(BatchRunner):
         try:
             response = self._fetch(partial(self._api.build_poll_request, pending.batch_id))
         except ProviderError as error:
-            if error.status in GONE_STATUSES and error.is_from_api:
+            if is_gone(error):
                 return None
             raise
         if self._api.parse_batch(response).id != pending.batch_id:

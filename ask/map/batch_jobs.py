@@ -17,6 +17,7 @@ from ask.map.deduplication import find_original
 from ask.map.input_rows import Row
 from ask.map.job import BATCH_ROWS, Job, identify_rows, save_row_files
 from ask.map.ledger import Ledger, PendingBatch, RowKey, RowResult
+from ask.map.outages import classify_failure
 from ask.messages import EMPTY_MAPPING, FinishReason, Message, Usage
 from ask.parsing import BATCH_TIER
 from ask.plugin_api.loaded_provider import LoadedProvider
@@ -30,10 +31,13 @@ ENVELOPE_BYTES = 300
 """More than the fields around the body of a request take."""
 FIRST_POLL_SECONDS, MAX_POLL_SECONDS = 2.0, 60.0
 POLL_INTERVAL_FACTOR = 1.5
-MAX_FAILED_POLLS = 10
+MAX_GONE_POLLS = 10
+"""How many polls in a row must miss a batch or its results: Anthropic returns 404 for some that exist."""
 TAG_BYTES = 8
 GONE_STATUSES = (404, 410)
 """HTTP statuses for results that were deleted: Anthropic keeps them for 29 days."""
+TEMPORARY_FAILURES = ("refusal", "service", "unreachable")
+"""What a failure concerns that is over some time later."""
 ENDED_STATUSES = (400, 409)
 """HTTP statuses of a request to cancel a batch that has ended."""
 UNCLEAR_STATUSES = (408, 409)
@@ -86,7 +90,11 @@ class BatchRunner:
         self._retry_failed = retry_failed
         self._shares_answers = shares_answers
         self._service_tier = BATCH_TIER
+        self._saved_keys: set[RowKey] = set()
+        self._last_success = 0.0
         self._done_rows: dict[str, int] = {}
+        self._gone_polls: dict[str, int] = {}
+        """How many polls in a row have missed the results of a batch."""
         self._created_ids: set[str] = set()
         self._foreign_ids: set[str] = set()
         """Batches that were taken for a lost one, until their results turned out to be of other requests."""
@@ -152,7 +160,9 @@ class BatchRunner:
     def _save_results(self, rows: Sequence[tuple[RowKey, RowResult]]) -> None:
         redact = self._job.requests[0].secrets.redact
         redacted_rows = [(key, result._replace(error=redact(result.error))) for key, result in rows]
-        dollars = sum(result.cost or 0.0 for _, result in redacted_rows)
+        # Rows are saved again if a download of results was cut off.
+        dollars = sum(result.cost or 0.0 for key, result in redacted_rows if key not in self._saved_keys)
+        self._saved_keys.update(key for key, _ in rows)
         self._ledger.save_results(self._job.id, redacted_rows, dollars)
 
     def _create_batch(self, chunk: Sequence[tuple[RowKey, str, Any]]) -> None:
@@ -210,36 +220,53 @@ class BatchRunner:
             cursor = page.cursor
 
     def poll(self) -> None:
-        """Ask for the state of all batches once, and collect the results of the complete ones."""
-        self._find_lost_batches()
-        for pending in self._ledger.list_batches(self._job.id):
-            batch = self._parse_batch(
-                self._client.fetch_document(partial(self._api.build_poll_request, pending.batch_id))
-            )
-            self._done_rows[pending.tag] = batch.finished_count
-            if batch.is_complete:
-                self._collect(pending, batch)
-        self._update_counts()
+        """Ask for the state of all batches once, and collect the results of the complete ones.
 
-    def wait(self, on_progress: Callable[[], None], interval: float | None = None) -> None:
+        Raises:
+            AskError: one of them failed; the others are collected.
+        """
+        self._find_lost_batches()
+        first_error = None
+        for pending in self._ledger.list_batches(self._job.id):
+            try:
+                batch = self._parse_batch(
+                    self._client.fetch_document(partial(self._api.build_poll_request, pending.batch_id))
+                )
+                self._done_rows[pending.tag] = batch.finished_count
+                if batch.is_complete:
+                    self._collect(pending, batch)
+            except (NetworkError, ProviderError) as error:
+                first_error = first_error or error
+            else:
+                self._last_success = time.monotonic()
+        self._update_counts()
+        if first_error:
+            raise first_error
+
+    def wait(self, on_progress: Callable[[], None], max_wait: float, interval: float | None = None) -> None:
         """Poll until all results are collected.
 
         Args:
             on_progress: is called after each poll.
+            max_wait: for how many seconds all polls may fail because of the network or the service.
             interval: seconds between polls; None for 2 seconds at first and a minute later.
 
         Raises:
-            NetworkError: several polls in a row have failed.
+            AskError: polls have failed for too long, or in a way that waiting does not change.
         """
         delay = FIRST_POLL_SECONDS if interval is None else interval
+        self._last_success = time.monotonic()
         failures = 0
         while True:
+            begin = time.monotonic()
             try:
                 self.poll()
                 failures = 0
-            except NetworkError:
-                failures += 1
-                if failures >= MAX_FAILED_POLLS:
+            except (NetworkError, ProviderError) as error:
+                failures = 1 if self._last_success >= begin else failures + 1
+                silence = time.monotonic() - self._last_success
+                has_expired = failures >= MAX_GONE_POLLS if is_gone(error) else silence >= max_wait
+                if has_expired or not (is_gone(error) or classify_failure(error) in TEMPORARY_FAILURES):
                     raise
             on_progress()
             if not failures and not self.pending_batches:
@@ -263,7 +290,7 @@ class BatchRunner:
                 build = partial(self._api.build_cancel_request, one.batch_id)
                 canceled = self._client.fetch_document(build, final_statuses=ENDED_STATUSES)
             except ProviderError as error:
-                if error.status in GONE_STATUSES:
+                if is_gone(error):
                     self._end_batch(one, self._ledger.find_batch_rows(one.tag), error.summary)
                 elif error.status not in ENDED_STATUSES:
                     raise
@@ -296,7 +323,10 @@ class BatchRunner:
                     [(keys[number], self._convert_result(result, number)) for number, result in numbered.items()]
                 )
         except ProviderError as error:
-            if error.status not in GONE_STATUSES:
+            if not is_gone(error):
+                raise
+            self._gone_polls[pending.tag] = self._gone_polls.get(pending.tag, 0) + 1
+            if self._gone_polls[pending.tag] < MAX_GONE_POLLS:
                 raise
             reason = error.summary
         self._end_batch(pending, [keys[number] for number in sorted(missing)], reason)
@@ -375,6 +405,11 @@ def _is_same_batch(listed: Batch, lost: PendingBatch) -> bool:
         return listed.tag == lost.tag
     is_older = listed.created is not None and listed.created < lost.created - CLOCK_TOLERANCE_SECONDS
     return not is_older and listed.request_count in (None, lost.row_count)
+
+
+def is_gone(error: AskError) -> bool:
+    """Check whether a service no longer has a batch or its results."""
+    return isinstance(error, ProviderError) and error.status in GONE_STATUSES and error.is_from_api
 
 
 def _parse_number(tag: str, custom_id: str) -> int | None:

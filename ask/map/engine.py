@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import pickle
+import resource
 import threading
 import time
 from collections import deque
@@ -125,7 +126,7 @@ class Engine:
         self._retries: list[tuple[float, int, RowTask]] = []
         self._last_tries: list[RowTask] = []
         self._last_service_error: AskError | None = None
-        self._thread_count = 0
+        self._thread_count, self._max_threads = 0, math.inf
         self._finished: dict[int, bytes] = {}
         """The output of rows that wait for an earlier one, by position, encoded because that takes less memory."""
         self._held_bytes = self._next_position = 0
@@ -258,6 +259,8 @@ class Engine:
 
     def _may_start(self, now: float) -> bool:
         """Check whether a task may be sent now."""
+        if self.progress.in_flight >= self._max_threads:
+            return False
         if not self._limits.can_afford(self.progress.cost, self.progress.in_flight):
             return False
         if not self._outage.is_paused:
@@ -279,14 +282,31 @@ class Engine:
             if not self._has_started:
                 self._has_started = True
                 self._flush()
-            if self.progress.in_flight == self._thread_count:
-                self._thread_count += 1
-                threading.Thread(target=self._work, daemon=True).start()
+            if self.progress.in_flight == self._thread_count and not self._add_thread():
+                return
             self._limiter.start(now)
             self._outage.note_start(now)
             self.progress.in_flight += 1
             task = self._ready.popleft()
             self._tasks.put(task._replace(tries=task.tries + 1))
+
+    def _add_thread(self) -> bool:
+        """Start a thread; return False if the system allows no more, as in a container with a limit for processes.
+
+        Raises:
+            AskError: there is none, or the memory is limited (ulimit -v), which the requests need, too.
+        """
+        try:
+            threading.Thread(target=self._work, daemon=True).start()
+        except RuntimeError:
+            count = self._thread_count
+            if not count or resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+                hint = "send fewer requests at a time (-j), or raise the limit (ulimit -u, ulimit -v)"
+                raise AskError(f"the system allows no more than {count} threads", hint) from None
+            self._max_threads = count
+            return False
+        self._thread_count += 1
+        return True
 
     def _work(self) -> None:
         """Answer tasks until there are no more: the body of a thread."""
@@ -332,6 +352,7 @@ class Engine:
         if (
             self._ready
             and self.stop_error is None
+            and self.progress.in_flight < self._max_threads
             and self._limits.can_afford(self.progress.cost, self.progress.in_flight)
         ):
             paused, delay = self._outage.is_paused, self._limiter.get_delay(now, self.progress.in_flight)

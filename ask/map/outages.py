@@ -6,7 +6,7 @@ import math
 import time
 from typing import Literal
 
-from ask.client.error_classification import is_model_unknown
+from ask.client.error_classification import is_message_refused, is_model_unknown
 from ask.client.network_errors import find_connect_reason
 from ask.errors import AskError, NetworkError, ProviderError, RunInterruptedError
 
@@ -43,6 +43,10 @@ def classify_failure(error: AskError) -> Failure:
 
 
 def _classify_provider_error(error: ProviderError) -> Failure:
+    if error.status == 404 and not error.is_from_api:
+        return "unreachable"  # a wrong base URL, or a proxy whose server restarts
+    if error.status == 404 and is_message_refused(error):
+        return "row"  # OpenRouter: an image for a model without vision
     if error.status in STOP_STATUSES or error.retry_action.kind == "next_key" or is_model_unknown(error):
         return "job"
     if error.status in REFUSED_STATUSES:

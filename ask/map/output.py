@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from ask.atomic_files import Ownership, convert_write_errors, replace_or_overwrite, set_ownership
 from ask.console import StandardOutput, close_standard_output, protect_standard_output
-from ask.errors import UsageError
+from ask.errors import FileError, UsageError
 from ask.map.csv_cells import escape_formula, format_cell
 from ask.map.ledger import RowResult
 from ask.messages import EMPTY_MAPPING
@@ -226,6 +226,18 @@ class OutputFile:
             self._temporary_path = None
         return is_copied
 
+    def check_published(self, descriptor: int) -> None:
+        """Check that the output is still the file of the descriptor, if it is published.
+
+        Raises:
+            FileError: another program has deleted, moved or replaced it.
+        """
+        if self._temporary_path is None:
+            with suppress(OSError):
+                if os.path.samestat(os.fstat(descriptor), self.path.stat()):
+                    return
+            raise FileError(f"{self.path} was deleted or replaced while the job ran")
+
     def discard(self) -> None:
         """Delete the file unless it is published."""
         if self._temporary_path:
@@ -271,9 +283,12 @@ class FileWriter:
     def close(self) -> None:
         """Close the file. An unpublished one is deleted."""
         if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-            self._file.discard()
+            try:
+                self._file.check_published(self._descriptor)
+            finally:
+                os.close(self._descriptor)
+                self._descriptor = -1
+                self._file.discard()
 
     def _append(self, text: str) -> None:
         data = memoryview(_encode_text(text))

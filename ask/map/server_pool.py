@@ -158,4 +158,6 @@ def create_pools(requests: Sequence[RunRequest], notify: Callable[[str], None]) 
 
 def is_sent_elsewhere(error: AskError | None) -> bool:
     """Check whether a request can be sent to another server at once, because this one did not get or answer it."""
-    return isinstance(error, NetworkError) and error.offline
+    if isinstance(error, NetworkError):
+        return error.offline
+    return error is not None and classify_failure(error) == "unreachable"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -201,6 +203,73 @@ def test_waiting_survives_failures_of_the_network(server: ModelServer, run: Batc
     server.reply(service, *[drop] * 10, service)
     assert run(service, "--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(2))).code == 0
     assert len(service.batches) == 1
+
+
+PAGE = Reply((b"<html><title>Bad gateway</title></html>",), content_type="text/html")
+
+
+@pytest.mark.parametrize("path", ["/batches/batch_1", "/content"])
+@pytest.mark.parametrize(
+    "failure", [wire.fails(503), wire.fails(404, "not found"), PAGE], ids=["overloaded", "missing", "page"]
+)
+def test_waiting_survives_failures_of_the_service(
+    path: str, failure: Reply, server: ModelServer, run: Batch, home: Home
+) -> None:
+    # 404 for batches that exist: https://github.com/anthropics/anthropic-sdk-python/issues/1432
+    service, failures = OpenAIService(), [failure] * 9
+
+    def fail_first(request: Request) -> Reply:
+        return failures.pop() if failures and request.path.endswith(path) else service(request)
+
+    server.reply(fail_first)
+    result = run(service, "--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(2)))
+    assert (result.code, len(service.batches)) == (0, 1), result.stderr
+    assert [row["answer"] for row in parse(result)] == ["SAY WORD 0", "SAY WORD 1"]
+
+
+def test_the_wait_for_results_has_an_end(server: ModelServer, run: Batch, home: Home) -> None:
+    service, is_down = OpenAIService(), True
+    server.reply(lambda request: PAGE if is_down and request.path.endswith("/content") else service(request))
+    command = ("--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(2)))
+    assert run(service, *command, "--wait", "0").code == 6
+    is_down = False
+    assert [row["answer"] for row in parse(run(service, *command))] == ["SAY WORD 0", "SAY WORD 1"]
+    assert len(service.batches) == 1
+
+
+@pytest.mark.parametrize("kind", [AnthropicService, OpenAIService], ids=lambda kind: kind.name)
+def test_a_missing_batch_does_not_keep_others_from_being_collected(
+    kind: type[BatchService], server: ModelServer, run: Batch, ask: Ask, home: Home
+) -> None:
+    service = kind()
+    server.reply(lambda request: wire.fails(404, "gone") if request.path.endswith("batch_1") else service(request))
+    command = ("--batch", "Say {{text}}", "in.jsonl", "-O", "out.jsonl")
+    for count in (1, 2):
+        write_rows(home.work, *make_rows(count))
+        run(service, *command, "--detach")
+    assert (run(service, *command, *POLLS).code, len(service.batches)) == (6, 2)
+    [job] = json.loads(ask("map", "--list", "--json").text)
+    assert (job["answered"], job["pending"]) == (1, 1)
+
+
+def test_results_that_are_cut_off_cost_once(server: ModelServer, run: Batch, home: Home) -> None:
+    service, is_cut = AnthropicService(), [True, True]
+
+    def cut(request: Request) -> Reply:
+        reply = service(request)
+        if not request.path.endswith("/results") or not is_cut:
+            return reply
+        is_cut.pop()
+        assert isinstance(reply.steps[0], bytes)
+        return Reply((reply.steps[0][:-9], DROP), framing="length")
+
+    server.reply(cut)
+    file = write_rows(home.work, *make_rows(9))
+    assert run(service, "--batch", *POLLS, "Say {{text}}", file).code == 0
+    with closing(sqlite3.connect(home.data / "map.db")) as database:
+        [(spent,)] = database.execute("SELECT sum(dollars) FROM costs").fetchall()
+        [(cost,)] = database.execute("SELECT sum(cost) FROM results").fetchall()
+    assert spent == pytest.approx(cost)
 
 
 @pytest.mark.parametrize("kind", [AnthropicService, OpenRouterService], ids=lambda kind: kind.name)

@@ -257,7 +257,7 @@ def test_an_answer_that_is_no_response_loses_no_row(
     write_rows(home.work, *make_rows(30))
     service.poll_replies = {"resp_1": reply}
     for _ in range(3):  # each collects what is complete, and ends because of the one that cannot be read
-        failed = run(*WINDOW, "-O", "out.jsonl")
+        failed = run(*WINDOW, "-O", "out.jsonl", "--wait", "0")
         assert (failed.code != 0, len(service.bodies)) == (True, 30), failed.stderr
     assert sorted(service.polls.values()) == [0, *[2] * 29], "the others are collected"
     service.poll_replies = {}

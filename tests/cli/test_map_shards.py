@@ -156,6 +156,7 @@ def test_the_scheduler_assigns_a_shard(ask: Ask, server: ModelServer, home: Home
         ("--merge", "out.jsonl", "--shard", "1/2"),
         ("--merge", "out.jsonl", "--report", "report.html"),
         ("--merge", "in.jsonl"),
+        ("--merge", "out.jsonl", "."),
         ("--merge", "out.parquet"),
         ("--ledger", "missing/ledger.db"),
         ("--ledger", "answers.lock"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -38,3 +39,18 @@ def test_a_slow_row_holds_up_only_the_output(ask: Ask, server: ModelServer, home
     server.reply(reply)
     assert ask(*COMMAND, write_rows(home, count), "-j", "8").code == 0
     assert read_answers(home) == [f"Say {number}" for number in range(count)]
+
+
+@pytest.mark.slow
+def test_a_limit_for_threads_is_an_error_with_a_hint(ask: Ask, server: ModelServer, home: Home) -> None:
+    def reply(request: Request) -> Reply:
+        time.sleep(0.3)
+        return echo(request)
+
+    server.reply(reply)
+    write_rows(home, 40)
+    command = "ask map -p openrouter -m vendor/model -j 40 'Say {{line}}' in.txt -O out.jsonl"
+    limited = ask.shell(f"ulimit -s 500000 && ulimit -v 4000000 && {command}")  # the stacks count as memory
+    assert (limited.code, "-j" in limited.stderr) == (1, True), limited.stderr
+    assert ask.shell(command).code == 0
+    assert read_answers(home) == [f"Say {number}" for number in range(40)]

@@ -33,6 +33,8 @@ OUTAGES: dict[str, Callable[[], Reply]] = {
     "dropped": lambda: Reply((DROP,)),
     "page": lambda: PAGE,
     "page with 403": lambda: Reply(PAGE.steps, 403, "text/html"),
+    # Traefik without a server behind it: https://doc.traefik.io/traefik/getting-started/faq/#404-not-found
+    "text with 404": lambda: Reply((b"404 page not found\n",), 404, "text/plain"),
     "no body": Reply,
     "no answer": lambda: wire.whole_reply({"choices": []}),
     "not JSON": lambda: Reply((b"upstream connect error",), content_type="text/plain"),
@@ -193,6 +195,20 @@ def test_rows_that_always_fail_do_not_pause_the_others(
     service.poison = ()
     assert ask(*command).code == 0, "they are sent again without --retry-failed"
     assert service.answered == {f"Say row {number}": 1 for number in range(60)}
+
+
+def test_a_wrong_address_stops_the_job(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(Reply((b"404 page not found\n",), 404, "text/plain"))
+    result = ask(*COMMAND, write_rows(home, 100), "-j", "4")
+    assert (result.code, len(server.requests) <= 4) == (6, True), result.stderr
+
+
+def test_a_row_that_no_endpoint_accepts_fails_alone(ask: Ask, server: ModelServer, home: Home) -> None:
+    # https://github.com/nexu-io/nexu/issues/875
+    refusal = wire.fails(404, "No endpoints found that support image input")
+    server.reply(lambda request: refusal if get_prompt(request) == "Say row 3" else echo(request))
+    assert ask(*COMMAND, write_rows(home, 6)).code == 12
+    assert [row["answer"] is None for row in read_output(home)] == [False] * 3 + [True] + [False] * 2
 
 
 @pytest.mark.parametrize("bad_rows", [1, 6])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ask.errors import FileError
 from ask.map.csv_cells import escape_formula, format_cell
 from ask.map.ledger import RowResult
 from ask.map.output import ColumnNames, FileWriter
@@ -40,6 +41,23 @@ def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -
     assert (tmp_path / "precious").read_text() == "keep"
     assert not output.is_symlink()
     assert '"answer": "yes"' in output.read_text()
+
+
+@pytest.mark.parametrize("change", ["deleted", "moved", "replaced"])
+def test_an_output_that_another_program_removes_is_an_error(tmp_path: Path, change: str) -> None:
+    output, other = tmp_path / "out.csv", tmp_path / "other.csv"
+    writer = FileWriter(output, ColumnNames((), None), "0a1b")
+    writer.publish()
+    if change == "deleted":
+        output.unlink()
+    elif change == "moved":
+        output.rename(other)
+    else:
+        other.write_text("of another program")
+        other.rename(output)
+    with pytest.raises(FileError):
+        writer.close()
+    writer.close()
 
 
 @pytest.mark.parametrize(

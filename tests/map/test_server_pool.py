@@ -112,7 +112,15 @@ def test_a_server_that_dies_and_returns_is_used_again(ask: Ask, home: Home, stac
 
 
 @pytest.mark.slow_after_first
-@pytest.mark.parametrize("failure", [lambda: wire.fails(503), lambda: Reply((DROP,)), lambda: wire.fails(500)])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        lambda: wire.fails(503),
+        lambda: Reply((DROP,)),
+        lambda: wire.fails(500),
+        lambda: Reply((b"404 page not found\n",), 404, "text/plain"),
+    ],
+)
 def test_a_failing_server_is_left_out(ask: Ask, home: Home, stack: ExitStack, failure: Callable[[], Reply]) -> None:
     good, bad = start(stack, 0.01), stack.enter_context(ModelServer())
     bad.reply(lambda _: failure())
