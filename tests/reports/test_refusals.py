@@ -359,6 +359,9 @@ def test_an_answer_that_its_server_cannot_parse_is_requested_again(
     server.reply(wire.whole_reply({"error": error}, status), answer)
     result = ask(*SERVICE, "go")
     assert (result.code, result.text, len(server.requests)) == (0, "Hello\n", 2), result.stderr
+    server.reply(*[wire.whole_reply({"error": error}, status)] * 4)
+    assert ask(*SERVICE, "go").code != 0
+    assert len(server.requests) == 4, "each answer costs tokens"
 
 
 @pytest.mark.parametrize(
