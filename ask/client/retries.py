@@ -12,6 +12,8 @@ NEXT_KEY_STATUSES = (401, 402, 429)
 EXPIRED_PATTERN = r"\bexpired\b"
 """How Bedrock words a 403 for a bearer token that is no longer valid."""
 
+UNPARSED_ANSWER_STATUSES = (400, 422)
+"""The statuses of an answer that its server cannot parse. Each costs tokens, so it is requested only once more."""
 MAX_RETRY_WAIT_SECONDS = 60.0
 """If a provider asks for a longer wait, the request is not retried and the user is told why."""
 
@@ -57,7 +59,8 @@ def choose_retry_delay(error: AskError, attempt_number: int, backoff: float) -> 
     after = None
     if isinstance(error, ProviderError):
         after = error.retry_action.delay
-        if error.retry_action.kind != "retry":
+        is_unparsed_again = error.status in UNPARSED_ANSWER_STATUSES and attempt_number > 1
+        if error.retry_action.kind != "retry" or is_unparsed_again:
             return None
     elif not isinstance(error, NetworkError) or not error.retryable:
         return None

@@ -34,7 +34,7 @@ def find_unused_conversations(store: Store, cutoff: float) -> list[Conversation]
 
 
 def delete_conversations(store: Store, conversations: Sequence[Conversation]) -> None:
-    """Delete all these conversations in one transaction."""
+    """Delete all these conversations in one transaction, then their words from the search index."""
     with _secure_delete_transaction(store) as connection:
         for conversation in conversations:
             unindex_messages(connection, IN_RUNS.format("conversation"), conversation.number)
@@ -89,9 +89,12 @@ def delete_attachment(store: Store, run_number: int, name: str, message: Message
 
 @contextmanager
 def _secure_delete_transaction(store: Store) -> Iterator[sqlite3.Connection]:
-    """Open a write transaction that overwrites what it deletes, on disk as well."""
+    """Open a write transaction that overwrites what it deletes, on disk as well.
+
+    If it is interrupted after the commit, the next one erases the rest of the words from the search index.
+    """
     store.fetch_rows("PRAGMA secure_delete = ON")
     with store.write_transaction() as connection:
         yield connection
-        erase_unindexed_words(connection)
+    erase_unindexed_words(store)
     store.fetch_rows("PRAGMA wal_checkpoint(TRUNCATE)")

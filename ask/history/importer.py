@@ -87,10 +87,11 @@ def _import_conversation(
                 _update_time(connection, existing.number, incoming.updated)
             return ImportResult(incoming.id, incoming.title, status, incoming.id)
         if generate_id is None:
-            raise FileError(
-                f"the id {incoming.id} is already used by another conversation; nothing was imported",
-                "--as-new imports it under a new id",
-            )
+            problem = f"the id {incoming.id} is already used by another conversation"
+            if _have_same_beginning(ConversationExport(existing, saved_runs[:1]), export):
+                problem = f"the conversation {incoming.id} was continued here and elsewhere"
+            hint = "ask history import --as-new FILE imports it under a new id"
+            raise FileError(f"{problem}; nothing was imported", hint)
         status, conversation_id = ImportStatus.RENAMED, generate_id()
     _insert_conversation(connection, export._replace(conversation=incoming._replace(id=conversation_id)))
     return ImportResult(incoming.id, incoming.title, status, conversation_id)

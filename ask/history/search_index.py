@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import sqlite3
+
+    from ask.history.store import Store
 
 UNSPACED_RANGES = (
     (0x0E00, 0x109F),  # Thai, Lao, Tibetan, Burmese
@@ -31,6 +34,10 @@ Written Korean has spaces, but particles and the parts of compounds are joined t
 UNSPACED = f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in UNSPACED_RANGES)}]"
 
 TRIGRAM_CHARACTERS = 3
+MERGED_PAGES = 2000
+"""Pages of 4 KB of an index that are rewritten in one transaction, which takes half a second."""
+PAUSE_SECONDS = 0.02
+"""Time between two transactions: other processes try every 10 ms whether they can write."""
 WORD_INDEX, TRIGRAM_INDEX = ("texts", "searchable"), ("trigrams", "trigram_texts")
 """Each index with the view that it reads."""
 
@@ -75,7 +82,18 @@ def unindex_messages(connection: sqlite3.Connection, condition: str, number: int
         connection.execute(query + condition, [number])
 
 
-def erase_unindexed_words(connection: sqlite3.Connection) -> None:
-    """Overwrite the words of removed messages, which FTS5 otherwise keeps until a later merge."""
+def erase_unindexed_words(store: Store, pages: int = MERGED_PAGES) -> None:
+    """Overwrite the words of removed messages, which FTS5 otherwise keeps until a later merge.
+
+    This rewrites the indexes. Between the steps, of `pages` each, other processes can write, and Ctrl-C ends it.
+    https://sqlite.org/fts5.html#the_merge_command
+    """
     for table, _ in list_indexes():
-        connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
+        count, changes = -pages, 2  # a negative number begins a merge of everything
+        while changes >= 2:
+            with store.write_transaction() as connection:
+                before = connection.total_changes
+                connection.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('merge', ?)", [count])
+                changes = connection.total_changes - before
+            count = pages
+            time.sleep(PAUSE_SECONDS)

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from ask.console import StderrConsole
 from ask.errors import FileError
 from ask.history.search_index import supports_trigrams
 
@@ -47,6 +49,8 @@ NOT_WRITABLE_ERRORS = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_IOERR", "SQ
 """Errors when SQLite cannot create the index of the write-ahead log, which it needs even for reading."""
 MIN_FREE_BYTES = 32_768
 """The size of the smallest index of a write-ahead log."""
+NOTICE_SECONDS = 1.0
+"""Seconds after which a migration is announced on a terminal."""
 PROGRESS_STEPS = 10_000
 """Instructions of SQLite's virtual machine between two checks for signals during a migration."""
 TERMINATION_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
@@ -270,12 +274,22 @@ class Store:
             # Lets other processes read during a write.
             self._fetch("PRAGMA journal_mode = WAL")
             with self.write_transaction() as connection:
-                for name in self._find_scripts():
-                    _run_script(connection, Path(__file__).with_name(name).read_text(encoding="utf-8"))
+                notice = Timer(NOTICE_SECONDS, self._print_notice)  # a thread started here gets no signals
+                notice.start()
+                try:
+                    for name in self._find_scripts():
+                        _run_script(connection, Path(__file__).with_name(name).read_text(encoding="utf-8"))
+                finally:
+                    notice.cancel()
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             self._write_error = write_error
         self.has_trigrams = supports_trigrams()
+
+    def _print_notice(self) -> None:
+        console = StderrConsole(os.environ, quiet=False, plain=False)
+        if console.is_terminal:
+            console.print_notice(f"updating {self.path} for this version of ask; this takes a while")
 
     def _find_scripts(self) -> list[str]:
         """Return the scripts that the file needs; refuse a file that is not ours or newer than this program."""

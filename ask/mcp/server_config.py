@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -32,7 +33,11 @@ MCP_EXTRA = "mcp"
 """The extra that installs the MCP SDK."""
 JSON_FILE_NAME = "mcp.json"
 """A file next to config.toml that is read without being configured."""
-_PACKAGE_RUNNERS = frozenset({"npx", "npm exec", "npm x", "bunx", "bun x", "pnpx", "pnpm dlx", "yarn dlx"})
+_PACKAGE_RUNNERS = frozenset(
+    ("npx", "npm exec", "npm x", "bunx", "bun x", "pnpx", "pnpm dlx", "yarn dlx", "uv run", "pipx run")
+)
+"""Programs that prefer what the working directory contains. `uvx` ignores it."""
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _FILE_SUFFIXES = (
     *(".cjs", ".js", ".mjs", ".mts", ".ts", ".py", ".json", ".yaml", ".yml", ".toml", ".txt", ".md", ".csv", ".db"),
     ".sqlite",
@@ -237,19 +242,55 @@ def resolve_server_folder(server: ServerConfig, directory: Path) -> Path:
 def starts_in_empty_folder(server: ServerConfig, directory: Path) -> bool:
     """Check whether a server without `cwd` must not be started in the working directory, which could replace it.
 
-    `npx` prefers the folder's `node_modules` and obeys its `.npmrc`, and `python -m` imports from the folder. A program
-    of the folder, or an argument or variable such as `.` or `server.ts`, needs it.
+    `npx` prefers the folder's `node_modules` and obeys its `.npmrc`, `uv run` installs its project, and `python -m`
+    imports from the folder. A program of the folder, or an argument or variable such as `.` or `server.ts`, needs it.
     """
-    command, first = os.path.expanduser(server.command), server.args[0] if server.args else ""
-    program = os.path.basename(command)
-    is_runner = not _PACKAGE_RUNNERS.isdisjoint((program, f"{program} {first}"))
-    is_python = re.fullmatch(r"(?:python|pypy)[\d.]*", program) and _names_module(server.args)
-    if server.cwd or not (is_runner or is_python):
+    commands = list(_split_commands([os.path.expanduser(server.command), *server.args]))
+    if server.cwd or not any(map(_runs_from_folder, commands)):
         return False
-    is_in_folder = "/" in command and (not command.startswith("/") or Path(command).is_relative_to(directory))
-    values = [*(argument.rpartition("=")[2] for argument in server.args), *server.env.values()]
+    words = [word for command in commands for word in command[1:]]
+    values = [*(word.rpartition("=")[2] for word in words), *server.env.values()]
     python_path = filter(None, server.env.get("PYTHONPATH", "").split(os.pathsep))
-    return not (is_in_folder or any(map(_is_relative_path, values)) or not all(map(os.path.isabs, python_path)))
+    return not (
+        any(_needs_folder(command[0], directory) for command in commands)
+        or any(map(_is_relative_path, values))
+        or not all(map(os.path.isabs, python_path))
+    )
+
+
+def _split_commands(words: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the commands that a command line runs, without the shell, `env` and `exec` before them."""
+    while words and (os.path.basename(words[0]) in ("env", "exec") or re.match(r"-|\w+=", words[0])):
+        words = words[1:]
+    scripts = [text for option, text in pairwise(words) if re.fullmatch(r"-\w*c", option)]
+    if not words or os.path.basename(words[0]) not in _SHELLS or not scripts:
+        yield from [words] if words else []
+        return
+    lexer = shlex.shlex(scripts[0].replace("\n", ";"), posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    command: list[str] = []
+    try:
+        for token in [*lexer, ";"]:
+            if token.strip("();<>|&"):
+                command.append(token)
+            else:
+                yield from _split_commands(command)
+                command = []
+    except ValueError:  # a quotation that does not end: the shell fails, too
+        return
+
+
+def _runs_from_folder(command: Sequence[str]) -> bool:
+    program, arguments = os.path.basename(command[0]), command[1:]
+    if not _PACKAGE_RUNNERS.isdisjoint((program, " ".join((program, *arguments[:1])))):
+        return not any(argument.startswith(("--project", "--directory")) for argument in arguments)
+    return bool(re.fullmatch(r"(?:python|pypy)[\d.]*", program)) and _names_module(arguments)
+
+
+def _needs_folder(program: str, directory: Path) -> bool:
+    """Check whether a program is in the working directory, or is one for which a script may be started there."""
+    is_in_folder = "/" in program and (not program.startswith("/") or Path(program).is_relative_to(directory))
+    return is_in_folder or program in ("cd", "pwd")
 
 
 def _names_module(arguments: Sequence[str]) -> bool:
@@ -263,5 +304,5 @@ def _names_module(arguments: Sequence[str]) -> bool:
 
 
 def _is_relative_path(value: str) -> bool:
-    is_file_name = value.endswith(_FILE_SUFFIXES) and not value.startswith(("/", "~", "@")) and "://" not in value
-    return is_file_name or value.startswith(".")
+    is_file_name = value.endswith(_FILE_SUFFIXES) and not value.startswith(("/", "~", "@", "$")) and "://" not in value
+    return is_file_name or value.startswith((".", "$PWD", "${PWD"))

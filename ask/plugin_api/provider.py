@@ -50,6 +50,14 @@ PLAIN_NAME_PATTERN = re.compile("[a-z_]{1,64}")
 
 STATED_WAIT_PATTERN = r"(?i)(?:try again in|retry (?:in|after)|please wait) (\d[\d.]*) ?([a-z][\w.]*)"
 """How services state in the text of an error when to send a request again."""
+QUOTED_REQUEST_PATTERN = (
+    r"""("(?:flagged_)?input":\s*")(?:[^"\\]|\\.)*"""
+    r"""|, 'input': (?:[^"\\]|\\[\s\S]?)*?(?=\}, \{'type': '\w+', 'loc': \(|\}{,9}\]?"|\Z)"""
+)
+"""How errors of OpenRouter, FastAPI and vLLM quote the request, whose words say nothing about the error.
+
+https://github.com/vllm-project/vllm/issues/49239
+"""
 
 HOOK_PREFIX = "provider_"
 REQUIRED_HOOKS = ("provider_build_request", "provider_stream_reader", "provider_parse_response")
@@ -275,6 +283,7 @@ class Provider:
         Runs for each response with an error status, and for a response with status 200 that cannot be parsed, such
         as an HTML page.
         """
+        body = re.sub(QUOTED_REQUEST_PATTERN, r"\1", body)
         error = find_error(parse_json(body))
         provider_error = ProviderError(
             format_error_message(error) or extract_error_text(body) or "no explanation",
@@ -299,11 +308,11 @@ class Provider:
     def parse_embedded_error(self, error: Any) -> ProviderError:
         """Return the error for an `error` object (or string) inside a response with status 200.
 
-        Its `code`, `status` or `type` counts as the HTTP status if it is one of an error, or names a temporary one.
-        `provider_parse_error` then chooses the message, the retry action and the hint.
+        Its `code`, `status`, `status_code` or `type` counts as the HTTP status if it is one of an error, or names a
+        temporary one. `provider_parse_error` then chooses the message, the retry action and the hint.
         """
         fields = read_dict(error)
-        values = [fields.get(name) for name in ("code", "status", "type")]
+        values = [fields.get(name) for name in ("code", "status", "status_code", "type")]
         codes = (read_int(value) or TEMPORARY_ERRORS.get(read_str(value)) for value in values)
         status = next((code for code in codes if code and 400 <= code <= 599), 200)
         return self.provider_parse_error(status, {}, json.dumps({"error": error}))

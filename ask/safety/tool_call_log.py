@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ask.atomic_files import create_private_folder, open_private_file
 from ask.errors import FileError
@@ -15,6 +17,9 @@ from ask.events import ToolCallFinished
 
 if TYPE_CHECKING:
     from ask.safety.command_proxy import ProxiedConnection
+
+MAX_LOG_BYTES = 50_000_000
+"""Size at which the log is renamed, and a new one is begun. Only one older file is kept."""
 
 
 def log_tool_call(path: Path, conversation_id: str, event: ToolCallFinished) -> None:
@@ -64,5 +69,15 @@ def _append(path: Path, conversation_id: str, entry: Mapping[str, Any]) -> None:
         descriptor = open_private_file(path, os.O_WRONLY | os.O_APPEND)
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(line + "\n")
+            if file.tell() > MAX_LOG_BYTES:
+                _rotate(path, file)
     except OSError as error:
         raise FileError(f"cannot write the log of tool calls {path} ({error.strerror})") from error
+
+
+def _rotate(path: Path, file: TextIO) -> None:
+    """Rename the log, unless another process has done so since `file` was opened, or its name is a link."""
+    with suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if os.path.samestat(os.fstat(file.fileno()), path.lstat()):
+            path.replace(path.with_suffix(".1.jsonl"))

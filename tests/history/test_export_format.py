@@ -227,6 +227,15 @@ def test_another_conversation_of_the_same_id_is_refused_or_gets_a_new_one(tmp_pa
         assert exported(store) == before + to_json_line(other).replace('"abc"', '"fed"')
 
 
+def test_one_that_was_continued_here_and_elsewhere_is_called_so(tmp_path: Path) -> None:
+    (run,) = SMALL["runs"]
+    with Store(tmp_path / "h.db") as store:
+        import_conversations(store, [from_json_value(small(runs=[run, {**run, "model": "here"}]))], None)
+        elsewhere = from_json_value(small(runs=[run, {**run, "model": "elsewhere"}]))
+        with pytest.raises(FileError, match=r"conversation abc was continued .*ask history import --as-new"):
+            import_conversations(store, [elsewhere], None)
+
+
 def test_a_summary_stands_for_the_same_runs_wherever_it_is_taken_in(tmp_path: Path) -> None:
     runs = [{**SMALL["runs"][0], "first_kept_run": first_kept_run} for first_kept_run in (None, None, 1, 4)]
     with Store(tmp_path / "h.db") as store:

@@ -8,6 +8,7 @@ import re
 import sqlite3
 import unicodedata
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from ask.history.search import (
     parse_query,
     search_conversations,
 )
-from ask.history.search_index import has_unspaced, supports_trigrams
+from ask.history.search_index import erase_unindexed_words, has_unspaced, supports_trigrams, unindex_messages
 from ask.history.store import Store
 from tests.history.saved import assistant, called, result, save, user
 
@@ -253,6 +254,35 @@ def test_both_indexes_follow_what_is_deleted(tmp_path: Path) -> None:
         check_indexes(store)
         assert store.fetch_rows("SELECT count(*) FROM trigrams_idx")[0][0] <= 1
     assert "数据库".encode() not in path.read_bytes()
+
+
+def test_other_processes_can_write_while_deleted_words_are_erased(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    save(path, "one", user(" ".join(f"word{number}" for number in range(10_000))))
+    save(path, "two", user("a confidential sentence"))
+    writes = 0
+    with ThreadPoolExecutor() as pool:
+        erasing = pool.submit(_delete_in_steps, path)
+        with Store(path) as store:
+            while not erasing.done():
+                with store.write_transaction() as connection:
+                    connection.execute("UPDATE conversations SET title = ?", [str(writes)])
+                writes += 1
+    erasing.result()
+    assert writes > 10
+    with Store(path) as store:
+        check_indexes(store)
+    assert b"confidential" not in path.read_bytes()
+
+
+def _delete_in_steps(path: Path) -> None:
+    with Store(path) as store:
+        store.fetch_rows("PRAGMA secure_delete = ON")
+        with store.write_transaction() as connection:
+            unindex_messages(connection, "= ?", 2)
+            connection.execute("DELETE FROM conversations WHERE id = 'two'")
+        erase_unindexed_words(store, pages=1)
+        store.fetch_rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 @NEEDS_TRIGRAMS

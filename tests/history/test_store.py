@@ -16,7 +16,7 @@ import pytest
 from ask.errors import FileError
 from ask.history.store import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION, HistoryLockedError, Store
 from tests.history.broken import BROKEN, content
-from tests.program import run
+from tests.program import Ask, Home, run
 from tests.saved_history import read_all_runs, read_conversations, save_run, write_tables
 
 INSERT = "INSERT INTO conversations (id, title, created, updated) VALUES (?, 'title', 0, 0)"
@@ -196,8 +196,8 @@ def test_a_signal_in_the_middle_waits_for_the_end(path: Path) -> None:
     assert ids(path) == ["one"]
 
 
-def test_ctrl_c_ends_a_migration_which_starts_over(path: Path) -> None:
-    path.parent.mkdir()
+def write_large_history_of_the_first_version(path: Path, messages: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path)) as connection:
         write_tables(connection, 1)
         connection.execute("INSERT INTO conversations VALUES (1, 'old', 'title', 0, 0)")
@@ -206,16 +206,29 @@ def test_ctrl_c_ends_a_migration_which_starts_over(path: Path) -> None:
         message_row = (
             "INSERT INTO messages (run, time, role, content, tool_call_id, tool_name, whole, reasoning, finish) "
         )
-        connection.executemany(message_row + "VALUES (1, 0, 'user', ?, '', '', 1, '', '')", [("数据库 " * 99,)] * 3_000)
+        values = "VALUES (1, 0, 'user', ?, '', '', 1, '', '')"
+        connection.executemany(message_row + values, [("数据库 " * 99,)] * messages)
         connection.commit()
-        timer = threading.Timer(0.02, os.kill, [os.getpid(), signal.SIGINT])
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            Store(path)
-        timer.join()
+
+
+def test_ctrl_c_ends_a_migration_which_starts_over(path: Path) -> None:
+    write_large_history_of_the_first_version(path, 3_000)
+    timer = threading.Timer(0.02, os.kill, [os.getpid(), signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        Store(path)
+    timer.join()
+    with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
     assert ids(path) == ["old"]
+
+
+@pytest.mark.slow
+def test_a_long_migration_is_announced_on_a_terminal(ask: Ask, home: Home) -> None:
+    write_large_history_of_the_first_version(home.data / "history.db", 60_000)
+    with ask.start_on_terminal("history", "list") as running:
+        assert "history.db" in running.finish().text
 
 
 def test_one_that_another_keeps_locked_is_waited_for_and_then_given_up(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -468,12 +469,24 @@ def test_a_server_that_needs_its_folder_fails_with_a_hint(ask: Ask, home: Home) 
         ("python3 -c 0", False),
         ("python3 server -m x", True),
         ("python3 -m notes ../data", True),
+        ("sh -c 'npx -y notes'", False),
+        ("bash -lc 'source ~/.nvm/nvm.sh && nvm use 22 && exec npx -y notes'", False),
+        ("zsh -c 'npx -y notes \"$PWD\"'", True),
+        ("dash -c 'cd project && npx -y notes'", True),
+        ("sh -c 'npx tsx server.ts'", True),
+        ("sh -c './notes'", True),
+        ("env -i TOKEN=1 npx -y notes", False),
+        ("uv run --with notes notes", False),
+        ("uv run --directory /srv/notes notes", True),
+        ("uv run server.py", True),
+        ("uvx notes", True),
+        ("pipx run notes", False),
     ],
 )
 def test_package_runners_start_in_an_empty_folder(
     command: str, is_in_the_folder: bool, ask: Ask, home: Home, server: ModelServer
 ) -> None:
-    name, *arguments = command.split()
+    name, *arguments = shlex.split(command)
     (home.path / "bin").mkdir()
     script = home.path / "bin" / name
     script.write_text(f"#!/bin/sh\npwd > {home.path}/folder\nexec {sys.executable} {RAW}\n")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ask import ChatCompletions, RetryAction
+from ask.plugin_api.provider import QUOTED_REQUEST_PATTERN
 from tests import responses_wire, wire
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home, Result
@@ -356,6 +359,9 @@ def test_an_answer_that_its_server_cannot_parse_is_requested_again(
     server.reply(wire.whole_reply({"error": error}, status), answer)
     result = ask(*SERVICE, "go")
     assert (result.code, result.text, len(server.requests)) == (0, "Hello\n", 2), result.stderr
+    server.reply(*[wire.whole_reply({"error": error}, status)] * 4)
+    assert ask(*SERVICE, "go").code != 0
+    assert len(server.requests) == 4, "each answer costs tokens"
 
 
 @pytest.mark.parametrize(
@@ -645,3 +651,65 @@ def test_a_model_that_does_not_fit_into_memory_is_not_tried_again(ask: Ask, serv
     server.reply(refuse(500, "llama runner process has terminated: cudaMalloc failed: out of memory"))
     result = ask("-p", "ollama", "-m", "x", "go")
     assert (len(server.requests), "smaller model" in result.stderr) == (1, True)
+
+
+QUOTED_WORDS = (
+    "insufficient quota, maximum context length, HarmonyError, response_format, 'stream_options' is unsupported"
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        # vLLM: https://github.com/openguardrails/AgentTrustBench/issues/10,
+        # https://github.com/vllm-project/vllm/issues/10015
+        (
+            400,
+            {
+                "object": "error",
+                "message": str(
+                    [
+                        {
+                            "type": "missing",
+                            "loc": ("body", "model"),
+                            "msg": "Field required",
+                            "input": {"messages": [{"role": "user", "content": QUOTED_WORDS}], "stream_options": {}},
+                        },
+                        {"type": "string_type", "loc": ("body", "n"), "msg": "It isn't one", "input": QUOTED_WORDS},
+                    ]
+                ),
+                "type": "BadRequestError",
+                "param": None,
+                "code": 400,
+            },
+        ),
+        (422, {"detail": [{"loc": ["body"], "msg": "Field required", "input": QUOTED_WORDS}]}),
+        (
+            403,
+            {
+                "error": {
+                    "code": 403,
+                    "message": "Field required",
+                    "metadata": {"reasons": ["violence"], "flagged_input": QUOTED_WORDS},
+                }
+            },
+        ),
+    ],
+)
+def test_what_an_error_quotes_of_the_request_says_nothing_about_the_error(
+    status: int, body: Any, ask: Ask, server: ModelServer
+) -> None:
+    server.reply(wire.whole_reply(body, status))
+    result = ask(*SERVICE, "--schema", "name", QUOTED_WORDS)
+    assert result.code == 6
+    assert len(server.requests) == 1
+    assert "Field required" in result.stderr
+    assert "insufficient" not in result.stderr
+    assert status != 400 or "It isn" in result.stderr
+
+
+def test_the_pattern_of_quotations_is_fast() -> None:
+    body = json.dumps({"message": ", 'input': " * 20_000 + "}" * 20_000})[:-2]
+    start = time.monotonic()
+    re.sub(QUOTED_REQUEST_PATTERN, "", body)
+    assert time.monotonic() - start < 2

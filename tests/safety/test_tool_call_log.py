@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ask.events import ToolCallFinished
+from ask.messages import ToolCall
+from ask.safety.tool_call_log import MAX_LOG_BYTES, log_tool_call
 from tests import wire
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home
@@ -109,3 +115,18 @@ def test_parallel_runs_do_not_mix_their_lines(ask: Ask, server: ModelServer, hom
         assert [process.finish().code for process in running] == [0] * runs
     conversations = [line["conversation"] for line in log(home)]
     assert sorted(conversations.count(one) for one in {*conversations}) == [calls] * runs
+
+
+def test_a_large_log_is_rotated_once_when_several_runs_write_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.touch()
+    os.truncate(path, MAX_LOG_BYTES - 2_000)
+    event = ToolCallFinished(ToolCall("1", "bash", "{}"), "", False, "allow", "unrestricted", 0, 0.0)
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(200):
+            pool.submit(log_tool_call, path, str(number), event)
+    older = (tmp_path / "audit.1.jsonl").read_bytes().lstrip(b"\0")
+    lines = [json.loads(line) for data in (older, path.read_bytes()) for line in data.splitlines()]
+    assert {line["conversation"] for line in lines} == {str(number) for number in range(200)}
+    assert older.count(b"\n") < 100
+    assert path.stat().st_mode & 0o777 == 0o600

@@ -47,21 +47,29 @@ class ExplainedError(ToolDefinitionError):
         super().__init__("; ".join(filter(None, reason)))
 
 
-def load_tools(targets: Iterable[ToolTarget]) -> list[Tool]:
-    """Load and check the tools of a plugin.
+def load_tools(targets: Iterable[ToolTarget]) -> tuple[list[Tool], list[ToolDefinitionError]]:
+    """Load and check the tools of a plugin. Return them, and what is wrong with each that is invalid.
 
     Raises:
-        ToolDefinitionError: a target is not a valid tool.
+        ToolDefinitionError: no target is a valid tool.
         Exception, SystemExit: anything that the plugin's code raises.
     """
-    all_tools = [_check_tool(tool) for target in targets for tool in _collect_tools(_resolve_target(target), target)]
+    all_tools, problems = [], []
+    for target in targets:
+        for value in _collect_values(_resolve_target(target), target):
+            try:
+                all_tools.append(_check_tool(_make_tool(value, target)))
+            except ToolDefinitionError as error:
+                problems.append(error)
+    if problems and not all_tools:
+        raise problems[0]
     # Two targets may lead to the same tool.
     tools = list({(tool.spec.name, id(tool.run)): tool for tool in all_tools}.values())
     names = [tool.spec.name for tool in tools]
     duplicate = next((name for name in names if names.count(name) > 1), None)
     if duplicate is not None:
         raise ToolDefinitionError(f"it has two tools named {duplicate}")
-    return tools
+    return tools, problems
 
 
 def format_plugin_error(error: BaseException) -> str:
@@ -120,10 +128,18 @@ def _import_file(path: Path) -> ModuleType:
     return module
 
 
-def _collect_tools(value: Any, target: ToolTarget) -> Iterator[Tool]:
+def _make_tool(value: Any, target: ToolTarget) -> Tool:
     if target.is_loader:
-        yield create_loader_tool(value)
-    elif isinstance(value, Tool):
+        return create_loader_tool(value)
+    if isinstance(value, Tool):
+        return value
+    make = make_tool if callable(value) else create_tool  # which says what is wrong; a ToolSpec cannot be cached
+    return make(value)
+
+
+def _collect_values(value: Any, target: ToolTarget) -> Iterator[Any]:
+    """Yield the tools and functions that a target means."""
+    if target.is_loader or isinstance(value, Tool):
         yield value
     elif isinstance(value, ModuleType):
         if hasattr(value, REGISTER_FUNCTION):
@@ -136,11 +152,11 @@ def _collect_tools(value: Any, target: ToolTarget) -> Iterator[Tool]:
                 f"; pass one, as in {Path(target.location).name}:{available[0]}" if target.is_file and available else ""
             )
             raise ToolDefinitionError(f"it has no function decorated with @tool, and no {REGISTER_FUNCTION}{hint}")
-        yield from map(make_tool, marked)
+        yield from marked
     elif getattr(value, "__name__", "") == REGISTER_FUNCTION:
         yield from _call_register_function(value)
     else:
-        yield make_tool(value)
+        yield value
 
 
 def _list_public_functions(value: Any) -> list[str]:
@@ -152,14 +168,12 @@ def _list_public_functions(value: Any) -> list[str]:
     ]
 
 
-def _call_register_function(register_function: Callable[[], Any]) -> Iterator[Tool]:
-    """Yield the tools that `register_tools` returns, as tools or functions."""
+def _call_register_function(register_function: Callable[[], Any]) -> Iterable[Any]:
+    """Return what `register_tools` returns: tools and functions."""
     values = register_function()
     if not isinstance(values, Iterable) or isinstance(values, str | Mapping):
         raise ToolDefinitionError(f"{REGISTER_FUNCTION} returns {type(values).__name__}, not a list of tools")
-    for value in values:
-        make = make_tool if callable(value) else create_tool  # which says what is wrong; a ToolSpec cannot be cached
-        yield value if isinstance(value, Tool) else make(value)
+    return values
 
 
 def _check_tool(tool: Tool) -> Tool:

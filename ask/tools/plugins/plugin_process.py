@@ -71,15 +71,17 @@ class ToolPlugin:
         self._process: PluginProcess | None = None
         self._start_process()
 
-    def load_tools(self) -> list[Tool]:
+    def load_tools(self, on_skip: Callable[[str], None] | None = None) -> list[Tool]:
         """Load the plugin and return its tools.
+
+        `on_skip` is called with what is wrong with an invalid tool. Without it, all tools must be valid.
 
         Raises:
             PluginLoadError: it cannot be loaded.
         """
         assert self._process, "it was started"  # noqa: S101
         with self._kill_on_error():
-            return [self._create_tool(*row) for row in self._initialize_worker(self._process)]
+            return [self._create_tool(*row) for row in self._initialize_worker(self._process, on_skip)]
 
     def close(self, *, immediately: bool = False) -> None:
         """End the process; `immediately` kills it without time to exit by itself."""
@@ -108,7 +110,9 @@ class ToolPlugin:
             self.close(immediately=True)
             raise
 
-    def _initialize_worker(self, process: PluginProcess) -> Sequence[Sequence[Any]]:
+    def _initialize_worker(
+        self, process: PluginProcess, on_skip: Callable[[str], None] | None
+    ) -> Sequence[Sequence[Any]]:
         """Load the plugin in its process; return the arguments of `_create_tool` for each tool.
 
         Raises:
@@ -123,6 +127,10 @@ class ToolPlugin:
             raise PluginLoadError(f"it did not load within {seconds}; --command-timeout raises the limit") from None
         if reply["problem"]:
             raise PluginLoadError(reply["problem"])
+        for problem in reply["skipped"]:
+            if on_skip is None:
+                raise PluginLoadError(problem)
+            on_skip(problem)
         tools: Sequence[Sequence[Any]] = reply["tools"]
         return tools
 
@@ -150,7 +158,7 @@ class ToolPlugin:
                 process = self._process
                 if process is None:
                     process = self._start_process()
-                    self._initialize_worker(process)
+                    self._initialize_worker(process, lambda _: None)
                 reply = process.exchange(CALL, call, time.monotonic() + context.command_timeout, report_output)
                 if output := redactor.finish():
                     context.on_output(output)

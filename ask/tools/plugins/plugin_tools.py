@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from ask.app import AppContext
@@ -85,11 +86,15 @@ def load_plugin_tools(app: AppContext, settings: Settings) -> Iterator[LoadedSou
     for distribution, entries in app.plugins.tools.items():
         targets = [(*entry.location, False, False, distribution) for entry in entries]
         sources.append((format_origin(distribution), targets, ()))
-    return _load_sources(sources, app, settings)
+    return _load_sources(sources, app, settings, skips_invalid=True)
 
 
-def _load_sources(sources: Iterable[ToolSource], app: AppContext, settings: Settings) -> Iterator[LoadedSource]:
+def _load_sources(
+    sources: Iterable[ToolSource], app: AppContext, settings: Settings, *, skips_invalid: bool = False
+) -> Iterator[LoadedSource]:
     """Start a process for each source; then yield the tools of each, or the reason why it cannot be loaded.
+
+    With `skips_invalid`, a notice names each invalid tool. Otherwise, its source cannot be loaded.
 
     Closing the `cleanup` of `app` ends the processes.
     """
@@ -108,11 +113,15 @@ def _load_sources(sources: Iterable[ToolSource], app: AppContext, settings: Sett
     for plugin in plugins:
         try:
             with report_slow_loading(plugin.origin, app.notify):
-                tools = plugin.load_tools()
+                tools = plugin.load_tools(partial(_report_skipped, app, plugin.origin) if skips_invalid else None)
         except PluginLoadError as error:
             yield plugin.origin, error
         else:
             yield plugin.origin, tools
+
+
+def _report_skipped(app: AppContext, origin: str, problem: str) -> None:
+    app.console.print_notice(f"skipping a tool of {origin}: {problem}")
 
 
 def format_origin(distribution: str) -> str:

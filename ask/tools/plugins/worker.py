@@ -44,17 +44,18 @@ def main() -> None:
     settings = next(messages)
     sys.path[:] = settings["path"]
     tools: dict[str, Tool] = {}
-    problem = ""
+    problem, skipped = "", list[str]()
     targets = [ToolTarget(*target) for target in settings["targets"]]
     try:
-        tools = {tool.spec.name: tool for tool in load_tools(targets)}
+        valid, problems = load_tools(targets)
+        tools, skipped = {tool.spec.name: tool for tool in valid}, [*map(str, problems)]
     except BaseException as error:  # noqa: BLE001 - sys.exit and everything else
         problem = format_plugin_error(error)
         if targets[0].distribution and not isinstance(error, ExplainedError):
             problem += f"; report it to the authors of {targets[0].distribution}, or uninstall it"
     specs = [[*tool.spec[:2], dict(tool.spec.parameters), bool(tool.has_side_effects)] for tool in tools.values()]
     is_busy.clear()
-    write_frame(replies_fd, READY, json.dumps({"tools": specs, "problem": problem}).encode())
+    write_frame(replies_fd, READY, json.dumps({"tools": specs, "problem": problem, "skipped": skipped}).encode())
     pid = os.getpid()
     for call in messages:
         is_busy.set()

@@ -173,6 +173,18 @@ def test_each_broken_package_is_reported_and_the_others_work(
     assert list_plugin_tools(server) == ["greet"]
 
 
+def test_an_invalid_function_of_a_package_is_left_out(ask: Ask, home: Home, server: ModelServer) -> None:
+    source = GREET + "@tool\ndef shout(name): ...\n"
+    ask = with_packages(ask, install_tools(home.path / "packages", "mixed", source))
+    result = hello(ask, server)
+    assert (result.text, result.code) == ("Hello.\n", 0)
+    assert "ask-mixed: shout: the parameter name: no type hint" in result.stderr
+    assert list_plugin_tools(server) == ["greet"]
+    (home.work / "mixed.py").write_text(source)
+    explicit = hello(ask, server, "--tool", "mixed.py")
+    assert (explicit.code, "shout: the parameter name" in explicit.stderr) == (4, True), "the user can correct it"
+
+
 @pytest.mark.slow
 def test_a_package_that_hangs_while_loading_is_left_out(ask: Ask, home: Home, server: ModelServer) -> None:
     packages = install_tools(home.path / "packages", "slow", "import time; time.sleep(600)")
