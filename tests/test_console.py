@@ -244,6 +244,7 @@ def test_answers_are_streamed_to_stdout(ask: Ask, server: ModelServer) -> None:
 # Parallel processes with the same standard output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "processes"),
     [("", 3), *(pytest.param(one, 8, marks=pytest.mark.slow) for one in ("", "--no-stream", "--json", "--events"))],
@@ -322,6 +323,7 @@ def test_messages_are_wrapped_between_words_on_a_terminal(command: str, ask: Ask
     assert narrow.split() == wide.split()
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("options", mark_others_slow(["-v ", "-v --plain "], ["-v "]))
 def test_reasoning_and_saved_conversations_are_wrapped_between_words_on_a_terminal(
     options: str, ask: Ask, server: ModelServer

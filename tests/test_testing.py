@@ -159,6 +159,7 @@ def test_a_mistake_is_one_or_two_failures(tmp_path: Path, name: str) -> None:
     assert 1 <= len(messages) <= 2
 
 
+@pytest.mark.slow
 def test_a_misspelled_hook_is_one_failure(tmp_path: Path) -> None:
     (messages,) = run_contract(tmp_path, ["MisspelledHook"]).values()
     assert len(messages) == 1

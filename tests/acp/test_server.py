@@ -79,6 +79,7 @@ def test_a_write_needs_permission_and_shows_its_diff(ask: Ask, home: Home, serve
     assert editor.read_text() == "done"
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("filepath", "is_outside"),
     [
@@ -173,6 +174,7 @@ def test_the_read_only_mode_offers_no_tool_that_writes(ask: Ask, home: Home, ser
     assert [request.json["model"] for request in server.requests] == ["other-model", "third"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", mark_others_slow(["allow", "wait"]))
 def test_a_canceled_prompt_ends_what_runs_and_is_saved(ask: Ask, home: Home, server: ModelServer, choice: str) -> None:
     call = wire.calls(("bash", {"command": "echo $$ > new; mv new pid; echo started; sleep 60"}))

@@ -54,6 +54,7 @@ def test_a_name_after_arguments_is_not_appended() -> None:
     assert calls == [("bash", LS)]
 
 
+@pytest.mark.slow
 @given(st.lists(st.text("ab_", min_size=1, max_size=4), min_size=1, max_size=4), st.booleans())
 def test_chunks_of_several_names_may_be_interleaved(parts: list[str], first: bool) -> None:
     whole: dict[int, str] = {0: "", 1: ""}

@@ -116,6 +116,7 @@ def list_received_files(service: Wire, server: ModelServer) -> list[tuple[str, l
     return [(message.role, [file.data for file in message.attachments]) for message in messages[calls + 1 :]]
 
 
+@pytest.mark.slow_after_first
 def test_files_of_parallel_results_are_where_each_service_takes_them(
     ask: Ask, server: ModelServer, service: Wire, home: Home
 ) -> None:

@@ -94,6 +94,7 @@ def test_verbose_shows_all_probabilities(ask: Ask, service: DecisionService) -> 
     assert "kind: bug 0.91, order 0.07, other 0.02" in result.stderr
 
 
+@pytest.mark.slow_after_first
 def test_descriptions_of_values_are_sent(ask: Ask, server: ModelServer, service: DecisionService) -> None:
     options = [{"const": "bug", "description": "it is broken"}, *({"const": each} for each in ("order", "other"))]
     schema = {"type": "object", "properties": {"kind": {"oneOf": options}}}

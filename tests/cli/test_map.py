@@ -1024,6 +1024,7 @@ def test_a_closed_standard_input_is_no_input(ask: Ask) -> None:
         assert (result.code, "no input given" in result.stderr) == (2, True), result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", mark_others_slow(["out.jsonl", "out.csv"]))
 def test_a_full_disk_leaves_complete_rows(ask: Ask, server: ModelServer, home: Home, output: str) -> None:
     server.reply(echo)

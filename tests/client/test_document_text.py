@@ -162,6 +162,7 @@ def test_one_odd_part_does_not_lose_the_text_of_a_word_document(part: str, old: 
     assert [one for one in ("Body", "text", "cell", "[header: Confidential]") if one not in text] == []
 
 
+@pytest.mark.slow
 def test_the_main_part_may_have_a_number() -> None:
     report = edit(make_report(), "_rels/.rels", b"word/document.xml", b"word/document2.xml")
     report = edit(report, "[Content_Types].xml", b"word/document.xml", b"word/document2.xml")
@@ -175,6 +176,7 @@ def test_a_damaged_header_is_left_out() -> None:
     assert text.startswith("Body") and "Confidential" not in text
 
 
+@pytest.mark.slow
 def test_formulas_are_text() -> None:
     namespace = b' xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
     formula = b"<m:oMath%s><m:r><m:t>E=</m:t></m:r><m:r><m:t>mc</m:t></m:r></m:oMath>" % namespace
@@ -229,6 +231,7 @@ def test_parts_may_have_names_with_backslashes() -> None:
     assert convert_document(rename_parts(make_two_sheets(), "/", "\\")).text == TWO_SHEETS
 
 
+@pytest.mark.slow
 def test_of_a_damaged_sheet_only_that_sheet_is_lost() -> None:
     data = make_two_sheets()
     assert "Größe\t42" in convert_document(edit(data, "xl/worksheets/sheet2.xml", b"</row>", b"")).text

@@ -151,6 +151,7 @@ def run_unconfined(host: FakeHost, command: str, folder: Path) -> None:
     )
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("host", "attack"),
     each_user_and(ATTACKS, FURTHER_ATTACKS),

@@ -56,6 +56,7 @@ def read_outside(host: FakeHost) -> dict[str, str]:
     return {path.name: path.read_text() for path in (host.base / "outside").iterdir() if path.is_file()}
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("name", mark_others_slow(LINKS, COMMON_LINKS))
 def test_no_output_follows_a_link_that_a_call_has_left(host: FakeHost, name: str) -> None:
     script, output = LINKS[name]
@@ -91,6 +92,7 @@ def test_a_call_of_the_same_run_cannot_redirect_a_recording(host: FakeHost) -> N
     assert "new.jsonl" not in read_outside(host)
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(("option", "change"), [("--safe", "rm f"), ("--safe", ""), ("--safe-files", "")])
 def test_undo_restores_nothing_through_a_link_that_a_later_run_has_left(
     host: FakeHost, option: str, change: str

@@ -140,6 +140,7 @@ def test_direnv_loads_nothing_that_a_run_has_created_or_changed(host: FakeHost, 
     assert runs_attack_at_the_prompt(), "the attack does nothing"
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("exists", [True, False])
 @pytest.mark.parametrize("option", ["--safe", "--safe-files"])
 def test_a_file_in_the_folder_that_names_mcp_servers_is_not_changed(host: FakeHost, option: str, exists: bool) -> None:
@@ -158,6 +159,7 @@ def test_a_file_in_the_folder_that_names_mcp_servers_is_not_changed(host: FakeHo
     assert "touch" in file.read_text(), "the attack does nothing"
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("option", ["--safe", "--safe-files"])
 def test_the_users_own_skills_in_the_folder_are_not_changed(host: FakeHost, option: str) -> None:
     """Those of a project are asked about after a change, but not the user's own."""

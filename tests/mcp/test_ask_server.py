@@ -302,6 +302,7 @@ def test_invalid_messages_are_answered(ask: Ask, home: Home, server: ModelServer
     assert "half ? pair" in str(server.requests[0].json)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_ends_the_server_also_while_it_reads(ask: Ask, home: Home, number: int) -> None:
     with RawClient(ask, home) as client:
@@ -550,6 +551,7 @@ def test_rows_are_answered_in_order_with_progress(ask: Ask, home: Home, server: 
     assert saved["answer"].startswith("-X XXX")
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("prompt", ["Summarize.", "Summarize {{input}}"])
 def test_a_row_names_no_file_to_attach(ask: Ask, home: Home, server: ModelServer, prompt: str) -> None:
     server.reply(answer_row)

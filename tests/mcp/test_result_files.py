@@ -47,6 +47,7 @@ def test_files_of_a_server_reach_the_model(ask: Ask, home: Home, server: ModelSe
     check_files(ask, server, SERVICES[name])
 
 
+@pytest.mark.slow
 def test_files_of_a_server_over_http_reach_the_model(ask: Ask, home: Home, server: ModelServer) -> None:
     port, process = start_server(SDK)
     with process:
