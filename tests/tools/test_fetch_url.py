@@ -115,9 +115,10 @@ def test_text_is_decoded_with_its_own_encoding(
     ],
     ids=["image", "nul", "bytes", "document"],
 )
-def test_binary_content_is_not_shown(server: ModelServer, url: str, run: Run, reply: Reply) -> None:
+def test_binary_content_is_not_shown(server: ModelServer, url: str, context: RunToolContext, reply: Reply) -> None:
     server.reply(reply)
-    assert run(FETCH_URL, url=url).endswith("\n\n[binary content, not shown]")
+    result = FETCH_URL.run({"url": url}, context._replace(command_timeout=2))
+    assert result.text.endswith("\n\n[binary content, not shown]")
 
 
 @pytest.mark.slow_after_first
@@ -153,9 +154,11 @@ def test_an_error_page_is_not_attached(server: ModelServer, url: str, run: Run, 
         run(FETCH_URL, url=url)
 
 
-def test_an_incomplete_pdf_is_named_with_what_can_be_done(server: ModelServer, url: str, run: Run) -> None:
+def test_an_incomplete_pdf_is_named_with_what_can_be_done(
+    server: ModelServer, url: str, context: RunToolContext
+) -> None:
     server.reply(Reply((b"%PDF-1.7", HOLD), content_type="Application/PDF"))
-    text = run(FETCH_URL, url=url)
+    text = FETCH_URL.run({"url": url}, context._replace(command_timeout=2)).text
     assert "PDF" in text
     assert "-f FILE" in text
 
