@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -148,23 +148,23 @@ def test_links_and_names_outside_are_harmless(ask: Ask, server: ModelServer, git
 
 
 @pytest.mark.parametrize(
-    ("replies", "reason"),
+    ("make_replies", "reason"),
     [
-        ([MISSING, MISSING], "404"),
-        ([Reply([b"no"], status=500)], "500"),
-        ([MISSING, Reply([b"no archive"])], "damaged"),
-        ([MISSING, Reply([make_archive(FILES)[:200]])], "damaged"),
-        ([MISSING, archive({"other.txt": b"x"})], "no text files"),
-        ([MISSING, Reply([b"x" * 10_000_001])], "10 MB"),
-        ([Reply([b"x" * 10_000_001])], "10 MB"),
-        ([MISSING, Reply([gzip.compress(bytes(110_000_000), 1)])], "100 MB"),
-        ([MISSING, archive({"src/a": b"a" * 6_000_000, "src/b": b"b" * 6_000_000})], "10 MB"),
+        (lambda: [MISSING, MISSING], "404"),
+        (lambda: [Reply([b"no"], status=500)], "500"),
+        (lambda: [MISSING, Reply([b"no archive"])], "damaged"),
+        (lambda: [MISSING, Reply([make_archive(FILES)[:200]])], "damaged"),
+        (lambda: [MISSING, archive({"other.txt": b"x"})], "no text files"),
+        (lambda: [MISSING, Reply([b"x" * 10_000_001])], "10 MB"),
+        (lambda: [Reply([b"x" * 10_000_001])], "10 MB"),
+        (lambda: [MISSING, Reply([gzip.compress(bytes(110_000_000), 1)])], "100 MB"),
+        (lambda: [MISSING, archive({"src/a": b"a" * 6_000_000, "src/b": b"b" * 6_000_000})], "10 MB"),
     ],
 )
 def test_what_cannot_be_fetched_is_an_error(
-    replies: list[Reply], reason: str, ask: Ask, server: ModelServer, github: ModelServer
+    make_replies: Callable[[], list[Reply]], reason: str, ask: Ask, server: ModelServer, github: ModelServer
 ) -> None:
-    github.reply(*replies)
+    github.reply(*make_replies())
     result = ask("-f", "gh:o/r/src", "why?")
     assert (result.code, result.stderr.count("\n")) == (9, 1)
     assert reason in result.stderr

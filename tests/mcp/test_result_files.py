@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ask import ToolCall
-from tests.mcp.sdk_server import PDF
 from tests.mcp.setting import PIXEL, SDK, configure, program, start_server
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
@@ -28,7 +27,7 @@ def check_files(ask: Ask, server: ModelServer, service: Wire) -> None:
     assert result.code == 0, result.stderr
     messages = service.read_conversation(server.requests[-1].json)
     received = [file.data for message in messages for file in message.attachments]
-    kinds = [("image/png", PIXEL), ("application/pdf", PDF), ("image/png", PIXEL)]
+    kinds = [("image/png", PIXEL), ("application/pdf", b"%PDF-1.4\n%\xff\n"), ("image/png", PIXEL)]
     supported = [
         data for media_type, data in kinds if service.provider.provider_supports_attachment(service.model, media_type)
     ]
