@@ -27,7 +27,7 @@ from ask.safety.tool_policy import NETWORK_LEVEL, PendingToolCall
 from ask.tools.base import ToolContext
 
 _COMMAND_SCOPES = frozenset({"command", "program"})
-_PROGRAM_NAME = re.compile(r"[\w.+-]+")
+_PROGRAM_NAME, _QUOTE = re.compile(r"[\w.+-]+"), re.compile(r"[\"'\\]")
 _LEVELS = ("", FILES_LEVEL, NETWORK_LEVEL, SANDBOX_LEVEL)
 """The levels of safe mode; each is stricter than the one before."""
 
@@ -182,7 +182,7 @@ def _find_change_time(command: str, context: ToolContext, folders: Sequence[Path
 
 def _find_programs(command: str, context: ToolContext) -> Iterator[Path]:
     """Yield the programs on PATH that words of a command may name: a virtual environment may be there."""
-    words = frozenset(_PROGRAM_NAME.findall(command))
+    words = frozenset(_PROGRAM_NAME.findall(f"{command} {_QUOTE.sub('', command)}"))
     for entry in context.environment.get("PATH", "").split(os.pathsep):
         folder = context.directory / entry
         with suppress(OSError):

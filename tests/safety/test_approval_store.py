@@ -220,7 +220,7 @@ def test_a_program_on_path_that_a_run_in_safe_mode_could_change_is_asked_about_a
     context = RunToolContext(work, {"PATH": f"/usr/bin:env/bin:{programs}"}, 30, tmp_path, lambda text: None)
     calls = {
         command: PendingToolCall("bash", {"command": command}, context)
-        for command in ("check -v", "ls && linked", "sort tools/data")
+        for command in ("check -v", "ls && linked", "che'ck' -v", "sort tools/data")
     }
     for call in calls.values():
         store.add(call, ApprovalScope.PROGRAM, ApprovalDuration.FOLDER)
