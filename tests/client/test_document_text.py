@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from io import BytesIO
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZipFile
+from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile
 
 import pytest
 
@@ -173,6 +173,11 @@ def test_the_main_part_may_have_a_number() -> None:
 def test_a_damaged_header_is_left_out() -> None:
     text = convert_document(edit(make_report(), "word/header1.xml", b"</w:hdr>", b"")).text
     assert text.startswith("Body") and "Confidential" not in text
+
+
+def test_a_damaged_image_does_not_cost_the_markdown() -> None:
+    report = replace_part(make_report(), "word/media/image1.png", b"pixels", ZIP_STORED)
+    assert convert_document(report.replace(b"pixels", b"pixel!")) == convert_document(make_report())
 
 
 def test_formulas_are_text() -> None:
