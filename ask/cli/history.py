@@ -450,8 +450,8 @@ def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool,
         if conversations:
             if not yes:
                 _confirm_deletion(conversations, console)
-            delete_backups(app_dirs.data, {conversation.id for conversation in conversations})
-            delete_conversations(store, conversations)  # Ctrl-C may end it, because it can take minutes
+            deleted_ids = {conversation.id for conversation in conversations}
+            delete_conversations(store, conversations, lambda: delete_backups(app_dirs.data, deleted_ids))
     if as_json:
         write_table([{"id": each.id, "title": each.title} for each in conversations], as_json=True)
         return

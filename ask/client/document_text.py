@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -208,15 +209,17 @@ def _read_word(data: bytes) -> Iterator[str]:
 
 
 def _replace_formulas(data: bytes) -> bytes:
-    """Return a document with the symbols of each formula as text: mammoth leaves out formulas."""
-    output = BytesIO()
-    with ZipFile(BytesIO(data)) as archive, ZipFile(output, "w") as changed:
-        contents = {name: archive.read(name) for name in archive.namelist()}
-        if not any(b":oMath" in content for name, content in contents.items() if WORD_PART.fullmatch(name)):
-            return data
-        for name, content in contents.items():
-            changed.writestr(name, _FORMULA.sub(_format_formula, content) if WORD_PART.fullmatch(name) else content)
-    return output.getvalue()
+    """Return a document with the symbols of each formula as text: mammoth leaves out formulas.
+
+    The changed part is appended, and replaces the one of its name. The others, such as images, are not read.
+    """
+    document = BytesIO(data)
+    with ZipFile(document, "a") as archive, warnings.catch_warnings(action="ignore"):
+        for name in filter(WORD_PART.fullmatch, archive.namelist()):
+            content = archive.read(name)
+            if b":oMath" in content:
+                archive.writestr(name, _FORMULA.sub(_format_formula, content))
+    return document.getvalue()
 
 
 def _format_formula(match: re.Match[bytes]) -> bytes:

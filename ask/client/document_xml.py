@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from posixpath import dirname, join, normpath
@@ -22,9 +22,11 @@ WORD_PART = re.compile(r"word/document\d*\.xml")
 _WORD_NOTES = ("word/footnotes.xml", "word/endnotes.xml", "word/comments.xml")
 _DATE_FORMATS = frozenset((*range(14, 23), *range(45, 48)))
 """The numbers of the formats for dates and times that every workbook has (ECMA-376, 18.8.30)."""
+_DURATION_NUMBER = "46"
 _FORMAT_LITERALS = re.compile(r'"[^"]*"|\\.|\[[^]]*\]')
 _MAX_COLUMNS = 16_384
-_FIRST_DAY = datetime(1899, 12, 30)
+_FIRST_DAY, _FIRST_DAY_1904 = datetime(1899, 12, 30), datetime(1904, 1, 1)
+_DURATION_FORMAT = re.compile(r"\[(?:h+|m+|s+)\]", re.IGNORECASE)
 
 
 class DocumentArchive:
@@ -124,7 +126,7 @@ def _read_runs(element: Element) -> str:
     return _OFFICE_BREAKS.get(name) or "".join(map(_read_runs, element))
 
 
-def _read_cells(row: Element, texts: Sequence[str], date_styles: frozenset[str]) -> list[str]:
+def _read_cells(row: Element, texts: Sequence[str], date_styles: Mapping[str, datetime | None]) -> list[str]:
     cells: list[str] = []
     for cell in row:
         column = 0
@@ -135,7 +137,7 @@ def _read_cells(row: Element, texts: Sequence[str], date_styles: frozenset[str])
     return cells
 
 
-def _read_cell(cell: Element, texts: Sequence[str], date_styles: frozenset[str]) -> str:
+def _read_cell(cell: Element, texts: Sequence[str], date_styles: Mapping[str, datetime | None]) -> str:
     parts = {_get_name(part): part for part in cell}
     kind, value = cell.get("t", "n"), parts["v"].text or "" if "v" in parts else ""
     if kind == "inlineStr" and "is" in parts:
@@ -147,23 +149,36 @@ def _read_cell(cell: Element, texts: Sequence[str], date_styles: frozenset[str])
         return texts[int(value)] if value.isdecimal() and int(value) < len(texts) else ""
     if kind == "b":
         return "TRUE" if value == "1" else "FALSE"
-    if kind == "n" and cell.get("s") in date_styles:
+    if kind == "n" and (style := cell.get("s", "")) in date_styles:
         with suppress(ValueError, OverflowError):
-            return str(_FIRST_DAY + timedelta(days=float(value)))
+            return _format_time(float(value), date_styles[style])
     return value
 
 
-def _find_date_styles(archive: DocumentArchive) -> frozenset[str]:
-    """Return the numbers of the cell styles whose format is one for dates."""
+def _format_time(days: float, first_day: datetime | None) -> str:
+    duration = timedelta(seconds=round(days * 86_400, 3))
+    if first_day is None:
+        return str(duration)
+    return str((first_day + duration).time() if 0 < days < 1 else first_day + duration)
+
+
+def _find_date_styles(archive: DocumentArchive) -> dict[str, datetime | None]:
+    """Return the first day for the numbers of the cell styles whose format is one for dates; None for durations."""
     try:
         styles = list(archive.parse("xl/styles.xml").iter())
     except UNREADABLE_PART:
-        return frozenset()
-    formats = {one.get("numFmtId"): one.get("formatCode", "") for one in styles if _get_name(one) == "numFmt"}
-    dates = {str(number) for number in _DATE_FORMATS}
-    dates |= {number or "" for number, code in formats.items() if re.search("[ymdhs]", _FORMAT_LITERALS.sub("", code))}
+        return {}
+    properties = next((one for one in archive.parse("xl/workbook.xml").iter() if _get_name(one) == "workbookPr"), None)
+    is_1904 = properties is not None and properties.get("date1904") in ("1", "true")  # as Excel for Mac once wrote
+    first_day = _FIRST_DAY_1904 if is_1904 else _FIRST_DAY
+    dates: dict[str, datetime | None] = {str(number): first_day for number in _DATE_FORMATS} | {_DURATION_NUMBER: None}
+    for one in styles:
+        code = one.get("formatCode", "") if _get_name(one) == "numFmt" else ""
+        if re.search("[ymdhs]", _FORMAT_LITERALS.sub("", code)) or _DURATION_FORMAT.search(code):
+            dates[one.get("numFmtId", "")] = None if _DURATION_FORMAT.search(code) else first_day
     used = next((one for one in styles if _get_name(one) == "cellXfs"), Element("cellXfs"))
-    return frozenset(str(number) for number, style in enumerate(used) if style.get("numFmtId") in dates)
+    numbers = ((str(number), style.get("numFmtId", "")) for number, style in enumerate(used))
+    return {number: dates[format_number] for number, format_number in numbers if format_number in dates}
 
 
 def _list_parts(archive: DocumentArchive, main_part: str, tag: str) -> Iterator[tuple[Element, str]]:

@@ -14,6 +14,8 @@ EXPIRED_PATTERN = r"\bexpired\b"
 
 UNPARSED_ANSWER_STATUSES = (400, 422)
 """The statuses of an answer that its server cannot parse. Each costs tokens, so it is requested only once more."""
+UNPARSED_ANSWER_PATTERN = r"(?i)HarmonyError|unexpected tokens? .{0,40}(?:start token|message header)|parsing tool call"
+"""How vLLM and Ollama report one with another status, or in a stream."""
 MAX_RETRY_WAIT_SECONDS = 60.0
 """If a provider asks for a longer wait, the request is not retried and the user is told why."""
 
@@ -59,8 +61,8 @@ def choose_retry_delay(error: AskError, attempt_number: int, backoff: float) -> 
     after = None
     if isinstance(error, ProviderError):
         after = error.retry_action.delay
-        is_unparsed_again = error.status in UNPARSED_ANSWER_STATUSES and attempt_number > 1
-        if error.retry_action.kind != "retry" or is_unparsed_again:
+        is_unparsed = error.status in UNPARSED_ANSWER_STATUSES or re.search(UNPARSED_ANSWER_PATTERN, error.message)
+        if error.retry_action.kind != "retry" or (is_unparsed and attempt_number > 1):
             return None
     elif not isinstance(error, NetworkError) or not error.retryable:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -33,9 +33,14 @@ def find_unused_conversations(store: Store, cutoff: float) -> list[Conversation]
     return query_conversations(store, "WHERE updated < ? ORDER BY updated, number", cutoff)
 
 
-def delete_conversations(store: Store, conversations: Sequence[Conversation]) -> None:
-    """Delete all these conversations in one transaction, then their words from the search index."""
-    with _secure_delete_transaction(store) as connection:
+def delete_conversations(
+    store: Store, conversations: Sequence[Conversation], on_delete: Callable[[], None] = lambda: None
+) -> None:
+    """Delete all these conversations in one transaction, then their words from the search index.
+
+    `on_delete` is called in between, because erasing the words can take minutes, and Ctrl-C may end it.
+    """
+    with _secure_delete_transaction(store, on_delete) as connection:
         for conversation in conversations:
             unindex_messages(connection, IN_RUNS.format("conversation"), conversation.number)
             connection.execute("DELETE FROM conversations WHERE number = ?", [conversation.number])
@@ -88,7 +93,9 @@ def delete_attachment(store: Store, run_number: int, name: str, message: Message
 
 
 @contextmanager
-def _secure_delete_transaction(store: Store) -> Iterator[sqlite3.Connection]:
+def _secure_delete_transaction(
+    store: Store, on_commit: Callable[[], None] = lambda: None
+) -> Iterator[sqlite3.Connection]:
     """Open a write transaction that overwrites what it deletes, on disk as well.
 
     If it is interrupted after the commit, the next one erases the rest of the words from the search index.
@@ -96,5 +103,6 @@ def _secure_delete_transaction(store: Store) -> Iterator[sqlite3.Connection]:
     store.fetch_rows("PRAGMA secure_delete = ON")
     with store.write_transaction() as connection:
         yield connection
+    on_commit()
     erase_unindexed_words(store)
     store.fetch_rows("PRAGMA wal_checkpoint(TRUNCATE)")

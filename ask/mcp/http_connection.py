@@ -18,7 +18,7 @@ from ask.client.transport import UNSUPPORTED_ENCODINGS
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import FileError
 from ask.mcp.foreign_urls import find_sign_in_problem
-from ask.mcp.message_repair import parse_messages, parse_sign_in_response, repair_sign_in_response
+from ask.mcp.message_repair import parse_messages, parse_sign_in_response, repair_sign_in_response, secure_urls
 from ask.mcp.process import MAX_MESSAGE_BYTES
 from ask.mcp.server_config import uses_client_credentials
 from ask.mcp.sign_in_store import SignIns
@@ -154,9 +154,13 @@ class HttpServerTransport:
     async def _check_request(self, request: httpx2.Request) -> None:
         """Refuse the internal addresses to which a server's metadata may send a sign-in, and ask GitHub for JSON.
 
+        A server behind a proxy may name its metadata with http.
+
         Raises:
             OAuthFlowError: it is one of them.
         """
+        if secure_urls(str(request.url), self._server.url) != str(request.url):
+            request.url = request.url.copy_with(scheme="https")
         if problem := find_sign_in_problem(str(request.url), self._server):
             from mcp.client.auth import OAuthFlowError
 

@@ -38,6 +38,8 @@ _PACKAGE_RUNNERS = frozenset(
 )
 """Programs that prefer what the working directory contains. `uvx` ignores it."""
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+_WORKING_DIRECTORY = re.compile(r"\$\{?PWD\b|(?:\$\(|`)\s*(?:pwd|git)\b")
+"""How a shell inserts the working directory, or the root of its repository."""
 _FILE_SUFFIXES = (
     *(".cjs", ".js", ".mjs", ".mts", ".ts", ".py", ".json", ".yaml", ".yml", ".toml", ".txt", ".md", ".csv", ".db"),
     ".sqlite",
@@ -245,11 +247,11 @@ def starts_in_empty_folder(server: ServerConfig, directory: Path) -> bool:
     `npx` prefers the folder's `node_modules` and obeys its `.npmrc`, `uv run` installs its project, and `python -m`
     imports from the folder. A program of the folder, or an argument or variable such as `.` or `server.ts`, needs it.
     """
-    commands = list(_split_commands([os.path.expanduser(server.command), *server.args]))
+    lines = list(_split_commands([os.path.expanduser(server.command), *server.args]))
+    commands = list(filter(None, map(_find_command, lines)))
     if server.cwd or not any(map(_runs_from_folder, commands)):
         return False
-    words = [word for command in commands for word in command[1:]]
-    values = [*(word.rpartition("=")[2] for word in words), *server.env.values()]
+    values = [*(word.rpartition("=")[2] for line in lines for word in line), *server.env.values()]
     python_path = filter(None, server.env.get("PYTHONPATH", "").split(os.pathsep))
     return not (
         any(_needs_folder(command[0], directory) for command in commands)
@@ -259,25 +261,32 @@ def starts_in_empty_folder(server: ServerConfig, directory: Path) -> bool:
 
 
 def _split_commands(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield the commands that a command line runs, without the shell, `env` and `exec` before them."""
-    while words and (os.path.basename(words[0]) in ("env", "exec") or re.match(r"-|\w+=", words[0])):
-        words = words[1:]
-    scripts = [text for option, text in pairwise(words) if re.fullmatch(r"-\w*c", option)]
-    if not words or os.path.basename(words[0]) not in _SHELLS or not scripts:
-        yield from [words] if words else []
+    """Yield a command line without the script of its shell, then the commands of the script."""
+    command = _find_command(words)
+    scripts = [text for option, text in pairwise(command) if re.fullmatch(r"-\w*c", option)]
+    if not scripts or os.path.basename(command[0]) not in _SHELLS:
+        yield words
         return
+    yield [word for word in words if word != scripts[0]]
     lexer = shlex.shlex(scripts[0].replace("\n", ";"), posix=True, punctuation_chars=True)
     lexer.whitespace_split, lexer.commenters = True, ""
-    command: list[str] = []
+    line: list[str] = []
     try:
         for token in [*lexer, ";"]:
             if token.strip("();<>|&"):
-                command.append(token)
+                line.append(token)
             else:
-                yield from _split_commands(command)
-                command = []
+                yield from _split_commands(line)
+                line = []
     except ValueError:  # a quotation that does not end: the shell fails, too
         return
+
+
+def _find_command(words: Sequence[str]) -> Sequence[str]:
+    """Return a command line without the variables, `env` and `exec` before its program."""
+    while words and (os.path.basename(words[0]) in ("env", "exec") or re.match(r"-|\w+=", words[0])):
+        words = words[1:]
+    return words
 
 
 def _runs_from_folder(command: Sequence[str]) -> bool:
@@ -290,7 +299,7 @@ def _runs_from_folder(command: Sequence[str]) -> bool:
 def _needs_folder(program: str, directory: Path) -> bool:
     """Check whether a program is in the working directory, or is one for which a script may be started there."""
     is_in_folder = "/" in program and (not program.startswith("/") or Path(program).is_relative_to(directory))
-    return is_in_folder or program in ("cd", "pwd")
+    return is_in_folder or program in ("cd", "pwd", "git")
 
 
 def _names_module(arguments: Sequence[str]) -> bool:
@@ -304,5 +313,6 @@ def _names_module(arguments: Sequence[str]) -> bool:
 
 
 def _is_relative_path(value: str) -> bool:
-    is_file_name = value.endswith(_FILE_SUFFIXES) and not value.startswith(("/", "~", "@", "$")) and "://" not in value
-    return is_file_name or value.startswith((".", "$PWD", "${PWD"))
+    name = re.sub(r"(?<=\.py):\w+$", "", value)  # FastMCP's FILE:OBJECT
+    is_file_name = name.endswith(_FILE_SUFFIXES) and not name.startswith(("/", "~", "@", "$")) and "://" not in name
+    return is_file_name or value.startswith(".") or bool(_WORKING_DIRECTORY.search(value))

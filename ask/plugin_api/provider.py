@@ -50,14 +50,10 @@ PLAIN_NAME_PATTERN = re.compile("[a-z_]{1,64}")
 
 STATED_WAIT_PATTERN = r"(?i)(?:try again in|retry (?:in|after)|please wait) (\d[\d.]*) ?([a-z][\w.]*)"
 """How services state in the text of an error when to send a request again."""
-QUOTED_REQUEST_PATTERN = (
-    r"""("(?:flagged_)?input":\s*")(?:[^"\\]|\\.)*"""
-    r"""|, 'input': (?:[^"\\]|\\[\s\S]?)*?(?=\}, \{'type': '\w+', 'loc': \(|\}{,9}\]?"|\Z)"""
-)
-"""How errors of OpenRouter, FastAPI and vLLM quote the request, whose words say nothing about the error.
-
-https://github.com/vllm-project/vllm/issues/49239
-"""
+_QUOTED_REQUEST_START = r""""flagged_input":\s*|"msg":\s*"(?:[^"\\]|\\.)*",\s*"input":\s*"""
+"""How errors of OpenRouter and FastAPI begin to quote the request, as JSON."""
+_QUOTED_REQUEST = r""", 'input': (?:[^"\\]|\\[\s\S]?)*?(?=\}, \{'type': '\w+', 'loc': \(|\}{,9}\]?"|\Z)"""
+"""How errors of vLLM quote the request: https://github.com/vllm-project/vllm/issues/49239."""
 
 HOOK_PREFIX = "provider_"
 REQUIRED_HOOKS = ("provider_build_request", "provider_stream_reader", "provider_parse_response")
@@ -283,7 +279,7 @@ class Provider:
         Runs for each response with an error status, and for a response with status 200 that cannot be parsed, such
         as an HTML page.
         """
-        body = re.sub(QUOTED_REQUEST_PATTERN, r"\1", body)
+        body = remove_quoted_request(body)
         error = find_error(parse_json(body))
         provider_error = ProviderError(
             format_error_message(error) or extract_error_text(body) or "no explanation",
@@ -578,6 +574,20 @@ class DecisionApi:
             ask.ProviderError: the response contains an error. `Provider.parse_embedded_error` creates it.
         """
         raise NotImplementedError
+
+
+def remove_quoted_request(body: str) -> str:
+    """Remove what an error quotes of the request, whose words say nothing about the error."""
+    body = re.sub(_QUOTED_REQUEST, "", body)
+    parts, position = list[str](), 0
+    for start in re.finditer(_QUOTED_REQUEST_START, body):
+        if start.end() >= position:
+            parts += (body[position : start.end()], "null")
+            try:
+                position = json.JSONDecoder().raw_decode(body, start.end())[1]
+            except (ValueError, RecursionError):  # the body ends in the middle
+                position = len(body)
+    return "".join(parts) + body[position:]
 
 
 def has_plain_schema(tool: ToolSpec) -> bool:

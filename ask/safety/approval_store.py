@@ -27,7 +27,7 @@ from ask.safety.tool_policy import NETWORK_LEVEL, PendingToolCall
 from ask.tools.base import ToolContext
 
 _COMMAND_SCOPES = frozenset({"command", "program"})
-_PROGRAM_NAME = re.compile(r"[\w.+-]+")
+_PROGRAM_NAME, _QUOTE = re.compile(r"[\w.+-]+"), re.compile(r"[\"'\\]")
 _LEVELS = ("", FILES_LEVEL, NETWORK_LEVEL, SANDBOX_LEVEL)
 """The levels of safe mode; each is stricter than the one before."""
 
@@ -171,18 +171,29 @@ def _find_change_time(command: str, context: ToolContext, folders: Sequence[Path
     if not folders:
         return 0.0
     files = find_executed_files(command, context.directory, os.path.expanduser("~")).paths
-    times = [0.0]
-    for path, links in map(resolve_links, (*(file.path for file in files), *_find_programs(command, context))):
-        for step in (*links, path, *path.parents):
-            if any(step != folder and step.is_relative_to(folder) for folder in folders):
-                with suppress(OSError):  # it does not exist
-                    times.append(os.lstat(step).st_ctime)
-    return max(times)
+    programs = map(resolve_links, (*(file.path for file in files), *_find_programs(command, context)))
+    paths = {step for path, links in programs for step in (*links, path)}
+    steps = paths | {path.parent for path in paths}  # a script imports what is beside it
+    outer_folders = {folder for path in paths for folder in path.parent.parents}
+
+    def is_changeable(path: Path) -> bool:
+        return any(path != folder and path.is_relative_to(folder) for folder in folders)
+
+    times = [_read_change_time(step) for step in filter(is_changeable, steps)]
+    # A new file changes only its folder. Renaming a folder also changes the one around it.
+    times += [min(map(_read_change_time, (path, path.parent))) for path in filter(is_changeable, outer_folders)]
+    return max(times, default=0.0)
+
+
+def _read_change_time(path: Path) -> float:
+    with suppress(OSError):  # it does not exist
+        return os.lstat(path).st_ctime
+    return 0.0
 
 
 def _find_programs(command: str, context: ToolContext) -> Iterator[Path]:
     """Yield the programs on PATH that words of a command may name: a virtual environment may be there."""
-    words = frozenset(_PROGRAM_NAME.findall(command))
+    words = frozenset(_PROGRAM_NAME.findall(f"{command} {_QUOTE.sub('', command)}"))
     for entry in context.environment.get("PATH", "").split(os.pathsep):
         folder = context.directory / entry
         with suppress(OSError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -271,7 +272,10 @@ def _list_configured_paths(app: AppContext) -> Iterator[tuple[Path, str]]:
         yield app.app_dirs.config / os.path.expanduser(name), "file"
     for name in app.config.get("skills.folders", ()):
         if name != CLAUDE_SKILLS_FOLDER:  # that of a project, whose changes the user is asked about
-            yield Path(os.path.expanduser(name)), "folder"
+            folder = Path(os.path.expanduser(name))
+            yield folder, "folder"
+            with suppress(OSError):
+                yield from ((skill, "folder") for skill in folder.iterdir() if skill.is_symlink())
 
 
 def _import_next_modules(uses_network: bool) -> None:

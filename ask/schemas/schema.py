@@ -34,6 +34,8 @@ MAX_UNEVALUATED = 10_000
 """Maximum number of items or properties with which the keywords for unevaluated ones are compared."""
 _VALUE_KEYWORDS = frozenset({"const", "default", "enum", "examples"})
 """Keywords that contain values and not schemas."""
+_NAME_KEYWORDS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Keywords that contain schemas by names, which may be those of keywords."""
 _QUADRATIC_KEYWORDS = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 
 
@@ -362,13 +364,21 @@ def _to_standard_schema(schema: dict[str, Any]) -> dict[str, Any]:
     return standard
 
 
-def _allow_null(schema: Any) -> Any:
-    """Return a schema in which OpenAPI's `nullable` is the type null, which services know and check."""
+def _allow_null(schema: Any, *, has_names: bool = False) -> Any:
+    """Return a schema in which OpenAPI's `nullable` is the type null, which services know and check.
+
+    With `has_names`, it is a mapping of the user's names to schemas.
+    """
     if isinstance(schema, list):
         return [_allow_null(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    result = {name: part if name in _VALUE_KEYWORDS else _allow_null(part) for name, part in schema.items()}
+    if has_names:
+        return {name: _allow_null(part) for name, part in schema.items()}
+    result = {
+        name: part if name in _VALUE_KEYWORDS else _allow_null(part, has_names=name in _NAME_KEYWORDS)
+        for name, part in schema.items()
+    }
     if result.get("nullable") is True and isinstance(result.get("type"), str):
         del result["nullable"]
         result["type"] = [*dict.fromkeys((result["type"], "null"))]

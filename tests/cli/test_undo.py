@@ -6,9 +6,11 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -177,6 +179,17 @@ def test_backups_are_deleted_with_their_conversation(ask: Ask, home: Home, model
     assert ask("undo", "-y", deleted).code == 2
     assert ask("undo", "-y", kept).code == 0
     assert os.listdir(home.work) == ["f"]
+
+
+@pytest.mark.slow
+def test_backups_are_kept_if_their_conversation_cannot_be_deleted(ask: Ask, home: Home, model: Model) -> None:
+    conversation = model(write("f", "1"))
+    with closing(sqlite3.connect(home.data / "history.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert ask("history", "delete", "--yes", conversation).code == 9
+    assert ask("history", "show", conversation).code == 0
+    assert ask("undo", "-y", conversation).code == 0
+    assert os.listdir(home.work) == []
 
 
 def test_undo_applies_to_the_current_terminal_or_else_the_directory(ask: Ask, home: Home, model: Model) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, time, timedelta
 from io import BytesIO
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZipFile
+from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile
 
 import pytest
 
@@ -176,6 +176,11 @@ def test_a_damaged_header_is_left_out() -> None:
     assert text.startswith("Body") and "Confidential" not in text
 
 
+def test_a_damaged_image_does_not_cost_the_markdown() -> None:
+    report = replace_part(make_report(), "word/media/image1.png", b"pixels", ZIP_STORED)
+    assert convert_document(report.replace(b"pixels", b"pixel!")) == convert_document(make_report())
+
+
 @pytest.mark.slow
 def test_formulas_are_text() -> None:
     namespace = b' xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
@@ -208,6 +213,19 @@ def make_two_sheets() -> bytes:
 
 TWO_SHEETS = "# Sheet\n\nGröße\t42\t2026-01-02 03:04:00\t\tTRUE\n\n# Other\n\nsecond"
 SPREADSHEET_NAMESPACE = b"http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+
+
+@pytest.mark.parametrize("is_1904", [False, True])
+def test_times_of_a_workbook_are_the_same_with_an_odd_style(*, is_1904: bool) -> None:
+    from openpyxl import Workbook
+    from openpyxl.utils.datetime import CALENDAR_MAC_1904, CALENDAR_WINDOWS_1900
+
+    book = Workbook()
+    book.epoch = CALENDAR_MAC_1904 if is_1904 else CALENDAR_WINDOWS_1900
+    book.active.append([datetime(2026, 1, 2, 3, 4, 5), time(9, 30), timedelta(hours=30)])
+    data = save(book)
+    for document in (data, edit(data, "xl/styles.xml", b"<fill><patternFill/></fill>", b"<fill/>")):
+        assert convert_document(document).text == "# Sheet\n\n2026-01-02 03:04:05\t09:30:00\t1 day, 6:00:00"
 
 
 @pytest.mark.slow_after_first

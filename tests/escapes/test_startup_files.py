@@ -160,17 +160,23 @@ def test_a_file_in_the_folder_that_names_mcp_servers_is_not_changed(host: FakeHo
 
 
 @pytest.mark.slow_after_first
+@pytest.mark.parametrize("is_linked", [False, True])
 @pytest.mark.parametrize("option", ["--safe", "--safe-files"])
-def test_the_users_own_skills_in_the_folder_are_not_changed(host: FakeHost, option: str) -> None:
+def test_the_users_own_skills_in_the_folder_are_not_changed(host: FakeHost, option: str, *, is_linked: bool) -> None:
     """Those of a project are asked about after a change, but not the user's own."""
     file = host.work / "skills/deploy/SKILL.md"
     file.parent.mkdir(parents=True)
     file.write_text("old")
-    (host.base / "config/ask/config.toml").write_text(f'skills.folders = ["{host.work}/skills"]\n')
+    folder = host.base / "own-skills" if is_linked else host.work / "skills"
+    if is_linked:
+        folder.mkdir()
+        (folder / "deploy").symlink_to(file.parent)
+    (host.base / "config/ask/config.toml").write_text(f'skills.folders = ["{folder}"]\n')
     host.change_owner()
     write = ("write_file", {"filepath": "skills/deploy/SKILL.md", "content": "new"})
-    add = ("write_file", {"filepath": "skills/more/SKILL.md", "content": "new"})
+    new = host.work / "skills" / ("deploy/more" if is_linked else "more") / "SKILL.md"
+    add = ("write_file", {"filepath": str(new), "content": "new"})
     assert run(host, [write, add], option).result.code == 0
-    assert (file.read_text(), (host.work / "skills/more").exists()) == ("old", False)
+    assert (file.read_text(), new.exists()) == ("old", False)
     assert run(host, [write, add]).result.code == 0
-    assert (file.read_text(), (host.work / "skills/more").exists()) == ("new", True), "the attack does nothing"
+    assert (file.read_text(), new.exists()) == ("new", True), "the attack does nothing"

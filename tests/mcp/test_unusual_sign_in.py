@@ -35,6 +35,7 @@ class AuthorizationServer:
         token: The response of the token endpoint.
         metadata: Members that are added to the metadata of the authorization server.
         client: Members of the response to a registration.
+        names_metadata: Whether a refusal has the URL of the MCP server's metadata.
         as_form: Whether that is a form unless JSON is requested.
         scopes: The scopes in requests for tokens.
     """
@@ -46,6 +47,7 @@ class AuthorizationServer:
     as_form: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
     client: Mapping[str, Any] = field(default_factory=dict)
+    names_metadata: bool = False
 
     def answer(self, request: Request) -> Reply:
         url = urlsplit(request.path)
@@ -80,7 +82,9 @@ class AuthorizationServer:
 
     def answer_message(self, request: Request) -> Reply:
         if request.headers["Authorization"] != f"Bearer {self.token.get('access_token')}":
-            return Reply(status=401, headers={"WWW-Authenticate": "Bearer"})
+            url = f"{self.origin}/.well-known/oauth-protected-resource"
+            challenge = f'Bearer resource_metadata="{url}"' if self.names_metadata else "Bearer"
+            return Reply(status=401, headers={"WWW-Authenticate": challenge})
         message = request.json
         handshake = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": INFO}
         results = {"initialize": handshake, "tools/list": {"tools": [GOOD]}, "tools/call": {"content": [TEXT]}}
@@ -125,7 +129,10 @@ def test_a_sign_in_succeeds(case: str, ask: Ask, home: Home, server: ModelServer
 
 @pytest.mark.slow
 @pytest.mark.needs("openssl")
-def test_a_server_behind_a_proxy_may_name_itself_with_http(ask: Ask, home: Home, tmp_path: Path) -> None:
+@pytest.mark.parametrize("names_metadata", [False, True])
+def test_a_server_behind_a_proxy_may_name_itself_with_http(
+    ask: Ask, home: Home, tmp_path: Path, *, names_metadata: bool
+) -> None:
     certificate, other = make_certificate(tmp_path), ModelServer()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
@@ -133,7 +140,7 @@ def test_a_server_behind_a_proxy_may_name_itself_with_http(ask: Ask, home: Home,
     with other:
         host = f"127.0.0.1:{urlsplit(other.base_url).port}"
         configure(home, {"web": {"url": f"https://{host}/mcp", "timeout": 60}})
-        other.reply(*[AuthorizationServer(f"http://{host}").answer] * 60)
+        other.reply(*[AuthorizationServer(f"http://{host}", names_metadata=names_metadata).answer] * 60)
         env = BROWSER | {"SSL_CERT_FILE": str(certificate.path)}
         result = ask("mcp", "login", "web", env=env, timeout=120)
         assert result.code == 0, result.stderr

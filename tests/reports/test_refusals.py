@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from ask import ChatCompletions, RetryAction
-from ask.plugin_api.provider import QUOTED_REQUEST_PATTERN
+from ask.plugin_api.provider import remove_quoted_request
 from tests import responses_wire, wire
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home, Result
@@ -685,6 +684,20 @@ QUOTED_WORDS = (
         ),
         (422, {"detail": [{"loc": ["body"], "msg": "Field required", "input": QUOTED_WORDS}]}),
         (
+            422,
+            {
+                "detail": [
+                    {
+                        "type": "missing",
+                        "loc": ["body", "model"],
+                        "msg": "Field required",
+                        "input": {"messages": [{"role": "user", "content": QUOTED_WORDS}], "input": [{}]},
+                    },
+                    {"type": "missing", "loc": ["body", "n"], "msg": "It isn't one", "input": [QUOTED_WORDS]},
+                ]
+            },
+        ),
+        (
             403,
             {
                 "error": {
@@ -708,8 +721,11 @@ def test_what_an_error_quotes_of_the_request_says_nothing_about_the_error(
     assert status != 400 or "It isn" in result.stderr
 
 
-def test_the_pattern_of_quotations_is_fast() -> None:
-    body = json.dumps({"message": ", 'input': " * 20_000 + "}" * 20_000})[:-2]
+@pytest.mark.parametrize(
+    "text", [", 'input': ", '"msg": "", "input": ', '"msg":"","input":{', '"msg":"","input":[[{"x":']
+)
+def test_quotations_are_removed_fast(text: str) -> None:
+    body = json.dumps({"message": ", 'input': " * 20_000 + "}" * 20_000})[:-2] + text * 20_000
     start = time.monotonic()
-    re.sub(QUOTED_REQUEST_PATTERN, "", body)
+    remove_quoted_request(body)
     assert time.monotonic() - start < 2

@@ -430,6 +430,14 @@ def test_a_call_that_ollama_cannot_parse_is_tried_again(ask: Ask, server: ModelS
     assert (result.text, result.code, len(server.requests)) == ("done\n", 0, 2)
 
 
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_call_that_ollama_never_can_parse_is_requested_twice(status: int, ask: Ask, server: ModelServer) -> None:
+    error = {"error": "error parsing tool call: raw='{', err=unexpected end of JSON input"}
+    server.reply(*[ollama_wire.streams(error) if status == 200 else wire.whole_reply(error, status)] * 4)
+    assert ask("-p", "ollama", "-m", ollama_wire.MODEL, "go").code == 6
+    assert len(server.requests) == 2
+
+
 def test_calls_with_the_same_index_are_told_apart(ask: Ask, server: ModelServer) -> None:
     # https://github.com/ollama/ollama/issues/15457
     calls = [

@@ -187,7 +187,9 @@ def test_a_script_that_a_run_in_safe_mode_has_changed_is_asked_about_again(
         ("mkdir b; cp bin/tool b; mv bin c; ln -s b bin", True),
         ("cp bin/tool x; ln -sf ../x bin/tool", True),
         ("touch -d 2001-01-01 bin/tool", True),
+        ("mv bin b; mv prepared bin", True),
         ("touch other", False),
+        ("touch bin/json.py", True),
     ],
 )
 def test_every_way_to_change_a_script_is_noticed(
@@ -196,6 +198,9 @@ def test_every_way_to_change_a_script_is_noticed(
     work = tmp_path / "work"
     (work / "bin").mkdir(parents=True)
     (work / "bin/tool").write_text("x")
+    (work / "prepared").mkdir()
+    (work / "prepared/tool").symlink_to(work / "payload")
+    (work / "payload").write_text("evil")
     write_scan_record(store.path.parent / "safe", [work], ScanRecord((), (), ()))
     store.add(pend(work, "bin/tool"), ApprovalScope.PROGRAM, ApprovalDuration.ALWAYS)
     later = ApprovalStore(store.path)
@@ -220,13 +225,14 @@ def test_a_program_on_path_that_a_run_in_safe_mode_could_change_is_asked_about_a
     context = RunToolContext(work, {"PATH": f"/usr/bin:env/bin:{programs}"}, 30, tmp_path, lambda text: None)
     calls = {
         command: PendingToolCall("bash", {"command": command}, context)
-        for command in ("check -v", "ls && linked", "sort tools/data")
+        for command in ("check -v", "ls && linked", "che'ck' -v", "sort tools/data")
     }
     for call in calls.values():
         store.add(call, ApprovalScope.PROGRAM, ApprovalDuration.FOLDER)
     later = ApprovalStore(store.path)
-    assert all(map(later.find, calls.values()))
     time.sleep(0.05)  # the clock of the file system is coarse
+    (work / "env/new").touch()
+    assert all(map(later.find, calls.values()))
     for program in ("env/bin/check", "tools/linked", "tools/data"):
         (work / program).write_text("#!/bin/sh\necho evil\n")
     assert [command for command, call in calls.items() if later.find(call)] == ["sort tools/data"]

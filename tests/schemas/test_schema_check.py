@@ -123,6 +123,13 @@ def test_nullable_of_openapi_is_the_type_null() -> None:
     assert schema.value["properties"]["nullable"]["items"]["default"] == number["default"]
 
 
+@pytest.mark.parametrize("keyword", ["properties", "$defs", "definitions"])
+def test_a_field_with_the_name_of_a_keyword_may_be_nullable(keyword: str) -> None:
+    field = {"type": "string", "nullable": True}
+    schema = parse_schema({"type": "object", keyword: {"default": field, "enum": field}})
+    assert schema.value[keyword]["default"] == schema.value[keyword]["enum"] == {"type": ["string", "null"]}
+
+
 def test_remote_references_are_not_fetched(server: ModelServer) -> None:
     with pytest.raises(UsageError, match="does not exist in it"):
         parse_schema({"type": "object", "properties": {"a": {"$ref": f"{server.base_url}/schema.json"}}})
