@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import example, given
@@ -193,6 +194,12 @@ def test_asterisks_of_products_and_paths_are_not_emphasis(text: str, shown: str)
 )
 def test_reserved_names_keep_their_underscores(text: str, shown: str) -> None:
     assert stream_lines(text) == [shown]
+
+
+def test_a_long_word_like_a_reserved_name_takes_little_time() -> None:
+    start = time.process_time()
+    get_parser().parse("__aa" * 10_000)
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize(
