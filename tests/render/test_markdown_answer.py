@@ -187,7 +187,10 @@ def test_asterisks_of_products_and_paths_are_not_emphasis(text: str, shown: str)
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        *((text, text) for text in ("src/__tests__/a.js", "__init__.py and __main__.py", "__name__ == 1", "_a __x")),
+        *(
+            (text, text)
+            for text in ("src/__tests__/a.js", "__init__.py and __main__.py", "__FILE__:__LINE__", "_a __x")
+        ),
         ("**see __init__.py** and *self.__dict__*", "see __init__.py and self.__dict__"),
         ("__Note:__ this is __very important__ _indeed_", "Note: this is very important indeed"),
     ],
