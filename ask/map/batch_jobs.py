@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -90,7 +90,6 @@ class BatchRunner:
         self._retry_failed = retry_failed
         self._shares_answers = shares_answers
         self._service_tier = BATCH_TIER
-        self._saved_keys: set[RowKey] = set()
         self._last_success = 0.0
         self._done_rows: dict[str, int] = {}
         self._gone_polls: dict[str, int] = {}
@@ -157,12 +156,10 @@ class BatchRunner:
             server_tools=dict.fromkeys(get_server_tools(request.settings), EMPTY_MAPPING),
         )
 
-    def _save_results(self, rows: Sequence[tuple[RowKey, RowResult]]) -> None:
+    def _save_results(self, rows: Sequence[tuple[RowKey, RowResult]], paid_keys: Set[RowKey] = frozenset()) -> None:
         redact = self._job.requests[0].secrets.redact
         redacted_rows = [(key, result._replace(error=redact(result.error))) for key, result in rows]
-        # Rows are saved again if a download of results was cut off.
-        dollars = sum(result.cost or 0.0 for key, result in redacted_rows if key not in self._saved_keys)
-        self._saved_keys.update(key for key, _ in rows)
+        dollars = sum(result.cost or 0.0 for key, result in redacted_rows if key not in paid_keys)
         self._ledger.save_results(self._job.id, redacted_rows, dollars)
 
     def _create_batch(self, chunk: Sequence[tuple[RowKey, str, Any]]) -> None:
@@ -303,6 +300,7 @@ class BatchRunner:
     def _collect(self, pending: PendingBatch, batch: Batch) -> None:
         """Save the results of a complete batch. Rows without a result fail."""
         keys = self._ledger.find_batch_rows(pending.tag)
+        paid_keys = self._ledger.find_paid_batch_rows(pending.tag)  # before a download was cut off
         missing = set(range(len(keys)))
         reason = batch.error or "the batch ended without an answer to this row"
         # A gateway may give the results of our batch other ids.
@@ -320,7 +318,8 @@ class BatchRunner:
                 numbered = {number: result for number, result in ordered if number in missing}
                 missing.difference_update(numbered)
                 self._save_results(
-                    [(keys[number], self._convert_result(result, number)) for number, result in numbered.items()]
+                    [(keys[number], self._convert_result(result, number)) for number, result in numbered.items()],
+                    paid_keys,
                 )
         except ProviderError as error:
             if not is_gone(error):

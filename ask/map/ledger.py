@@ -355,6 +355,13 @@ class Ledger:
         query = "SELECT key, occurrence FROM batch_rows WHERE tag = ? ORDER BY number"
         return [RowKey(*row) for row in self._execute(query, (tag,))]
 
+    def find_paid_batch_rows(self, tag: str) -> set[RowKey]:
+        """Return the rows of a batch whose results are saved with their costs, as some are after an interruption."""
+        query = """SELECT key, occurrence FROM batches JOIN batch_rows USING (tag)
+            JOIN results USING (job, key, occurrence)
+            WHERE tag = ? AND results.time >= batches.created AND results.cost > 0"""
+        return {RowKey(*row) for row in self._execute(query, (tag,))}
+
     def is_in_batch(self, job: str, key: RowKey) -> bool:
         """Check whether a row is in a batch whose results have not been collected."""
         query = "SELECT 1 FROM batch_rows JOIN batches USING (tag) WHERE job = ? AND key = ? AND occurrence = ?"

@@ -8,14 +8,15 @@ from typing import Literal
 
 from ask.client.error_classification import is_message_refused, is_model_unknown
 from ask.client.network_errors import find_connect_reason
+from ask.client.response_bodies import WRONG_URL_STATUSES
 from ask.errors import AskError, NetworkError, ProviderError, RunInterruptedError
 
 Failure = Literal["job", "refusal", "row", "service", "unreachable"]
 """What an error concerns: all rows, the rate, only this row, or the service, which may not be running at all."""
 
 REFUSED_STATUSES = (429, 529)
-STOP_STATUSES = (401, 402, 404)
-"""HTTP statuses for an invalid key, an exhausted account or an unknown model, with which every row would fail."""
+STOP_STATUSES = (401, 402, *WRONG_URL_STATUSES)
+"""HTTP statuses for an invalid key, an exhausted account, a wrong URL or model, with which every row would fail."""
 JOB_EXIT_CODES = (3, 4, 7, 8, 13)
 """See the table in `ask.errors`."""
 UNREACHABLE_REASONS = ("connection refused", "unknown host", "the host name cannot be resolved", "no such socket")
@@ -43,7 +44,7 @@ def classify_failure(error: AskError) -> Failure:
 
 
 def _classify_provider_error(error: ProviderError) -> Failure:
-    if error.status == 404 and not error.is_from_api:
+    if error.status in WRONG_URL_STATUSES and not error.is_from_api:
         return "unreachable"  # a wrong base URL, or a proxy whose server restarts
     if error.status == 404 and is_message_refused(error):
         return "row"  # OpenRouter: an image for a model without vision

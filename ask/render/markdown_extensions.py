@@ -29,8 +29,11 @@ OPERATOR = re.compile(
 
 Those in "**Yes**/**No**" do.
 """
-RESERVED_NAME = re.compile(r"__[a-z]{2}[a-z0-9_]*__(?![A-Za-z0-9_])")
-"""A name such as `__init__`, also in a path. Models write bold words with asterisks."""
+RESERVED_NAME = re.compile(r"__(?:[a-z]{2}[a-z0-9_]{0,60}|[A-Z]{2}[A-Z0-9_]{0,60})__(?![A-Za-z0-9_])")
+"""A name such as `__init__` or `__FILE__`, also in a path. Models write bold words with asterisks.
+
+The length is limited because the search would take quadratic time otherwise.
+"""
 MAX_FORMULA_CHARACTERS = 2_000
 """Maximum length of a formula, which limits the search for its end."""
 

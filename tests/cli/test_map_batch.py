@@ -264,8 +264,9 @@ def test_results_that_are_cut_off_cost_once(server: ModelServer, run: Batch, hom
         return Reply((reply.steps[0][:-9], DROP), framing="length")
 
     server.reply(cut)
-    file = write_rows(home.work, *make_rows(9))
-    assert run(service, "--batch", *POLLS, "Say {{text}}", file).code == 0
+    command = ("--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(600)))
+    assert run(service, *command, "--wait", "0").code == 10
+    assert run(service, *command).code == 0
     with closing(sqlite3.connect(home.data / "map.db")) as database:
         [(spent,)] = database.execute("SELECT sum(dollars) FROM costs").fetchall()
         [(cost,)] = database.execute("SELECT sum(cost) FROM results").fetchall()

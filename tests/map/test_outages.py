@@ -197,8 +197,17 @@ def test_rows_that_always_fail_do_not_pause_the_others(
     assert service.answered == {f"Say row {number}": 1 for number in range(60)}
 
 
-def test_a_wrong_address_stops_the_job(ask: Ask, server: ModelServer, home: Home) -> None:
-    server.reply(Reply((b"404 page not found\n",), 404, "text/plain"))
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply((b"404 page not found\n",), 404, "text/plain"),
+        Reply((b"Method Not Allowed\n",), 405, "text/plain"),
+        Reply((b"<html><title>405 Not Allowed</title></html>",), 405, "text/html"),
+        Reply((b'{"detail": "Method Not Allowed"}',), 405),
+    ],
+)
+def test_a_wrong_address_stops_the_job(ask: Ask, server: ModelServer, home: Home, reply: Reply) -> None:
+    server.reply(reply)
     result = ask(*COMMAND, write_rows(home, 100), "-j", "4")
     assert (result.code, len(server.requests) <= 4) == (6, True), result.stderr
 

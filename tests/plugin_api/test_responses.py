@@ -198,6 +198,16 @@ def test_reasoning_known_by_its_id_alone_does_not_go_back(item: Any) -> None:
         assert [entry.get("type") for entry in sent["input"][2:]] == ["function_call"]
 
 
+def test_items_that_were_stored_as_they_came_go_back_clean() -> None:
+    action = {"type": "search", "query": "sky"}
+    search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": action | {"sources": []}}
+    said = message("It is blue.", id="msg_1")
+    stored = to_message(response(said))._replace(
+        provider_state=ProviderState("test:responses", "model-1", {"output": [search, said | {"phase": None}]})
+    )
+    assert build(stored)["input"][2:] == [search | {"action": action}, said]
+
+
 def test_items_whose_reasoning_is_lost_do_not_go_back() -> None:
     answer = response(reasoning("Hm.", encrypted=None), message("Let me see.", phase="commentary"), call("a", {}))
     assert to_message(answer).provider_state is None

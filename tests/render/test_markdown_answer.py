@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import example, given
@@ -186,13 +187,22 @@ def test_asterisks_of_products_and_paths_are_not_emphasis(text: str, shown: str)
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        *((text, text) for text in ("src/__tests__/a.js", "__init__.py and __main__.py", "__name__ == 1", "_a __x")),
+        *(
+            (text, text)
+            for text in ("src/__tests__/a.js", "__init__.py and __main__.py", "__FILE__:__LINE__", "_a __x")
+        ),
         ("**see __init__.py** and *self.__dict__*", "see __init__.py and self.__dict__"),
         ("__Note:__ this is __very important__ _indeed_", "Note: this is very important indeed"),
     ],
 )
 def test_reserved_names_keep_their_underscores(text: str, shown: str) -> None:
     assert stream_lines(text) == [shown]
+
+
+def test_a_long_word_like_a_reserved_name_takes_little_time() -> None:
+    start = time.process_time()
+    get_parser().parse("__aa" * 10_000)
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize(
