@@ -429,8 +429,7 @@ class Responses(Provider):
         remaining_calls = iter(calls)
         return [
             item | next(remaining_calls) if item.get("type") == "function_call" else item
-            for item in map(clean_item, items)  # an earlier version stored them as they came
-            if is_sendable_item(item)
+            for item in map(clean_item, filter(is_sendable_item, items))  # an earlier version stored them as they came
         ]
 
     def provider_supports_tools(self, model: str) -> bool:
