@@ -9,23 +9,21 @@ import subprocess
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import anyio
 import mcp_types as types
 import pytest
+from mcp import Client, StdioServerParameters  # which keeps the standard error of the moment, not of a run here
+from mcp.shared.exceptions import MCPError
 
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import ASK, Ask, Home, wait_for_end
 
-if TYPE_CHECKING:
-    from mcp import Client  # which takes a second to import
-
 
 def use(ask: Ask, home: Home, action: Callable[[Client], Awaitable[Any]], *args: str, **options: Any) -> Any:
     """Start the server and call `action` with a client of it."""
-    from mcp import Client, StdioServerParameters
 
     async def connect() -> Any:
         command = StdioServerParameters(
@@ -153,8 +151,6 @@ def test_what_a_caller_may_not_have_is_refused(ask: Ask, home: Home, server: Mod
         ("map_rows", {"prompt": "{{text}}", "rows": ["a"], "file": "b"}),
         ("map_rows", {"prompt": "{{text}}", "rows": [1]}),
     ]
-
-    from mcp.shared.exceptions import MCPError
 
     async def action(client: Client) -> Any:
         for name, call in (("search_history", {"query": "a"}), ("bash", {"command": "true"})):
