@@ -84,12 +84,14 @@ def _list_links(folder: str) -> list[str]:
 def _resolve(path: str, resolved_folders: dict[str, str]) -> str:
     """Resolve a path, remembering the folders: most links in one folder lead to the same few."""
     for _ in range(40):  # as many links as Linux follows
-        folder, name = os.path.split(path)
-        if folder not in resolved_folders:
-            resolved_folders[folder] = os.path.realpath(folder)
-        path = os.path.join(resolved_folders[folder], name)
+        folder, _, name = path.rpartition("/")
+        resolved = resolved_folders.get(folder)
+        if resolved is None:
+            resolved = resolved_folders[folder] = os.path.realpath(folder or "/").rstrip("/")
+        path = f"{resolved}/{name}"
         try:
-            path = os.path.join(resolved_folders[folder], os.readlink(path))
+            target = os.readlink(path)
         except OSError:  # not a link
             return os.path.normpath(path)
+        path = target if target.startswith("/") else f"{resolved}/{target}"
     return path
