@@ -6,6 +6,7 @@ import gzip
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
@@ -64,8 +65,9 @@ class Collector:
                     self.send_header("Location", collector.location)
                 self.send_header("Retry-After", "0")
                 self.send_header("Content-Length", str(len(collector.body)))
-                self.end_headers()
-                self.wfile.write(collector.body)
+                with suppress(ConnectionError):  # a run that has ended does not wait for a slow collector
+                    self.end_headers()
+                    self.wfile.write(collector.body)
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the method's parameter
                 pass
