@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,7 @@ leave_terminal()
 soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
 new_limit = 8_192 if hard_limit == resource.RLIM_INFINITY else max(soft_limit, min(8_192, hard_limit))
 resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard_limit))
+folder_numbers = count()
 gc.disable()  # collecting garbage takes a third of the time in which the tests are collected
 
 # Each run has the same examples: a new one must not fail a change that has nothing to do with it.
@@ -45,6 +46,13 @@ settings.register_profile("quick", common, derandomize=True, max_examples=15)
 settings.register_profile("thorough", common, derandomize=True, max_examples=50)  # `make test-slow`
 settings.register_profile("fuzz", common, max_examples=1_000, print_blob=True)  # `make fuzz`
 settings.load_profile("quick")
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder. pytest's own also replaces a link to it, which takes longer than a small test."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    return tmp_path_factory.mktemp(f"{name}{next(folder_numbers)}", numbered=False)
 
 
 @pytest.fixture
@@ -92,8 +100,11 @@ def checks_with_sdks(path: Path) -> bool:
 
 @pytest.hookimpl(tryfirst=True)  # before slow tests are deselected
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests that import the vendors' SDKs first, so that one worker runs them all, and mark others slow."""
-    items.sort(key=lambda item: not checks_with_sdks(item.path))
+    """Put tests whose preparation takes seconds first, so that one worker runs them all, and mark others slow.
+
+    That is importing the vendors' SDKs and, for hypothesis, reading all modules of ask for their constants.
+    """
+    items.sort(key=lambda item: not (checks_with_sdks(item.path) or item.get_closest_marker("hypothesis")))
     for _, cases in groupby(items, key=lambda item: item.nodeid.partition("[")[0]):
         for item in list(cases)[1:]:
             if item.get_closest_marker("slow_after_first"):
@@ -103,6 +114,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    gc.freeze()  # pytest collects garbage once more, which takes seconds and belongs to no test
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.lazy_module import LazyModule
 from tests.program import ASK, Ask, Home, Running
 
 __all__ = ["Editor", "RawEditor", "acp", "start_raw", "use"]
@@ -18,16 +19,7 @@ __all__ = ["Editor", "RawEditor", "acp", "start_raw", "use"]
 if TYPE_CHECKING:
     import acp
 else:
-
-    class LazyModule:
-        """The SDK, which takes almost a second to import: only the workers that run tests of it do so."""
-
-        def __getattr__(self, name: str) -> Any:
-            import acp
-
-            return getattr(acp, name)
-
-    acp = LazyModule()
+    acp = LazyModule("acp")
 
 
 class Editor:

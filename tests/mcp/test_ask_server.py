@@ -6,30 +6,38 @@ import asyncio
 import json
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
-import mcp_types as types
 import pytest
-from mcp import Client, StdioServerParameters  # which keeps the standard error of the moment, not of a run here
-from mcp.shared.exceptions import MCPError
 
 from tests import wire
+from tests.lazy_module import LazyModule
 from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import ASK, Ask, Home, wait_for_end
+
+if TYPE_CHECKING:
+    import mcp
+    import mcp_types as types
+    from mcp import Client
+else:
+    mcp, types = LazyModule("mcp"), LazyModule("mcp_types")
 
 
 def use(ask: Ask, home: Home, action: Callable[[Client], Awaitable[Any]], *args: str, **options: Any) -> Any:
     """Start the server and call `action` with a client of it."""
 
     async def connect() -> Any:
-        command = StdioServerParameters(
+        command = mcp.StdioServerParameters(
             command=str(ASK), args=["mcp", "serve", *args], env=dict(ask.env), cwd=str(home.work)
         )
-        async with Client(command, **options) as client:
+        # Its default is the standard error of the moment of the import, which may be that of a run in this process.
+        transport = mcp.stdio_client(command, errlog=sys.stderr)
+        async with mcp.Client(transport, **options) as client:
             return await action(client)
 
     return asyncio.run(asyncio.wait_for(connect(), 60))
@@ -154,7 +162,7 @@ def test_what_a_caller_may_not_have_is_refused(ask: Ask, home: Home, server: Mod
 
     async def action(client: Client) -> Any:
         for name, call in (("search_history", {"query": "a"}), ("bash", {"command": "true"})):
-            with pytest.raises(MCPError, match="unknown tool"):
+            with pytest.raises(mcp.MCPError, match="unknown tool"):
                 await client.call_tool(name, call)
         return [(await client.call_tool(name, call)).is_error for name, call in calls]
 
