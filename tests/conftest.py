@@ -100,11 +100,11 @@ def checks_with_sdks(path: Path) -> bool:
 
 @pytest.hookimpl(tryfirst=True)  # before slow tests are deselected
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests whose preparation takes seconds first, so that one worker runs them all, and mark others slow.
+    """Put tests whose preparation takes seconds first, so that few workers prepare them, and mark others slow.
 
-    That is importing the vendors' SDKs and, for hypothesis, reading all modules of ask for their constants.
+    They are those that import the vendors' SDKs, and those of hypothesis, which reads the constants of all modules.
     """
-    items.sort(key=lambda item: not (checks_with_sdks(item.path) or item.get_closest_marker("hypothesis")))
+    items.sort(key=lambda item: (not checks_with_sdks(item.path), not item.get_closest_marker("hypothesis")))
     for _, cases in groupby(items, key=lambda item: item.nodeid.partition("[")[0]):
         for item in list(cases)[1:]:
             if item.get_closest_marker("slow_after_first"):

@@ -123,7 +123,7 @@ class ModelServer:
         self._next = 0
         self._changed = threading.Condition()
         self._listener = Listener(self, port)
-        self._thread = threading.Thread(target=self._listener.serve_forever, args=(POLL,))
+        self._thread = threading.Thread(target=self._listener.accept_connections)
 
     @property
     def base_url(self) -> str:
@@ -167,8 +167,9 @@ class ModelServer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._listener.stop()
+        self._listener.stop_accepting()
         self._thread.join()
+        self._listener.close()
         if self._listener.faults and error is None:
             raise self._listener.faults[0]
 
@@ -187,10 +188,18 @@ class Listener(ThreadingHTTPServer):
         self.connection_numbers = itertools.count(1)
         self._open: set[socket.socket] = set()
 
-    def stop(self) -> None:
-        """Stop accepting, close all connections and wait for their threads."""
+    def accept_connections(self) -> None:
+        """Accept connections until `stop_accepting` is called, without the polling of `serve_forever`."""
+        while not self.stopping.is_set():
+            self.handle_request()
+
+    def stop_accepting(self) -> None:
         self.stopping.set()
-        self.shutdown()
+        with contextlib.suppress(OSError):  # another connection has just ended the wait for one
+            socket.create_connection(("127.0.0.1", self.server_port)).close()
+
+    def close(self) -> None:
+        """Close all connections and wait for their threads."""
         for connection in self._open.copy():
             with contextlib.suppress(OSError):  # already closed by its thread or its client
                 connection.shutdown(socket.SHUT_RDWR)
