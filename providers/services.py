@@ -204,6 +204,7 @@ SERVICES: dict[str, dict[str, Any]] = {
         "title": "Vercel AI Gateway",
         "base_url": "https://ai-gateway.vercel.sh/v1",
         "key_env": ("AI_GATEWAY_API_KEY",),
+        "state_fields": ("reasoning_details",),  # https://github.com/charmbracelet/fantasy/pull/129
         "page": "https://vercel.com/docs/ai-gateway/sdks-and-apis/openai-chat-completions",
         "read": "2026-11-26",
     },
@@ -228,6 +229,7 @@ SERVICES: dict[str, dict[str, Any]] = {
         "title": "Z.AI",
         "base_url": "https://api.z.ai/api/paas/v4",
         "key_env": ("ZAI_API_KEY",),
+        "state_fields": ("reasoning_content",),  # https://docs.z.ai/guides/capabilities/thinking-mode
         "page": "https://docs.z.ai/api-reference/introduction",
         "read": "2026-11-26",
     },

@@ -64,6 +64,11 @@ from ask.plugin_api.types import (
     StreamReader,
 )
 
+EXTRA_CONTENT = "extra_content"
+"""The field of a tool call with the signature of Gemini's thinking, without which Gemini 3 refuses the call.
+
+https://github.com/securo-finance/securo/issues/884
+"""
 REASONING_FIELDS = ("reasoning", "reasoning_content")
 TEXT_FIELDS = ("content", "refusal", *REASONING_FIELDS)
 
@@ -135,6 +140,7 @@ class ChatStreamReader(AnswerAccumulator):
                 call_id=fragment.get("id"),
                 name=function.get("name"),
                 arguments=function.get("arguments"),
+                **{EXTRA_CONTENT: fragment.get(EXTRA_CONTENT)},
             )
         finish_reason = choice.get("finish_reason") or None  # MiniMax sends "" until the answer ends
         fields = choice | {"finish_reason": finish_reason}
@@ -279,6 +285,7 @@ class ChatStreamReader(AnswerAccumulator):
         if self.calls:
             message["tool_calls"] = [
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.text}}
+                | call.fields
                 for call in self.calls
             ]
         choice = {"index": 0, "finish_reason": None} | self._choice_fields | {"message": message}
@@ -312,6 +319,8 @@ CONTEXT_FIELDS = ("context_length", "context_window", "max_model_len", "max_cont
 """What services call a model's context length: vLLM and SGLang `max_model_len`, Mistral `max_context_length`."""
 MINIMAX_STATUSES = {1000: 500, 1001: 504, 1002: 429, 1004: 401, 1008: 402, 1024: 500, 1033: 500, 1039: 429, 2049: 401}
 """HTTP statuses for MiniMax's codes: https://platform.minimax.io/docs/api-reference/errorcode"""
+CACHED_TOKENS_FIELDS = ("cached_tokens", "num_cached_tokens", "prompt_cache_hit_tokens")
+"""The names of the cached tokens beside those of the prompt: Moonshot's, Mistral's and DeepSeek's."""
 CACHE_WRITE_FIELDS = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
 MAX_CALL_ID_CHARACTERS = 40
 MAX_TOOL_NAME_CHARACTERS = 64
@@ -455,6 +464,9 @@ class ChatCompletions(Provider):
             if "content" in fields and read_str(fields["content"]) != message.content:
                 del fields["content"]
             formatted |= fields
+            calls, extras = formatted.get("tool_calls", ()), read_list(state.get(EXTRA_CONTENT))
+            for call, extra in zip(calls, extras, strict=True) if len(calls) == len(extras) else ():
+                call.update({EXTRA_CONTENT: extra} if extra else {})
         return formatted
 
     def format_call_id(self, call_id: str) -> str:
@@ -501,6 +513,9 @@ class ChatCompletions(Provider):
         state = {name: message[name] for name in self.state_fields if message.get(name) is not None}
         if "content" in state and not (isinstance(content, list) and _has_thinking(content)):
             del state["content"]
+        extras = [read_dict(call).get(EXTRA_CONTENT) for call in to_object_list(message.get("tool_calls"))]
+        if any(extras):
+            state[EXTRA_CONTENT] = extras
         audio = read_dict(message.get("audio"))
         image_urls = list(map(_read_image_url, read_list(message.get("images"))))
         linked_images = ", ".join(filter(_is_web_address, image_urls))
@@ -544,11 +559,12 @@ class ChatCompletions(Provider):
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Parse the tokens and the cost, as far as they are reported."""
         details = read_dict(usage.get("prompt_tokens_details"))
+        cached_counts = map(read_int, (details.get("cached_tokens"), *map(usage.get, CACHED_TOKENS_FIELDS)))
         parsed = Usage(
             # mlx-vlm has the names of the Responses API: https://github.com/earendil-works/pi/issues/2326
             input_tokens=read_int(usage.get("prompt_tokens") or usage.get("input_tokens")),
             output_tokens=read_int(usage.get("completion_tokens") or usage.get("output_tokens")),
-            cached_tokens=read_int(details.get("cached_tokens")),
+            cached_tokens=next((count for count in cached_counts if count is not None), None),
             reasoning_tokens=read_int(read_dict(usage.get("completion_tokens_details")).get("reasoning_tokens")),
             cost=read_cost(usage),
         )
