@@ -56,6 +56,7 @@ from ask.parsing import (
 from ask.plugin_api.provider import Provider
 from ask.plugin_api.types import (
     DEFAULT_STALL_SECONDS,
+    EXECUTED_TOOLS,
     SERVER_CALL_DETAIL,
     ChatRequest,
     HttpRequest,
@@ -65,12 +66,10 @@ from ask.plugin_api.types import (
 )
 
 EXTRA_CONTENT = "extra_content"
-"""The field of a tool call with the signature of Gemini's thinking, without which Gemini 3 refuses the call.
-
-https://github.com/securo-finance/securo/issues/884
-"""
+"""A call's field with a signature that Gemini 3 needs back: https://github.com/securo-finance/securo/issues/884"""
 REASONING_FIELDS = ("reasoning", "reasoning_content")
 TEXT_FIELDS = ("content", "refusal", *REASONING_FIELDS)
+MEDIA_FIELDS = frozenset({"images", "audio", EXECUTED_TOOLS})
 
 
 class ChatStreamReader(AnswerAccumulator):
@@ -121,7 +120,7 @@ class ChatStreamReader(AnswerAccumulator):
             return
         if not delta and (message := read_dict(choice.get("message"))):
             delta = self._remove_streamed(message)
-        if "images" in delta or "audio" in delta:
+        if not MEDIA_FIELDS.isdisjoint(delta):
             delta = self._read_media(delta)
         self._read_text_fields(delta)
         # Even if it is empty, DeepSeek's models on OpenRouter need the list back:
@@ -184,7 +183,11 @@ class ChatStreamReader(AnswerAccumulator):
         return message | new_texts | ({"tool_calls": None} if self.calls else {})
 
     def _read_media(self, delta: dict[str, Any]) -> dict[str, Any]:
-        """Add the images, note that there is audio, and return a delta whose text is that of the audio."""
+        """Add images and calls of Groq's own tools, note audio, and return a delta whose text is that of the audio."""
+        for tool in map(read_dict, read_list(delta.get(EXECUTED_TOOLS))):
+            if tool.get("output") is not None:  # an earlier chunk has the call without it
+                self._media_fields.setdefault(EXECUTED_TOOLS, []).append(tool)
+                self._add_server_call(tool)
         for image in read_list(delta.get("images")):
             images = self._media_fields.setdefault("images", [])
             # A chunk may repeat the images of earlier ones.
@@ -247,10 +250,7 @@ class ChatStreamReader(AnswerAccumulator):
         """
         is_call = fragment.get("type") == SERVER_CALL_DETAIL and fragment.get("result") is not None
         if is_call:
-            self.size += len(str(fragment))
-            from ask.plugin_api.openai_citations import make_detail_call
-
-            self._deltas.append(ServerToolDelta(make_detail_call(fragment)))
+            self._add_server_call(fragment)
         is_complete = is_call or fragment.get("data") is not None
         key = len(self._reasoning_details) if is_complete else (str(fragment.get("type")), str(fragment.get("index")))
         if key not in self._reasoning_details:
@@ -262,6 +262,13 @@ class ChatStreamReader(AnswerAccumulator):
             elif (value is not None or name not in fields) and len(fields) < MAX_FIELDS:
                 self.size += len(value) if name in ("data", "signature") and isinstance(value, str) else 0
                 fields[name] = value
+
+    def _add_server_call(self, call: dict[str, Any]) -> None:
+        """Show a call of the service's own tool, which has its result."""
+        from ask.plugin_api.openai_citations import make_message_call
+
+        self.size += len(str(call))
+        self._deltas.append(ServerToolDelta(make_message_call(call)))
 
     def response(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None}
@@ -683,7 +690,8 @@ def sanitize_tool_name(name: str) -> str:
 
 def _read_sources(message: Mapping[str, Any], response: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a `ModelResponse` for the service's own tools and their sources, which few answers have."""
-    fields = (message.get("annotations"), message.get("reasoning_details"), *map(response.get, SOURCE_FIELDS))
+    names = ("annotations", "reasoning_details", EXECUTED_TOOLS)
+    fields = (*map(message.get, names), *map(response.get, SOURCE_FIELDS))
     if not any(fields):
         return {}
     from ask.plugin_api.openai_citations import read_message_calls, read_message_citations

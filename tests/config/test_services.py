@@ -181,6 +181,29 @@ def test_what_a_service_wants_back_goes_back_with_the_calls(ask: Ask, server: Mo
         assert sent == message | {"content": content}, name
 
 
+def test_what_the_tools_of_groq_found_is_reported(ask: Ask, server: ModelServer) -> None:
+    """A stream announces a call before it has the result: https://console.groq.com/docs/compound/built-in-tools"""
+    source = {"title": "Bergen", "url": "https://yr.test/bergen", "content": "Rain.", "score": 0.9}
+    search = {"index": 0, "type": "search", "arguments": '{"query": "rain"}'}
+    found = search | {"output": "Title: Bergen\n", "search_results": {"results": [source]}}
+    code = {"index": 1, "type": "python", "arguments": '{"code": "1 + 1"}', "output": "2"}
+    others = [code, {"index": 2, "type": "wolfram", "output": None}]
+    announced = search | {"search_results": {"results": []}}
+    pieces = [chunk({"executed_tools": tools}) for tools in ([announced], [found], others)]
+    server.reply(stream(*pieces, *words(), chunk(finish="stop")))
+    server.reply(wire.whole_reply(wire.answer(TEXT, executed_tools=[found, *others[:1], "?"])))
+    for options in ([], ["--no-stream"]):
+        done = ask("-p", "groq", "-m", "groq/compound", *options, "--json", "hi", env=settings("groq", server))
+        result = json.loads(done.stdout)
+        calls = [(call["name"], call["arguments"], call["result"]) for call in result["server_calls"]]
+        assert calls == [
+            ("web_search", '{"query": "rain"}', "Title: Bergen\n"),
+            ("code_execution", '{"code": "1 + 1"}', "2"),
+        ]
+        sources = [(citation["url"], citation["title"]) for citation in result["citations"]]
+        assert (result["text"], sources) == (TEXT, [("https://yr.test/bergen", "Bergen")])
+
+
 def test_an_error_in_the_middle_of_a_stream_of_groq_is_reported(ask: Ask, server: ModelServer) -> None:
     """`x_groq.error` says why a stream was stopped early: https://console.groq.com/docs/api-reference#chat-create"""
     first, *_ = words()
