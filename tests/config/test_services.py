@@ -159,11 +159,11 @@ DETAILS = [
 
 @pytest.mark.parametrize("is_whole", [False, True])
 def test_what_a_service_wants_back_goes_back_with_the_calls(ask: Ask, server: ModelServer, is_whole: bool) -> None:
-    """Gemini 3 refuses calls without their signature, which Google's and other services have in the call."""
+    """Gemini 3 refuses calls without their signature, which some services have in the call, others beside it."""
     ways: dict[str, tuple[Any, Any]] = {
         "vercel": ({"reasoning_details": DETAILS}, {}),
         "zai": ({"reasoning_content": "Hm."}, {}),
-        "litellm": ({}, SIGNED_CALL),
+        "litellm": ({"reasoning_details": DETAILS[1:]}, SIGNED_CALL),
     }
     function = {"type": "function", "function": {"name": "nothing", "arguments": "{}"}}
     for name, (fields, call_fields) in ways.items():
