@@ -113,7 +113,7 @@ SIZE_RULE: tuple[str, RetryAction | None, str] = (
 )
 OPTION_NAMES = {"stop_sequences": "stop", "output_config": "reasoning_effort"}
 """Option names by the API parameter that they become, to explain errors about that parameter."""
-THINKING_REFUSED_PATTERN = re.compile(r"effort parameter|adaptive thinking|^(?!messages).*\bthinking\.\w+")
+THINKING_REFUSED_PATTERN = re.compile(r"effort (?:level|parameter)|adaptive thinking|^(?!messages).*\bthinking\.\w+")
 CACHE_MARKER = {"type": "ephemeral"}
 THINKING_FIELDS = {"thinking": "signature", "redacted_thinking": "data"}
 """Types of thinking blocks, with the field that authenticates each."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ask import ChatCompletions, ChatRequest, Message, ModelResponse, ProviderError, RetryAction, Usage
-from ask.parsing import CallIdMap, read_first_choice, read_int
+from ask import ChatCompletions, ChatRequest, Message, ModelResponse, ProviderError, RetryAction
+from ask.parsing import CallIdMap, read_first_choice
 from ask.profiles import ModelProfile
 
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -73,11 +73,6 @@ class DeepSeek(ChatCompletions):
         if message.role == "assistant":
             formatted.setdefault("reasoning_content", "")
         return formatted
-
-    def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
-        parsed = super().parse_usage(usage)
-        hits = read_int(usage.get("prompt_cache_hit_tokens"))
-        return parsed if hits is None else parsed._replace(cached_tokens=hits)
 
     def find_response_error(self, response: Mapping[str, Any], answer: ModelResponse) -> ProviderError | None:
         error = super().find_response_error(response, answer)

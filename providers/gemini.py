@@ -346,7 +346,7 @@ class Gemini(Provider):
         error = find_error(response)
         if error is not None:
             return self.parse_embedded_error(error)
-        return make_failure(reason)
+        return make_failure(reason, bool(list_function_calls(read_parts(response))))
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         calls = list_function_calls(read_parts(response))

@@ -10,9 +10,11 @@ from ask.parsing import read_dict, read_int, read_list, read_str
 
 CONTINUATION = "CONTINUATION"
 """The request's own token limit was reached, and another request can continue the answer."""
+UNKNOWN_TOOL = "UNEXPECTED_TOOL_CALL"
+"""The model called a tool that was not offered. If the answer contains the call, its result corrects the model."""
 FINISH_REASON_NAMES = (
     *("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT"),
-    *("SPII", "MALFORMED_FUNCTION_CALL", "IMAGE_SAFETY", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"),
+    *("SPII", "MALFORMED_FUNCTION_CALL", "IMAGE_SAFETY", UNKNOWN_TOOL, "TOO_MANY_TOOL_CALLS"),
 )
 """Finish reasons by number, for servers that send enums as numbers."""
 FILTER_MESSAGES = {
@@ -34,7 +36,7 @@ POLICY_HINT = "see https://ai.google.dev/gemini-api/terms, or use another key"
 AGAIN = RetryAction.retry()
 FAILURES: dict[str, tuple[str, RetryAction, str]] = {
     "MALFORMED_FUNCTION_CALL": ("the model wrote a tool call that cannot be read", AGAIN, ""),
-    "UNEXPECTED_TOOL_CALL": ("the model called a tool, but none was offered", AGAIN, ""),
+    UNKNOWN_TOOL: ("the model called a tool that was not offered", AGAIN, ""),
     "TOO_MANY_TOOL_CALLS": ("the model called too many tools at once", AGAIN, ""),
     "MALFORMED_RESPONSE": ("the model wrote an answer that cannot be read", AGAIN, ""),
     "OTHER": ("the model stopped without a reason", AGAIN, ""),
@@ -56,9 +58,9 @@ FAILURES: dict[str, tuple[str, RetryAction, str]] = {
 KNOWN_REASONS = {*FINISH_REASON_NAMES, *FILTER_MESSAGES, *FAILURES, CONTINUATION, "FINISH_REASON_UNSPECIFIED"}
 
 
-def make_failure(reason: str) -> ProviderError | None:
+def make_failure(reason: str, has_calls: bool) -> ProviderError | None:
     """Return the error for a finish reason that is a failure, else None."""
-    if reason not in FAILURES:
+    if reason not in FAILURES or (reason == UNKNOWN_TOOL and has_calls):
         return None
     message, retry_action, hint = FAILURES[reason]
     return ProviderError(message, None, retry_action, hint=hint)

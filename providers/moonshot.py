@@ -5,7 +5,6 @@ They need their reasoning back, and refuse empty texts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ask import (
@@ -13,9 +12,7 @@ from ask import (
     ChatRequest,
     Message,
     RetryAction,
-    Usage,
 )
-from ask.parsing import read_int
 from ask.profiles import ModelProfile
 
 QUOTA_ERROR_TYPE = "exceeded_current_quota_error"
@@ -76,13 +73,6 @@ class Moonshot(ChatCompletions):
         elif message.role == "assistant":
             formatted["content"] = formatted["content"] or EMPTY_TEXT_PLACEHOLDER
         return formatted
-
-    def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
-        """Read cached tokens from OpenAI's field or from Moonshot's own, at the top level."""
-        parsed = super().parse_usage(usage)
-        if parsed.cached_tokens is None:
-            return parsed._replace(cached_tokens=read_int(usage.get("cached_tokens")))
-        return parsed
 
 
 provider = Moonshot(

@@ -10,7 +10,8 @@ config.toml, a row has
 - `is_local`: the server runs models on the user's own machine, where they cost nothing;
 - `call_id`: the only form of call ids that the service accepts, as in `CALL_ID_PATTERNS` of `ask.client.endpoint`;
 - `requests_usage`: False if the service refuses `stream_options`;
-- `state_fields`: fields of an assistant message to send back, as in `ask.ChatCompletions`;
+- `state_fields`: fields of an assistant message to send back, as in `ask.ChatCompletions`; by default,
+  `reasoning_details`;
 - `attachments`: the MIME types that messages may contain; by default, all that the API can represent;
 - `caches_all_models`: for the API `messages`, whether the service caches the prefix up to a `cache_control` marker;
 - `models`: rows with the fields of `ask.profiles.ModelProfile`, which the user's own precede.
@@ -228,6 +229,7 @@ SERVICES: dict[str, dict[str, Any]] = {
         "title": "Z.AI",
         "base_url": "https://api.z.ai/api/paas/v4",
         "key_env": ("ZAI_API_KEY",),
+        "state_fields": ("reasoning_content",),  # https://docs.z.ai/guides/capabilities/thinking-mode
         "page": "https://docs.z.ai/api-reference/introduction",
         "read": "2026-11-26",
     },

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 CALL_ID_PATTERNS = {"": "", "alphanumeric-9": "[a-zA-Z0-9]{9}"}
 """Regular expressions for the forms of call ids in the table of services."""
+GATEWAY_STATE_FIELDS = ("reasoning_details",)
+"""OpenRouter's field, which other gateways have copied: a service that sends it needs it back for some models."""
 HEADER_NAME_PATTERN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 VENDOR_URLS = (
     *("https://api.openai.com", "https://openai.azure.com"),
@@ -271,7 +273,7 @@ def _create_chat_provider(info: ProviderInfo, row: Mapping[str, Any]) -> Provide
     )
     chat.call_id_pattern = CALL_ID_PATTERNS[row.get("call_id", "")]
     chat.requests_usage = row.get("requests_usage", True)
-    chat.state_fields = row.get("state_fields", ())
+    chat.state_fields = row.get("state_fields", GATEWAY_STATE_FIELDS)
     return chat
 
 

@@ -307,6 +307,8 @@ def _choose_hint(error: ProviderError) -> str:
             return hint.format(provider=error.provider)
     if error.status is None and CONTENT_REFUSED_PATTERN.search(error.message):
         return "change the prompt, or use another model"
+    if error.status == 400 and error.retry_action.kind == "retry":  # the model's fault, not the request's
+        return "try again later, or use another model"
     if error.status in (400, 404) and "model" in error.message.lower():
         return f"ask models -p {error.provider} lists the models"
     hints = {

@@ -56,6 +56,7 @@ from ask.parsing import (
 from ask.plugin_api.provider import Provider
 from ask.plugin_api.types import (
     DEFAULT_STALL_SECONDS,
+    EXECUTED_TOOLS,
     SERVER_CALL_DETAIL,
     ChatRequest,
     HttpRequest,
@@ -64,8 +65,11 @@ from ask.plugin_api.types import (
     StreamReader,
 )
 
+EXTRA_CONTENT = "extra_content"
+"""A call's field with a signature that Gemini 3 needs back: https://github.com/securo-finance/securo/issues/884"""
 REASONING_FIELDS = ("reasoning", "reasoning_content")
 TEXT_FIELDS = ("content", "refusal", *REASONING_FIELDS)
+MEDIA_FIELDS = frozenset({"images", "audio", EXECUTED_TOOLS})
 
 
 class ChatStreamReader(AnswerAccumulator):
@@ -116,7 +120,7 @@ class ChatStreamReader(AnswerAccumulator):
             return
         if not delta and (message := read_dict(choice.get("message"))):
             delta = self._remove_streamed(message)
-        if "images" in delta or "audio" in delta:
+        if not MEDIA_FIELDS.isdisjoint(delta):
             delta = self._read_media(delta)
         self._read_text_fields(delta)
         # Even if it is empty, DeepSeek's models on OpenRouter need the list back:
@@ -135,6 +139,7 @@ class ChatStreamReader(AnswerAccumulator):
                 call_id=fragment.get("id"),
                 name=function.get("name"),
                 arguments=function.get("arguments"),
+                **{EXTRA_CONTENT: fragment.get(EXTRA_CONTENT)},
             )
         finish_reason = choice.get("finish_reason") or None  # MiniMax sends "" until the answer ends
         fields = choice | {"finish_reason": finish_reason}
@@ -178,7 +183,11 @@ class ChatStreamReader(AnswerAccumulator):
         return message | new_texts | ({"tool_calls": None} if self.calls else {})
 
     def _read_media(self, delta: dict[str, Any]) -> dict[str, Any]:
-        """Add the images, note that there is audio, and return a delta whose text is that of the audio."""
+        """Add images and calls of Groq's own tools, note audio, and return a delta whose text is that of the audio."""
+        for tool in map(read_dict, read_list(delta.get(EXECUTED_TOOLS))):
+            if tool.get("output") is not None:  # an earlier chunk has the call without it
+                self._media_fields.setdefault(EXECUTED_TOOLS, []).append(tool)
+                self._add_server_call(tool)
         for image in read_list(delta.get("images")):
             images = self._media_fields.setdefault("images", [])
             # A chunk may repeat the images of earlier ones.
@@ -241,10 +250,7 @@ class ChatStreamReader(AnswerAccumulator):
         """
         is_call = fragment.get("type") == SERVER_CALL_DETAIL and fragment.get("result") is not None
         if is_call:
-            self.size += len(str(fragment))
-            from ask.plugin_api.openai_citations import make_detail_call
-
-            self._deltas.append(ServerToolDelta(make_detail_call(fragment)))
+            self._add_server_call(fragment)
         is_complete = is_call or fragment.get("data") is not None
         key = len(self._reasoning_details) if is_complete else (str(fragment.get("type")), str(fragment.get("index")))
         if key not in self._reasoning_details:
@@ -256,6 +262,13 @@ class ChatStreamReader(AnswerAccumulator):
             elif (value is not None or name not in fields) and len(fields) < MAX_FIELDS:
                 self.size += len(value) if name in ("data", "signature") and isinstance(value, str) else 0
                 fields[name] = value
+
+    def _add_server_call(self, call: dict[str, Any]) -> None:
+        """Show a call of the service's own tool, which has its result."""
+        from ask.plugin_api.openai_citations import make_message_call
+
+        self.size += len(str(call))
+        self._deltas.append(ServerToolDelta(make_message_call(call)))
 
     def response(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None}
@@ -279,6 +292,7 @@ class ChatStreamReader(AnswerAccumulator):
         if self.calls:
             message["tool_calls"] = [
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.text}}
+                | call.fields
                 for call in self.calls
             ]
         choice = {"index": 0, "finish_reason": None} | self._choice_fields | {"message": message}
@@ -312,6 +326,8 @@ CONTEXT_FIELDS = ("context_length", "context_window", "max_model_len", "max_cont
 """What services call a model's context length: vLLM and SGLang `max_model_len`, Mistral `max_context_length`."""
 MINIMAX_STATUSES = {1000: 500, 1001: 504, 1002: 429, 1004: 401, 1008: 402, 1024: 500, 1033: 500, 1039: 429, 2049: 401}
 """HTTP statuses for MiniMax's codes: https://platform.minimax.io/docs/api-reference/errorcode"""
+CACHED_TOKENS_FIELDS = ("cached_tokens", "num_cached_tokens", "prompt_cache_hit_tokens")
+"""The names of the cached tokens beside those of the prompt: Moonshot's, Mistral's and DeepSeek's."""
 CACHE_WRITE_FIELDS = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
 MAX_CALL_ID_CHARACTERS = 40
 MAX_TOOL_NAME_CHARACTERS = 64
@@ -455,6 +471,9 @@ class ChatCompletions(Provider):
             if "content" in fields and read_str(fields["content"]) != message.content:
                 del fields["content"]
             formatted |= fields
+            calls, extras = formatted.get("tool_calls", ()), read_list(state.get(EXTRA_CONTENT))
+            for call, extra in zip(calls, extras, strict=True) if len(calls) == len(extras) else ():
+                call.update({EXTRA_CONTENT: extra} if extra else {})
         return formatted
 
     def format_call_id(self, call_id: str) -> str:
@@ -501,6 +520,9 @@ class ChatCompletions(Provider):
         state = {name: message[name] for name in self.state_fields if message.get(name) is not None}
         if "content" in state and not (isinstance(content, list) and _has_thinking(content)):
             del state["content"]
+        extras = [read_dict(call).get(EXTRA_CONTENT) for call in to_object_list(message.get("tool_calls"))]
+        if any(extras):
+            state[EXTRA_CONTENT] = extras
         audio = read_dict(message.get("audio"))
         image_urls = list(map(_read_image_url, read_list(message.get("images"))))
         linked_images = ", ".join(filter(_is_web_address, image_urls))
@@ -544,11 +566,12 @@ class ChatCompletions(Provider):
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Parse the tokens and the cost, as far as they are reported."""
         details = read_dict(usage.get("prompt_tokens_details"))
+        cached_counts = map(read_int, (details.get("cached_tokens"), *map(usage.get, CACHED_TOKENS_FIELDS)))
         parsed = Usage(
             # mlx-vlm has the names of the Responses API: https://github.com/earendil-works/pi/issues/2326
             input_tokens=read_int(usage.get("prompt_tokens") or usage.get("input_tokens")),
             output_tokens=read_int(usage.get("completion_tokens") or usage.get("output_tokens")),
-            cached_tokens=read_int(details.get("cached_tokens")),
+            cached_tokens=next((count for count in cached_counts if count is not None), None),
             reasoning_tokens=read_int(read_dict(usage.get("completion_tokens_details")).get("reasoning_tokens")),
             cost=read_cost(usage),
         )
@@ -667,7 +690,8 @@ def sanitize_tool_name(name: str) -> str:
 
 def _read_sources(message: Mapping[str, Any], response: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a `ModelResponse` for the service's own tools and their sources, which few answers have."""
-    fields = (message.get("annotations"), message.get("reasoning_details"), *map(response.get, SOURCE_FIELDS))
+    names = ("annotations", "reasoning_details", EXECUTED_TOOLS)
+    fields = (*map(message.get, names), *map(response.get, SOURCE_FIELDS))
     if not any(fields):
         return {}
     from ask.plugin_api.openai_citations import read_message_calls, read_message_citations

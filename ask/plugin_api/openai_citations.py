@@ -8,7 +8,7 @@ from typing import Any
 
 from ask.messages import Citation, ServerToolCall
 from ask.parsing import parse_json, read_dict, read_int, read_list, read_str, to_object_list
-from ask.plugin_api.types import SERVER_CALL_DETAIL
+from ask.plugin_api.types import EXECUTED_TOOLS, SERVER_CALL_DETAIL
 
 CALL_NAMES = {
     "web_search_call": "web_search",
@@ -27,6 +27,8 @@ https://developers.openai.com/api/docs/guides/tools and https://docs.x.ai/develo
 OPENROUTER_PREFIX = "openrouter:"
 X_SEARCH_PREFIX = "x_"
 """xAI's search on X is reported as a `custom_tool_call` of x_keyword_search and the like."""
+EXECUTED_TOOL_NAMES = {"search": "web_search", "visit": "web_fetch", "python": "code_execution"}
+"""The types of Groq's own tools. https://console.groq.com/docs/compound/built-in-tools"""
 FAILED_STATUSES = ("failed", "incomplete")
 
 
@@ -59,7 +61,11 @@ def _read_listed_sources(response: Mapping[str, Any]) -> list[Citation]:
     """
     results = map(read_dict, read_list(response.get("search_results")))
     citations = [
-        Citation(read_str(result.get("url")), read_str(result.get("title")), read_str(result.get("snippet")))
+        Citation(
+            read_str(result.get("url")),
+            read_str(result.get("title")),
+            read_str(result.get("snippet")) or read_str(result.get("content")),
+        )
         for result in results
     ]
     listed = [Citation(url) for url in read_list(response.get("citations")) if isinstance(url, str)]
@@ -151,20 +157,33 @@ def _format_item_result(item: Mapping[str, Any], action: Mapping[str, Any]) -> s
 
 
 def read_message_citations(message: Mapping[str, Any], response: Mapping[str, Any]) -> tuple[Citation, ...]:
-    """Return the citations of a message, or else the sources that the response lists."""
-    return tuple(_read_annotations(message.get("annotations")) or _read_listed_sources(response))
+    """Return the citations of a message, or else the sources that the response lists, or that Groq's tools found."""
+    citations = _read_annotations(message.get("annotations")) or _read_listed_sources(response)
+    if not citations:
+        tools = map(read_dict, read_list(message.get(EXECUTED_TOOLS)))
+        results = [
+            result for tool in tools for result in read_list(read_dict(tool.get("search_results")).get("results"))
+        ]
+        citations = _read_listed_sources({"search_results": results})
+    return tuple(citations)
 
 
 def read_message_calls(message: Mapping[str, Any]) -> tuple[ServerToolCall, ...]:
-    """Return the calls of OpenRouter's own tools, which are among the details of the reasoning."""
+    """Return the calls of OpenRouter's own tools, which are among the details of the reasoning, and of Groq's."""
     details = map(read_dict, to_object_list(message.get("reasoning_details")))
-    return tuple(make_detail_call(detail) for detail in details if detail.get("type") == SERVER_CALL_DETAIL)
+    calls = [detail for detail in details if detail.get("type") == SERVER_CALL_DETAIL]
+    executed = filter(None, map(read_dict, read_list(message.get(EXECUTED_TOOLS))))
+    return tuple(map(make_message_call, [*calls, *executed]))
 
 
-def make_detail_call(detail: Mapping[str, Any]) -> ServerToolCall:
-    name = read_str(detail.get("tool_name")).removeprefix(OPENROUTER_PREFIX)
-    arguments = read_str(detail.get("arguments")) or "{}"
+def make_message_call(call: Mapping[str, Any]) -> ServerToolCall:
+    """Return a call of OpenRouter's or Groq's own tool."""
+    call_type, arguments = read_str(call.get("type")), read_str(call.get("arguments")) or "{}"
+    if call_type != SERVER_CALL_DETAIL:
+        name = EXECUTED_TOOL_NAMES.get(call_type, call_type)
+        return ServerToolCall(name, arguments, read_str(call.get("output")))
+    name = read_str(call.get("tool_name")).removeprefix(OPENROUTER_PREFIX)
     if name == "bash":
         command = read_str(read_dict(parse_json(arguments)).get("command"))
         name, arguments = "code_execution", json.dumps({"code": command}) if command else arguments
-    return ServerToolCall(name, arguments, read_str(detail.get("result")))
+    return ServerToolCall(name, arguments, read_str(call.get("result")))

@@ -11,6 +11,8 @@ from ask.records import NamedTuple
 
 SERVER_CALL_DETAIL = "reasoning.server_tool_call"
 """How OpenRouter reports a call of its own tools, among the details of the reasoning."""
+EXECUTED_TOOLS = "executed_tools"
+"""The field of a message in which Groq reports the calls of its own tools."""
 DEFAULT_STALL_SECONDS = 300.0
 
 

@@ -150,6 +150,60 @@ def test_what_mistral_refuses_is_not_sent(ask: Ask, server: ModelServer) -> None
     assert call["id"] in {message.get("tool_call_id") for message in body["messages"]}
 
 
+SIGNED_CALL = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
+DETAILS = [
+    {"type": "reasoning.text", "index": 0, "text": "Hm.", "signature": "c2ln"},
+    {"type": "reasoning.encrypted", "data": "ZGF0YQ=="},
+]
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_what_a_service_wants_back_goes_back_with_the_calls(ask: Ask, server: ModelServer, is_whole: bool) -> None:
+    """Gemini 3 refuses calls without their signature, which some services have in the call, others beside it."""
+    ways: dict[str, tuple[Any, Any]] = {
+        "vercel": ({"reasoning_details": DETAILS}, {}),
+        "zai": ({"reasoning_content": "Hm."}, {}),
+        "litellm": ({"reasoning_details": DETAILS[1:]}, SIGNED_CALL),
+    }
+    function = {"type": "function", "function": {"name": "nothing", "arguments": "{}"}}
+    for name, (fields, call_fields) in ways.items():
+        calls = [{"id": "call_0", **function} | call_fields, {"id": "call_1", **function}]
+        fragments = [call | {"index": index} for index, call in enumerate(calls)]
+        message = {"role": "assistant", "content": "Let me see.", "tool_calls": calls} | fields
+        last = {"tool_calls": fragments} | fields
+        streamed = stream(*words(), chunk(last, finish="tool_calls"), chunk() | {"choices": []})
+        whole = wire.whole_reply(wire.answer("Let me see.", tool_calls=calls, **fields))
+        server.reply(whole if is_whole else streamed, wire.says("Done.", whole=is_whole))
+        options = ["-m", wire.MODEL, "--no-stream"] if is_whole else ["-m", "some/model"]
+        assert ask("-p", name, *options, "hi", env=settings(name, server)).code == 0
+        sent = server.requests[-1].json["messages"][-3]
+        content = message["content"] if is_whole else TEXT
+        assert sent == message | {"content": content}, name
+
+
+def test_what_the_tools_of_groq_found_is_reported(ask: Ask, server: ModelServer) -> None:
+    """A stream announces a call before it has the result: https://console.groq.com/docs/compound/built-in-tools"""
+    source = {"title": "Bergen", "url": "https://yr.test/bergen", "content": "Rain.", "score": 0.9}
+    search = {"index": 0, "type": "search", "arguments": '{"query": "rain"}'}
+    found = search | {"output": "Title: Bergen\n", "search_results": {"results": [source]}}
+    code = {"index": 1, "type": "python", "arguments": '{"code": "1 + 1"}', "output": "2"}
+    others = [code, {"index": 2, "type": "wolfram", "output": None}]
+    announced = search | {"search_results": {"results": []}}
+    pieces = [chunk({"executed_tools": tools}) for tools in ([announced], [found], others)]
+    server.reply(stream(*pieces, *words(), chunk(finish="stop")))
+    server.reply(wire.whole_reply(wire.answer(TEXT, executed_tools=[found, *others[:1], "?"])))
+    for options in ([], ["--no-stream"]):
+        done = ask("-p", "groq", "-m", "groq/compound", *options, "--json", "hi", env=settings("groq", server))
+        result = json.loads(done.stdout)
+        calls = [(call["name"], call["arguments"], call["result"]) for call in result["server_calls"]]
+        assert calls == [
+            ("web_search", '{"query": "rain"}', "Title: Bergen\n"),
+            ("code_execution", '{"code": "1 + 1"}', "2"),
+        ]
+        sources = [(citation["url"], citation["title"]) for citation in result["citations"]]
+        assert (result["text"], sources) == (TEXT, [("https://yr.test/bergen", "Bergen")])
+
+
 def test_an_error_in_the_middle_of_a_stream_of_groq_is_reported(ask: Ask, server: ModelServer) -> None:
     """`x_groq.error` says why a stream was stopped early: https://console.groq.com/docs/api-reference#chat-create"""
     first, *_ = words()

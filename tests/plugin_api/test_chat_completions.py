@@ -266,6 +266,27 @@ def test_response_is_parsed() -> None:
     )
 
 
+def test_cached_tokens_have_a_name_for_each_service() -> None:
+    """The names are those of Mistral, Moonshot and DeepSeek, whose gateways pass them on."""
+    for name in ("num_cached_tokens", "cached_tokens", "prompt_cache_hit_tokens"):
+        assert CHAT.parse_usage({"prompt_tokens": 10, name: 7}).cached_tokens == 7
+        assert CHAT.parse_usage({name: 7, "prompt_tokens_details": {"cached_tokens": 0}}).cached_tokens == 0
+    assert CHAT.parse_usage({"num_cached_tokens": None}).cached_tokens is None
+
+
+def test_extra_content_goes_back_only_with_the_same_calls() -> None:
+    signed = wire.answer(None, [("one", {}), ("two", {})])
+    first, _ = signed["choices"][0]["message"]["tool_calls"]
+    first["extra_content"] = {"google": {"thought_signature": "c2ln"}}
+    state = CHAT.provider_parse_response(signed).provider_state
+    calls = tuple(CHAT.provider_parse_tool_calls(signed))
+    for sent_calls, model, count in ((calls, wire.MODEL, 1), (calls[:1], wire.MODEL, 0), (calls, "other/model", 0)):
+        formatted = CHAT.format_message(Message("assistant", tool_calls=sent_calls, provider_state=state), model)
+        extras = [call["extra_content"] for call in formatted["tool_calls"] if "extra_content" in call]
+        assert extras == [{"google": {"thought_signature": "c2ln"}}] * count
+    assert CHAT.provider_parse_response(wire.answer(None, [("one", {})])).provider_state is None
+
+
 @pytest.mark.parametrize(
     ("reason", "finish"),
     [

@@ -248,6 +248,7 @@ def test_missing_model_is_reported_as_not_found(server: ModelServer) -> None:
         ("stop", "", "stop_sequences: each stop sequence must contain non-whitespace"),
         ("reasoning_effort", "huge", "output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'"),
         ("reasoning_effort", "low", "This model does not support the effort parameter."),
+        ("reasoning_effort", "xhigh", "This model does not support effort level 'xhigh'. Supported levels: high, low."),
         ("reasoning_effort", "low", "adaptive thinking is not supported on this model"),
         ("thinking", {"type": "enabled"}, '"thinking.type.enabled" is not supported for this model.'),
         ("thinking", {"type": "enabled"}, "`max_tokens` must be greater than `thinking.budget_tokens`."),

@@ -120,6 +120,18 @@ def test_calls_of_a_failed_response_are_not_made(server: ModelServer) -> None:
     assert "a tool call that cannot be read (gemini)" in str(exchange.result.error)
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_call_of_a_tool_that_was_not_offered_is_answered(server: ModelServer, stream: bool) -> None:
+    """Gemini 3 then continues: https://github.com/pydantic/pydantic-ai/tree/main/tests/models/cassettes"""
+    parts = (wire.thought("Hm."), wire.call("list_files", signature="c2ln"))
+    reason = "UNEXPECTED_TOOL_CALL"
+    whole = wire.whole(*parts, finish=reason, finishMessage="Model tried to call an undeclared function: list_files")
+    reply = wire.streamed(*wire.chunks(*parts, finish=reason)) if stream else json_reply(whole)
+    exchange = put(server, reply, stream=stream)
+    assert (exchange.outcome, exchange.calls, exchange.notices) == ("ok", (("list_files", {}),), [])
+    assert exchange.result.answer.finish_reason is FinishReason.TOOL_CALLS
+
+
 def test_audio_in_the_answer_is_mentioned(server: ModelServer) -> None:
     audio = {"inlineData": {"mimeType": "audio/L16;rate=24000", "data": "AAAA"}}
     exchange = put(server, wire.streamed(*wire.chunks(wire.text("Here."), audio)))
