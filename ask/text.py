@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from ask.records import NamedTuple
@@ -13,6 +13,7 @@ from ask.records import NamedTuple
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
 
 # Patterns that not every run needs are strings: `re` compiles them when they are first used.
 CONTROL_CHARACTERS = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
@@ -50,10 +51,20 @@ _MAX_COMPARED = 20
 def repair_surrogates(text: str) -> str:
     """Join split surrogate pairs, and replace unpaired surrogates by U+FFFD."""
     try:
-        text.encode()
+        if not text.isascii():
+            text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def repair_json_surrogates(value: Any) -> Any:
+    """Return a copy of a JSON value whose texts have no lone surrogates, which services reject."""
+    if isinstance(value, str):
+        return repair_surrogates(value)
+    if isinstance(value, Mapping):
+        return {repair_surrogates(key): repair_json_surrogates(item) for key, item in value.items()}
+    return [repair_json_surrogates(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def join_names(names: Sequence[str], limit: int = MAX_LISTED_NAMES) -> str:

@@ -54,7 +54,7 @@ from ask.parsing import (
 )
 from ask.profiles import EFFORTS
 
-from .anthropic_models import PDF_TYPE, PROFILES
+from .anthropic_models import OFF, PDF_TYPE, PROFILES, must_not_think
 from .anthropic_server_tools import (
     extend_block,
     format_server_tools,
@@ -176,7 +176,7 @@ class Anthropic(Provider):
             add_cache_markers(body)
         body |= to_api_parameters(request.options)
         if thinking := build_thinking(request):
-            body["thinking"] = thinking
+            body["thinking"] = OFF["thinking"] if must_not_think(thinking, body["messages"]) else thinking
         if request.schema is not None:
             from .anthropic_schema import to_anthropic_schema
 

@@ -5,7 +5,7 @@ Models from Claude 5 on think unless the request says otherwise, and refuse budg
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ask.profiles import ModelProfile
@@ -96,3 +96,13 @@ PROFILES = (
         "*", MODELS_PAGE, effort_parameters={"none": OFF}, attachments=(*IMAGE_TYPES, PDF_TYPE), **ATTACHMENT_LIMITS
     ),
 )
+
+
+def must_not_think(thinking: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Check whether the API refuses a thinking budget: before the results of calls that do not follow thinking.
+
+    Such calls are another model's, or their thinking was left out. https://github.com/anomalyco/opencode/issues/3077
+    """
+    *calls, results = [[block["type"] for block in message["content"]] for message in messages[-2:]] or [[]]
+    has_thinking = any("thinking" in block_type for block_types in calls for block_type in block_types)
+    return thinking.get("type") == "enabled" and "tool_result" in results and not has_thinking

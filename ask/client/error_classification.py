@@ -53,6 +53,8 @@ REASONING_REJECTED_PATTERN = re.compile(
     r"encrypted[ _]content\b.* could not be |could not decrypt the provided encrypted_content"
     r"|(?:invalid|corrupted) thought signature|thought signature is (?:not valid|invalid)"
     r"|invalid .?signature.? in .?thinking|thinking.? blocks .*cannot be modified"
+    # https://github.com/anomalyco/opencode/issues/25005 and 11571, https://github.com/suitenumerique/conversations/issues/402
+    r"|\bthinking\.signature: field required|thinking block must contain|reasoning input is not enabled"
     r"|item with id '?rs_\S+ not found|duplicate item found with id|without its required .{0,12}item"
     # A model that does not reason: https://github.com/openai/openai-agents-python/issues/569
     r"|reasoning (?:input )?items\b|encrypted[ _](?:content|reasoning)\b.* (?:not supported|unsupported)"

@@ -80,7 +80,11 @@ def read_clipboard(environment: Mapping[str, str]) -> bytes:
     reader = installed[0]
     try:
         data = reader.read(partial(_run_program, environment))
-    except (ClipboardReadError, OSError, ValueError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired:
+        reason = f"{reader.program} did not answer within {READ_TIMEOUT_SECONDS:g} s"
+        hint = "copy it again: the program that offers it may not respond"
+        raise FileError(f"cannot read the clipboard: {reason}", hint) from None
+    except (ClipboardReadError, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200] or "it failed"
         raise FileError(f"cannot read the clipboard ({reader.program}: {reason})", "copy something first") from None
     if not data.strip():

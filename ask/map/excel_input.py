@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
@@ -143,9 +144,16 @@ def _to_json_value(cell: Any) -> Any:
     if isinstance(value, timedelta):
         minutes, seconds = divmod(round(value.total_seconds()), 60)
         return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if value is None or isinstance(value, bool | int | float):
+    if isinstance(value, float):
+        return _to_json_number(value)
+    if value is None or isinstance(value, bool | int):
         return value
     text = str(value)
     return None if text in ERROR_VALUES else text
+
+
+def _to_json_number(value: float) -> int | float | None:
+    if not math.isfinite(value):
+        return None
+    # Excel saves a long integer, such as an id, with 15 digits and an exponent.
+    return int(Decimal(repr(value))) if value.is_integer() and 1e16 <= abs(value) < 2**63 else value

@@ -19,6 +19,7 @@ from ask.parsing import choose_retry_action
 from ask.plugin_api.provider import BatchApi, DecisionApi, Provider
 from ask.plugin_api.types import ChatRequest, HttpRequest, ModelInfo, ProviderInfo, StreamReader
 from ask.profiles import ModelProfile, find_profile
+from ask.text import repair_json_surrogates
 
 T = TypeVar("T")
 END = object()
@@ -157,7 +158,8 @@ class LoadedProvider:
     def build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         """Build an HTTP request. A plugin may change its copy of the request, which is sent again after an error."""
         request = _copy_argument(request) if self.is_third_party else request
-        return self.hooks.provider_build_request(request=request, key=key)
+        http_request: HttpRequest = self.hooks.provider_build_request(request=request, key=key)
+        return http_request._replace(body=repair_json_surrogates(http_request.body))
 
     def parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         calls = self.hooks.provider_parse_tool_calls(response=response)

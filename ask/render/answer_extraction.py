@@ -13,7 +13,7 @@ from itertools import dropwhile
 from textwrap import dedent
 
 from ask.errors import IncompleteResponseError
-from ask.schemas.json_extraction import iter_code_blocks
+from ask.schemas.code_blocks import FENCE_PATTERN, iter_code_blocks, iter_fences
 from ask.text import CONTROL_CHARACTERS, escape_non_ascii, format_one_line
 
 
@@ -40,6 +40,7 @@ COMMENT_PATTERN = re.compile(r"\s*(?:#|\Z)")
 SHELL_PROMPT_PATTERN = re.compile(r"[$%] +")
 MARKDOWN_START_PATTERN = re.compile(r"(?:[-*+>]|\d+[.)])\s|\*\*|`|</?\w+>$")
 """Start of a Markdown line that is not a command: a list item, a quote, bold text, a code span, or a tag alone."""
+LABEL_PATTERN = re.compile(r"\A\s*command:[ \t]+", re.IGNORECASE)
 OPTION_OR_PIPE_PATTERN = re.compile(r"\s--?[A-Za-z]|\|")
 
 
@@ -52,7 +53,8 @@ def extract_command(response_text: str) -> str:
         IncompleteResponseError: there is no command, or it contains control characters.
     """
     text = response_text.replace("\r\n", "\n")
-    blocks = list(iter_code_blocks(text)) or [_strip_prose(text)]
+    blocks = [] if _is_heredoc_before_fence(text) else list(iter_code_blocks(text))
+    blocks = blocks or [_strip_prose(LABEL_PATTERN.sub("", text))]
     command = next(filter(None, map(_strip_prompts, blocks)), "")
     if not command:
         excerpt = format_one_line(re.sub(r"(?m)^#+", "", text), MAX_EXCERPT_CHARACTERS)
@@ -61,6 +63,15 @@ def extract_command(response_text: str) -> str:
         excerpt = format_one_line(escape_non_ascii(command), MAX_EXCERPT_CHARACTERS)
         raise IncompleteResponseError("the command contains control characters", excerpt)
     return command
+
+
+def _is_heredoc_before_fence(text: str) -> bool:
+    """Check whether the first fence is in a here-document of a command without fences."""
+    lines = text.split("\n")
+    first_fence = next((number for number, line in enumerate(lines) if FENCE_PATTERN.match(line)), len(lines))
+    command = list(dropwhile(_is_blank_or_prose, lines[:first_fence]))
+    fences = (number for number, _ in iter_fences([*command, *lines[first_fence:]]))
+    return first_fence < len(lines) and next(fences, -1) != len(command)
 
 
 def _strip_prompts(block: str) -> str:
@@ -92,7 +103,7 @@ def _strip_prose(text: str) -> str:
     If no line looks like a command, return a code span, preferably one with a space; return "" if there is none.
     """
     lines = dedent(text).strip("\n").split("\n")
-    lines = list(dropwhile(lambda line: not line.strip() or _is_prose(line), lines))
+    lines = list(dropwhile(_is_blank_or_prose, lines))
     if not lines:
         spans: list[str] = [span.strip() for _, span in CODE_SPAN_PATTERN.findall(text)]
         return next((span for span in spans if " " in span), (spans or [""])[0])
@@ -113,6 +124,10 @@ def _is_complete_command(command: str) -> bool:
     with suppress(ValueError):
         return bool(shlex.split(command))
     return False
+
+
+def _is_blank_or_prose(line: str) -> bool:
+    return not line.strip() or _is_prose(line)
 
 
 def _is_prose(line: str) -> bool:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from ask.config.strict_json import JSON_ERRORS, create_decoder
+from ask.schemas.code_blocks import iter_code_blocks
 
 MAX_ATTEMPTS = 100
 """Maximum number of opening brackets at which decoding a JSON value is tried."""
@@ -15,17 +16,6 @@ _DECODER = create_decoder(strict=False)
 """Small models write line breaks in strings without escaping them."""
 BRACKET_PATTERN = re.compile(r"[{\[]")
 NO_JSON_MESSAGE = "the answer contains no JSON value"
-
-
-def iter_code_blocks(response_text: str) -> Iterator[str]:
-    """Yield the code of each non-empty fenced block, also in lists and quotes."""
-    from markdown_it import MarkdownIt
-
-    # Indented code is not enabled, so that a fence may have any indent.
-    parser = MarkdownIt("zero").enable(["fence", "list", "blockquote"])
-    for token in parser.parse(response_text):
-        if token.type == "fence" and token.content.strip():
-            yield token.content.removesuffix("\n")
 
 
 def extract_json(response_text: str, find_problem: Callable[[Any], str]) -> tuple[Any, str]:

@@ -133,7 +133,10 @@ def _parse_json(text: str) -> Any:
                 f"continue after the end of the first JSON value, at character {error.pos + 1}: make a separate "
                 "call for each"
             )
-        _reject_arguments(f"are not JSON: {error.msg} at character {error.pos + 1} of {len(text)}")
+        place = f"character {error.pos + 1} of {len(text)}"
+        if error.pos >= len(text):
+            place = f"the end ({len(text)} characters)"
+        _reject_arguments(f"are not JSON: {error.msg} at {place}")
     except RecursionError:
         _reject_arguments(_TOO_DEEP_MESSAGE)
     except ValueError as error:

@@ -313,7 +313,11 @@ def _suggest_match(text: str, old_text: str) -> str:
     if len(text) * len(words) <= _MAX_WHITESPACE_SEARCH_COST:
         match = re.search(r"\s+".join(map(re.escape, words)), text)
         if match:
-            line, excerpt = _get_line_number(text, match.start()), match[0][:_MAX_EXCERPT_CHARACTERS]
+            line = _get_line_number(text, match.start())
+            # With the white space around the words, which may be all that is different.
+            start = len(text[: match.start()].rstrip(" \t"))
+            end = len(text) - len(text[match.end() :].lstrip(" \t"))
+            excerpt = text[start:end][:_MAX_EXCERPT_CHARACTERS]
             return f", but the same words with different white space start at line {line}: {excerpt!r}"
     first_line = next(line for line in old_text.split("\n") if line.strip())
     similar_lines = find_similar(first_line, text.split("\n", _MAX_LINES_COMPARED)[:_MAX_LINES_COMPARED], 1)

@@ -215,6 +215,13 @@ def test_an_empty_clipboard_is_an_error(script: str, told: str, ask: Ask, server
     assert line.count("\n") == 1
 
 
+@pytest.mark.slow  # takes 10 s
+def test_a_clipboard_program_that_hangs_is_named(ask: Ask, server: ModelServer) -> None:
+    code, line = ask_clipboard(with_clipboard(ask, "exec sleep 60", "wl-paste"))
+    assert (code, server.requests) == (9, [])
+    assert "wl-paste did not answer within 10 s" in line
+
+
 def test_clipboard_programs_do_not_get_keys(ask: Ask) -> None:
     kept = Path(ask.cwd / "environment")
     assert ask_clipboard(with_clipboard(ask, "env > environment; echo text", "xsel"))[0] == 0

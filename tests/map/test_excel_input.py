@@ -44,6 +44,7 @@ def test_values_are_those_of_json(path: Path) -> None:
         "text": ("a", "a"),
         "int": (3, 3),
         "float": (2.5, 2.5),
+        "long": (1234567890123450000.0, 1234567890123450000),
         "bool": (True, True),
         "empty": (None, None),
         "date": (date(2024, 1, 2), "2024-01-02"),

@@ -405,6 +405,23 @@ def test_thinking_of_earlier_runs_is_sent_back() -> None:
     assert found[3] == ("assistant", [*THOUGHT, tool_use(CALLS[0])])
 
 
+def test_a_model_with_a_budget_does_not_think_after_calls_without_thinking() -> None:
+    second = make_answer("", CALLS[:1], *THOUGHT, tool_use(CALLS[0]))
+    other = second._replace(provider_state=None)
+    found = result(CALLS[0], "done")
+    for messages, is_on in [
+        ((QUESTION, second, found), True),
+        ((QUESTION, other, found), False),  # of a model to which this one is the fallback
+        ((QUESTION, other, found, EARLIER, QUESTION), True),
+        ((QUESTION, other, found, second, found), True),
+        ((QUESTION,), True),
+    ]:
+        for kind in ("enabled", "adaptive"):
+            options = {"thinking": {"type": kind, "budget_tokens": 2_048}}
+            body = anthropic.build_body(prepare_request(anthropic, wire.MODEL, messages, (TOOL,), options=options))
+            assert (body["thinking"] != {"type": "disabled"}) == (is_on or kind == "adaptive"), messages
+
+
 def test_the_users_betas_are_added_to_that_of_thinking(server: ModelServer) -> None:
     server.reply(wire.says("Hello."))
     request = anthropic.provider_build_request(ChatRequest("claude-sonnet-5-5", [QUESTION]), "key")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.render.answer_extraction import extract_code
-from ask.schemas.json_extraction import iter_code_blocks
+from ask.schemas.code_blocks import iter_code_blocks
 
 LINES = st.lists(
     st.text(st.characters(exclude_characters="\0\r\n", exclude_categories=["Cs"]), max_size=20), min_size=1
@@ -32,6 +32,12 @@ LINES = st.lists(
         ("```\r\na\r\nb\r\n```\r\n", "a\nb"),
         ("<div>\n```\na\n```\n</div>", "a"),
         ("```\n\n  a\n\n```", "\n  a\n"),
+        ("```py\ndef f():\n    ```\n    f()\n    ```\n```\nEnd.", "def f():\n    ```\n    f()\n    ```"),
+        ("```md\n# A\n```sh\nls\n```\nb\n```sh\nls\n```\n```\nEnd.", "# A\n```sh\nls\n```\nb\n```sh\nls\n```"),
+        ("```py\na\n```py\nb\n```\n\n```\nc\n```", "a\n```py\nb"),
+        ("```sh\ncat << 'E'\n```\nx\n```\nE\n```\nEnd.", "cat << 'E'\n```\nx\n```\nE"),
+        ("Use `<<E`:\n```sh\ncat <<E\nE\n```", "cat <<E\nE"),
+        ("```sh\ncat <<E\n```", "cat <<E"),
         ("print(1)\nprint(2)\n", "print(1)\nprint(2)"),
         ("`ls` lists", "`ls` lists"),
         ("", ""),

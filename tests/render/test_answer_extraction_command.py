@@ -16,10 +16,11 @@ FIND = "find . -type f -size +1G"
 LOOP = 'for f in *.c; do\n  wc -l "$f"\ndone'
 COMMIT = 'git commit -m "Add a page\n\nThis says why.\nAnd more."'
 HEREDOC = "cat > note <<EOF\nDear Sir,\n\nYours.\nEOF"
+FENCES = "cat << 'EOF' > README.md\n# Use\n\n```sh\nls\n```\n```\nout\n```\nEOF"
 
 
 @pytest.mark.parametrize(
-    "command", [FIND, LOOP, COMMIT, HEREDOC, "ls", "FOO=1 make -j4 \\\n  all", "./größe.sh", "cd .."]
+    "command", [FIND, LOOP, COMMIT, HEREDOC, FENCES, "ls", "FOO=1 make -j4 \\\n  all", "./größe.sh", "cd .."]
 )
 @pytest.mark.parametrize(
     "answer",
@@ -48,6 +49,8 @@ def test_text_around_a_command_is_removed(command: str, answer: str) -> None:
         (f"```{FIND}```", FIND),
         (f"You can use `find`, like `{FIND}`.", FIND),
         ("The command is `ls`.", "ls"),
+        ("Command: ls -la", "ls -la"),
+        ("Use a here-document (`cat <<EOF`):\n\n```sh\ncat <<EOF > x\nEOF\n```", "cat <<EOF > x\nEOF"),
         (f"{FIND}\n\nThis finds all files over 1 GB.\n- `-size`: the size", FIND),
         (f"{FIND}\nThis finds all files over 1 GB.", FIND),
         (f"{FIND}\n\n**Note:** slow.", FIND),

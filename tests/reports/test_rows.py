@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from ask.text import repair_surrogates
+from tests import wire
+from tests.model_server import ModelServer, Reply
 from tests.program import Ask, Home
 
 
@@ -69,6 +72,21 @@ def test_a_byte_order_mark_within_joined_files_is_no_error(demo: Ask) -> None:
 def test_an_odd_value_is_answered_like_the_others(line: bytes, demo: Ask) -> None:
     rows = map_rows(demo, "rows.jsonl", b'{"q": "a"}\n' + line + b"\n\n  \n" + b'{"q": "b"}', code=0)
     assert [row["error"] for row in rows] == [None, None, None]
+
+
+# https://github.com/anthropics/claude-code/issues/3277: half of an emoji, and the service refuses the request
+# https://github.com/elizaOS/eliza/pull/18079: the same with other services
+@pytest.mark.parametrize("service", ["openrouter", "anthropic"])
+def test_a_lone_surrogate_is_not_sent(service: str, ask: Ask, server: ModelServer) -> None:
+    server.reply(Reply(status=500))
+    (ask.cwd / "rows.jsonl").write_text('{"q": "cut \\ud83d"}\n')
+    schema = '{"properties": {"a": {"enum": ["\\udc00"]}}}'
+    ask("map", "-p", service, "-m", "test", "--schema", schema, "say {{q}}", "rows.jsonl")
+    event = '{"type": "message", "text": "cut \\ud83d"}\n'
+    ask("-p", service, "-m", "test", "--input-events", stdin=event.encode())
+    bodies = [request.json for request in server.requests]
+    assert any("cut \ufffd" in text for text in wire.list_strings(bodies))
+    assert all(text == repair_surrogates(text) for text in wire.list_strings(bodies))
 
 
 # https://github.com/arnaudroger/SimpleFlatMapper/issues/692: one quote, and the next rows are part of its field

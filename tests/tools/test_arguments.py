@@ -83,7 +83,7 @@ def test_integral_float_becomes_an_integer() -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ('{"filepath": "a"', "not JSON: Expecting ',' delimiter at character 17"),
+        ('{"filepath": "a"', "not JSON: Expecting ',' delimiter at the end (16 characters)"),
         ('{"filepath": "a"}{"filepath": "b"}', "continue after the end of the first JSON value, at character 18"),
         ('{"filepath": "a"} oops', "continue after the end"),
         ('["a"]', "must be a JSON object, not array"),

@@ -60,7 +60,7 @@ def test_old_text_with_its_own_line_endings_is_matched_exactly(old: str, edited:
 def test_match_with_other_white_space_is_shown_as_it_is(text: str, old: str) -> None:
     if not old.strip():
         return
-    alike = re.search(r"\s+".join(map(re.escape, old.split())), text)
+    alike = re.search(r"[ \t]*" + r"\s+".join(map(re.escape, old.split())) + r"[ \t]*", text)
     try:
         replace_once(text, old, NEW)
     except ToolError as error:

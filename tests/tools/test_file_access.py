@@ -204,6 +204,8 @@ def test_the_only_occurrence_is_replaced(run: Run, work: Path) -> None:
             "if a:\n    return b",
             "different white space start at line 2: 'if a:\\n\\treturn b'",
         ),
+        # https://github.com/NorthlandPositronics/Cogtrix/pull/2321: what differs is not shown, so the model repeats it
+        ("x\n\tif a:  \n", "    if a:\n", "at line 2: '\\tif a:  '"),
         ("a\nb a\nc\na", "a", "occurs 3 times (lines 1, 2, 4)"),
         ("aaa", "aa", "occurs 2 times (lines 1, 1)"),
         ("a\n" * 50, "a", "occurs 50 times (lines 1, 2, 3, 4, 5, ...)"),
