@@ -96,7 +96,7 @@ def check_case(paths: Iterable[Path]) -> None:
     for path in paths:
         other = path.with_name(path.name.swapcase())
         # Inode numbers say nothing: some of these file systems have one for each spelling.
-        if other != path and os.path.lexists(other) and other.name not in os.listdir(path.parent):
+        if other != path and os.path.lexists(other) and not {path.name, other.name}.issubset(os.listdir(path.parent)):
             raise SafetyError(
                 f"--safe cannot protect {path}: its file system ignores case, so {other.name} leads to it, too",
                 f"use a folder on another file system, or {FILES_HINT}",

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ask.errors import SafetyError
 from ask.safety.folder_scan import find_private_paths
+from ask.safety.refused_folders import check_case
 from tests.escapes.case_insensitive import mount_case_insensitive
 from tests.escapes.safe_runs import Call, bash, run
 from tests.safety.fake_host import PLACEHOLDER_NAMES, FakeHost
@@ -219,6 +221,8 @@ def test_a_folder_that_ignores_case_is_refused(host: FakeHost, record_property: 
             unsafe = run(host, bash("cat .ENV"), directory=folder)
             confined = run(host, [("read_file", {"filepath": ".ENV"})], "--safe-files", directory=folder)
             refused = run(host, bash("cat .ENV"), "--safe", directory=folder)
+        with mount_case_insensitive(folder, {".GIT/HEAD": b""}), pytest.raises(SafetyError):
+            check_case([folder / ".git"])  # as is, the name is not in the listing
     except OSError as error:
         record_property("not tried here", f"{host.user}: a file system that ignores case ({error.strerror})")
         return
