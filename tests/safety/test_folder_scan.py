@@ -499,6 +499,16 @@ def test_targets_of_links_in_the_home_and_on_path_are_protected(folders: Folders
     assert folders.scan() == {"work/.git", "work/files/target" if exists else "work/files"}
 
 
+def test_startup_files_that_variables_name_are_protected(folders: Folders) -> None:
+    for name in ("existing.sh", "new.sh", "sub/x"):
+        folders.write(f"work/{name}")
+    for value in ("existing.sh", "./existing.sh", f"{folders.work}/existing.sh", "$HOME/../work/existing.sh"):
+        assert folders.scan(BASH_ENV=value) == {"work/.git", "work/existing.sh"}, value
+    for value in ("../elsewhere.sh", "$HOME/env.sh", "$MISSING/x", "$", "."):
+        assert folders.scan(ENV=value) == {"work/.git"}, value
+    assert folders.scan(BASH_ENV="missing.sh", PYTHONSTARTUP="sub/x") == {"work/.git", "work/missing.sh", "work/sub/x"}
+
+
 def test_links_in_the_folders_of_variables_are_protected(folders: Folders) -> None:
     names = ("zsh/.zshrc", "home/.config/fish/config.fish", "xdg/fish/config.fish")
     for name in names:
