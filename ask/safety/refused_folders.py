@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -131,8 +131,17 @@ def _list_code_folders() -> list[Path]:
     specs = [find_spec(name) for name in _COMPANION_PACKAGES]
     companions = [Path(folder) for spec in specs if spec for folder in spec.submodule_search_locations or ()]
     libraries = [Path(entry) for entry in sys.path if Path(entry).name in _LIBRARY_FOLDER_NAMES]
-    folders = (PACKAGE_FOLDER, python.parent, Path(os.__file__).parent, *companions, *libraries)
+    folders = (PACKAGE_FOLDER, python.parent, Path(os.__file__).parent, *companions, *libraries, *_find_editable_code())
     return [resolve_path(path) for path in folders]
+
+
+def _find_editable_code() -> Iterator[Path]:
+    """Yield the packages in development mode (`pip install -e`) that are imported from elsewhere than `sys.path`."""
+    for finder in sys.meta_path:
+        module = sys.modules.get(getattr(finder, "__module__", ""))
+        # The tables of the finders of setuptools, and of the package `editables` that hatchling and PDM use.
+        for table in (getattr(module, "MAPPING", {}), getattr(finder, "_redirections", {})):
+            yield from map(Path, table.values())
 
 
 def check_homes(homes: Iterable[Path]) -> None:
