@@ -32,7 +32,16 @@ _STARTUP_FOLDERS = (
 )
 """Folders in the home directory from which other programs run or trust files. Links in it itself count, too."""
 _CONFIG_FOLDERS = (
-    *("ask/skills", "fish/conf.d", "fish/functions", "fish/completions", "systemd/user", "git/hooks", "nvim/lua"),
+    *(
+        "ask/skills",
+        "ask/templates",
+        "fish/conf.d",
+        "fish/functions",
+        "fish/completions",
+        "systemd/user",
+        "git/hooks",
+        "nvim/lua",
+    ),
     *("nvim/plugin", "nvim/after/plugin", "vim/plugin", "emacs/lisp", "Code/User"),
 )
 """Such folders in `~/.config`, besides itself and its direct subfolders."""

@@ -487,7 +487,7 @@ def test_paths_in_a_hidden_folder_are_not_hidden_again(folders: Folders) -> None
     [
         *(".bashrc", ".zprofile", ".gitconfig", ".vimrc", ".tmux.conf", ".config/starship.toml", ".ssh/config"),
         *(".config/fish/config.fish", ".config/fish/conf.d/x.fish", ".config/systemd/user/x.service", "bin/x"),
-        *(".local/bin/x", ".config/git/hooks/pre-commit"),
+        *(".local/bin/x", ".config/git/hooks/pre-commit", ".config/ask/templates/x.md"),
     ],
 )
 @pytest.mark.parametrize("exists", [True, False])
