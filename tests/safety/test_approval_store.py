@@ -211,6 +211,17 @@ def test_every_way_to_change_a_script_is_noticed(
     assert later.find(pend(work, "bin/tool -v", level="sandbox"))
 
 
+def test_an_approval_of_a_clock_that_was_ahead_does_not_outlive_a_change(store: ApprovalStore, tmp_path: Path) -> None:
+    (tmp_path / "tool").write_text("x")
+    store.add(pend(tmp_path, "./tool"), ApprovalScope.COMMAND, ApprovalDuration.ALWAYS)
+    rows = json.loads(store.path.read_text())
+    store.path.write_text(json.dumps([{**row, "time": row["time"] + 3600} for row in rows]))
+    assert ApprovalStore(store.path).find(pend(tmp_path, "./tool")), "no run in safe mode could write here"
+    write_scan_record(store.path.parent / "safe", [tmp_path], ScanRecord((), (), ()))
+    (tmp_path / "tool").write_text("evil")
+    assert not ApprovalStore(store.path).find(pend(tmp_path, "./tool"))
+
+
 def test_a_program_on_path_that_a_run_in_safe_mode_could_change_is_asked_about_again(
     store: ApprovalStore, tmp_path: Path
 ) -> None:
