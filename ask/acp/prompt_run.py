@@ -185,8 +185,8 @@ class PromptRun:
         options = [schema.PermissionOption(option_id="allow", name="Allow", kind="allow_once")]
         scope, values = next(iter(event["scopes"].items()), ("", []))
         if scope:
-            # Not "in this folder": write_file can then write elsewhere, too.
-            allowed = f"Always allow the {scope} {', '.join(values)} when ask runs in this folder"
+            extent = f"{values[0]} for files in this folder" if scope == "files" else f"the {scope} {', '.join(values)}"
+            allowed = f"Always allow {extent} when ask runs in this folder"
             name = format_one_line(allowed, MAX_TITLE_CHARACTERS)
             options.append(schema.PermissionOption(option_id="always", name=name, kind="allow_always"))
         options.append(schema.PermissionOption(option_id="reject", name="Reject", kind="reject_once"))

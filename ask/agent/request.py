@@ -309,10 +309,14 @@ def apply_settings(
     if settings.safe and opens_safe_mode and not safe_mode:
         from ask.safety.safe_mode import SafeModeSession
 
-        uses_network = bool(request.endpoint.base_url) and not settings.replay
-        programs = toolset.list_programs()
         safe_mode = SafeModeSession(
-            settings, request.directory, request.conversation_id, app, uses_network=uses_network, programs=programs
+            settings,
+            request.directory,
+            request.conversation_id,
+            app,
+            uses_network=bool(request.endpoint.base_url) and not settings.replay,
+            programs=toolset.list_programs(),
+            list_idle_programs=toolset.list_idle_programs,
         )
         app.cleanup.enter_context(safe_mode)
     if safe_mode:

@@ -207,6 +207,10 @@ class Toolset:
         mcp_programs = self.mcp_servers.list_programs() if has_mcp_configuration(self._app) else ()
         return [*self._function_files, *mcp_programs]
 
+    def list_idle_programs(self) -> Sequence[Path]:
+        """List the programs and scripts of the MCP servers that are enabled, but not used."""
+        return self.mcp_servers.list_idle_programs() if has_mcp_configuration(self._app) else ()
+
     def _load_plugin_tools(self, settings: Settings, existing_tools: Iterable[Tool]) -> Iterator[Tool]:
         """Load the tools of installed plugins.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -27,13 +28,16 @@ def run_key_command(
 ) -> str:
     """Run a provider's key_command in a shell and return the first line that it prints.
 
-    Its standard input is the terminal, because a passphrase must not be read from what is piped into ask.
+    It runs in the home directory: in the working directory, a cloned project or a model in safe mode could replace a
+    module or a tool version that it loads. Its standard input is the terminal, because a passphrase must not be read
+    from what is piped into ask.
 
     Raises:
         ConfigError: it failed, took too long or printed no key.
     """
     hint = f"check key_command in [providers.{name}] with ask config edit"
     marked_environment, mark = mark_environment(environment)
+    home = environment.get("HOME", "")
     with ExitStack() as stack:
         try:
             terminal = stack.enter_context(open("/dev/tty", "rb"))
@@ -46,6 +50,7 @@ def run_key_command(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=marked_environment,
+            cwd=home if os.path.isdir(home) else "/",
         )
         try:
             output, error_output = process.communicate(timeout=timeout)

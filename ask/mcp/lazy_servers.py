@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -51,6 +51,8 @@ class LazyServers:
         self._directory = directory
         self._open_pool = open_pool
         self._show_status = show_status
+        self.enabled_servers: Sequence[ServerConfig] = ()
+        """The servers that are not disabled in the configuration."""
         self._pool: ConnectionPool | None = None
         self._offered: dict[str, ServerTools] = {}
         """The tools that are offered in this run, by server: from the cache, or as listed when it was started."""
@@ -74,14 +76,20 @@ class LazyServers:
 
     def list_programs(self) -> list[Path]:
         """List the programs and scripts that the commands of the offered and started servers name."""
-        programs = []
-        for tools in {**self._offered, **self._started}.values():
+        return [*self._find_programs([tools.server for tools in {**self._offered, **self._started}.values()])]
+
+    def list_idle_programs(self) -> list[Path]:
+        """List those of the other servers that are enabled."""
+        used_names = {*self._offered, *self._started}
+        return [*self._find_programs([server for server in self.enabled_servers if server.name not in used_names])]
+
+    def _find_programs(self, servers: Iterable[ServerConfig]) -> Iterator[Path]:
+        for configured in servers:
             with suppress(ConfigError):  # a variable is not set, so that the server cannot be started
-                server = expand_variables(tools.server, self._variables, self._directory)
+                server = expand_variables(configured, self._variables, self._directory)
                 for path, *_ in find_command_files(server, self._variables, self._directory) if server.command else ():
                     if path.endswith(_SCRIPT_SUFFIXES) or os.access(path, os.X_OK):
-                        programs.append(Path(os.path.abspath(path)))
-        return programs
+                        yield Path(os.path.abspath(path))
 
     def start(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
         """Start all of the servers and cache their tools. A server that fails is removed from the cache."""

@@ -56,7 +56,8 @@ def load_mcp_tools(app: AppContext, settings: Settings, servers: LazyServers) ->
         app.console.print_notice(warning)
     all_servers = list(configured.servers.values())
     prefixes = {server.name: build_tool_prefix(server.name) for server in all_servers}
-    usable_servers = [server for server in all_servers if server.enabled and _can_start_server(server, settings)]
+    servers.enabled_servers = [server for server in all_servers if server.enabled]
+    usable_servers = [server for server in servers.enabled_servers if _can_start_server(server, settings)]
     if usable_servers and not is_mcp_installed():
         hint = format_install_command(MCP_EXTRA)
         app.console.print_notice(f"MCP servers need the package mcp: {hint}")

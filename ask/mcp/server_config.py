@@ -34,9 +34,22 @@ MCP_EXTRA = "mcp"
 JSON_FILE_NAME = "mcp.json"
 """A file next to config.toml that is read without being configured."""
 _PACKAGE_RUNNERS = frozenset(
-    ("npx", "npm exec", "npm x", "bunx", "bun x", "pnpx", "pnpm dlx", "yarn dlx", "uv run", "pipx run")
+    {
+        *("npx", "npm exec", "npm x", "bunx", "bun x", "pnpx", "pnpm dlx", "yarn dlx", "uv run", "pipx run"),
+        *("deno run", "dnx"),
+    }
 )
-"""Programs that prefer what the working directory contains. `uvx` ignores it."""
+"""Programs that prefer what the working directory contains, or load packages from where it says.
+
+`uvx` ignores it. deno obeys its `deno.json` and `.npmrc`, dnx its `NuGet.config`.
+"""
+_WRAPPERS = frozenset(
+    {
+        *("arch", "caffeinate", "command", "doas", "env", "exec", "ionice", "nice", "nohup", "setsid", "stdbuf"),
+        *("sudo", "time", "timeout", "xvfb-run", "!", "{", "do", "else", "then"),
+    }
+)
+"""Programs and words of a shell that run the command after them."""
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _WORKING_DIRECTORY = re.compile(r"\$\{?PWD\b|(?:\$\(|`)\s*(?:pwd|git)\b")
 """How a shell inserts the working directory, or the root of its repository."""
@@ -248,10 +261,11 @@ def starts_in_empty_folder(server: ServerConfig, directory: Path) -> bool:
     imports from the folder. A program of the folder, or an argument or variable such as `.` or `server.ts`, needs it.
     """
     lines = list(_split_commands([os.path.expanduser(server.command), *server.args]))
-    commands = list(filter(None, map(_find_command, lines)))
+    commands = [command for line in lines for command in _find_commands(line)]
     if server.cwd or not any(map(_runs_from_folder, commands)):
         return False
-    values = [*(word.rpartition("=")[2] for line in lines for word in line), *server.env.values()]
+    words = [word for line in lines for word in (line[1:] if line[:1] == ["."] else line)]  # "." is also `source`
+    values = [*(word.rpartition("=")[2] for word in words), *server.env.values()]
     python_path = filter(None, server.env.get("PYTHONPATH", "").split(os.pathsep))
     return not (
         any(_needs_folder(command[0], directory) for command in commands)
@@ -262,9 +276,9 @@ def starts_in_empty_folder(server: ServerConfig, directory: Path) -> bool:
 
 def _split_commands(words: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield a command line without the script of its shell, then the commands of the script."""
-    command = _find_command(words)
-    scripts = [text for option, text in pairwise(command) if re.fullmatch(r"-\w*c", option)]
-    if not scripts or os.path.basename(command[0]) not in _SHELLS:
+    shells = (command for command in _find_commands(words) if os.path.basename(command[0]) in _SHELLS)
+    scripts = [text for command in shells for option, text in pairwise(command) if re.fullmatch(r"-\w*c", option)]
+    if not scripts:
         yield words
         return
     yield [word for word in words if word != scripts[0]]
@@ -282,30 +296,45 @@ def _split_commands(words: Sequence[str]) -> Iterator[Sequence[str]]:
         return
 
 
-def _find_command(words: Sequence[str]) -> Sequence[str]:
-    """Return a command line without the variables, `env` and `exec` before its program."""
-    while words and (os.path.basename(words[0]) in ("env", "exec") or re.match(r"-|\w+=", words[0])):
-        words = words[1:]
-    return words
+def _find_commands(words: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield what a command line may run: its program, the command that this one wraps, and what follows `--`."""
+    start = next(_find_operands(words), len(words))
+    if command := words[start:]:
+        yield command
+        if os.path.basename(command[0]) in _WRAPPERS:
+            for index in _find_operands(command[1:], 1):
+                yield from _find_commands(command[index:])
+        elif "--" in command:
+            yield from _find_commands(command[command.index("--") + 1 :])
+
+
+def _find_operands(words: Sequence[str], offset: int = 0) -> Iterator[int]:
+    """Yield where the first word is that is no option, variable or number. The value of an option may look like it."""
+    for index, word in enumerate(words):
+        if not re.match(r"-|\w+=|\d[\d.]*[smhd]?$", word):
+            yield index + offset
+            if index == 0 or not words[index - 1].startswith("-"):
+                return
 
 
 def _runs_from_folder(command: Sequence[str]) -> bool:
     program, arguments = os.path.basename(command[0]), command[1:]
-    if not _PACKAGE_RUNNERS.isdisjoint((program, " ".join((program, *arguments[:1])))):
+    subcommands = (arguments[index] for index in _find_operands(arguments))
+    if not _PACKAGE_RUNNERS.isdisjoint((program, *(f"{program} {name}" for name in subcommands))):
         return not any(argument.startswith(("--project", "--directory")) for argument in arguments)
     return bool(re.fullmatch(r"(?:python|pypy)[\d.]*", program)) and _names_module(arguments)
 
 
 def _needs_folder(program: str, directory: Path) -> bool:
     """Check whether a program is in the working directory, or is one for which a script may be started there."""
-    is_in_folder = "/" in program and (not program.startswith("/") or Path(program).is_relative_to(directory))
+    is_in_folder = "/" in program and (not program.startswith(("/", "~")) or Path(program).is_relative_to(directory))
     return is_in_folder or program in ("cd", "pwd", "git")
 
 
 def _names_module(arguments: Sequence[str]) -> bool:
     """Check whether Python's arguments name a module, as in `-X utf8 -m NAME`, or contain code."""
     for before, argument in pairwise(("", *arguments)):
-        if argument.startswith(("-m", "-c")):
+        if re.match(r"-[bBdEiIOPqRsSuvx]*[mc]", argument):
             return True
         if not argument.startswith("-") and before not in ("-X", "-W"):
             return False

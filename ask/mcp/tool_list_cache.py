@@ -107,15 +107,18 @@ def find_command_files(
 ) -> Iterator[tuple[str, str, int, int]]:
     """Yield path, real path, size and modification time of the program, and of each file that an argument names.
 
-    An argument may also have the form `--option=FILE`.
+    An argument may also have the form `--option=FILE`, and be relative to a folder that another one names, as in
+    `uv --directory FOLDER run server.py`.
     """
     program = os.path.expanduser(server.command)
     if "/" not in program:
         search_path = server.env.get("PATH", environment.get("PATH", os.defpath))
         program = shutil.which(program, path=search_path) or program
     values = [argument.partition("=")[2] for argument in server.args if argument.startswith("-")]
-    for name in filter(None, (program, *server.args, *values)):
-        path = os.path.join(resolve_server_folder(server, directory), name)
+    names = list(filter(None, (program, *server.args, *values)))
+    folder = resolve_server_folder(server, directory)
+    folders = [str(folder), *(path for name in names if os.path.isdir(path := os.path.join(folder, name)))]
+    for path in dict.fromkeys(os.path.join(folder, name) for name in names for folder in folders):
         with suppress(OSError, ValueError):
             status = os.stat(path)
             if S_ISREG(status.st_mode):  # a folder's modification time changes with every new file

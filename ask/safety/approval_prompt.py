@@ -136,6 +136,8 @@ class _ApprovalPrompt:
                 return "exactly this command"
             case ApprovalScope.PROGRAM:
                 return ", ".join(f"{value} ..." for value in values)
+            case ApprovalScope.FILES:
+                return f"{values[0]} for files in the working directory"
             case ApprovalScope.TOOL:
                 return f"every call of {values[0]}"
             case ApprovalScope.HOST:

@@ -1,4 +1,4 @@
-"""What the approval of a call can be extended to: the same command, a program with any arguments, a tool, or a host."""
+"""What an approval can be extended to: the same command, a program with any arguments, files, a tool, or a host."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 
 from ask.safety.command_rules import RUNNERS, SHELLS, WRAPPERS
+from ask.safety.protected_paths import PROTECTED_NAME_SET
 from ask.safety.shell_syntax import parse_command_line
 from ask.safety.tool_policy import COMMAND_TOOL, PendingToolCall
+from ask.tools.base import ToolError
+from ask.tools.definitions import FILE_TOOL_NAMES
+from ask.tools.file_access import resolve_path
 
 _PROGRAM_NAME = re.compile(r"[A-Za-z0-9_./+-]{1,60}")
 _MAX_PROGRAMS = 4
@@ -22,6 +27,8 @@ class ApprovalScope(StrEnum):
     """Exactly the same command line."""
     PROGRAM = "program"
     """Simple commands that run this program, with any arguments."""
+    FILES = "files"
+    """Calls of this tool for files in the working directory, without those that other programs run or trust."""
     TOOL = "tool"
     """All calls of this tool."""
     HOST = "host"
@@ -34,10 +41,27 @@ def list_approvable(pending_call: PendingToolCall) -> Mapping[ApprovalScope, Seq
         return {ApprovalScope.HOST: (pending_call.host,)}
     tool = {ApprovalScope.TOOL: (pending_call.tool_name,)}
     command = pending_call.command
+    if _is_project_file(pending_call):
+        return {ApprovalScope.FILES: (pending_call.tool_name,), **tool}
     if pending_call.tool_name != COMMAND_TOOL or command is None:
         return tool
     programs = _list_programs(command)
     return {ApprovalScope.COMMAND: (command,), **({ApprovalScope.PROGRAM: programs} if programs else {}), **tool}
+
+
+def _is_project_file(pending_call: PendingToolCall) -> bool:
+    """Check whether a call is about a file in the working directory that no other program runs or trusts."""
+    path, context = pending_call.arguments.get("filepath"), pending_call.context
+    if pending_call.tool_name not in FILE_TOOL_NAMES or not isinstance(path, str):
+        return False
+    try:
+        target = Path(os.path.realpath(resolve_path(path, context)))
+    except (OSError, ToolError):
+        return False
+    directory = Path(os.path.realpath(context.directory))
+    return target.is_relative_to(directory) and PROTECTED_NAME_SET.isdisjoint(
+        part.lower() for part in target.relative_to(directory).parts
+    )
 
 
 def _list_programs(command: str) -> Sequence[str]:

@@ -114,8 +114,11 @@ class ApprovalStore:
         ):
             folders = read_changeable_folders(self._scan_record)
             change_time = _find_change_time(command, pending_call.context, folders)
+            now = time.time()  # an approval of a clock that was ahead would outlive all changes
             stored = [
-                approval for approval in stored if approval.scope not in _COMMAND_SCOPES or approval.time >= change_time
+                approval
+                for approval in stored
+                if approval.scope not in _COMMAND_SCOPES or not change_time or change_time <= approval.time <= now
             ]
         folder = str(pending_call.context.directory)
         return [

@@ -6,6 +6,7 @@ Dotfiles are often kept in a repository: `~/.bashrc` is a link to `~/dotfiles/ba
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -31,12 +32,22 @@ _STARTUP_FOLDERS = (
 )
 """Folders in the home directory from which other programs run or trust files. Links in it itself count, too."""
 _CONFIG_FOLDERS = (
-    *("ask/skills", "fish/conf.d", "fish/functions", "fish/completions", "systemd/user", "git/hooks", "nvim/lua"),
+    *(
+        "ask/skills",
+        "ask/templates",
+        "fish/conf.d",
+        "fish/functions",
+        "fish/completions",
+        "systemd/user",
+        "git/hooks",
+        "nvim/lua",
+    ),
     *("nvim/plugin", "nvim/after/plugin", "vim/plugin", "emacs/lisp", "Code/User"),
 )
 """Such folders in `~/.config`, besides itself and its direct subfolders."""
 _STARTUP_VARIABLES = ("BASH_ENV", "ENV", "INPUTRC", "PYTHONSTARTUP", "ZDOTDIR", "XINITRC")
 """Variables that name a file or folder from which programs start."""
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
 
 def find_linked_paths(environment: Mapping[str, str], writable_folders: Sequence[Path]) -> Iterator[Path]:
@@ -55,9 +66,12 @@ def find_linked_paths(environment: Mapping[str, str], writable_folders: Sequence
     if home.startswith("/"):
         hidden_links = (path for path in _list_links(home) if os.path.basename(path).startswith("."))
         yield from (Path(path) for path in hidden_links if has_target_inside(path))
-    for path in map(environment.get, _STARTUP_VARIABLES):
-        if path and path.startswith("/") and has_target_inside(path):
-            yield Path(path)
+    for value in filter(None, map(environment.get, _STARTUP_VARIABLES)):
+        # Shells expand ENV and BASH_ENV. A relative path leads into the folder in which a program is started next.
+        path = _VARIABLE.sub(lambda match: environment.get(match[1] or match[2], ""), value)
+        for top in writable_folders if path and "$" not in path else ():
+            if has_target_inside(os.path.join(top, path)):
+                yield top / path
 
 
 def _list_folders(environment: Mapping[str, str]) -> Iterator[str]:

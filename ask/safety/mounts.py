@@ -168,6 +168,20 @@ def _find_filesystem_root(mounts: Sequence[MountEntry], path: str) -> tuple[str,
     return current.device, os.path.join(current.root, relative_path) if relative_path else current.root
 
 
+def find_alias(path: Path, folder: Path, mounts: Sequence[MountEntry]) -> str:
+    """Return where in a folder bind mounts show what is at a path; "" if nowhere. Both must be resolved."""
+    wanted = _find_filesystem_root(mounts, str(path))
+    inner = (mount for mount in mounts if is_below(mount.mount_point, str(folder)))
+    places = [
+        (str(folder), _find_filesystem_root(mounts, str(folder))),
+        *((mount.mount_point, (mount.device, mount.root)) for mount in inner),
+    ]
+    for place, shown in places:
+        if wanted and shown and wanted[0] == shown[0] and is_below(wanted[1], shown[1]):
+            return os.path.normpath(f"{place}/{wanted[1][len(shown[1].rstrip('/')) :]}")
+    return ""
+
+
 def _identify(path: str, root: str = "/") -> tuple[tuple[int, int], int]:
     """Return the device and inode of an absolute path below a folder, and the id of the mount that it is in.
 

@@ -56,6 +56,9 @@ class ProtectedName(NamedTuple):
 
 _CRUSH_PATHS = (".config/crush", ".local/share/crush")
 _OPENCODE_PATHS = (".config/opencode", ".local/share/opencode")
+_ROO_PATHS = tuple(
+    f"{folder}/User/globalStorage/rooveterinaryinc.roo-cline" for folder in (".config/Code", ".vscode-server/data")
+)
 _VS_CODE_PATHS = (".vscode", ".vscode-server", ".config/Code", ".config/VSCodium", ".cursor", ".windsurf")
 
 PROTECTED_NAMES = (
@@ -98,6 +101,11 @@ PROTECTED_NAMES = (
     ProtectedName(".qwen", "Qwen Code", (".qwen",)),
     ProtectedName(".windsurf", "Windsurf", (".windsurf", ".codeium/windsurf")),
     ProtectedName(".kiro", "Kiro", (".kiro",)),
+    # These start the MCP servers of `.amazonq/mcp.json`, `.junie/mcp/mcp.json`, `.roo/mcp.json` and `.trae/mcp.json`.
+    ProtectedName(".amazonq", "Amazon Q", (".aws/amazonq",)),
+    ProtectedName(".junie", "Junie", (".junie",)),
+    ProtectedName(".roo", "Roo Code", _ROO_PATHS),
+    ProtectedName(".trae", "Trae", (".trae",)),
     ProtectedName(".factory", "Factory Droid", (".factory",)),
     ProtectedName(".pi", "pi", (".pi",)),
     # Crush runs MCP servers, language servers and hooks without asking: https://github.com/charmbracelet/crush/pull/3607

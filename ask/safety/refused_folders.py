@@ -6,12 +6,13 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 from ask.errors import SafetyError
 from ask.safety.bubblewrap import FILES_HINT
-from ask.safety.mounts import is_below, read_mounts
+from ask.safety.mounts import MountEntry, find_alias, is_below, read_mounts
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/etc", "/opt", "/nix")
 _KERNEL_FOLDERS = ("/dev", "/proc", "/sys", "/run")
@@ -35,7 +36,7 @@ def check_folders(
     """Refuse writable folders that would defeat the sandbox."""
     for folder in folders:
         _check_folder(folder, format_folder_hint(folder, folders[0]), homes, own_folders)
-    _check_mounts(folders)
+    _check_mounts(folders, (*homes, *own_folders))
     _check_library_paths(folders, environment)
 
 
@@ -59,15 +60,27 @@ def _check_folder(folder: Path, hint: str, homes: Sequence[Path], own_folders: S
             raise SafetyError(f"safe mode cannot work in {folder}: it contains ask's own {content} ({path})", hint)
 
 
-def _check_mounts(folders: Sequence[Path]) -> None:
-    """Refuse kernel file systems in the writable folders. Only Linux has /proc, and such mounts in any folder."""
-    for mount in read_mounts() if os.path.isdir("/proc/self") else ():
+def _check_mounts(folders: Sequence[Path], private_folders: Sequence[Path]) -> None:
+    """Refuse kernel file systems in the writable folders, and mounts that show private folders there, too."""
+    mounts = _read_mounts()
+    for mount in mounts:
         if mount.filesystem_type in _KERNEL_FILESYSTEMS and any(
             is_below(mount.mount_point, str(folder)) for folder in folders
         ):
             raise SafetyError(
                 f"safe mode protects nothing in {mount.mount_point}: it belongs to the kernel", "unmount it"
             )
+    for folder, path in product(folders, private_folders):
+        if alias := find_alias(resolve_path(path), folder, mounts):
+            raise SafetyError(
+                f"safe mode protects nothing in {folder}: {alias} is {path}, mounted there, too",
+                format_folder_hint(folder, folders[0]),
+            )
+
+
+def _read_mounts() -> Sequence[MountEntry]:
+    """List the mounts. Only Linux has /proc, and kernel file systems and bind mounts in any folder."""
+    return read_mounts() if os.path.isdir("/proc/self") else ()
 
 
 def _check_library_paths(folders: Sequence[Path], environment: Mapping[str, str]) -> None:
@@ -96,7 +109,7 @@ def check_case(paths: Iterable[Path]) -> None:
     for path in paths:
         other = path.with_name(path.name.swapcase())
         # Inode numbers say nothing: some of these file systems have one for each spelling.
-        if other != path and os.path.lexists(other) and other.name not in os.listdir(path.parent):
+        if other != path and os.path.lexists(other) and not {path.name, other.name}.issubset(os.listdir(path.parent)):
             raise SafetyError(
                 f"--safe cannot protect {path}: its file system ignores case, so {other.name} leads to it, too",
                 f"use a folder on another file system, or {FILES_HINT}",
@@ -118,17 +131,32 @@ def _list_code_folders() -> list[Path]:
     specs = [find_spec(name) for name in _COMPANION_PACKAGES]
     companions = [Path(folder) for spec in specs if spec for folder in spec.submodule_search_locations or ()]
     libraries = [Path(entry) for entry in sys.path if Path(entry).name in _LIBRARY_FOLDER_NAMES]
-    folders = (PACKAGE_FOLDER, python.parent, Path(os.__file__).parent, *companions, *libraries)
+    folders = (PACKAGE_FOLDER, python.parent, Path(os.__file__).parent, *companions, *libraries, *_find_editable_code())
     return [resolve_path(path) for path in folders]
 
 
+def _find_editable_code() -> Iterator[Path]:
+    """Yield the packages in development mode (`pip install -e`) that are imported from elsewhere than `sys.path`."""
+    for finder in sys.meta_path:
+        module = sys.modules.get(getattr(finder, "__module__", ""))
+        # The tables of the finders of setuptools, and of the package `editables` that hatchling and PDM use.
+        for table in (getattr(module, "MAPPING", {}), getattr(finder, "_redirections", {})):
+            yield from map(Path, table.values())
+
+
 def check_homes(homes: Iterable[Path]) -> None:
-    """Refuse a home directory in a system folder, which is readable. That of a system account has no files."""
+    """Refuse a home directory in a system folder, which is readable. That of a system account has no files.
+
+    A mount may show it there, too: NixOS can keep homes in /nix/persist.
+    """
+    mounts = _read_mounts()
     for home in homes:
-        folder = next(filter(home.is_relative_to, SYSTEM_FOLDERS), None)
-        if folder and os.access(home, os.W_OK):
+        place = next(filter(home.is_relative_to, SYSTEM_FOLDERS), "") or next(
+            filter(None, (find_alias(home, resolve_path(folder), mounts) for folder in SYSTEM_FOLDERS)), ""
+        )
+        if place and os.access(home, os.W_OK):
             raise SafetyError(
-                f"--safe cannot hide your home directory {home}: commands can read {folder}", f"use {FILES_HINT}"
+                f"--safe cannot hide your home directory {home}: commands can read {place}", f"use {FILES_HINT}"
             )
 
 

@@ -15,8 +15,9 @@ from ask.atomic_files import create_marker_file
 from ask.config.settings import CLAUDE_SKILLS_FOLDER, SAFE_OPTIONS, SANDBOX_LEVEL, Settings
 from ask.config.symbolic_links import expand_folder
 from ask.errors import FileError, SafetyError, UsageError
+from ask.safety.changed_files import ChangedFiles, watch_imported_modules
 from ask.safety.folder_scan import is_bare_repository
-from ask.safety.imported_modules import ImportedModules
+from ask.safety.git_commands import find_executed_files
 from ask.safety.protected_paths import SHOWN_ONCE
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
@@ -42,7 +43,8 @@ class SafeModeSession:
     """A run's safe mode. Leaving the context closes the sandbox, or the confined folders.
 
     The user is notified of what is not protected, and of what the run has left behind. With `uses_network`, the HTTP
-    client is imported while the sandbox starts. `programs` are files that tools outside the sandbox run.
+    client is imported while the sandbox starts. `programs` are files that tools outside the sandbox run;
+    `list_idle_programs` lists those that only later runs start.
 
     Attributes:
         policy: which tool calls are allowed.
@@ -65,6 +67,7 @@ class SafeModeSession:
         *,
         uses_network: bool,
         programs: Sequence[Path] = (),
+        list_idle_programs: Callable[[], Iterable[Path]] = tuple,
     ) -> None:
         self.level = settings.safe_level
         self.policy = ToolPolicy.from_settings(settings)._replace(
@@ -90,7 +93,9 @@ class SafeModeSession:
         )
         self.writable_folders: Sequence[Path] = self.sandbox_config.outermost_folders
         self._app, self._directory, self._context_files = app, directory, settings.context_files
+        self._list_idle_programs = list_idle_programs
         self._mark = self._mark_trusted_projects()  # before anything can change
+        self._later_programs = ChangedFiles(self._list_later_programs)
         try:
             self._confinement = self._open_confinement(uses_network)
         except BaseException:
@@ -111,7 +116,7 @@ class SafeModeSession:
         marker = self.sandbox_config.state_folder / f"shown-{digest[:32]}"
         return not self._app.console.is_quiet and (create_marker_file(marker) or not marker.exists())
 
-    def _find_imported_modules(self) -> ImportedModules | None:
+    def _find_imported_modules(self) -> ChangedFiles | None:
         """Find the modules that git's Python commands would import from the folders; None if git runs no such command.
 
         The warning about such commands is shown once.
@@ -119,7 +124,16 @@ class SafeModeSession:
         unclear_commands = [warning for warning in self._confinement.warnings if warning.endswith(SHOWN_ONCE)]
         if not unclear_commands:
             return None
-        return ImportedModules(self.sandbox_config.writable_folders, unclear_commands)
+        return watch_imported_modules(self.sandbox_config.writable_folders, unclear_commands)
+
+    def _list_later_programs(self) -> Iterator[Path]:
+        """Yield the programs and scripts in the writable folders that later runs start: of MCP servers and of hooks."""
+        paths = [*self._list_idle_programs()]
+        for hook in self._app.config.values.get("hooks", ()):
+            files = find_executed_files(str(hook.get("command", "")), self._directory, os.path.expanduser("~"))
+            paths += (file.path for file in files.paths)
+        for path in paths:
+            yield from filter(self.can_read, {Path(os.path.abspath(path)), Path(os.path.realpath(path))})
 
     def _explain_git_access(self, *, allow_git: bool) -> None:
         """Print why git does not work in a writable folder: once if `--allow-git` would change that."""
@@ -231,6 +245,13 @@ class SafeModeSession:
     def __exit__(self, *_: object) -> None:
         self._confinement.close()
         self._report_changed_instructions()
+        if programs := self._later_programs.find_changes():
+            names = format_paths(programs, self._directory)
+            was, them = ("was", "it") if len(programs) == 1 else ("were", "them")
+            self._notify(
+                f"{names} {was} created or changed in this run; the next run without safe mode may start {them} as an "
+                f"MCP server or hook: check {them} first"
+            )
         if modules := self._imported_modules.find_changes() if self._imported_modules else ():
             self._notify(
                 f"{format_paths(modules, self._directory)} was created or changed in this run, and a git command that "

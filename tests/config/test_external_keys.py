@@ -71,3 +71,12 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(command: str,
         run(command.format(child="sh -c 'echo $$ > $PID_FILE; exec sleep 30'"), 0.5, PID_FILE=str(tmp_path / "pid"))
     assert time.monotonic() - started < 20
     assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+def test_a_command_runs_nothing_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, key in (("home", KEY), ("project", "sk-of-the-project")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "vault.py").write_text(f"print({key!r})")
+    monkeypatch.chdir(tmp_path / "project")
+    assert run("python3 -m vault", HOME=str(tmp_path / "home")) == KEY
+    assert [run("pwd"), run("pwd", HOME=str(tmp_path / "missing"))] == ["/", "/"]

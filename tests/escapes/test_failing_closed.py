@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ask.errors import SafetyError
 from ask.safety.folder_scan import find_private_paths
+from ask.safety.refused_folders import check_case
 from tests.escapes.case_insensitive import mount_case_insensitive
 from tests.escapes.safe_runs import Call, bash, run
-from tests.safety.fake_host import PLACEHOLDER_NAMES, FakeHost
+from tests.safety.fake_host import PLACEHOLDER_NAMES, TOKEN, FakeHost
 from tests.safety.installation import each_user_and
 from tests.slow_parameters import mark_others_slow
 
@@ -166,6 +168,18 @@ def test_folder_that_cannot_be_confined_is_refused(host: FakeHost, allowed: bool
     assert str(folder) in done.result.stderr
 
 
+@pytest.mark.slow_after_first
+@pytest.mark.parametrize("place", ["@work@/pkg", "/opt"], ids=["in the folder", "in a system folder"])
+def test_a_home_that_a_mount_shows_elsewhere_is_refused(host: FakeHost, place: str) -> None:
+    mount = host.fill(f'mount --bind @home@ {place} || exit 99; exec "$@"')
+    mounted = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh"]
+    read = bash(f"cat {place}/.ssh/id_rsa")
+    refused, unsafe = run(host, read, "--safe", before=mounted), run(host, read, before=mounted)
+    assert (refused.result.code, refused.requests) == (8, 0), refused.result.stderr
+    assert host.fill(place) in refused.result.stderr
+    assert TOKEN in unsafe.outputs[0], "the attack does nothing"
+
+
 @pytest.mark.slow
 def test_a_folder_from_which_programs_load_libraries_is_refused(host: FakeHost) -> None:
     libraries = {"LD_LIBRARY_PATH": "/usr/local/cuda/lib64:"}  # as after export LD_LIBRARY_PATH=DIR:$LD_LIBRARY_PATH
@@ -219,6 +233,8 @@ def test_a_folder_that_ignores_case_is_refused(host: FakeHost, record_property: 
             unsafe = run(host, bash("cat .ENV"), directory=folder)
             confined = run(host, [("read_file", {"filepath": ".ENV"})], "--safe-files", directory=folder)
             refused = run(host, bash("cat .ENV"), "--safe", directory=folder)
+        with mount_case_insensitive(folder, {".GIT/HEAD": b""}), pytest.raises(SafetyError):
+            check_case([folder / ".git"])  # as is, the name is not in the listing
     except OSError as error:
         record_property("not tried here", f"{host.user}: a file system that ignores case ({error.strerror})")
         return

@@ -514,14 +514,18 @@ def test_the_script_of_an_allowed_server_is_read_only_in_safe_mode(ask: Ask, hom
     for name in ("server.py", "other.py"):
         shutil.copy(RAW, home.work / name)
     (home.work / "data.txt").write_text("old")
-    configure(home, {"raw": program("server.py", "data.txt"), "other": program("other.py")})
-    command = "for name in server.py other.py data.txt; do echo new > $name; done"
+    other = {"command": "uv", "args": ["--directory", str(home.work), "run", "other.py"], "cwd": "/"}
+    hook = {"event": "after_tool", "command": "sh check.sh"}
+    configure(home, {"raw": program("server.py", "data.txt"), "other": other}, hooks=[hook])
+    command = "for name in server.py other.py data.txt; do echo new > $name; done; echo true > check.sh"
     calls: list[wire.Call] = [("bash", {"command": command}), HELLO]
     result, answers = ask_with_calls(ask, server, calls, "--safe", "--allow-tool", "raw__echo")
     assert answers[1] == "hello"
     assert (home.work / "server.py").read_bytes() == Path(RAW).read_bytes()
     assert [(home.work / name).read_text() for name in ("other.py", "data.txt")] == ["new\n", "new\n"]
     assert str(home.work / "server.py") in result.stderr, result.stderr
+    # The scripts that later runs start are named at the end.
+    assert "check.sh, other.py were created or changed" in result.stderr.splitlines()[-1]
 
 
 @pytest.mark.usefixtures("raw")

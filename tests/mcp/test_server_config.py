@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,14 @@ from ask.config.mcp_servers import (
     parse_server_table,
 )
 from ask.errors import ConfigError
-from ask.mcp.server_config import expand_variables, find_servers, normalize_server_name, read_servers, to_server_table
+from ask.mcp.server_config import (
+    expand_variables,
+    find_servers,
+    normalize_server_name,
+    read_servers,
+    starts_in_empty_folder,
+    to_server_table,
+)
 from tests.mcp.values import json_values
 
 PATH = Path("config.toml")
@@ -318,3 +326,41 @@ def test_a_header_that_cannot_be_sent_is_named_without_its_value(secret: str) ->
 def test_an_input_of_vs_code_is_named() -> None:
     with pytest.raises(ConfigError, match=r"\$input:key"):
         filled(env={"X": "${input:key}"})
+
+
+def test_commands_that_would_run_what_the_folder_contains_are_recognized(tmp_path: Path) -> None:
+    """Each starts in an empty folder: `npx` and the like, also after other programs and options."""
+    runs_from_folder = """
+        env -u X npx -y notes
+        timeout -k 5 10 npx -y notes
+        nice -n 5 nohup npx -y notes
+        sudo -u ann npx -y notes
+        arch -arm64 npx -y notes
+        op run -- npx -y notes
+        mise x node@22 -- npx -y notes
+        sh -c 'if true; then npx -y notes; fi'
+        sh -c '. ~/.nvm/nvm.sh && npx -y notes'
+        timeout 5 sh -c 'exec nice npx -y notes'
+        npm -y exec notes
+        uv -q --color never run notes
+        python3 -um notes
+        deno run -A npm:notes
+        dnx Notes@1.0 --yes
+    """
+    starts_in_the_folder = """
+        docker compose run web npx notes
+        npm run exec
+        notes --runner npx
+        timeout 5 notes
+        timeout 5 ./notes npx
+        sudo -u ann bin/notes npx
+        python3 /srv/server.py -um notes
+        nice deno run -A server.ts
+        op run --env-file=.env -- npx -y notes
+        env
+    """
+    for lines, expected in ((runs_from_folder, True), (starts_in_the_folder, False)):
+        for line in lines.strip().splitlines():
+            command, *arguments = shlex.split(line)
+            server = ServerConfig("notes", PATH, command=command, args=tuple(arguments))
+            assert starts_in_empty_folder(server, tmp_path) is expected, line

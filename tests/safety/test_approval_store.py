@@ -211,6 +211,17 @@ def test_every_way_to_change_a_script_is_noticed(
     assert later.find(pend(work, "bin/tool -v", level="sandbox"))
 
 
+def test_an_approval_of_a_clock_that_was_ahead_does_not_outlive_a_change(store: ApprovalStore, tmp_path: Path) -> None:
+    (tmp_path / "tool").write_text("x")
+    store.add(pend(tmp_path, "./tool"), ApprovalScope.COMMAND, ApprovalDuration.ALWAYS)
+    rows = json.loads(store.path.read_text())
+    store.path.write_text(json.dumps([{**row, "time": row["time"] + 3600} for row in rows]))
+    assert ApprovalStore(store.path).find(pend(tmp_path, "./tool")), "no run in safe mode could write here"
+    write_scan_record(store.path.parent / "safe", [tmp_path], ScanRecord((), (), ()))
+    (tmp_path / "tool").write_text("evil")
+    assert not ApprovalStore(store.path).find(pend(tmp_path, "./tool"))
+
+
 def test_a_program_on_path_that_a_run_in_safe_mode_could_change_is_asked_about_again(
     store: ApprovalStore, tmp_path: Path
 ) -> None:
@@ -236,3 +247,19 @@ def test_a_program_on_path_that_a_run_in_safe_mode_could_change_is_asked_about_a
     for program in ("env/bin/check", "tools/linked", "tools/data"):
         (work / program).write_text("#!/bin/sh\necho evil\n")
     assert [command for command, call in calls.items() if later.find(call)] == ["sort tools/data"]
+
+
+def test_an_approval_of_writes_covers_the_projects_own_files(ask: Ask, home: Home, server: ModelServer) -> None:
+    """Files elsewhere, also through a link, and those that other programs run are asked about."""
+    (home.path / "elsewhere").mkdir()
+    (home.work / "link").symlink_to(home.path / "elsewhere")
+    asked = ["../elsewhere/b.txt", f"{home.path}/elsewhere/c.txt", "link/d.txt", ".git/hooks/pre-commit", ".VSCODE/x"]
+    names = ["a.txt", *asked, "new/e.txt", f"{home.work}/f.txt"]
+    server.reply(*(wire.calls(("write_file", {"filepath": name, "content": "x"})) for name in names), wire.says("done"))
+    answers = [("Make this change? ", "m"), ("Which? ", "2"), *[("Make this change? ", "n")] * len(asked)]
+    result = ask.on_terminal("-m", wire.MODEL, "--confirm", "go", answers=answers)
+    assert result.code == 0, result.text
+    assert "Allow write_file for files in the working directory in this folder" in result.text
+    assert [name for name in names if not (home.work / name).exists()] == asked
+    [approval] = json.loads(ask("tools", "approvals", "--json").text)
+    assert (approval["approves"], approval["value"]) == ("files", "write_file")

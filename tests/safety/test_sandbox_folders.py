@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
+import site
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -82,6 +85,32 @@ def test_folders_that_cannot_be_confined_are_refused(home: Path, name: str, why:
         assert caught.value.exit_code == 8
         assert caught.value.hint
         assert not (allowed and "start in" in caught.value.hint)
+
+
+@pytest.mark.slow
+def test_the_folder_of_a_package_in_development_mode_is_refused(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a plugin: the next run imports it outside the sandbox."""
+    project = home / "work/plugin"
+    (project / "ask_notes").mkdir(parents=True)
+    (project / "ask_notes/__init__.py").touch()
+    (project / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+        '[project]\nname = "ask-notes"\nversion = "1"\n[tool.setuptools]\npackages = ["ask_notes"]\n'
+    )
+    build = "import setuptools.build_meta as backend; backend.build_editable('dist')"
+    subprocess.run([sys.executable, "-c", build], cwd=project, check=True, capture_output=True)
+    with ZipFile(next(project.glob("dist/*.whl"))) as wheel:
+        wheel.extractall(tmp_path / "site")
+    for name in ("meta_path", "path", "path_hooks"):
+        monkeypatch.setattr(sys, name, [*getattr(sys, name)])
+    assert confined(home, project).working_directory == project
+    site.addsitedir(str(tmp_path / "site"))
+    assert find_spec("ask_notes"), "the package is not installed"
+    for folder in (home / "work", project, project / "ask_notes"):
+        with pytest.raises(SafetyError, match="ask's own code"):
+            confined(home, folder)
 
 
 def test_a_link_to_a_refused_folder_is_refused(home: Path, tmp_path: Path) -> None:
