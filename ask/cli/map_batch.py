@@ -11,7 +11,7 @@ from ask.client.endpoint import create_client
 from ask.console import StderrConsole
 from ask.errors import AskError, FileError, RunInterruptedError, UsageError
 from ask.map.background_jobs import TAG_PREFIX, BackgroundRunner, check_background
-from ask.map.batch_jobs import BatchRunner, get_batch_api
+from ask.map.batch_jobs import BatchRunner, get_batch_api, is_gone
 from ask.map.input_rows import Row
 from ask.map.job import Job, RowTask
 from ask.map.ledger import Ledger, PendingBatch
@@ -28,6 +28,7 @@ CONFLICTING_OPTIONS = {
 }
 """The options that do not work with `--batch` or `--completion-window`, each with an error message and a hint."""
 COLLECT_HINT = "run the same command again to collect the answers, or add --cancel"
+GONE_HINT = "leave out --detach to ask for it several times, or add --cancel"
 
 
 def check_batch_flags(flags: Mapping[str, Any], job: Job, ledger: Ledger) -> None:
@@ -126,7 +127,8 @@ def run_batches(
         interruption.hint = COLLECT_HINT
         raise interruption from None
     except AskError as error:
-        error.hint = "; ".join(filter(None, (error.hint, COLLECT_HINT if ledger.list_batches(job.id) else "")))
+        collect_hint = GONE_HINT if flags["detach"] and is_gone(error) else COLLECT_HINT
+        error.hint = "; ".join(filter(None, (error.hint, collect_hint if ledger.list_batches(job.id) else "")))
         error.redact(request.secrets.redact)
         raise
     console.show_status("")
