@@ -89,8 +89,7 @@ def run_batches(
     Raises:
         AskError: a request failed, or Ctrl-C.
     """
-    request, console = job.requests[0], job.app.console
-    window = flags["completion_window"]
+    request, console, window = job.requests[0], job.app.console, flags["completion_window"]
     runner = _create_runner(
         job,
         ledger,
@@ -127,8 +126,8 @@ def run_batches(
         interruption.hint = COLLECT_HINT
         raise interruption from None
     except AskError as error:
-        collect_hint = GONE_HINT if flags["detach"] and is_gone(error) else COLLECT_HINT
-        error.hint = "; ".join(filter(None, (error.hint, collect_hint if ledger.list_batches(job.id) else "")))
+        hint = GONE_HINT if flags["detach"] and is_gone(error) else COLLECT_HINT
+        error.hint = "; ".join(filter(None, (error.hint, ledger.list_batches(job.id) and hint)))
         error.redact(request.secrets.redact)
         raise
     console.show_status("")
