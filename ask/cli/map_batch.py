@@ -127,7 +127,7 @@ def run_batches(
         raise interruption from None
     except AskError as error:
         hint = GONE_HINT if flags["detach"] and is_gone(error) else COLLECT_HINT
-        error.hint = "; ".join(filter(None, (error.hint, ledger.list_batches(job.id) and hint)))
+        error.hint = "; ".join(filter(None, (error.hint, hint if ledger.list_batches(job.id) else "")))
         error.redact(request.secrets.redact)
         raise
     console.show_status("")
