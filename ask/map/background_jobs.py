@@ -235,7 +235,8 @@ class BackgroundRunner(BatchRunner):
         result = self._convert_result(BatchResult("", read_dict(response)), 0)
         if response.get("status") == CANCELED_STATUS and result.status == "failed":
             result = result._replace(error=CANCELED_ROW)  # the response itself has no reason
-        self._save_results([(key, result) for key in keys])
+        saved_keys = self._ledger.find_saved_batch_rows(pending.tag)
+        self._save_results([(key, result) for key in keys if key not in saved_keys])
         self._ledger.end_batch(pending.tag)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -156,11 +156,15 @@ class BatchRunner:
             server_tools=dict.fromkeys(get_server_tools(request.settings), EMPTY_MAPPING),
         )
 
-    def _save_results(self, rows: Sequence[tuple[RowKey, RowResult]], paid_keys: Set[RowKey] = frozenset()) -> None:
+    def _save_results(self, rows: Sequence[tuple[RowKey, RowResult]]) -> None:
+        """Save the results of rows, with what they used in earlier runs."""
         redact = self._job.requests[0].secrets.redact
-        redacted_rows = [(key, result._replace(error=redact(result.error))) for key, result in rows]
-        dollars = sum(result.cost or 0.0 for key, result in redacted_rows if key not in paid_keys)
-        self._ledger.save_results(self._job.id, redacted_rows, dollars)
+        totals = []
+        for key, result in rows:
+            earlier = self._ledger.find_result(self._job.id, key)
+            total = result.add_usage(earlier.usage) if earlier else result
+            totals.append((key, total._replace(error=redact(result.error))))
+        self._ledger.save_results(self._job.id, totals, sum(result.cost or 0.0 for _, result in rows))
 
     def _create_batch(self, chunk: Sequence[tuple[RowKey, str, Any]]) -> None:
         tag = f"ask-{secrets.token_hex(TAG_BYTES)}"
@@ -300,7 +304,7 @@ class BatchRunner:
     def _collect(self, pending: PendingBatch, batch: Batch) -> None:
         """Save the results of a complete batch. Rows without a result fail."""
         keys = self._ledger.find_batch_rows(pending.tag)
-        paid_keys = self._ledger.find_paid_batch_rows(pending.tag)  # before a download was cut off
+        saved_keys = self._ledger.find_saved_batch_rows(pending.tag)  # before a download was cut off
         missing = set(range(len(keys)))
         reason = batch.error or "the batch ended without an answer to this row"
         # A gateway may give the results of our batch other ids.
@@ -318,8 +322,11 @@ class BatchRunner:
                 numbered = {number: result for number, result in ordered if number in missing}
                 missing.difference_update(numbered)
                 self._save_results(
-                    [(keys[number], self._convert_result(result, number)) for number, result in numbered.items()],
-                    paid_keys,
+                    [
+                        (keys[number], self._convert_result(result, number))
+                        for number, result in numbered.items()
+                        if keys[number] not in saved_keys
+                    ]
                 )
         except ProviderError as error:
             if not is_gone(error):
@@ -358,7 +365,8 @@ class BatchRunner:
             # Only Anthropic's answers report that they are from a batch; OpenAI's report the default tier.
             usage = parsed.answer.usage
             usage = usage if usage == Usage() else usage._replace(service_tier=self._service_tier)
-            row, schema = row.add_usage(usage, self._calculate_cost(usage)), self._job.requests[0].response_schema
+            row = row.add_usage(usage._replace(cost=self._calculate_cost(usage)))
+            schema = self._job.requests[0].response_schema
             citations = remove_positions(parsed.answer.citations) if schema else parsed.answer.citations
             row = row._replace(citations=citations_to_json(citations))
             if parsed.error:
