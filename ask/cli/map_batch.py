@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from ask.client.answers import find_requested_tier
 from ask.client.endpoint import create_client
+from ask.client.retries import RetryNotice
 from ask.console import StderrConsole
 from ask.errors import AskError, FileError, RunInterruptedError, UsageError
 from ask.map.background_jobs import TAG_PREFIX, BackgroundRunner, check_background
@@ -16,7 +17,7 @@ from ask.map.input_rows import Row
 from ask.map.job import Job, RowTask
 from ask.map.ledger import Ledger, PendingBatch
 from ask.messages import Usage
-from ask.render.amounts import format_count
+from ask.render.amounts import format_count, format_duration
 
 CONFLICTING_OPTIONS = {
     "engine": ("{option} and --engine cannot be combined", "leave out one of them"),
@@ -118,7 +119,7 @@ def run_batches(
                 show_progress(console.print_notice, "; run the same command again to collect the answers")
                 return None
         while runner.pending_batches:
-            runner.wait(show_progress, flags["wait"], flags["poll_interval"])
+            runner.wait(show_progress, partial(_print_failure, flags, job), flags["wait"], flags["poll_interval"])
             if not flags["cancel"]:
                 _submit_rows(runner, console)  # rows of a batch that was not found, and new rows of the input
     except KeyboardInterrupt:
@@ -135,11 +136,27 @@ def run_batches(
 
 
 def _create_runner(job: Job, ledger: Ledger, window: str | None, **options: Any) -> BatchRunner:
-    request, notify = job.requests[0], job.app.console.print_notice
+    request = job.requests[0]
+    runner: BatchRunner | None = None
+
+    def notify(text: str) -> None:
+        is_repeated = runner is not None and runner.is_waiting and isinstance(text, RetryNotice)
+        if not is_repeated:  # each poll would print three of them
+            job.app.console.print_notice(text)
+
     open_client = partial(create_client, request.endpoint, notify, request.settings, request.secrets)
     if window:
-        return BackgroundRunner(job, open_client, ledger, window, **options)
-    return BatchRunner(job, open_client(), ledger, **options)
+        runner = BackgroundRunner(job, open_client, ledger, window, **options)
+        return runner
+    runner = BatchRunner(job, open_client(), ledger, **options)
+    return runner
+
+
+def _print_failure(flags: Mapping[str, Any], job: Job, error: AskError) -> None:
+    """Print why the answers cannot be collected now."""
+    limit = "" if is_gone(error) else f" for up to {format_duration(flags['wait'])} (--wait)"
+    reason = job.requests[0].secrets.redact(error.summary)
+    job.app.console.print_notice(f"{reason}; trying again{limit}")
 
 
 def _submit_rows(runner: BatchRunner, console: StderrConsole) -> None:

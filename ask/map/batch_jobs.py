@@ -68,6 +68,7 @@ class BatchRunner:
         pending_batches: batches whose results are not collected.
         pending_rows: their rows.
         done_rows: how many of these the provider has finished.
+        is_waiting: whether it polls until all results are collected.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class BatchRunner:
         self.finished_earlier: int | None = None
         self.submitted_rows = self.submitted_batches = 0
         self.pending_batches = self.pending_rows = self.done_rows = 0
+        self.is_waiting = False
 
     def submit(self) -> None:
         """Submit the rows that have no result and are in no batch.
@@ -244,11 +246,18 @@ class BatchRunner:
         if first_error:
             raise first_error
 
-    def wait(self, on_progress: Callable[[], None], max_wait: float, interval: float | None = None) -> None:
+    def wait(
+        self,
+        on_progress: Callable[[], None],
+        on_failure: Callable[[AskError], None],
+        max_wait: float,
+        interval: float | None = None,
+    ) -> None:
         """Poll until all results are collected.
 
         Args:
             on_progress: is called after each poll.
+            on_failure: is called with the error if a poll fails, and again only after one has not failed.
             max_wait: for how many seconds all polls may fail because of the network or the service.
             interval: seconds between polls; None for 2 seconds at first and a minute later.
 
@@ -256,8 +265,8 @@ class BatchRunner:
             AskError: polls have failed for too long, or in a way that waiting does not change.
         """
         delay = FIRST_POLL_SECONDS if interval is None else interval
-        self._last_success = time.monotonic()
-        failures = 0
+        self.is_waiting = True
+        self._last_success, failures, has_failed = time.monotonic(), 0, False
         while True:
             begin = time.monotonic()
             try:
@@ -269,8 +278,12 @@ class BatchRunner:
                 has_expired = failures >= MAX_GONE_POLLS if is_gone(error) else silence >= max_wait
                 if has_expired or not (is_gone(error) or classify_failure(error) in TEMPORARY_FAILURES):
                     raise
+                if not has_failed:
+                    on_failure(error)
+            has_failed = failures > 0
             on_progress()
             if not failures and not self.pending_batches:
+                self.is_waiting = False
                 return
             time.sleep(delay)
             if interval is None:

@@ -224,6 +224,7 @@ def test_waiting_survives_failures_of_the_service(
     server.reply(fail_first)
     result = run(service, "--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(2)))
     assert (result.code, len(service.batches)) == (0, 1), result.stderr
+    assert (result.stderr.count("trying again"), "retrying" in result.stderr) == (1, False), result.stderr
     assert [row["answer"] for row in parse(result)] == ["SAY WORD 0", "SAY WORD 1"]
 
 
