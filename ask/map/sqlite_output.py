@@ -16,6 +16,7 @@ MAX_BUFFERED_ROWS = 500
 COMMIT_SECONDS = 0.5
 """Rows that arrive faster are committed together."""
 TYPES = {"integer": "INTEGER", "boolean": "INTEGER", "number": "REAL"}
+NUMBER_TYPES = frozenset(TYPES.values())
 PENDING = "temp.pending"
 INT64_RANGE = range(-(1 << 63), 1 << 63)
 EXACT_RANGE = range(-(1 << 53), (1 << 53) + 1)
@@ -112,7 +113,7 @@ class SqliteWriter:
     def _remove_types(self, rows: Sequence[Sequence[Any]]) -> None:
         """Remove the types with which SQLite would change the values of rows; those that are written stay the same."""
         columns = [
-            (name, each if all(_is_kept(row[index], each) for row in rows) else "")
+            (name, each if each not in NUMBER_TYPES or all(_is_kept(row[index], each) for row in rows) else "")
             for index, (name, each) in enumerate(self._columns)
         ]
         if columns == self._columns:
@@ -158,9 +159,7 @@ def _choose_type(name: str, names: ColumnNames, first_row: Mapping[str, Any]) ->
 
 
 def _is_kept(value: Any, column_type: str) -> bool:
-    """Check that a column of a type keeps a value: those of numbers convert text that looks like one."""
-    if column_type not in TYPES.values():
-        return True
+    """Check that a column of numbers keeps a value: it converts text that looks like one."""
     if isinstance(value, int):
         return column_type != "REAL" or value in EXACT_RANGE
     if isinstance(value, str):
