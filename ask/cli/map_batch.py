@@ -8,15 +8,16 @@ from typing import Any, NoReturn
 
 from ask.client.answers import find_requested_tier
 from ask.client.endpoint import create_client
+from ask.client.retries import RetryNotice
 from ask.console import StderrConsole
 from ask.errors import AskError, FileError, RunInterruptedError, UsageError
 from ask.map.background_jobs import TAG_PREFIX, BackgroundRunner, check_background
-from ask.map.batch_jobs import BatchRunner, get_batch_api
+from ask.map.batch_jobs import BatchRunner, get_batch_api, is_gone
 from ask.map.input_rows import Row
 from ask.map.job import Job, RowTask
 from ask.map.ledger import Ledger, PendingBatch
 from ask.messages import Usage
-from ask.render.amounts import format_count
+from ask.render.amounts import format_count, format_duration
 
 CONFLICTING_OPTIONS = {
     "engine": ("{option} and --engine cannot be combined", "leave out one of them"),
@@ -28,6 +29,7 @@ CONFLICTING_OPTIONS = {
 }
 """The options that do not work with `--batch` or `--completion-window`, each with an error message and a hint."""
 COLLECT_HINT = "run the same command again to collect the answers, or add --cancel"
+GONE_HINT = "leave out --detach to ask for it several times, or add --cancel"
 
 
 def check_batch_flags(flags: Mapping[str, Any], job: Job, ledger: Ledger) -> None:
@@ -88,8 +90,7 @@ def run_batches(
     Raises:
         AskError: a request failed, or Ctrl-C.
     """
-    request, console = job.requests[0], job.app.console
-    window = flags["completion_window"]
+    request, console, window = job.requests[0], job.app.console, flags["completion_window"]
     runner = _create_runner(
         job,
         ledger,
@@ -118,7 +119,7 @@ def run_batches(
                 show_progress(console.print_notice, "; run the same command again to collect the answers")
                 return None
         while runner.pending_batches:
-            runner.wait(show_progress, flags["wait"], flags["poll_interval"])
+            runner.wait(show_progress, partial(_print_failure, flags, job), flags["wait"], flags["poll_interval"])
             if not flags["cancel"]:
                 _submit_rows(runner, console)  # rows of a batch that was not found, and new rows of the input
     except KeyboardInterrupt:
@@ -126,7 +127,8 @@ def run_batches(
         interruption.hint = COLLECT_HINT
         raise interruption from None
     except AskError as error:
-        error.hint = "; ".join(filter(None, (error.hint, COLLECT_HINT if ledger.list_batches(job.id) else "")))
+        hint = GONE_HINT if flags["detach"] and is_gone(error) else COLLECT_HINT
+        error.hint = "; ".join(filter(None, (error.hint, hint if ledger.list_batches(job.id) else "")))
         error.redact(request.secrets.redact)
         raise
     console.show_status("")
@@ -134,11 +136,27 @@ def run_batches(
 
 
 def _create_runner(job: Job, ledger: Ledger, window: str | None, **options: Any) -> BatchRunner:
-    request, notify = job.requests[0], job.app.console.print_notice
+    request = job.requests[0]
+    runner: BatchRunner | None = None
+
+    def notify(text: str) -> None:
+        is_repeated = runner is not None and runner.is_waiting and isinstance(text, RetryNotice)
+        if not is_repeated:  # each poll would print three of them
+            job.app.console.print_notice(text)
+
     open_client = partial(create_client, request.endpoint, notify, request.settings, request.secrets)
     if window:
-        return BackgroundRunner(job, open_client, ledger, window, **options)
-    return BatchRunner(job, open_client(), ledger, **options)
+        runner = BackgroundRunner(job, open_client, ledger, window, **options)
+        return runner
+    runner = BatchRunner(job, open_client(), ledger, **options)
+    return runner
+
+
+def _print_failure(flags: Mapping[str, Any], job: Job, error: AskError) -> None:
+    """Print why the answers cannot be collected now."""
+    limit = "" if is_gone(error) else f" for up to {format_duration(flags['wait'])} (--wait)"
+    reason = job.requests[0].secrets.redact(error.summary)
+    job.app.console.print_notice(f"{reason}; trying again{limit}")
 
 
 def _submit_rows(runner: BatchRunner, console: StderrConsole) -> None:

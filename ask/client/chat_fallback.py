@@ -37,9 +37,12 @@ class ChatFallback:
         """Limit each call of a hook, as `LoadedProvider.with_limits` does."""
         self.provider = self.provider.with_limits(time_limit, notify)
 
-    def activate(self, status: int) -> bool:
-        """Use the fallback from now on if an HTTP status says that the API is missing; return whether that is new."""
-        if self.is_active or status not in MISSING_API_STATUSES:
+    def replaces(self, provider: LoadedProvider, status: int) -> bool:
+        """Check whether an HTTP status says that a provider's API is missing; if so, use the fallback from now on.
+
+        The requests of other rows that are in flight then fail in the same way.
+        """
+        if provider.openai_api != "responses" or status not in MISSING_API_STATUSES:
             return False
         self.is_active = True
         return True

@@ -1,7 +1,7 @@
 """Arrow types and the values of JSON: what a prompt gets from a typed column, and how a column is typed again.
 
-Numbers, booleans, text, lists and objects are the same in both. Decimals, dates and times are text in JSON, binary
-data is base64, a map a list of objects with `key` and `value`, and a duration a number in the unit of its type.
+Numbers, booleans, text, lists and objects are the same in both. Decimals, dates, times and UUIDs are text in JSON,
+binary data is base64, a map a list of objects with `key` and `value`, and a duration a number in the unit of its type.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, count
 from types import NoneType
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,6 +39,8 @@ def select_output_type(data_type: ArrowType) -> ArrowType | None:
 
     It has no dictionaries, which Arrow files cannot extend, and allows null everywhere.
     """
+    if isinstance(data_type, pa.UuidType):
+        return data_type
     if isinstance(data_type, pa.BaseExtensionType):
         return select_output_type(data_type.storage_type)
     if types.is_dictionary(data_type):
@@ -226,7 +229,7 @@ def _matches_nested(values: Sequence[Any], kinds: set[type], data_type: ArrowTyp
 def _to_plain(array: Array) -> Array:
     """Return a column with the types of JSON."""
     data_type = array.type
-    if isinstance(data_type, pa.BaseExtensionType):
+    if isinstance(data_type, pa.BaseExtensionType) and not isinstance(data_type, pa.UuidType):
         return _to_plain(array.storage)
     if types.is_dictionary(data_type):
         return _to_plain(array.dictionary_decode())
@@ -252,15 +255,20 @@ def _to_plain_scalars(array: Array) -> Array:
         array = _drop_infinite(array, 1 if types.is_date32(data_type) else DAY_SECONDS * 1000)
     if types.is_duration(data_type):
         return array.cast(pa.int64())
-    if types.is_binary_view(data_type) or _is_binary(data_type):
-        texts = [None if value is None else b64encode(value).decode() for value in array.to_pylist()]
-        return pa.array(texts, pa.string())
+    if isinstance(data_type, pa.UuidType) or types.is_binary_view(data_type) or _is_binary(data_type):
+        return pa.array([_format_bytes(value) for value in array.to_pylist()], pa.string())
     if types.is_date(data_type) or types.is_time(data_type) or types.is_decimal(data_type):
         return array.cast(pa.string())
     is_plain = types.is_integer(data_type) or types.is_boolean(data_type) or types.is_null(data_type)
     if is_plain or types.is_string(data_type) or types.is_large_string(data_type) or types.is_string_view(data_type):
         return array
     raise pa.ArrowNotImplementedError(f"{data_type} has no type in JSON")
+
+
+def _format_bytes(value: bytes | UUID | None) -> str | None:
+    if value is None:
+        return None
+    return b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
 def _drop_infinite(times: Array, units_per_day: int) -> Array:
@@ -298,6 +306,8 @@ def _restore(array: Array, data_type: ArrowType) -> Array:
     if types.is_time(data_type):
         numbers = [None if value is None else _parse_time(value, data_type.unit) for value in array.to_pylist()]
         return pa.array(numbers, pa.int32() if types.is_time32(data_type) else pa.int64()).cast(data_type)
+    if isinstance(data_type, pa.UuidType):
+        return pa.array([value and _parse_uuid(value) for value in array.to_pylist()], data_type)
     return array.cast(data_type)
 
 
@@ -321,6 +331,14 @@ def _restore_fixed_size_list(lists: Array, values: Array, data_type: ArrowType) 
     return pa.FixedSizeListArray.from_arrays(
         values.take(pa.array(indexes, pa.int64())), type=data_type, mask=lists.is_null()
     )
+
+
+def _parse_uuid(text: str) -> UUID:
+    """Parse a UUID as "9f0c1e6a-...": `UUID` accepts other spellings, which a column of UUIDs would change."""
+    value = UUID(text)
+    if str(value) != text:
+        raise ValueError(f"{text} is not in the usual form")
+    return value
 
 
 def _parse_time(text: str, unit: str) -> int:

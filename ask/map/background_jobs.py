@@ -20,7 +20,7 @@ from ask.client.provider_client import ProviderClient
 from ask.client.retries import choose_retry_delay
 from ask.config.settings import Settings
 from ask.errors import AskError, ProviderError, UsageError
-from ask.map.batch_jobs import TAG_BYTES, UNCLEAR_STATUSES, BatchRunner, is_gone
+from ask.map.batch_jobs import MAX_GONE_POLLS, TAG_BYTES, UNCLEAR_STATUSES, BatchRunner, is_gone
 from ask.map.job import Job
 from ask.map.ledger import Ledger, PendingBatch, RowKey, RowResult
 from ask.map.outages import classify_failure
@@ -196,10 +196,15 @@ class BackgroundRunner(BatchRunner):
                     try:
                         response = future.result()
                     except AskError as error:  # must not keep the others from being collected
-                        first_error = first_error or error
+                        is_missing = is_gone(error)
+                        if not (is_missing and self._give_up(one)):
+                            first_error = first_error or error
+                        if is_missing:
+                            continue
                     else:
                         self._last_success = time.monotonic()
-                        if response is None or self._api.parse_batch(response).is_complete:
+                        self._gone_polls.pop(one.tag, None)
+                        if self._api.parse_batch(response).is_complete:
                             self._collect_response(one, response)
                             unfinished = 0
                             continue
@@ -210,27 +215,28 @@ class BackgroundRunner(BatchRunner):
             raise first_error
 
     def _fetch_response(self, pending: PendingBatch) -> Any:
-        """Return a response; None if the service no longer has it."""
-        try:
-            response = self._fetch(partial(self._api.build_poll_request, pending.batch_id))
-        except ProviderError as error:
-            if is_gone(error):
-                return None
-            raise
+        response = self._fetch(partial(self._api.build_poll_request, pending.batch_id))
         if self._api.parse_batch(response).id != pending.batch_id:
             raise ProviderError("the answer is not the response that was asked for", None)
         return response
 
+    def _give_up(self, pending: PendingBatch) -> bool:
+        """Fail a row whose response, which is paid for, was missing in many polls in a row; return whether it was."""
+        self._gone_polls[pending.tag] = self._gone_polls.get(pending.tag, 0) + 1
+        if self._gone_polls[pending.tag] < MAX_GONE_POLLS:
+            return False
+        reason = f"the service no longer has the response {pending.batch_id}"
+        self._end_batch(pending, self._ledger.find_batch_rows(pending.tag), reason)
+        return True
+
     def _collect_response(self, pending: PendingBatch, response: Any) -> None:
         """Save the result of a row."""
         keys = self._ledger.find_batch_rows(pending.tag)
-        if response is None:
-            self._end_batch(pending, keys, f"the service no longer has the response {pending.batch_id}")
-            return
         result = self._convert_result(BatchResult("", read_dict(response)), 0)
         if response.get("status") == CANCELED_STATUS and result.status == "failed":
             result = result._replace(error=CANCELED_ROW)  # the response itself has no reason
-        self._save_results([(key, result) for key in keys])
+        saved_keys = self._ledger.find_saved_batch_rows(pending.tag)
+        self._save_results([(key, result) for key in keys if key not in saved_keys])
         self._ledger.end_batch(pending.tag)
 
 

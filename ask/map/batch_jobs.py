@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -68,6 +68,7 @@ class BatchRunner:
         pending_batches: batches whose results are not collected.
         pending_rows: their rows.
         done_rows: how many of these the provider has finished.
+        is_waiting: whether it polls until all results are collected.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class BatchRunner:
         self.finished_earlier: int | None = None
         self.submitted_rows = self.submitted_batches = 0
         self.pending_batches = self.pending_rows = self.done_rows = 0
+        self.is_waiting = False
 
     def submit(self) -> None:
         """Submit the rows that have no result and are in no batch.
@@ -156,11 +158,15 @@ class BatchRunner:
             server_tools=dict.fromkeys(get_server_tools(request.settings), EMPTY_MAPPING),
         )
 
-    def _save_results(self, rows: Sequence[tuple[RowKey, RowResult]], paid_keys: Set[RowKey] = frozenset()) -> None:
+    def _save_results(self, rows: Sequence[tuple[RowKey, RowResult]]) -> None:
+        """Save the results of rows, with what they used in earlier runs."""
         redact = self._job.requests[0].secrets.redact
-        redacted_rows = [(key, result._replace(error=redact(result.error))) for key, result in rows]
-        dollars = sum(result.cost or 0.0 for key, result in redacted_rows if key not in paid_keys)
-        self._ledger.save_results(self._job.id, redacted_rows, dollars)
+        totals = []
+        for key, result in rows:
+            earlier = self._ledger.find_result(self._job.id, key)
+            total = result.add_usage(earlier.usage) if earlier else result
+            totals.append((key, total._replace(error=redact(result.error))))
+        self._ledger.save_results(self._job.id, totals, sum(result.cost or 0.0 for _, result in rows))
 
     def _create_batch(self, chunk: Sequence[tuple[RowKey, str, Any]]) -> None:
         tag = f"ask-{secrets.token_hex(TAG_BYTES)}"
@@ -240,11 +246,18 @@ class BatchRunner:
         if first_error:
             raise first_error
 
-    def wait(self, on_progress: Callable[[], None], max_wait: float, interval: float | None = None) -> None:
+    def wait(
+        self,
+        on_progress: Callable[[], None],
+        on_failure: Callable[[AskError], None],
+        max_wait: float,
+        interval: float | None = None,
+    ) -> None:
         """Poll until all results are collected.
 
         Args:
             on_progress: is called after each poll.
+            on_failure: is called with the error if a poll fails, and again only after one has not failed.
             max_wait: for how many seconds all polls may fail because of the network or the service.
             interval: seconds between polls; None for 2 seconds at first and a minute later.
 
@@ -252,8 +265,8 @@ class BatchRunner:
             AskError: polls have failed for too long, or in a way that waiting does not change.
         """
         delay = FIRST_POLL_SECONDS if interval is None else interval
-        self._last_success = time.monotonic()
-        failures = 0
+        self.is_waiting = True
+        self._last_success, failures, has_failed = time.monotonic(), 0, False
         while True:
             begin = time.monotonic()
             try:
@@ -265,8 +278,12 @@ class BatchRunner:
                 has_expired = failures >= MAX_GONE_POLLS if is_gone(error) else silence >= max_wait
                 if has_expired or not (is_gone(error) or classify_failure(error) in TEMPORARY_FAILURES):
                     raise
+                if not has_failed:
+                    on_failure(error)
+            has_failed = failures > 0
             on_progress()
             if not failures and not self.pending_batches:
+                self.is_waiting = False
                 return
             time.sleep(delay)
             if interval is None:
@@ -300,7 +317,7 @@ class BatchRunner:
     def _collect(self, pending: PendingBatch, batch: Batch) -> None:
         """Save the results of a complete batch. Rows without a result fail."""
         keys = self._ledger.find_batch_rows(pending.tag)
-        paid_keys = self._ledger.find_paid_batch_rows(pending.tag)  # before a download was cut off
+        saved_keys = self._ledger.find_saved_batch_rows(pending.tag)  # before a download was cut off
         missing = set(range(len(keys)))
         reason = batch.error or "the batch ended without an answer to this row"
         # A gateway may give the results of our batch other ids.
@@ -318,8 +335,11 @@ class BatchRunner:
                 numbered = {number: result for number, result in ordered if number in missing}
                 missing.difference_update(numbered)
                 self._save_results(
-                    [(keys[number], self._convert_result(result, number)) for number, result in numbered.items()],
-                    paid_keys,
+                    [
+                        (keys[number], self._convert_result(result, number))
+                        for number, result in numbered.items()
+                        if keys[number] not in saved_keys
+                    ]
                 )
         except ProviderError as error:
             if not is_gone(error):
@@ -358,7 +378,8 @@ class BatchRunner:
             # Only Anthropic's answers report that they are from a batch; OpenAI's report the default tier.
             usage = parsed.answer.usage
             usage = usage if usage == Usage() else usage._replace(service_tier=self._service_tier)
-            row, schema = row.add_usage(usage, self._calculate_cost(usage)), self._job.requests[0].response_schema
+            row = row.add_usage(usage._replace(cost=self._calculate_cost(usage)))
+            schema = self._job.requests[0].response_schema
             citations = remove_positions(parsed.answer.citations) if schema else parsed.answer.citations
             row = row._replace(citations=citations_to_json(citations))
             if parsed.error:

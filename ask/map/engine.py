@@ -202,7 +202,7 @@ class Engine:
             if self._share_answer(task):
                 pass
             elif stored is None or (task.can_be_sent and not stored.is_final(retry_failed=self._retry_failed)):
-                self._ready.append(task)
+                self._ready.append(task._replace(usage=stored.usage) if stored else task)
                 self._waiting_copies.begin(task)
             else:
                 self.progress.resumed += task.can_be_sent
@@ -373,7 +373,7 @@ class Engine:
             now, latency=latency, is_refused=is_refused, wait=wait, headers=outcome.headers, tokens=tokens
         )
         self._limits.note_request(is_paid=error is None or usage != Usage())
-        cost = self._add_cost(task, usage, outcome.usages)
+        task = task._replace(usage=task.usage + usage._replace(cost=self._add_cost(task, usage, outcome.usages)))
         if error is None or failure == "row":
             self._note_answer(now)
             if error and self._repeat_later(task, error, now):
@@ -395,7 +395,7 @@ class Engine:
                 result = save_row_files(self._job, result, outcome.files, task.position + 1)
             except FileError as file_error:
                 result = result._replace(status="failed", error=str(file_error))
-        return task, result.add_usage(usage, cost)._replace(time=time.time(), latency=latency, tries=task.tries)
+        return task, result.add_usage(task.usage)._replace(time=time.time(), latency=latency, tries=task.tries)
 
     def _note_answer(self, now: float) -> None:
         """End a pause, since the service answers."""

@@ -70,6 +70,7 @@ class RowTask(NamedTuple):
         refusals: how often it was refused by a rate limit.
         is_last_try: whether it has failed as often as it may, and is sent once more at the end.
         tries: how often it was sent in this run.
+        usage: the tokens and the cost of the requests that failed, also in earlier runs.
     """
 
     position: int
@@ -83,6 +84,7 @@ class RowTask(NamedTuple):
     refusals: int = 0
     is_last_try: bool = False
     tries: int = 0
+    usage: Usage = Usage()
 
     @property
     def can_be_sent(self) -> bool:

@@ -111,14 +111,26 @@ class RowResult(NamedTuple):
     latency: float | None = None
     tries: int | None = None
 
-    def add_usage(self, usage: Usage, cost: float | None) -> RowResult:
-        """Return the result with the tokens and the cost of its requests."""
+    @property
+    def usage(self) -> Usage:
+        """The tokens and the cost of its requests, also of those in earlier runs."""
+        return Usage(
+            self.input_tokens,
+            self.output_tokens,
+            self.cached_tokens,
+            cost=self.cost,
+            cache_write_tokens=self.cache_write_tokens,
+        )
+
+    def add_usage(self, usage: Usage) -> RowResult:
+        """Return the result with the tokens and the cost of further requests."""
+        total = self.usage + usage
         return self._replace(
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cached_tokens=usage.cached_tokens,
-            cache_write_tokens=usage.cache_write_tokens,
-            cost=cost,
+            input_tokens=total.input_tokens,
+            output_tokens=total.output_tokens,
+            cached_tokens=total.cached_tokens,
+            cache_write_tokens=total.cache_write_tokens,
+            cost=total.cost,
         )
 
     def is_final(self, *, retry_failed: bool) -> bool:
@@ -355,11 +367,11 @@ class Ledger:
         query = "SELECT key, occurrence FROM batch_rows WHERE tag = ? ORDER BY number"
         return [RowKey(*row) for row in self._execute(query, (tag,))]
 
-    def find_paid_batch_rows(self, tag: str) -> set[RowKey]:
-        """Return the rows of a batch whose results are saved with their costs, as some are after an interruption."""
+    def find_saved_batch_rows(self, tag: str) -> set[RowKey]:
+        """Return the rows of a batch whose responses are saved, as some are after an interruption."""
         query = """SELECT key, occurrence FROM batches JOIN batch_rows USING (tag)
             JOIN results USING (job, key, occurrence)
-            WHERE tag = ? AND results.time >= batches.created AND results.cost > 0"""
+            WHERE tag = ? AND results.time >= batches.created AND (status = 'answered' OR input_tokens IS NOT NULL)"""
         return {RowKey(*row) for row in self._execute(query, (tag,))}
 
     def is_in_batch(self, job: str, key: RowKey) -> bool:

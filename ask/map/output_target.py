@@ -43,7 +43,7 @@ def open_writer(
         FileError: it cannot be written.
     """
     if isinstance(output, SqliteTable):
-        return SqliteWriter(output, names, first_row.columns, first_row.column_types, notify=notify)
+        return SqliteWriter(output, names, first_row.columns, notify=notify)
     if output.suffix.lower() in ARROW_SUFFIXES:
         from ask.map.arrow_output import ArrowWriter
 

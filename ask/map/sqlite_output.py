@@ -5,20 +5,22 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ask.errors import FileError, UsageError
 from ask.map.output import ColumnNames, encode_json
 from ask.map.sqlite_table import LOCK_SECONDS, SqliteTable, quote_identifier, suggest_unlocking
-from ask.messages import EMPTY_MAPPING
 
 MAX_BUFFERED_ROWS = 500
 COMMIT_SECONDS = 0.5
 """Rows that arrive faster are committed together."""
 TYPES = {"integer": "INTEGER", "boolean": "INTEGER", "number": "REAL"}
+NUMBER_TYPES = frozenset(TYPES.values())
 PENDING = "temp.pending"
 INT64_RANGE = range(-(1 << 63), 1 << 63)
+EXACT_RANGE = range(-(1 << 53), (1 << 53) + 1)
+"""The integers that all are the same as numbers of a column of type REAL."""
 
 
 class SqliteWriter:
@@ -27,11 +29,12 @@ class SqliteWriter:
     Until then, the rows are in a temporary table, which ends with the process. From then on they are appended to the
     table in transactions: after a kill, it contains the rows so far, and the next run restores the others.
 
+    A column of numbers that gets a value which SQLite would change, such as the text "01067", loses its type.
+
     Args:
         table: the table. It may already exist.
         names: the columns, which do not differ only in case.
         first_row: a row of the input, by whose values its columns get their types.
-        input_types: the Arrow types of the columns in the input's file, by name.
         notify: called with a line for the user while another program locks the database.
 
     Raises:
@@ -44,7 +47,6 @@ class SqliteWriter:
         table: SqliteTable,
         names: ColumnNames,
         first_row: Mapping[str, Any],
-        input_types: Mapping[str, Any] = EMPTY_MAPPING,
         *,
         notify: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -55,15 +57,22 @@ class SqliteWriter:
         self._target = PENDING
         self._rows: list[list[Any]] = []
         self._last_commit = 0.0
-        self._columns = [(name, _choose_type(name, names, first_row, input_types)) for name in names.all]
-        definition = ", ".join(f"{quote_identifier(name)} {each}" for name, each in self._columns)
-        self._definition = f"({definition})"
+        self._columns = [(name, _choose_type(name, names, first_row)) for name in names.all]
         with self._convert_errors():
             self._connection = sqlite3.connect(table.file, timeout=LOCK_SECONDS, isolation_level=None)
             try:
                 self._connection.execute(f"CREATE TABLE {PENDING} {self._definition}")
             except (sqlite3.OperationalError, sqlite3.ProgrammingError, ValueError) as error:
                 raise UsageError(f"{table} cannot have these columns ({error})", "select some with --columns") from None
+
+    @property
+    def _definition(self) -> str:
+        return f"({', '.join(f'{quote_identifier(name)} {each}' for name, each in self._columns)})"
+
+    @property
+    def _begin(self) -> str:
+        """The statement that begins a transaction: IMMEDIATE would lock the database for the temporary table, too."""
+        return "BEGIN" if self._target == PENDING else "BEGIN IMMEDIATE"
 
     def write(self, records: Sequence[Mapping[str, Any]]) -> None:
         self._rows += ([_to_sqlite_value(record.get(name)) for name in self.names.all] for record in records)
@@ -95,11 +104,28 @@ class SqliteWriter:
     def _commit(self) -> None:
         rows, self._rows = self._rows, []  # first, so that a signal does not have them written twice
         if rows:
+            self._remove_types(rows)
             placeholders = ", ".join("?" * len(self._columns))
-            # IMMEDIATE would also lock the database while the rows go to the temporary table.
-            with self._transaction("BEGIN" if self._target == PENDING else "BEGIN IMMEDIATE"):
+            with self._transaction(self._begin):
                 self._connection.executemany(f"INSERT INTO {self._target} VALUES ({placeholders})", rows)  # noqa: S608
         self._last_commit = time.monotonic()
+
+    def _remove_types(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Remove the types with which SQLite would change the values of rows; those that are written stay the same."""
+        columns = [
+            (name, each if each not in NUMBER_TYPES or all(_is_kept(row[index], each) for row in rows) else "")
+            for index, (name, each) in enumerate(self._columns)
+        ]
+        if columns == self._columns:
+            return
+        self._columns = columns
+        with self._transaction(self._begin):
+            self._connection.execute(f"CREATE TABLE temp.copied {self._definition}")
+            self._connection.execute(f"INSERT INTO temp.copied SELECT * FROM {self._target}")  # noqa: S608
+            self._connection.execute(f"DROP TABLE {self._target}")
+            self._connection.execute(f"CREATE TABLE {self._target} {self._definition}")
+            self._connection.execute(f"INSERT INTO {self._target} SELECT * FROM temp.copied")  # noqa: S608
+            self._connection.execute("DROP TABLE temp.copied")
 
     def _has_same_columns(self) -> bool:
         query = "SELECT name, type FROM pragma_table_info(?, 'main')"
@@ -120,18 +146,27 @@ class SqliteWriter:
             raise FileError(f"cannot write {self._table} ({error})", suggest_unlocking(error)) from error
 
 
-def _choose_type(name: str, names: ColumnNames, first_row: Mapping[str, Any], input_types: Mapping[str, Any]) -> str:
+def _choose_type(name: str, names: ColumnNames, first_row: Mapping[str, Any]) -> str:
     """Return the type of a column; "" if it gets values of any type."""
     if name in names.schemas:
         schema_type = names.schemas[name].get("type")
         types = [each for each in (schema_type if isinstance(schema_type, list) else [schema_type]) if each != "null"]
         return TYPES.get(types[0], "TEXT") if len(types) == 1 and types[0] else ""
     value = first_row.get(name)
-    if str(input_types.get(name)) == "uint64" or (isinstance(value, int) and value not in INT64_RANGE):
-        return ""  # a column of numbers would round integers of more than 63 bits, which are text
     if isinstance(value, int | float):
         return "REAL" if isinstance(value, float) else "INTEGER"
     return "" if value is None else "TEXT"
+
+
+def _is_kept(value: Any, column_type: str) -> bool:
+    """Check that a column of numbers keeps a value: it converts text that looks like one."""
+    if isinstance(value, int):
+        return column_type != "REAL" or value in EXACT_RANGE
+    if isinstance(value, str):
+        with suppress(ValueError):
+            float(value)
+            return False
+    return True
 
 
 def _to_sqlite_value(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from ask import ToolCall
 from tests import responses_wire, wire
-from tests.model_server import ModelServer
+from tests.model_server import ModelServer, Reply, Request
 from tests.program import TEST_KEY, Ask, Home
 from tests.provider_wires import SERVICES
 from tests.responses_wire import call, reasoning, response
@@ -63,6 +64,21 @@ def test_a_base_url_without_it_is_asked_on_chat_completions_from_then_on(
     assert ask("-p", name, "-m", "local", "-c", "again").text == "Two.\n"
     assert list_paths(server) == ["/responses", "/chat/completions", "/chat/completions"]
     assert server.unserved == []
+
+
+def test_rows_in_flight_are_sent_again_to_chat_completions(ask: Ask, server: ModelServer) -> None:
+    are_in_flight = threading.Event()
+
+    def answer(request: Request) -> Reply:
+        if request.path.endswith("/chat/completions"):
+            return wire.whole_reply(wire.answer("Yes."))
+        if list_paths(server).count("/responses") == 2:
+            are_in_flight.set()
+        return Reply((are_in_flight, b"{}"), status=404)
+
+    server.reply(answer)
+    result = ask("map", "-q", "-j", "2", "-p", "openai", "-m", "local", "{{line}}?", stdin=b"one\ntwo\n")
+    assert (result.code, result.text.count("Yes."), result.stderr) == (0, 2, "")
 
 
 def test_a_tool_round_stays_on_chat_completions(ask: Ask, server: ModelServer) -> None:

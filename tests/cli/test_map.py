@@ -410,6 +410,22 @@ def test_requests_in_flight_do_not_exceed_the_cost_limit(ask: Ask, server: Model
     assert (result.code, len(server.requests)) == (11, 40)
 
 
+def test_what_failed_rows_have_cost_counts_when_they_are_sent_again(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    command = (*COMMAND, write_rows(home.work, *make_rows(2)), "-O", "out.jsonl", "-j", "1", "--schema", "n int")
+    assert ask(*command).code == 12
+    assert (len(server.requests), [row["cost"] for row in read_output(home.work / "out.jsonl")]) == (6, [0.75] * 2)
+    for limit in ("2", "2.5"):
+        assert ask(*command, "--retry-failed", "--max-cost", limit).code == 11
+    assert len(server.requests) == 12
+    [job] = json.loads(ask("map", "--list", "--json").text)
+    assert job["cost"] == 3.0
+    server.reply(wire.whole_reply(wire.answer('{"n": 1}')))  # it does not say what it costs
+    assert ask(*command, "--retry-failed").code == 0
+    rows = read_output(home.work / "out.jsonl")
+    assert [sum(row[name] for row in rows) for name in ("n", "cost")] == [2, 3.0]
+
+
 def test_limits_end_the_job_early(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo)
     file = write_rows(home.work, *make_rows(100))

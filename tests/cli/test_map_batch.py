@@ -224,6 +224,7 @@ def test_waiting_survives_failures_of_the_service(
     server.reply(fail_first)
     result = run(service, "--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(2)))
     assert (result.code, len(service.batches)) == (0, 1), result.stderr
+    assert (result.stderr.count("trying again"), "retrying" in result.stderr) == (1, False), result.stderr
     assert [row["answer"] for row in parse(result)] == ["SAY WORD 0", "SAY WORD 1"]
 
 
@@ -431,10 +432,15 @@ def test_a_schema_and_its_fields(run: Batch, server: ModelServer, home: Home) ->
     server.reply(service)
     rows = ({"text": '{"SCORE": 1}'}, {"text": "nothing"})
     file = write_rows(home.work, *rows)
-    result = run(service, "--batch", *POLLS, "--schema", "SCORE int", "{{text}}", file)
+    command = ("--batch", *POLLS, "--schema", "SCORE int", "{{text}}", file)
+    result = run(service, *command)
     good, wrong = parse(result)
     assert (result.code, good["SCORE"], wrong["SCORE"]) == (12, 1, None)
     assert "schema" in wrong["error"]
+    good_again, wrong_again = parse(run(service, *command, "--retry-failed"))
+    assert good_again == good
+    for name in ("input_tokens", "output_tokens", "cost"):  # those of both requests
+        assert wrong_again[name] == pytest.approx(2 * wrong[name])
     assert all("output_config" in one["params"] for one in service.creates[0]["requests"])
 
 

@@ -31,6 +31,7 @@ class BackgroundService:
         self.is_paused = False
         self.refusals, self.refusal_status = 0, 429
         self.poll_replies: dict[str, Reply] = {}
+        self.missed_polls: dict[str, int] = {}
         self.create_ending: Ending | None = None
 
     def __call__(self, request: Request) -> Reply:
@@ -38,7 +39,9 @@ class BackgroundService:
         if request.method == "POST" and not path:
             return self.create(request.json)
         response_id, _, action = path.partition("/")
-        if response_id not in self.bodies:
+        missed = self.missed_polls.get(response_id, 0)
+        self.missed_polls[response_id] = missed - 1
+        if response_id not in self.bodies or missed > 0:
             return json_reply({"error": {"message": "not found", "type": "invalid_request_error"}}, 404)
         if action == "cancel":
             self.canceled.add(response_id)
@@ -264,6 +267,16 @@ def test_an_answer_that_is_no_response_loses_no_row(
     result = run(*WINDOW, "-O", "out.jsonl")
     assert (result.code, len(service.bodies)) == (0, 30), result.stderr
     assert [row["answer"] for row in read_output(home.work / "out.jsonl")] == [f"SAY WORD {n}" for n in range(30)]
+
+
+def test_a_response_is_missing_only_after_several_polls(service: BackgroundService, run: Run, home: Home) -> None:
+    write_rows(home.work, *({"text": text} for text in ("late 1", "late 2", "a")))
+    service.missed_polls = {"resp_1": 1_000, "resp_2": 10}
+    detached = run(*WINDOW, "-O", "out.jsonl", "--detach")
+    assert (detached.code, "leave out --detach" in detached.stderr) == (6, True), detached.stderr
+    assert run(*WINDOW, "-O", "out.jsonl").code == 12
+    answers = {row["text"]: row["answer"] for row in read_output(home.work / "out.jsonl")}
+    assert answers == {"late 1": None, "late 2": "SAY LATE 2", "a": "SAY A"}
 
 
 def test_rows_that_an_overloaded_service_refuses_are_submitted_later(

@@ -6,6 +6,7 @@ import json
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -83,6 +84,19 @@ def test_columns_are_the_same_after_json(column: Any) -> None:
     assert again.equals(column)
 
 
+def test_uuids_are_the_same_after_json() -> None:  # pa.array() makes no lists of them
+    uuids = pa.array([UUID(int=1), None, UUID(int=2)], pa.uuid())
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, None, 3]), uuids)
+    for column in (
+        uuids,
+        lists,
+        pa.StructArray.from_arrays([uuids, lists], ["a", "b"]),
+        pa.MapArray.from_arrays([0, 0, 1, 2], pa.array(["k", "l"]), uuids.slice(1)),
+    ):
+        again = build_array(json.loads(json.dumps(to_json_values(column))), select_output_type(column.type))
+        assert again is not None and again.equals(column)
+
+
 @pytest.mark.parametrize(
     ("column", "expected"),
     [
@@ -95,6 +109,7 @@ def test_columns_are_the_same_after_json(column: Any) -> None:
         (pa.array([time(1, 2, 3)], pa.time32("s")), ["01:02:03"]),
         (pa.array([0.1, float("nan"), float("-inf")], pa.float32()), [0.1, None, None]),
         (pa.array([b"\xff", b""]), ["/w==", ""]),
+        (pa.array([UUID(int=1), None], pa.uuid()), ["00000000-0000-0000-0000-000000000001", None]),
         (pa.array(["a", None, "a"]).dictionary_encode(), ["a", None, "a"]),
         (pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int8())), [[{"key": "k", "value": 1}], None]),
         (pa.array([{"a": [NOON]}], pa.struct([("a", pa.list_(pa.timestamp("ms")))])), [{"a": ["2024-01-02T12:00:00"]}]),
@@ -122,6 +137,7 @@ def test_values_are_those_of_json(column: Any, expected: list[Any]) -> None:
         (pa.date32(), ["soon"]),
         (pa.decimal128(9, 2), ["1.505"]),
         (pa.binary(), ["not base64!"]),
+        (pa.uuid(), ["ABCDEF00-0000-0000-0000-000000000001"]),
         (pa.struct([("a", pa.int64())]), [{"a": 1, "b": 2}]),
         (pa.list_(pa.int64()), [["x"]]),
         (pa.list_(pa.int64(), 2), [[1]]),
@@ -158,7 +174,8 @@ def test_schemas_have_types(schema: Any, expected: Any) -> None:
 def test_only_types_that_all_formats_have_are_written() -> None:
     assert select_output_type(pa.dictionary(pa.int8(), pa.string())) == pa.string()
     assert select_output_type(pa.list_(pa.string_view())) == pa.list_(pa.string())
-    assert select_output_type(pa.uuid()) == pa.binary(16)
+    assert select_output_type(pa.list_(pa.uuid())) == pa.list_(pa.uuid())
+    assert select_output_type(pa.bool8()) == pa.int8()
     for data_type in (pa.decimal128(9, -2), pa.struct([]), pa.month_day_nano_interval(), pa.null()):
         assert select_output_type(data_type) is None
 

@@ -155,10 +155,29 @@ def test_columns_are_typed_and_values_keep_their_types(tmp_path: Path) -> None:
     writer.publish()
     writer.close()
     (stored,) = select(file, "SELECT i, r, t, x, Model, model_2, cost, answer FROM t")
-    assert stored == (float(2**70), 1.0, "\\ud800", '{"k": [true]}', 0, "m", 0.5, None)
+    assert stored == (str(2**70), 1.0, "\\ud800", '{"k": [true]}', 0, "m", 0.5, None)
     types = dict(select(file, "SELECT name, type FROM pragma_table_info('t')"))
-    assert (types["i"], types["r"], types["t"], types["x"]) == ("INTEGER", "REAL", "TEXT", "")
+    assert (types["i"], types["r"], types["t"], types["x"]) == ("", "REAL", "TEXT", "")
     assert (types["answer"], types["input_tokens"], types["cost"]) == ("TEXT", "INTEGER", "REAL")
+
+
+def test_a_column_of_numbers_does_not_change_later_values(tmp_path: Path) -> None:
+    file = tmp_path / "out.db"
+    rows: list[dict[str, Any]] = [{"i": 1, "r": 0.5}, {"i": 2.0, "r": 3}, {"i": "a", "r": None}, {"i": 4, "r": 2**53}]
+    changed: list[dict[str, Any]] = [{"i": "01067", "r": 2**53 + 1}, {"i": 5, "r": 0.25}, {"i": " 6 ", "r": "1e5"}]
+    for published_before in (0, 2, 4, 5, 7):
+        writer = open_writer(file, ["i", "r"], rows[0])
+        for number, row in enumerate([*rows, *changed]):
+            if number == published_before:
+                writer.publish()
+            writer.write([row])
+        writer.publish()
+        writer.close()
+        stored = [dict(zip(("i", "r"), row, strict=True)) for row in select(file, "SELECT i, r FROM t")]
+        assert stored == [*rows, *changed], published_before
+    assert select(file, "SELECT type FROM pragma_table_info('t') WHERE name IN ('i', 'r', 'cost')") == [
+        ("",), ("",), ("REAL",)
+    ]  # fmt: skip
 
 
 def test_only_a_published_table_replaces_the_previous_one(tmp_path: Path) -> None:
