@@ -226,6 +226,7 @@ def test_another_prompt_does_not_replace_the_output(ask: Ask, server: ModelServe
     ("arguments", "expected"),
     [
         (("Say {{txet}}", "in.jsonl"), (2, "did you mean text")),
+        (("-f", "{{path}}", "Say it", "in.jsonl"), (2, "; with --files, each file is a row")),
         (("Say {{text}}", "none.jsonl"), (9, "none.jsonl")),
         (("of", "europe"), (9, "ask -- map")),
         (("Say {{text}}", "in.jsonl", "-O", "out.xls"), (2, ".csv")),
