@@ -167,6 +167,12 @@ OTHER_PROGRAMS = {
 """Variables of the system, terminals, zsh, git, direnv, Python and Vim, which users do not set for ask."""
 
 
+def test_the_page_on_configuration_lists_exactly_the_extras() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"].keys() - {"dev"}
+    sentence = read_section(PAGES["configuration"], "## Extras").partition(".")[0]
+    assert set(find_code_spans(sentence)) == extras
+
+
 def test_the_page_on_configuration_lists_exactly_the_environment_variables() -> None:
     source = "\n".join(path.read_text() for path in (ROOT / "ask").rglob("*.py"))
     read = set(re.findall(r"environment\.get\(\"([A-Z_]+)\"", source)) - OTHER_PROGRAMS
