@@ -202,7 +202,7 @@ def test_the_page_on_scripts_lists_the_fields_of_the_json_object(home: Home) -> 
     section = PAGES["scripts"].partition("## JSON")[2].partition("`--events`")[0]
     documented = set(find_code_spans(section))
     result = json.loads(Ask(home.env, home.work)("--json", "-p", "demo", "which files are here?").text)
-    assert documented - {"--json"} <= set(result)
+    assert documented - {"--json"} == set(result)
 
 
 # Examples
