@@ -130,6 +130,7 @@ def test_set_writes_the_value_and_get_prints_it_as_typed(
         (("groq.base_url", "http://x"), 2, "did you mean providers.groq.base_url?"),
         (("tool.enabled", "1"), 2, "did you mean tools.enabled?"),
         (("providers.groq.base-url", "x"), 2, "did you mean providers.groq.base_url?"),
+        (("providers.groq.headers", "X-Team=blue"), 2, "providers.groq.headers.NAME VALUE"),
         (("option.temperature", "1"), 2, "did you mean options.temperature?"),
         (("options", "1"), 2, "did you mean options.NAME?"),
         (("tools", "x"), 2, "tools"),
