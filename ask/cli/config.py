@@ -177,7 +177,8 @@ def parse_value(key: ConfigKey, text: str) -> Any:
     except TypeError:
         raise UsageError("config.toml cannot contain null", "ask config unset removes a setting") from None
     except ConfigError as error:
-        hint = f"ask config set {'.'.join(key.parts)}.NAME VALUE sets one" if get_kind(key.type) is Mapping else error.hint
+        is_table = get_kind(key.type) is Mapping
+        hint = f"ask config set {'.'.join(key.parts)}.NAME VALUE sets one" if is_table else error.hint
         raise UsageError(error.message.partition(": ")[2], hint) from None
     return value
 
