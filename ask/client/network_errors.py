@@ -73,6 +73,12 @@ def _find_proxy(url: str) -> ProxySetting | None:
     return ProxySetting(variable, value, proxy_scheme, address)
 
 
+def find_proxy_name(url: str) -> str:
+    """Return the address of the proxy that is used for a URL, and the variable with it; "" for a direct connection."""
+    proxy = _find_proxy(url)
+    return f"{proxy.address} ({proxy.variable})" if proxy else ""
+
+
 def read_proxies(url: str) -> dict[str, str]:
     """Return the proxies for a URL by scheme, as `requests` takes them."""
     return {name: normalize_proxy_url(value) for name, value in _read_proxy_variables(url).items()}
