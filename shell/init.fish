@@ -57,7 +57,7 @@ end
 # What the terminal shows from the line on that ends in the command that failed.
 function __ask_screen
     set -l lines (tmux capture-pane -p -J -S -300 -t $TMUX_PANE 2>/dev/null)
-    set -l tail (string escape --style=regex -- (string split \n -- $__ask_failed)[-1])\s*\$
+    set -l tail (string escape --style=regex -- (string split \n -- $__ask_failed)[-1])'\s*$'
     set -l from 1
     for place in (seq (count $lines))
         if string match -q -r -- $tail $lines[$place]

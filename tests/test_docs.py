@@ -167,6 +167,12 @@ OTHER_PROGRAMS = {
 """Variables of the system, terminals, zsh, git, direnv, Python and Vim, which users do not set for ask."""
 
 
+def test_the_page_on_configuration_lists_exactly_the_extras() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"].keys() - {"dev"}
+    sentence = read_section(PAGES["configuration"], "## Extras").partition(".")[0]
+    assert set(find_code_spans(sentence)) == extras
+
+
 def test_the_page_on_configuration_lists_exactly_the_environment_variables() -> None:
     source = "\n".join(path.read_text() for path in (ROOT / "ask").rglob("*.py"))
     read = set(re.findall(r"environment\.get\(\"([A-Z_]+)\"", source)) - OTHER_PROGRAMS
@@ -196,7 +202,7 @@ def test_the_page_on_scripts_lists_the_fields_of_the_json_object(home: Home) -> 
     section = PAGES["scripts"].partition("## JSON")[2].partition("`--events`")[0]
     documented = set(find_code_spans(section))
     result = json.loads(Ask(home.env, home.work)("--json", "-p", "demo", "which files are here?").text)
-    assert documented - {"--json"} <= set(result)
+    assert documented - {"--json"} == set(result)
 
 
 # Examples

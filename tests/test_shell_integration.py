@@ -133,6 +133,8 @@ def test_under_tmux_the_output_is_included_in_the_explanation(
     env = {**env, "TMUX_TMPDIR": str(home.path), "SHELL": "/bin/sh"}
     with Running(command, env=env, cwd=home.work, terminal=True) as running:
         place = running.wait_for(READY, 30)
+        running.type_in("echo earl''ier\r")
+        place = running.wait_for(READY, 20, after=running.wait_for("earlier", 20, after=place))
         running.type_in(f"echo before; {FAILING}; (exit 3)\r" if shell != "fish" else f"echo before; {FAILING}\r")
         running.wait_for(READY, 20, after=running.wait_for("cannot access", 20, after=place))
         running.type_in("ask-explain\r")
@@ -140,6 +142,7 @@ def test_under_tmux_the_output_is_included_in_the_explanation(
         running.type_in("exit\r")
         running.process.wait(20)
     assert "cannot access" in read_last_prompt(server)
+    assert "earlier" not in read_last_prompt(server)
 
 
 def record_states(home: Home, env: dict[str, str], shell: str, before: str) -> tuple[str, str, str, str]:

@@ -106,9 +106,9 @@ async def open_stdio() -> StdioTransport:
     """Open stdin and stdout.
 
     Raises:
-        UsageError: one of them is a file.
+        UsageError: stdout is a file.
     """
     try:
         return StdioTransport(*await stdio_streams(limit=MAX_MESSAGE_BYTES))
     except ValueError:
-        raise UsageError("ask acp needs pipes as stdin and stdout, not files", "configure it in the editor") from None
+        raise UsageError("ask acp needs a pipe to an editor as stdout", "configure it in the editor") from None

@@ -16,7 +16,7 @@ from ask.config.options import RunOptions
 from ask.config.precedence import resolve_settings
 from ask.config.secrets import Secrets
 from ask.config.settings import FILES_LEVEL, Settings
-from ask.errors import ParameterError, UsageError
+from ask.errors import AskError, ParameterError, UsageError
 from ask.history.entries import generate_conversation_id
 from ask.inputs.stdin_and_files import STDIN_NAMES, decode_text, is_stdin_piped, read_stdin, read_text_file
 from ask.messages import (
@@ -257,18 +257,28 @@ def _limit_files(request: RunRequest) -> RunRequest:
 def _complete_endpoint(request: RunRequest, notify: Callable[[str], None]) -> RunRequest:
     """Return the request with a model, by default the first that the provider lists; check that it has the tools of -T.
 
+    If the list cannot be fetched, the first fallback takes the provider's place.
+
     Raises:
         AskError: there is no model, or it has not all of the tools.
     """
-    endpoint = request.endpoint
-    if not endpoint.model:
-        endpoint = endpoint._replace(model=fetch_first_model(endpoint, notify, request.settings))
+    endpoint, fallbacks = request.endpoint, [*request.fallbacks]
+    while not endpoint.model:
+        try:
+            endpoint = endpoint._replace(model=fetch_first_model(endpoint, notify, request.settings))
+        except AskError as error:
+            from ask.client.error_classification import can_other_model_help
+
+            if not fallbacks or not can_other_model_help(error):
+                raise
+            failed_provider, endpoint = endpoint.provider_name, fallbacks.pop(0)
+            notify(f"{failed_provider} cannot answer: {error.summary}; continuing with {endpoint.full_name}")
     check_decision_model(endpoint, request.questions, request.settings.options)
     if request.settings.server_tools:
         from ask.tools.server_tools import check_server_tools
 
         check_server_tools(request.settings, endpoint, notify)
-    return request._replace(endpoint=endpoint)
+    return request._replace(endpoint=endpoint, fallbacks=tuple(fallbacks))
 
 
 def apply_settings(
@@ -290,7 +300,6 @@ def apply_settings(
     if context is None and settings.tools and (template is None or template.tools):
         if has_context_files(request.directory, settings, app):
             from ask.project.project_context import load_project_context
-            from ask.safety.approval import confirm
 
             allowed = True if options.context else False if options.no_context else None
             context = load_project_context(
@@ -298,7 +307,7 @@ def apply_settings(
                 settings.context_files,
                 request.directory,
                 allowed=allowed,
-                confirm=confirm,
+                confirm=_confirm,
                 footer="always" if settings.verbose else settings.footer,
             )
         if context and context.skills:

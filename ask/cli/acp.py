@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from typing import Any
 
@@ -19,8 +21,9 @@ def command(**flags: Any) -> None:
     The options apply to all sessions. The mode of a session is confirm until the user of the editor selects another.
     """
     require_package("acp", "acp", "ask acp")
-    if not sys.stdin or sys.stdin.isatty():
-        raise UsageError("ask acp reads messages of an editor on stdin", "configure it in the editor")
+    mode = os.fstat(sys.stdin.fileno()).st_mode if sys.stdin else 0
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):  # asyncio cannot wait for /dev/null
+        raise UsageError("ask acp needs a pipe from an editor as stdin", "configure it in the editor")
     from ask.acp.server import serve
 
     serve(create_run_options(flags), AppContext())

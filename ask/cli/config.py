@@ -177,7 +177,9 @@ def parse_value(key: ConfigKey, text: str) -> Any:
     except TypeError:
         raise UsageError("config.toml cannot contain null", "ask config unset removes a setting") from None
     except ConfigError as error:
-        raise UsageError(error.message.partition(": ")[2], error.hint) from None
+        is_table = get_kind(key.type) is Mapping
+        hint = f"ask config set {'.'.join(key.parts)}.NAME VALUE sets one" if is_table else error.hint
+        raise UsageError(error.message.partition(": ")[2], hint) from None
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -58,7 +59,8 @@ def _edit_until_valid(copy: Path, path: Path, validate: Callable[[Path], object]
         try:
             click.edit(filename=str(copy))
         except click.ClickException as error:
-            hint = "no changes were saved; set EDITOR to use another editor"
+            variable = "VISUAL" if os.environ.get("VISUAL") else "EDITOR"  # VISUAL takes precedence
+            hint = f"no changes were saved; set {variable} to use another editor"
             raise MissingDependencyError(error.format_message(), hint) from None
         try:
             validate(copy)

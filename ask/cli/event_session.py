@@ -150,13 +150,15 @@ def _parse_line(line: bytes) -> InputMessage | InputApproval:
         value = json.loads(line)
     except ValueError as error:
         raise ValueError(f"a line is not valid JSON ({error})") from None
-    if not isinstance(value, dict) or not isinstance(value.get("type"), str) or value["type"] not in INPUT_TYPES:
-        raise ValueError(f'a line has no "type", which must be {" or ".join(INPUT_TYPES)}')
+    line_type = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(line_type, str) or line_type not in INPUT_TYPES:
+        found = f"is {json.dumps(line_type)[:40]}" if line_type is not None else "is missing"
+        raise ValueError(f'the "type" of a line {found}: it must be {" or ".join(INPUT_TYPES)}')
     fields = {name: field for name, field in value.items() if name != "type" and field is not None}
     try:
-        parsed: InputMessage | InputApproval = parse_value(fields, INPUT_TYPES[value["type"]])
+        parsed: InputMessage | InputApproval = parse_value(fields, INPUT_TYPES[line_type])
     except WrongTypeError as error:
-        raise ValueError(f"a line of type {value['type']} is not valid ({error})") from None
+        raise ValueError(f"a line of type {line_type} is not valid ({error})") from None
     if isinstance(parsed, InputMessage):
         for name in parsed.files:
             try:

@@ -73,6 +73,12 @@ def _find_proxy(url: str) -> ProxySetting | None:
     return ProxySetting(variable, value, proxy_scheme, address)
 
 
+def find_proxy_name(url: str) -> str:
+    """Return the address of the proxy that is used for a URL, and the variable with it; "" for a direct connection."""
+    proxy = _find_proxy(url)
+    return f"{proxy.address} ({proxy.variable})" if proxy else ""
+
+
 def read_proxies(url: str) -> dict[str, str]:
     """Return the proxies for a URL by scheme, as `requests` takes them."""
     return {name: normalize_proxy_url(value) for name, value in _read_proxy_variables(url).items()}
@@ -135,19 +141,25 @@ def explain_connection_error(error: Exception, base_url: BaseUrl, shown_url: str
         return NetworkError(message, certificate_error.hint, permanent=True)
     if any(isinstance(cause, HeadersTooLargeError) for cause in walk_causes(error)):
         return NetworkError(f"{address} sent too many headers", "check the base URL")
-    proxy = None if base_url.socket_path else _find_proxy(base_url.origin)
+    if not base_url.socket_path and (proxy_error := explain_proxy_error(error, base_url.origin, address)):
+        return proxy_error
+    return _explain_server_error(error, base_url, shown_url)
+
+
+def explain_proxy_error(error: Exception, url: str, address: str) -> AskError | None:
+    """Return the error for a URL's proxy that failed, or whose address is invalid; None for other failures."""
+    proxy = _find_proxy(url)
     if proxy and not proxy.scheme:
         hint = "write a proxy as http://host:port or socks5h://host:port"
         return ConfigError(f"{proxy.variable} is {mask_password(proxy.url)!r}, which is not a proxy address", hint)
-    if proxy and _is_proxy_error(error):
-        return _explain_proxy_error(error, proxy, address)
-    return _explain_server_error(error, base_url, shown_url, proxy)
+    return _explain_proxy_error(error, proxy, address) if proxy and _is_proxy_error(error) else None
 
 
-def _explain_server_error(error: Exception, base_url: BaseUrl, shown_url: str, proxy: ProxySetting | None) -> AskError:
+def _explain_server_error(error: Exception, base_url: BaseUrl, shown_url: str) -> AskError:
     """Explain a failure that is due to the server or the base URL."""
     import requests
 
+    proxy = None if base_url.socket_path else _find_proxy(base_url.origin)
     if isinstance(error, requests.exceptions.InvalidURL) or not isinstance(error, OSError):
         return make_invalid_base_url_error(base_url.origin + base_url.path)
     reason = find_connect_reason(error)

@@ -24,8 +24,11 @@ from ask.imports.runs import AssistantMessage, SourceMessage, Turn, UserMessage,
 from ask.imports.source_data import SourceData, SourceFolder, SourceTemplate, make_conversation_id, parse_yaml, to_text
 from ask.templates.placeholders import escape_placeholders
 
-ENTRY_PATTERN = re.compile(r"^# CHAT: .* \[([^\]\n]+)\](?: \(.*\))?\n", re.MULTILINE)
-"""The first line of an entry in messages.md: the beginning of the question, the time, and the role."""
+ENTRY_PATTERN = re.compile(r"^# CHAT:(?: .* )?\[([^\]\n]+)\](?: \(.*\))?\n", re.MULTILINE)
+"""The first line of an entry in messages.md: the beginning of the question, the time, and the role.
+
+Older versions of aichat wrote only the time and the role: # CHAT:[2024-03-04T05:06:07+01:00] (coder)
+"""
 CALLS_PATTERN = re.compile(r"<tool_calls>\n((?:.*\n)*?)(\[.*\])\n</tool_calls>\n*")
 """The calls before an answer: the text of the answer that made them, and a line of JSON with their results."""
 SEPARATOR = "\n--------\n"
@@ -170,7 +173,9 @@ def _read_messages_file(folder: SourceFolder, path: Path, name: str) -> Iterator
         return
     matches = ENTRY_PATTERN.finditer(text)
     starts = [match for match in matches if text[max(match.start() - 2, 0) : match.start()] in ("", "\n\n")]
-    ends = [match.start() for match in starts[1:]] + [len(text)]
+    if not starts:
+        folder.notes.problems.append(f"cannot read {path} (no line begins a question of aichat)")
+    ends = [*(match.start() for match in starts), len(text)][1:]
     repeated: Counter[str] = Counter()
     for match, end in zip(starts, ends, strict=True):
         entry = text[match.start() : end]

@@ -166,6 +166,8 @@ class RowPrompt:
         """Raise `UsageError` if a row lacks a column that a placeholder names, or one of labels."""
         for name in self._find_missing_columns(row):
             hint = format_suggestion(name, row.columns, f"the columns are {join_names(list(row.columns))}")
+            if name == PATH and not row.is_file:
+                hint += "; with --files, each file is a row"
             raise UsageError(f"there is no column {name!r} in {row.location}", hint)
 
     def has_columns(self, row: Row) -> bool:

@@ -438,6 +438,8 @@ class Ledger:
             reason = error.strerror if isinstance(error, OSError) else error
             is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
             hint = "move it away, and the jobs in it start over" if is_damaged else ""
+            if isinstance(error, OSError):
+                hint = "name another one with --ledger"
             raise FileError(f"cannot use the ledger {self.file} ({reason})", hint) from error
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from ask import __version__
+from ask.client.network_errors import find_proxy_name
 from ask.config.base_url import is_loopback
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import AskError
@@ -401,11 +402,12 @@ def _explain_version(version: Any) -> str:
     )
 
 
-def _find_host(error: Any) -> str:
-    """Return the host and port to which a failed request of httpx was sent; "" if it has none."""
+def _find_host(error: Any) -> tuple[str, str]:
+    """Return the host and port to which a failed request of httpx was sent, and its proxy; "" for none."""
     with suppress(RuntimeError, AttributeError):
-        return str(error.request.url.netloc.decode())
-    return ""
+        url = error.request.url
+        return url.netloc.decode(), find_proxy_name(str(url))
+    return "", ""
 
 
 def describe_error(error: BaseException) -> str:
@@ -424,7 +426,9 @@ def describe_error(error: BaseException) -> str:
     elif module.startswith("pydantic") or INVALID_RESPONSE.match(reason):
         reason = "its response violates the protocol"
     elif module.startswith("httpx"):
-        reason = f"{_find_host(error) or 'it'} cannot be reached ({reason})"
+        host, proxy = _find_host(error)
+        path = f" through the proxy {proxy}" if proxy else ""
+        reason = f"{host or 'it'} cannot be reached{path} ({reason})"
     elif isinstance(error, OSError) and error.strerror:
         reason = error.strerror
     return format_one_line(reason, MAX_REASON_CHARACTERS)

@@ -17,7 +17,7 @@ from urllib.parse import urljoin
 from ask import __version__
 from ask.client.certificates import CaBundle, explain_certificate_error, find_ca_bundle
 from ask.client.http_adapter import ConnectionCounter, create_adapter, get_limited_response
-from ask.client.network_errors import find_connect_reason, read_proxies
+from ask.client.network_errors import explain_proxy_error, find_connect_reason, read_proxies
 from ask.client.transport import MAX_COMPRESSED_BYTES, UNSUPPORTED_ENCODINGS
 from ask.errors import ConfigError
 from ask.records import NamedTuple
@@ -191,6 +191,8 @@ class Fetcher:
             if self._get_time_left(self.timeout) <= 0:
                 raise self._make_timeout_error(target) from None
             reason = _explain_connection_error(error, bundle)
+            if session.trust_env and (proxy_error := explain_proxy_error(error, target.url, target.authority)):
+                reason = f"{proxy_error.message} ({proxy_error.hint})"
             raise ToolError(f"cannot connect to {target.authority}: {reason}") from None
 
     def _read_response(self, target: HttpTarget, response: requests.Response) -> FetchResponse:
@@ -249,16 +251,12 @@ def _find_redirect(target: HttpTarget, response: requests.Response) -> HttpTarge
 
 def _explain_connection_error(exc: Exception, bundle: CaBundle | None) -> str:
     """Describe briefly why there is no response."""
-    import requests
-
     try:
         explanation = explain_certificate_error(exc, bundle)
     except ConfigError as error:
         return str(error)
     if explanation:
         return f"{explanation.reason} ({explanation.hint})"
-    if isinstance(exc, requests.exceptions.ProxyError | requests.exceptions.InvalidProxyURL):
-        return "the proxy did not connect"
     if isinstance(exc, ValueError | ConfigError):
         return str(exc)
     return find_connect_reason(exc) or "it closed the connection without a response"

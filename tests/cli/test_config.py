@@ -130,6 +130,7 @@ def test_set_writes_the_value_and_get_prints_it_as_typed(
         (("groq.base_url", "http://x"), 2, "did you mean providers.groq.base_url?"),
         (("tool.enabled", "1"), 2, "did you mean tools.enabled?"),
         (("providers.groq.base-url", "x"), 2, "did you mean providers.groq.base_url?"),
+        (("providers.groq.headers", "X-Team=blue"), 2, "providers.groq.headers.NAME VALUE"),
         (("option.temperature", "1"), 2, "did you mean options.temperature?"),
         (("options", "1"), 2, "did you mean options.NAME?"),
         (("tools", "x"), 2, "tools"),
@@ -449,7 +450,7 @@ def test_invalid_edits_can_be_corrected_on_a_terminal(ask: Ask, path: Path, home
 def test_a_failing_editor_changes_nothing(ask: Ask, path: Path, home: Home) -> None:
     path.write_text(COMMENTED)
     is_refused(ask("config", "edit", env=editor(home, 'echo > "$1"; exit 1')), 3)
-    is_refused(ask("config", "edit", env={"VISUAL": "/no/such/editor"}), 3, "EDITOR", "/no/such/editor")
+    is_refused(ask("config", "edit", env={"VISUAL": "/no/such/editor"}), 3, "set VISUAL", "/no/such/editor")
     assert path.read_text() == COMMENTED
 
 

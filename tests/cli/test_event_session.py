@@ -157,6 +157,7 @@ def test_the_exit_code_is_that_of_the_last_message(ask: Ask, server: ModelServer
         '"text"',
         {"text": "no type"},
         {"type": "mesage", "text": "a"},
+        {"type": "m" * 1000},
         {"type": "message"},
         {"type": "message", "text": " "},
         {"type": "message", "text": 3},

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import threading
 import time
@@ -97,10 +98,14 @@ def test_the_name_of_an_output_may_not_be_utf8(ask: Ask, server: ModelServer, ho
     assert ask("map", "--list").code == 0
 
 
-def test_a_damaged_ledger_has_a_hint(ask: Ask, home: Home) -> None:
+def test_a_ledger_that_cannot_be_used_has_a_hint(ask: Ask, home: Home) -> None:
     (home.work / "ledger.db").write_bytes(b"damaged" * 1000)
     result = ask(*COMMAND, write_rows(home.work, *make_rows(1)), "--ledger", "ledger.db")
     assert (result.code, "move it away" in result.stderr) == (9, True), result.stderr
+    shutil.rmtree(home.data, ignore_errors=True)
+    home.data.write_text("a file")
+    result = ask("map", "--list")
+    assert (result.code, "--ledger" in result.stderr) == (9, True), result.stderr
 
 
 def test_rows_are_answered_in_order(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -226,6 +231,7 @@ def test_another_prompt_does_not_replace_the_output(ask: Ask, server: ModelServe
     ("arguments", "expected"),
     [
         (("Say {{txet}}", "in.jsonl"), (2, "did you mean text")),
+        (("-f", "{{path}}", "Say it", "in.jsonl"), (2, "; with --files, each file is a row")),
         (("Say {{text}}", "none.jsonl"), (9, "none.jsonl")),
         (("of", "europe"), (9, "ask -- map")),
         (("Say {{text}}", "in.jsonl", "-O", "out.xls"), (2, ".csv")),

@@ -211,6 +211,17 @@ def test_questions_outside_of_sessions_are_conversations(aichat: Callable[..., A
     assert sky.started == 1741061167
 
 
+def test_questions_that_older_versions_saved_are_conversations(ask: Ask, home: Home, tmp_path: Path) -> None:
+    entries = "# CHAT:[2024-03-04T05:06:07+01:00]\nwhy?\n--------\nso\n--------\n\n"
+    entries += "# CHAT:[2024-03-04T05:06:08+01:00] (coder)\nls\n--------\ndir\n--------\n\n"
+    (tmp_path / "messages.md").write_text(entries)
+    assert ask("import", "aichat", str(tmp_path)).code == 0
+    assert [list_messages(run)[0][:2] for run in read_saved_runs(home)] == [("user", "why?"), ("user", "ls")]
+    (tmp_path / "messages.md").write_text("# My notes\n")
+    result = ask("import", "aichat", str(tmp_path))
+    assert (result.code, "messages.md" in result.stderr) == (9, True)
+
+
 def test_roles_are_templates(aichat: Callable[..., Any], ask: Ask) -> None:
     aichat()
     translate, emoji = (json.loads(ask("templates", "show", name, "--json").stdout) for name in ("translate", "emoji"))

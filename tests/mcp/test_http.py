@@ -172,13 +172,15 @@ def test_each_server_that_does_not_speak_mcp_is_reported(ask: Ask, home: Home, s
             one = stack.enter_context(ModelServer())
             one.reply(reply)
             tables[name] = {"url": f"{one.base_url}/mcp", "timeout": 0.5 if "within" in wanted else 60}
-        configure(home, {**tables, "gone": {"url": "http://127.0.0.1:9/mcp"}})
+        tables |= {"gone": {"url": "http://127.0.0.1:9/mcp"}, "proxied": {"url": "https://mcp.test/mcp"}}
+        configure(home, tables)
         server.reply(wire.says("done"))
-        result = ask("hi", timeout=120)
+        result = ask("hi", timeout=120, env={"HTTPS_PROXY": "http://127.0.0.1:9"})
     assert result.text == "done\n"
     lines = [line for line in result.stderr.splitlines() if line.startswith("ask: ")]
     wanted_in_lines = {name: wanted for name, (_, wanted) in replies.items()} | {
-        "gone": "127.0.0.1:9 cannot be reached"
+        "gone": "127.0.0.1:9 cannot be reached",
+        "proxied": "mcp.test cannot be reached through the proxy 127.0.0.1:9 (HTTPS_PROXY)",
     }
     for line, (name, wanted) in zip(lines, wanted_in_lines.items(), strict=True):
         assert f" {name} " in line

@@ -123,6 +123,16 @@ def test_a_refused_connection_leads_to_the_next_model(ask: Ask, servers: Servers
     assert [line.count("continuing with") for line in result.stderr.splitlines()] == [1, 1]
 
 
+def test_a_provider_whose_first_model_cannot_be_fetched_is_replaced(ask: Ask, servers: Servers) -> None:
+    servers["anthropic"].reply(ANTHROPIC.says("Hello."))
+    env = {"LMSTUDIO_BASE_URL": CLOSED, "OLLAMA_BASE_URL": CLOSED}
+    command = ("-p", "lmstudio", "--fallback", "ollama:", "hi")
+    result = ask(*command, "--fallback", CLAUDE, env=env)
+    assert (result.code, result.text) == (0, "Hello.\n"), result.stderr
+    assert [line.count("continuing with") for line in result.stderr.splitlines()] == [1, 1]
+    assert ask(*command, env=env).code == 5
+
+
 def test_exhausted_credit_that_anthropic_reports_as_400_leads_to_the_next_model(ask: Ask, servers: Servers) -> None:
     message = "Your credit balance is too low to access the Anthropic API."
     body = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}

@@ -372,15 +372,22 @@ def test_proxy_is_used_only_without_a_policy(server: ModelServer, safe: bool) ->
         from ask.tools.http_get import Fetcher
         from ask.tools.network_policy import NetworkPolicy
         safe = NetworkPolicy(frozenset(), lambda host, port: ["127.0.0.1"], lambda address: True)
-        try:
-            print(Fetcher(20, safe if sys.argv[1] == "True" else None).fetch("http://a.test:1/").body.decode())
-        except ToolError as error:
-            print(error)
+        for url in ("http://a.test:1/", "https://a.test:1/"):
+            try:
+                print(Fetcher(20, safe if sys.argv[1] == "True" else None).fetch(url).body.decode())
+            except ToolError as error:
+                print(error)
     """
     server.reply(text(b"from the proxy"))
     env = {**os.environ, "http_proxy": get_base_url(server), "HTTP_PROXY": get_base_url(server), "no_proxy": ""}
+    env["https_proxy"] = env["HTTPS_PROXY"] = "http://127.0.0.1:9"
     done = subprocess.run([sys.executable, "-c", code, str(safe)], env=env, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ("cannot connect to a.test:1: connection refused" if safe else "from the proxy")
+    answer, secure_answer = done.stdout.splitlines()
+    refused = "cannot connect to a.test:1: connection refused"
+    assert answer == (refused if safe else "from the proxy")
+    assert secure_answer.startswith(
+        refused if safe else "cannot connect to a.test:1: cannot reach the proxy 127.0.0.1:9 (https_proxy)"
+    )
     assert len(server.requests) == (0 if safe else 1)
 
 
