@@ -10,7 +10,8 @@ rounds of requests.
 
 If many requests in a row are refused, what the service allows is used up: a bucket is empty, or all requests of this
 minute have been sent. Requests are then held back, and single ones at growing intervals show when the service accepts
-them again. How many it accepted from one hold to the next, and for how long it refused them, shows what it allows.
+them again. How many it accepted from one hold to the next, and for how long it refused them, shows what it allows. As
+many are sent in the next window, as fast as in the first; a single one then shows whether it accepts more by now.
 """
 
 from __future__ import annotations
@@ -91,9 +92,8 @@ PROBE_SECONDS_MIN, PROBE_REFUSAL_FACTOR = 0.1, 3
 """A single request is accepted if it is not refused in so many seconds, or so many times the time of a refusal."""
 RENEWAL_TOLERANCE = 1.5
 """`Retry-After` is believed if the time that it names is the same for two refusals, but for so many seconds."""
-WINDOW_SECONDS, WINDOW_REQUESTS, WINDOW_FLOOR = 2.0, 20, 0.8
-"""A service that refuses for so long after so many requests counts them in windows, not at a rate. Then this part of
-the rate is kept."""
+WINDOW_SECONDS, WINDOW_REQUESTS = 2.0, 20
+"""A service that refuses for so long after so many requests counts them in windows, not at a rate."""
 RAMP_FACTOR, LEVEL_FACTOR = 1.25, 1.2
 """The rate after the first hold, as a multiple of what was accepted while the rate rose; and the most to which it
 returns, as a multiple of what was accepted from the last hold to this one."""
@@ -262,7 +262,7 @@ class RateLimiter:
         self._hold: Hold | None = None
         self._streak_first = self._streak = 0
         self._burst = Burst()
-        self._window_seconds = 0.0
+        self._window_seconds, self._window_requests = 0.0, math.inf
 
     @property
     def concurrency(self) -> int:
@@ -328,6 +328,8 @@ class RateLimiter:
         while self._starts[0].time < now - MAX_REFUSAL_SECONDS:
             self._starts.popleft()
         self._in_flight += 1
+        if not self._hold and self._started - self._burst.first - self._burst.refused >= self._window_requests:
+            self._begin_hold(now, None)
         self._epoch.excess = max(0.0, self._epoch.excess - self._tolerance[0])
         sent = self._started - self._round_first
         is_complete = sent >= ROUND_REQUESTS or sent > self._round_refused >= ROUND_REFUSALS
@@ -370,9 +372,7 @@ class RateLimiter:
         return max(HOLD_REFUSALS, math.ceil(math.log(COINCIDENCE) / math.log(min(share, 0.9))))
 
     def _begin_hold(self, now: float, wait: float | None) -> None:
-        # A service with sliding windows accepts the next request sooner than the whole quota.
-        expected = min(self._burst.begin + self._window_seconds, now + (wait or math.inf))
-        self._hold = Hold(now, max(now + HOLD_SECONDS, expected), now + (wait or 0.0))
+        self._hold = Hold(now, now + HOLD_SECONDS, now + (wait or 0.0))
 
     def _continue_hold(self, now: float, hold: Hold) -> float:
         """Return the seconds until the next request; end the hold if the last one was accepted."""
@@ -390,7 +390,9 @@ class RateLimiter:
         if wait and seconds > BLOCKED_SECONDS:
             is_believed = abs(now + wait - hold.renewal) < RENEWAL_TOLERANCE
             interval = max(interval, min(wait, MAX_PAUSE_SECONDS if is_believed else seconds))
-        hold.probe, hold.next_probe, hold.last_interval = None, now + interval, interval
+        # A service with sliding windows accepts the next request sooner than the whole quota.
+        expected = min(self._burst.begin + self._window_seconds, now + (wait or math.inf))
+        hold.probe, hold.next_probe, hold.last_interval = None, max(now + interval, expected), interval
         hold.interval = min(hold.interval * HOLD_FACTOR, MAX_HOLD_SECONDS)
 
     def _end_hold(self, hold: Hold, accepted: float) -> None:
@@ -399,18 +401,16 @@ class RateLimiter:
         burst, number = self._burst, self._find_start(accepted).number - 1
         count, seconds = number - burst.first - burst.refused, max(accepted - burst.begin, 0.01)
         is_window = accepted - hold.begin >= WINDOW_SECONDS and count >= WINDOW_REQUESTS
-        self._window_seconds = seconds - hold.last_interval if is_window else 0.0
-        if is_window:
-            value = level = self._rate.value * WINDOW_FLOOR
-        elif count > 0:
-            if not hold.last_interval:  # nothing was refused while it waited for the end of a window
-                seconds = hold.begin + HOLD_SECONDS - burst.begin
+        if count > 0 and not is_window:
             value, level = self._estimate_from_burst(accepted, count, seconds)
         else:
             value, level = START_RATE, math.inf
-        if self._is_adaptive and value < self._rate.value:
+        if self._is_adaptive and value < self._rate.value and (is_window or count < self._window_requests):
             self._rate.lower(level, value * (1 - MARGIN))
             self._next_start = max(self._next_start, accepted + 1 / value)
+        self._window_seconds, self._window_requests = 0.0, math.inf
+        if is_window:
+            self._window_seconds, self._window_requests = seconds - hold.last_interval, count
         self._epoch = Epoch(accepted, number, number)
         self._burst = Burst(accepted, number)
         self._streak_first, self._streak = self._started, 0

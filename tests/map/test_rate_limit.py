@@ -35,18 +35,16 @@ NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
     # A job that knows the mean of what others leave, and sends that, attains 84 to 89 % with so few refusals.
     "8/s, 4/s used by others": (0.63, 0.78, 0.04),
     # Hardly possible: six refusals show the limit, if they are not random; 13 are allowed, and no answer before 20 s.
-    "64 at once, latency 20": (0.83, 0.82, 0.16),
+    "64 at once, latency 20": (0.9, 0.85, 0.08),
     # Possible with 3 to 12 refusals for one that knows the limit from then on. The search costs more.
-    "500 at once, latency 30": (0.75, 0.85, 0.12),
+    "500 at once, latency 30": (0.75, 0.85, 0.08),
     "2/s, burst 0.1": (0.9, 0.85, 0.09),
     "2/s, burst 5": (0.9, 0.85, 0.09),
     "2/s, burst 20": (0.9, 0.85, 0.04),
     "8/s, burst 20": (0.9, 0.85, 0.04),
     # The same. Once the requests of a minute are used up, only further ones show when the next minute begins.
-    "120 in a minute": (0.9, 0.85, 0.08),
-    "120 in a minute, Retry-After": (0.9, 0.85, 0.07),
-    "480 in a sliding minute": (0.9, 0.85, 0.07),
-    "960 in a sliding minute": (0.82, 0.85, 0.08),
+    "120 in a minute": (0.9, 0.85, 0.05),
+    "120 in a minute, Retry-After": (0.9, 0.85, 0.04),
     # Possible if the number of concurrent requests doubles faster, which exceeds limits further.
     "latency varies": (0.9, 0.83, 0.03),
     # It takes many requests to distinguish random refusals from a limit.
