@@ -517,7 +517,8 @@ def test_startup_files_that_variables_name_are_protected(folders: Folders) -> No
         folders.write(f"work/{name}")
     for value in ("existing.sh", "./existing.sh", f"{folders.work}/existing.sh", "$HOME/../work/existing.sh"):
         assert folders.scan(BASH_ENV=value) == {"work/.git", "work/existing.sh"}, value
-    for value in ("../elsewhere.sh", "$HOME/env.sh", "$MISSING/x", "$", "."):
+    assert folders.scan(ENV="existing.sh") == folders.scan(ENV="./existing.sh") == {"work/.git", "work/existing.sh"}
+    for value in ("../elsewhere.sh", "$HOME/env.sh", "$MISSING/x", "$", ".", "sub", "production"):
         assert folders.scan(ENV=value) == {"work/.git"}, value
     assert folders.scan(BASH_ENV="missing.sh", PYTHONSTARTUP="sub/x") == {"work/.git", "work/missing.sh", "work/sub/x"}
 
