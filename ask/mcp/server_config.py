@@ -304,7 +304,7 @@ def _find_commands(words: Sequence[str]) -> Iterator[Sequence[str]]:
         if os.path.basename(command[0]) in _WRAPPERS:
             for index in _find_operands(command[1:], 1):
                 yield from _find_commands(command[index:])
-        elif "--" in command:
+        elif "--" in command and not _names_project(command):
             yield from _find_commands(command[command.index("--") + 1 :])
 
 
@@ -321,8 +321,14 @@ def _runs_from_folder(command: Sequence[str]) -> bool:
     program, arguments = os.path.basename(command[0]), command[1:]
     subcommands = (arguments[index] for index in _find_operands(arguments))
     if not _PACKAGE_RUNNERS.isdisjoint((program, *(f"{program} {name}" for name in subcommands))):
-        return not any(argument.startswith(("--project", "--directory")) for argument in arguments)
+        return not _names_project(command)
     return bool(re.fullmatch(r"(?:python|pypy)[\d.]*", program)) and _names_module(arguments)
+
+
+def _names_project(command: Sequence[str]) -> bool:
+    """Check whether uv gets the folder of its project. That of another program may be a project in a cloud."""
+    is_uv = os.path.basename(command[0]) == "uv"
+    return is_uv and any(argument.startswith(("--project", "--directory")) for argument in command)
 
 
 def _needs_folder(program: str, directory: Path) -> bool:
