@@ -7,7 +7,6 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
 from pathlib import Path
 
 from ask.errors import SafetyError
@@ -70,8 +69,9 @@ def _check_mounts(folders: Sequence[Path], private_folders: Sequence[Path]) -> N
             raise SafetyError(
                 f"safe mode protects nothing in {mount.mount_point}: it belongs to the kernel", "unmount it"
             )
-    for folder, path in product(folders, private_folders):
-        if alias := find_alias(resolve_path(path), folder, mounts):
+    for path in private_folders:
+        if alias := find_alias(resolve_path(path), folders, mounts):
+            folder = next(folder for folder in folders if is_below(alias, str(folder)))
             raise SafetyError(
                 f"safe mode protects nothing in {folder}: {alias} is {path}, mounted there, too",
                 format_folder_hint(folder, folders[0]),
@@ -150,10 +150,9 @@ def check_homes(homes: Iterable[Path]) -> None:
     A mount may show it there, too: NixOS can keep homes in /nix/persist.
     """
     mounts = _read_mounts()
+    system_folders = dict.fromkeys(map(resolve_path, SYSTEM_FOLDERS))
     for home in homes:
-        place = next(filter(home.is_relative_to, SYSTEM_FOLDERS), "") or next(
-            filter(None, (find_alias(home, resolve_path(folder), mounts) for folder in SYSTEM_FOLDERS)), ""
-        )
+        place = next(filter(home.is_relative_to, SYSTEM_FOLDERS), "") or find_alias(home, system_folders, mounts)
         if place and os.access(home, os.W_OK):
             raise SafetyError(
                 f"--safe cannot hide your home directory {home}: commands can read {place}", f"use {FILES_HINT}"
