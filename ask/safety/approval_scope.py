@@ -58,10 +58,18 @@ def _is_project_file(pending_call: PendingToolCall) -> bool:
         target = Path(os.path.realpath(resolve_path(path, context)))
     except (OSError, ToolError):
         return False
-    directory = Path(os.path.realpath(context.directory))
-    return target.is_relative_to(directory) and PROTECTED_NAME_SET.isdisjoint(
-        part.lower() for part in target.relative_to(directory).parts
-    )
+    directory, home = (Path(os.path.realpath(folder)) for folder in (context.directory, os.path.expanduser("~")))
+    if not target.is_relative_to(directory) or _is_startup_file(target, directory, home):
+        return False
+    return PROTECTED_NAME_SET.isdisjoint(part.lower() for part in target.relative_to(directory).parts)
+
+
+def _is_startup_file(target: Path, directory: Path, home: Path) -> bool:
+    """Check whether a file is in the home directory, which is no project, and may be started with it: ~/.bashrc."""
+    if not home.is_relative_to(directory) or not target.is_relative_to(home):
+        return False
+    top_name = "".join(target.relative_to(home).parts[:1])
+    return top_name.startswith(".") or top_name == "bin"
 
 
 def _list_programs(command: str) -> Sequence[str]:

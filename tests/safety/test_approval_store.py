@@ -263,3 +263,20 @@ def test_an_approval_of_writes_covers_the_projects_own_files(ask: Ask, home: Hom
     assert [name for name in names if not (home.work / name).exists()] == asked
     [approval] = json.loads(ask("tools", "approvals", "--json").text)
     assert (approval["approves"], approval["value"]) == ("files", "write_file")
+
+
+def test_an_approval_of_writes_in_the_home_directory_covers_no_startup_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    (home / ".config/nvim").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+
+    def list_covered(folder: Path, *names: str) -> list[str]:
+        context = pend(folder, "").context
+        calls = {name: PendingToolCall("edit_file", {"filepath": str(home / name)}, context) for name in names}
+        return [name for name, call in calls.items() if ApprovalScope.FILES in list_approvable(call)]
+
+    names = ("notes.txt", "src/.env", ".bashrc", ".ssh/authorized_keys", ".config/nvim/init.lua", "bin/ls")
+    assert list_covered(home, *names) == list_covered(tmp_path, *names) == ["notes.txt", "src/.env"]
+    assert list_covered(home / ".config/nvim", *names) == [".config/nvim/init.lua"]
