@@ -94,9 +94,10 @@ RENEWAL_TOLERANCE = 1.5
 """`Retry-After` is believed if the time that it names is the same for two refusals, but for so many seconds."""
 WINDOW_SECONDS, WINDOW_REQUESTS = 2.0, 20
 """A service that refuses for so long after so many requests counts them in windows, not at a rate."""
-FALL_SECONDS, FALL_SHARE, FALL_DEVIATIONS = 2.0, 0.25, 0.5
-"""Few requests are sent at less than the first rate. If more than this part of them is refused while the rate falls for
-so long, it falls to what was accepted since it began to fall, and so many standard deviations more."""
+FALL_SECONDS, MIN_FALL_SHARE, MAX_FALL_SHARE, FALL_DEVIATIONS = 2.0, 0.25, 0.55, 0.5
+"""Few requests are sent at less than the first rate. If such a part of them is refused while the rate falls for so
+long, it falls to what was accepted since it began to fall, and so many standard deviations more. If more are refused,
+as a limit hardly does at that rate, they may be random."""
 RAMP_FACTOR, LEVEL_FACTOR = 1.25, 1.2
 """The rate after the first hold, as a multiple of what was accepted while the rate rose; and the most to which it
 returns, as a multiple of what was accepted from the last hold to this one."""
@@ -604,12 +605,14 @@ class RateLimiter:
         return max(value, min(self._count_accepted(now - 1), rate.accepted)), value
 
     def _find_possible_rate(self, now: float) -> float:
-        """Return the highest rate that a slow service can accept, from what it accepted since the rate began to fall."""
+        """Return the most that a slow service can accept, from what it accepted since the rate began to fall."""
         fall, rate = self._fall, self._rate
         if not rate.is_known or rate.age > self._period:
             self._fall = fall = Burst(now, self._started)
         sent, seconds = self._started - fall.first, now - fall.begin
-        if rate.value >= START_RATE or seconds <= FALL_SECONDS or fall.refused <= FALL_SHARE * sent:
+        if rate.value >= START_RATE or seconds <= FALL_SECONDS:
+            return math.inf
+        if not MIN_FALL_SHARE * sent < fall.refused < MAX_FALL_SHARE * sent:
             return math.inf
         accepted = sent - fall.refused
         return (accepted + FALL_DEVIATIONS * math.sqrt(accepted) + 0.5) / seconds / (1 - self._random_share)
