@@ -253,7 +253,14 @@ def test_an_approval_of_writes_covers_the_projects_own_files(ask: Ask, home: Hom
     """Files elsewhere, also through a link, and those that other programs run are asked about."""
     (home.path / "elsewhere").mkdir()
     (home.work / "link").symlink_to(home.path / "elsewhere")
-    asked = ["../elsewhere/b.txt", f"{home.path}/elsewhere/c.txt", "link/d.txt", ".git/hooks/pre-commit", ".VSCODE/x"]
+    asked = [
+        "../elsewhere/b.txt",
+        f"{home.path}/elsewhere/c.txt",
+        "link/d.txt",
+        ".git/hooks/pre-commit",
+        ".bashrc",
+        "Mise.toml",
+    ]
     names = ["a.txt", *asked, "new/e.txt", f"{home.work}/f.txt"]
     server.reply(*(wire.calls(("write_file", {"filepath": name, "content": "x"})) for name in names), wire.says("done"))
     answers = [("Make this change? ", "m"), ("Which? ", "2"), *[("Make this change? ", "n")] * len(asked)]
@@ -265,18 +272,15 @@ def test_an_approval_of_writes_covers_the_projects_own_files(ask: Ask, home: Hom
     assert (approval["approves"], approval["value"]) == ("files", "write_file")
 
 
-def test_an_approval_of_writes_in_the_home_directory_covers_no_startup_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_approval_of_writes_in_the_home_directory_covers_no_startup_files(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / ".config/nvim").mkdir(parents=True)
-    monkeypatch.setenv("HOME", str(home))
 
     def list_covered(folder: Path, *names: str) -> list[str]:
-        context = pend(folder, "").context
+        context = pend(folder, "").context._replace(environment={"PATH": f"/usr/bin:{home}/bin:"})
         calls = {name: PendingToolCall("edit_file", {"filepath": str(home / name)}, context) for name in names}
         return [name for name, call in calls.items() if ApprovalScope.FILES in list_approvable(call)]
 
-    names = ("notes.txt", "src/.env", ".bashrc", ".ssh/authorized_keys", ".config/nvim/init.lua", "bin/ls")
-    assert list_covered(home, *names) == list_covered(tmp_path, *names) == ["notes.txt", "src/.env"]
-    assert list_covered(home / ".config/nvim", *names) == [".config/nvim/init.lua"]
+    names = ("notes.txt", ".bashrc", ".ssh/authorized_keys", ".config/nvim/init.lua", "bin/ls")
+    assert list_covered(home, *names) == list_covered(tmp_path, *names) == ["notes.txt"]
+    assert list_covered(home / ".config", *names) == [".config/nvim/init.lua"]
