@@ -86,6 +86,7 @@ def test_folders_that_cannot_be_confined_are_refused(home: Path, name: str, why:
         assert caught.value.exit_code == 8
         assert caught.value.hint
         assert not (allowed and "start in" in caught.value.hint)
+        assert ("pipx" in caught.value.hint) == ("code" in why), caught.value.hint
 
 
 @pytest.mark.slow
