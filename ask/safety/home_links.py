@@ -70,7 +70,8 @@ def find_linked_paths(environment: Mapping[str, str], writable_folders: Sequence
         yield from (Path(path) for path in hidden_links if has_target_inside(path))
     for variable in _STARTUP_VARIABLES:
         # Shells expand ENV and BASH_ENV. A relative path leads into the folder in which a program is started next.
-        path = _VARIABLE.sub(lambda match: environment.get(match[1] or match[2], ""), environment.get(variable, ""))
+        value = re.sub(r"^~(?=/)", "$HOME", environment.get(variable, ""))
+        path = _VARIABLE.sub(lambda match: environment.get(match[1] or match[2], ""), value)
         is_setting = variable == "ENV" and _ENVIRONMENT_NAME.fullmatch(path)
         for top in writable_folders if path and "$" not in path else ():
             if has_target_inside(os.path.join(top, path)) and (not is_setting or os.path.isfile(top / path)):

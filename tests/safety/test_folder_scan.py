@@ -515,10 +515,16 @@ def test_targets_of_links_in_the_home_and_on_path_are_protected(folders: Folders
 def test_startup_files_that_variables_name_are_protected(folders: Folders) -> None:
     for name in ("existing.sh", "new.sh", "sub/x"):
         folders.write(f"work/{name}")
-    for value in ("existing.sh", "./existing.sh", f"{folders.work}/existing.sh", "$HOME/../work/existing.sh"):
+    for value in (
+        "existing.sh",
+        "./existing.sh",
+        f"{folders.work}/existing.sh",
+        "$HOME/../work/existing.sh",
+        "~/../work/existing.sh",
+    ):
         assert folders.scan(BASH_ENV=value) == {"work/.git", "work/existing.sh"}, value
     assert folders.scan(ENV="existing.sh") == folders.scan(ENV="./existing.sh") == {"work/.git", "work/existing.sh"}
-    for value in ("../elsewhere.sh", "$HOME/env.sh", "$MISSING/x", "$", ".", "sub", "production"):
+    for value in ("../elsewhere.sh", "$HOME/env.sh", "~/env.sh", "$MISSING/x", "$", ".", "sub", "production"):
         assert folders.scan(ENV=value) == {"work/.git"}, value
     assert folders.scan(BASH_ENV="missing.sh", PYTHONSTARTUP="sub/x") == {"work/.git", "work/missing.sh", "work/sub/x"}
 
