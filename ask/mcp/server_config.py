@@ -52,7 +52,10 @@ _WRAPPERS = frozenset(
 """Programs and words of a shell that run the command after them."""
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _PROJECT_PROGRAMS = frozenset(
-    {"cd", "pwd", "git", "docker", "hatch", "pdm", "pipenv", "pixi", "podman", "poetry", "rye"}
+    {
+        *("cd", "pwd", "git", "devbox", "devenv", "docker", "flox", "hatch", "pdm", "pipenv", "pixi", "podman"),
+        *("poetry", "rye"),
+    }
 )
 """Programs that a server names because it belongs to the project, as in `poetry run -- python -m server`."""
 _WORKING_DIRECTORY = re.compile(r"\$\{?PWD\b|(?:\$\(|`)\s*(?:pwd|git)\b")

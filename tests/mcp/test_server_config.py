@@ -359,6 +359,8 @@ def test_commands_that_would_run_what_the_folder_contains_are_recognized(tmp_pat
         python3 /srv/server.py -um notes
         nice deno run -A server.ts
         op run --env-file=.env -- npx -y notes
+        poetry run -- python -m notes
+        flox activate -- npx -y notes
         uv --directory server run python -m notes
         uv --directory server run -- python -m notes
         uv run --project=server -- python -m notes
