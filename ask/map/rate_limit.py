@@ -94,10 +94,6 @@ RENEWAL_TOLERANCE = 1.5
 """`Retry-After` is believed if the time that it names is the same for two refusals, but for so many seconds."""
 WINDOW_SECONDS, WINDOW_REQUESTS = 2.0, 20
 """A service that refuses for so long after so many requests counts them in windows, not at a rate."""
-FALL_SECONDS, MIN_FALL_SHARE, MAX_FALL_SHARE, FALL_DEVIATIONS = 2.0, 0.25, 0.55, 0.5
-"""Few requests are sent at less than the first rate. If such a part of them is refused while the rate falls for so
-long, it falls to what was accepted since it began to fall, and so many standard deviations more. If more are refused,
-as a limit hardly does at that rate, they may be random."""
 RAMP_FACTOR, LEVEL_FACTOR = 1.25, 1.2
 """The rate after the first hold, as a multiple of what was accepted while the rate rose; and the most to which it
 returns, as a multiple of what was accepted from the last hold to this one."""
@@ -177,7 +173,7 @@ class Hold:
 
 @dataclass
 class Burst:
-    """The requests sent since a time: how many were sent before them, and how many of them were refused."""
+    """The requests sent since the last hold: how many were sent before them, and how many of them were refused."""
 
     begin: float = math.inf
     first: int = 0
@@ -265,7 +261,7 @@ class RateLimiter:
         self._total_tokens = self._token_count = 0
         self._hold: Hold | None = None
         self._streak_first = self._streak = 0
-        self._burst, self._fall = Burst(), Burst()
+        self._burst = Burst()
         self._window_seconds, self._window_requests = 0.0, math.inf
 
     @property
@@ -333,7 +329,7 @@ class RateLimiter:
             self._starts.popleft()
         self._in_flight += 1
         if not self._hold and self._started - self._burst.first - self._burst.refused >= self._window_requests:
-            self._hold = Hold(now, now + HOLD_SECONDS, now)
+            self._begin_hold(now, None)
         self._epoch.excess = max(0.0, self._epoch.excess - self._tolerance[0])
         sent = self._started - self._round_first
         is_complete = sent >= ROUND_REQUESTS or sent > self._round_refused >= ROUND_REFUSALS
@@ -375,6 +371,9 @@ class RateLimiter:
         share = max(self._random_share, (refused + PRIOR_REFUSALS) / (sent + 1))
         return max(HOLD_REFUSALS, math.ceil(math.log(COINCIDENCE) / math.log(min(share, 0.9))))
 
+    def _begin_hold(self, now: float, wait: float | None) -> None:
+        self._hold = Hold(now, now + HOLD_SECONDS, now + (wait or 0.0))
+
     def _continue_hold(self, now: float, hold: Hold) -> float:
         """Return the seconds until the next request; end the hold if the last one was accepted."""
         if hold.probe is None:
@@ -409,10 +408,11 @@ class RateLimiter:
         if self._is_adaptive and value < self._rate.value and (is_window or count < self._window_requests):
             self._rate.lower(level, value * (1 - MARGIN))
             self._next_start = max(self._next_start, accepted + 1 / value)
-        self._window_requests = count if is_window else math.inf
-        self._window_seconds = seconds - hold.last_interval if is_window else 0.0
+        self._window_seconds, self._window_requests = 0.0, math.inf
+        if is_window:
+            self._window_seconds, self._window_requests = seconds - hold.last_interval, count
         self._epoch = Epoch(accepted, number, number)
-        self._burst, self._fall = Burst(accepted, number), Burst(accepted, number)
+        self._burst = Burst(accepted, number)
         self._streak_first, self._streak = self._started, 0
         self._rounds.clear()
         self._start_round(accepted)
@@ -516,13 +516,12 @@ class RateLimiter:
             self._refusals.popleft()
         start = self._find_start(sent)
         self._burst.refused += start.number > self._burst.first
-        self._fall.refused += start.number > self._fall.first
         if hold := self._hold:
             if hold.probe is not None and sent >= hold.probe - CLOCK_TOLERANCE:
                 self._extend_hold(now, hold, wait)
             return
         if self._count_consecutive_refusals(sent) >= self._hold_refusals:
-            self._hold = Hold(now, now + HOLD_SECONDS, now + (wait or 0.0))
+            self._begin_hold(now, wait)
         if not self._is_adaptive or (self._is_fast_round and sent >= self._round_begin):
             return
         if sent <= epoch.begin:
@@ -580,8 +579,7 @@ class RateLimiter:
         is_believed = HIGH_SHARE * before >= epoch.earlier >= MIN_RANDOM_SHARE / 2 * max(before, 40)
         if is_believed and not (rate.is_known or self._random_share):
             self._random_share = epoch.earlier / before
-        possible = self._find_possible_rate(now)
-        level, value = (min(each, possible) for each in self._choose_levels(now, self._estimate(epoch, number)))
+        level, value = self._choose_levels(now, self._estimate(epoch, number))
         if not epoch.is_known:
             self._rate_known_since = now
             self._rounds.clear()
@@ -603,19 +601,6 @@ class RateLimiter:
             return level, max(accepted, START_FLOOR * level)
         value = max(accepted, min(FLOOR * (recent - 1), rate.value), self._floor)
         return max(value, min(self._count_accepted(now - 1), rate.accepted)), value
-
-    def _find_possible_rate(self, now: float) -> float:
-        """Return the most that a slow service can accept, from what it accepted since the rate began to fall."""
-        fall, rate = self._fall, self._rate
-        if not rate.is_known or rate.age > self._period:
-            self._fall = fall = Burst(now, self._started)
-        sent, seconds = self._started - fall.first, now - fall.begin
-        if rate.value >= START_RATE or seconds <= FALL_SECONDS:
-            return math.inf
-        if not MIN_FALL_SHARE * sent < fall.refused < MAX_FALL_SHARE * sent:
-            return math.inf
-        accepted = sent - fall.refused
-        return (accepted + FALL_DEVIATIONS * math.sqrt(accepted) + 0.5) / seconds / (1 - self._random_share)
 
     def _lower_concurrency(self, now: float, in_flight: int) -> None:
         """Lower the number of concurrent requests after a refusal while so many were in flight."""
