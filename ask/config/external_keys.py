@@ -50,7 +50,7 @@ def run_key_command(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=marked_environment,
-            cwd=home if os.path.isdir(home) else "/",
+            cwd=home if os.path.isdir(home) and os.access(home, os.X_OK) else "/",
         )
         try:
             output, error_output = process.communicate(timeout=timeout)

@@ -52,7 +52,10 @@ _WRAPPERS = frozenset(
 """Programs and words of a shell that run the command after them."""
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _PROJECT_PROGRAMS = frozenset(
-    {"cd", "pwd", "git", "docker", "hatch", "pdm", "pipenv", "pixi", "podman", "poetry", "rye"}
+    {
+        *("cd", "pwd", "git", "devbox", "devenv", "docker", "flox", "hatch", "pdm", "pipenv", "pixi", "podman"),
+        *("poetry", "rye"),
+    }
 )
 """Programs that a server names because it belongs to the project, as in `poetry run -- python -m server`."""
 _WORKING_DIRECTORY = re.compile(r"\$\{?PWD\b|(?:\$\(|`)\s*(?:pwd|git)\b")
@@ -308,7 +311,7 @@ def _find_commands(words: Sequence[str]) -> Iterator[Sequence[str]]:
         if os.path.basename(command[0]) in _WRAPPERS:
             for index in _find_operands(command[1:], 1):
                 yield from _find_commands(command[index:])
-        elif "--" in command:
+        elif "--" in command and not _names_project(command):
             yield from _find_commands(command[command.index("--") + 1 :])
 
 
@@ -325,8 +328,14 @@ def _runs_from_folder(command: Sequence[str]) -> bool:
     program, arguments = os.path.basename(command[0]), command[1:]
     subcommands = (arguments[index] for index in _find_operands(arguments))
     if not _PACKAGE_RUNNERS.isdisjoint((program, *(f"{program} {name}" for name in subcommands))):
-        return not any(argument.startswith(("--project", "--directory")) for argument in arguments)
+        return not _names_project(command)
     return bool(re.fullmatch(r"(?:python|pypy)[\d.]*", program)) and _names_module(arguments)
+
+
+def _names_project(command: Sequence[str]) -> bool:
+    """Check whether uv gets the folder of its project. That of another program may be a project in a cloud."""
+    is_uv = os.path.basename(command[0]) == "uv"
+    return is_uv and any(argument.startswith(("--project", "--directory")) for argument in command)
 
 
 def _needs_folder(program: str, directory: Path) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ask.messages import Citation, Usage
 from ask.render.json_events import PROTOCOL_VERSION
+from ask.safety.approval_scope import ApprovalScope
 
 Json = dict[str, Any]
 
@@ -132,7 +133,7 @@ INPUTS: Mapping[str, tuple[str, Mapping[str, Any], tuple[str, ...]]] = {
             "decision": {"enum": ["allow", "deny"]},
             "reason": _STRING,
             "command": _STRING,
-            "scope": {"enum": ["command", "program", "tool", "host", None]},
+            "scope": {"enum": [*ApprovalScope, None]},
             "duration": {"enum": ["run", "folder", "always"]},
         },
         ("reason", "command", "scope", "duration"),

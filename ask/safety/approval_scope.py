@@ -62,6 +62,9 @@ def _is_project_file(pending_call: PendingToolCall) -> bool:
     except (OSError, ToolError):
         return False
     directory = Path(os.path.realpath(context.directory))
+    search_path = context.environment.get("PATH", "").split(os.pathsep)
+    if str(target.parent) in {os.path.realpath(folder) for folder in search_path if folder}:  # such as ~/bin
+        return False
     return target.is_relative_to(directory) and not any(
         part.startswith(".") or part.lower() in PROTECTED_NAME_SET for part in target.relative_to(directory).parts
     )

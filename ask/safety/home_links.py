@@ -47,6 +47,8 @@ _CONFIG_FOLDERS = (
 """Such folders in `~/.config`, besides itself and its direct subfolders."""
 _STARTUP_VARIABLES = ("BASH_ENV", "ENV", "INPUTRC", "PYTHONSTARTUP", "ZDOTDIR", "XINITRC")
 """Variables that name a file or folder from which programs start."""
+_ENVIRONMENT_NAME = re.compile(r"[\w-]+")
+"""What applications have in ENV, such as `test`: then no folder of that name may be read-only, or be prevented."""
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
 
@@ -66,11 +68,13 @@ def find_linked_paths(environment: Mapping[str, str], writable_folders: Sequence
     if home.startswith("/"):
         hidden_links = (path for path in _list_links(home) if os.path.basename(path).startswith("."))
         yield from (Path(path) for path in hidden_links if has_target_inside(path))
-    for value in filter(None, map(environment.get, _STARTUP_VARIABLES)):
+    for variable in _STARTUP_VARIABLES:
         # Shells expand ENV and BASH_ENV. A relative path leads into the folder in which a program is started next.
+        value = re.sub(r"^~(?=/)", "$HOME", environment.get(variable, ""))
         path = _VARIABLE.sub(lambda match: environment.get(match[1] or match[2], ""), value)
+        is_setting = variable == "ENV" and _ENVIRONMENT_NAME.fullmatch(path)
         for top in writable_folders if path and "$" not in path else ():
-            if has_target_inside(os.path.join(top, path)):
+            if has_target_inside(os.path.join(top, path)) and (not is_setting or os.path.isfile(top / path)):
                 yield top / path
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ask.errors import SafetyError
@@ -152,10 +153,10 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _find_filesystem_root(mounts: Sequence[MountEntry], path: str) -> tuple[str, str] | None:
+def _find_filesystem_root(mounts: Iterable[MountEntry], path: str) -> tuple[str, str] | None:
     """Return the device that a path is on and its path there, without accessing the file."""
-    mount_ids = {mount.mount_id for mount in mounts}
-    on_path = [mount for mount in mounts if is_below(path, mount.mount_point)]
+    on_path = [mount for mount in mounts if path.startswith(mount.mount_point) and is_below(path, mount.mount_point)]
+    mount_ids = {mount.mount_id for mount in on_path}
     current = None
     children = [mount for mount in on_path if mount.parent_id not in mount_ids]
     while children:
@@ -168,18 +169,31 @@ def _find_filesystem_root(mounts: Sequence[MountEntry], path: str) -> tuple[str,
     return current.device, os.path.join(current.root, relative_path) if relative_path else current.root
 
 
-def find_alias(path: Path, folder: Path, mounts: Sequence[MountEntry]) -> str:
-    """Return where in a folder bind mounts show what is at a path; "" if nowhere. Both must be resolved."""
+def find_alias(path: Path, folders: Iterable[Path], mounts: Sequence[MountEntry]) -> str:
+    """Return where in some folders bind mounts show what is at a path; "" if nowhere. All must be resolved."""
     wanted = _find_filesystem_root(mounts, str(path))
-    inner = (mount for mount in mounts if is_below(mount.mount_point, str(folder)))
-    places = [
-        (str(folder), _find_filesystem_root(mounts, str(folder))),
-        *((mount.mount_point, (mount.device, mount.root)) for mount in inner),
-    ]
-    for place, shown in places:
-        if wanted and shown and wanted[0] == shown[0] and is_below(wanted[1], shown[1]):
-            return os.path.normpath(f"{place}/{wanted[1][len(shown[1].rstrip('/')) :]}")
+    related = [mount for mount in mounts if wanted and mount.device == wanted[0]]
+    for folder in map(str, folders) if wanted else ():
+        inner = [mount for mount in related if is_below(mount.mount_point, folder)]
+        places = [
+            (folder, _find_filesystem_root(mounts, folder)),
+            *((mount.mount_point, (mount.device, mount.root)) for mount in inner),
+        ]
+        for place, shown in places:
+            if shown and wanted and wanted[0] == shown[0] and is_below(wanted[1], shown[1]):
+                alias = os.path.normpath(f"{place}/{wanted[1][len(shown[1].rstrip('/')) :]}")
+                if _is_same_file(str(path), alias):
+                    return alias
     return ""
+
+
+def _is_same_file(path: str, alias: str) -> bool:
+    """Check that two paths lead to the same file, or would: the root of all mounts of NFS is said to be "/"."""
+    while not os.path.lexists(path) and os.path.basename(path) == os.path.basename(alias):
+        path, alias = os.path.dirname(path), os.path.dirname(alias)
+    with suppress(OSError):
+        return os.path.samefile(path, alias)
+    return False
 
 
 def _identify(path: str, root: str = "/") -> tuple[tuple[int, int], int]:

@@ -69,6 +69,8 @@ PROTECTED_NAMES = (
     ProtectedName(".jj", "Jujutsu"),
     ProtectedName(".husky", "husky"),
     ProtectedName(".pre-commit-config.yaml", "pre-commit"),
+    ProtectedName(".pre-commit-config.yml", "prek"),
+    ProtectedName("prek.toml", "prek"),
     ProtectedName("lefthook.yml", "lefthook"),
     ProtectedName(".lefthook.yml", "lefthook"),
     ProtectedName(".envrc", "direnv"),

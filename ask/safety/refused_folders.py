@@ -7,7 +7,6 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
 from pathlib import Path
 
 from ask.errors import SafetyError
@@ -28,6 +27,7 @@ PYTHON_PREFIXES = {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).r
 """The Python installation that the worker runs on."""
 _LIBRARY_FOLDER_NAMES = ("site-packages", "dist-packages")
 _COMPANION_PACKAGES = ("ask_providers", "ask_prompts")
+_OWN_ENVIRONMENT = "install ask in an environment of its own, as pipx does"
 
 
 def check_folders(
@@ -48,15 +48,18 @@ def _check_folder(folder: Path, hint: str, homes: Sequence[Path], own_folders: S
         raise SafetyError(f"safe mode protects nothing in {folder}: it contains your home directory", hint)
     if any(map(folder.is_relative_to, _KERNEL_FOLDERS)):
         raise SafetyError(f"safe mode cannot work in {folder}: it belongs to the kernel", hint)
-    for entry in (resolve_path(entry) for entry in sys.path if entry):
+    search_path = os.environ.get("PYTHONPATH")
+    configured_entries = [resolve_path(name) for name in search_path.split(os.pathsep)] if search_path else ()
+    for entry in (resolve_path(name) for name in sys.path if name):
         if entry.is_relative_to(folder):
             raise SafetyError(
                 f"safe mode cannot work in {folder}: Python loads ask's modules from {entry}",
-                f"unset PYTHONPATH, or {hint}",
+                f"unset PYTHONPATH, or {hint}" if entry in configured_entries else f"{hint}, or {_OWN_ENVIRONMENT}",
             )
     named_folders = zip(("configuration", "data", "cache"), own_folders, strict=True)
     for content, path in (*named_folders, *(("code", path) for path in _list_code_folders())):
         if path.is_relative_to(folder) or folder.is_relative_to(path):
+            hint = f"{hint}, or {_OWN_ENVIRONMENT}" if content == "code" else hint
             raise SafetyError(f"safe mode cannot work in {folder}: it contains ask's own {content} ({path})", hint)
 
 
@@ -70,8 +73,9 @@ def _check_mounts(folders: Sequence[Path], private_folders: Sequence[Path]) -> N
             raise SafetyError(
                 f"safe mode protects nothing in {mount.mount_point}: it belongs to the kernel", "unmount it"
             )
-    for folder, path in product(folders, private_folders):
-        if alias := find_alias(resolve_path(path), folder, mounts):
+    for path in private_folders:
+        if alias := find_alias(resolve_path(path), folders, mounts):
+            folder = next(folder for folder in folders if is_below(alias, str(folder)))
             raise SafetyError(
                 f"safe mode protects nothing in {folder}: {alias} is {path}, mounted there, too",
                 format_folder_hint(folder, folders[0]),
@@ -150,10 +154,9 @@ def check_homes(homes: Iterable[Path]) -> None:
     A mount may show it there, too: NixOS can keep homes in /nix/persist.
     """
     mounts = _read_mounts()
+    system_folders = dict.fromkeys(map(resolve_path, SYSTEM_FOLDERS))
     for home in homes:
-        place = next(filter(home.is_relative_to, SYSTEM_FOLDERS), "") or next(
-            filter(None, (find_alias(home, resolve_path(folder), mounts) for folder in SYSTEM_FOLDERS)), ""
-        )
+        place = next(filter(home.is_relative_to, SYSTEM_FOLDERS), "") or find_alias(home, system_folders, mounts)
         if place and os.access(home, os.W_OK):
             raise SafetyError(
                 f"--safe cannot hide your home directory {home}: commands can read {place}", f"use {FILES_HINT}"

@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from ask.render.event_schema import EVENTS, build_event_schema
+from ask.safety.approval_scope import ApprovalScope
 from tests import wire
 from tests.model_server import DROP, ModelServer
 from tests.program import TEST_KEY, Ask, Home
@@ -254,7 +255,8 @@ def test_the_schema_is_printed(ask: Ask) -> None:
     assert json.loads(ask("events", "--schema").text) == SCHEMA
     listed = ask("events")
     assert all(name in listed.text for name in EVENTS)
-    for line in (say("a"), say("a", files=["b"]), allow(), allow(scope="tool", duration="always", command="")):
+    scopes = [allow(scope=scope.value, duration="always", command="") for scope in ApprovalScope]
+    for line in (say("a"), say("a", files=["b"]), allow(), *scopes):
         INPUT_VALIDATOR.validate(line)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -80,3 +81,19 @@ def test_a_command_runs_nothing_from_the_working_directory(tmp_path: Path, monke
     monkeypatch.chdir(tmp_path / "project")
     assert run("python3 -m vault", HOME=str(tmp_path / "home")) == KEY
     assert [run("pwd"), run("pwd", HOME=str(tmp_path / "missing"))] == ["/", "/"]
+
+
+def test_a_command_runs_although_the_home_directory_cannot_be_entered() -> None:
+    """In a container with another user, HOME is often that of root."""
+    with TemporaryDirectory() as home:
+        os.chmod(home, 0)
+        child = os.fork()
+        if not child:
+            try:
+                if os.geteuid() == 0:
+                    os.setuid(65534)
+                os._exit(run("pwd", HOME=home) != "/")
+            finally:
+                os._exit(2)
+        assert os.waitpid(child, 0)[1] == 0
+        os.chmod(home, 0o700)

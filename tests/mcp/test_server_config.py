@@ -346,6 +346,7 @@ def test_commands_that_would_run_what_the_folder_contains_are_recognized(tmp_pat
         python3 -um notes
         deno run -A npm:notes
         dnx Notes@1.0 --yes
+        npx -y notes --project my-notes
     """
     starts_in_the_folder = """
         docker compose run web npx notes
@@ -358,6 +359,11 @@ def test_commands_that_would_run_what_the_folder_contains_are_recognized(tmp_pat
         python3 /srv/server.py -um notes
         nice deno run -A server.ts
         op run --env-file=.env -- npx -y notes
+        poetry run -- python -m notes
+        flox activate -- npx -y notes
+        uv --directory server run python -m notes
+        uv --directory server run -- python -m notes
+        uv run --project=server -- python -m notes
         env
     """
     for lines, expected in ((runs_from_folder, True), (starts_in_the_folder, False)):

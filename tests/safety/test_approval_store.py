@@ -270,3 +270,17 @@ def test_an_approval_of_writes_covers_the_projects_own_files(ask: Ask, home: Hom
     assert [name for name in names if not (home.work / name).exists()] == asked
     [approval] = json.loads(ask("tools", "approvals", "--json").text)
     assert (approval["approves"], approval["value"]) == ("files", "write_file")
+
+
+def test_an_approval_of_writes_in_the_home_directory_covers_no_startup_files(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / ".config/nvim").mkdir(parents=True)
+
+    def list_covered(folder: Path, *names: str) -> list[str]:
+        context = pend(folder, "").context._replace(environment={"PATH": f"/usr/bin:{home}/bin:"})
+        calls = {name: PendingToolCall("edit_file", {"filepath": str(home / name)}, context) for name in names}
+        return [name for name, call in calls.items() if ApprovalScope.FILES in list_approvable(call)]
+
+    names = ("notes.txt", ".bashrc", ".ssh/authorized_keys", ".config/nvim/init.lua", "bin/ls")
+    assert list_covered(home, *names) == list_covered(tmp_path, *names) == ["notes.txt"]
+    assert list_covered(home / ".config", *names) == [".config/nvim/init.lua"]

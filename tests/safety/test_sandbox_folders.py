@@ -16,6 +16,7 @@ from zipfile import ZipFile
 import pytest
 
 from ask.errors import SafetyError
+from ask.safety.mounts import MountEntry, find_alias
 from ask.safety.sandbox_config import SandboxConfig
 from ask.safety.sandbox_folders import build_sandbox_config
 from ask.safety.scan_record import ScanRecord, write_scan_record
@@ -85,6 +86,7 @@ def test_folders_that_cannot_be_confined_are_refused(home: Path, name: str, why:
         assert caught.value.exit_code == 8
         assert caught.value.hint
         assert not (allowed and "start in" in caught.value.hint)
+        assert ("pipx" in caught.value.hint) == ("code" in why), caught.value.hint
 
 
 @pytest.mark.slow
@@ -274,6 +276,23 @@ def test_a_home_in_a_readable_system_folder_is_refused(home: Path) -> None:
         confined(home, home / "work", environment={"HOME": str(folder), "PATH": "/usr/bin"}, runs_commands=False)
     finally:
         folder.rmdir()
+
+
+def test_mounts_that_only_look_like_one_of_the_home_are_not_refused(home: Path) -> None:
+    """NFS says of all its mounts that their root is "/", and those of a server can have one device number."""
+    (home / "ask").mkdir()
+    other = home.parent / "opt"
+    other.mkdir()
+
+    def find(private: Path) -> str:
+        entries = [(1, 0, "/"), (2, 1, str(home)), (3, 1, str(other))]
+        mounts = [MountEntry(number, parent, "0:47", "/", point, (), "nfs4") for number, parent, point in entries]
+        return find_alias(private, [other], mounts)
+
+    assert find(home) == find(home / "ask") == ""
+    (other / "ask").symlink_to(home / "ask")  # in place of a bind mount, which not every user can make
+    assert find(home / "ask") == f"{other}/ask"
+    assert find(home / "ask/missing/x") == f"{other}/ask/missing/x"
 
 
 def test_a_folder_with_a_kernel_file_system_is_refused(
