@@ -66,12 +66,15 @@ def extract_command(response_text: str) -> str:
 
 
 def _is_heredoc_before_fence(text: str) -> bool:
-    """Check whether the first fence is in a here-document of a command without fences."""
+    """Check whether the first fence is in a here-document of a command without fences.
+
+    If the here-document seems to end in a block, so that its last fence closes nothing, prose mentions one.
+    """
     lines = text.split("\n")
     first_fence = next((number for number, line in enumerate(lines) if FENCE_PATTERN.match(line)), len(lines))
     command = list(dropwhile(_is_blank_or_prose, lines[:first_fence]))
-    fences = (number for number, _ in iter_fences([*command, *lines[first_fence:]]))
-    return first_fence < len(lines) and next(fences, -1) != len(command)
+    fences = [number for number, _ in iter_fences([*command, *lines[first_fence:]])]
+    return first_fence < len(lines) and len(command) not in fences and len(fences) % 2 == 0
 
 
 def _strip_prompts(block: str) -> str:
@@ -108,8 +111,7 @@ def _strip_prose(text: str) -> str:
         spans: list[str] = [span.strip() for _, span in CODE_SPAN_PATTERN.findall(text)]
         return next((span for span in spans if " " in span), (spans or [""])[0])
     for number, line in enumerate(lines):
-        command = "\n".join(lines[:number])
-        if number and _is_prose(line) and _is_complete_command(command):
+        if number and _is_prose(line) and _is_complete_command(command := "\n".join(lines[:number])):
             return command
     return "\n".join(lines)
 

@@ -51,6 +51,7 @@ def test_text_around_a_command_is_removed(command: str, answer: str) -> None:
         ("The command is `ls`.", "ls"),
         ("Command: ls -la", "ls -la"),
         ("Use a here-document (`cat <<EOF`):\n\n```sh\ncat <<EOF > x\nEOF\n```", "cat <<EOF > x\nEOF"),
+        ("you can use cat <<EOF like this:\n```sh\ncat <<EOF > x\nEOF\n```\nDone.", "cat <<EOF > x\nEOF"),
         (f"{FIND}\n\nThis finds all files over 1 GB.\n- `-size`: the size", FIND),
         (f"{FIND}\nThis finds all files over 1 GB.", FIND),
         (f"{FIND}\n\n**Note:** slow.", FIND),
