@@ -423,7 +423,8 @@ class Engine:
             return True
         if task.is_last_try:
             return False
-        self._outage.note_failure(task.position, error)
+        failed_earlier = task.stored_result is not None and task.stored_result.status == "unavailable"
+        self._outage.note_failure(task.position, error, failed_earlier=failed_earlier)
         if not self._repeat_later(task, error, now):
             self._last_tries.append(task)
         return True

@@ -29,7 +29,7 @@ from ask.config.options import RunOptions
 from ask.config.settings import SAFE_OPTIONS, Settings
 from ask.errors import AskError, UsageError
 from ask.inputs.file_option import CLIPBOARD, FILE_URL_PATTERN, LOADER_PATTERN, WEB_PREFIXES, path_exists
-from ask.map.input_rows import INDEX, PATH, Row
+from ask.map.input_rows import INDEX, LINE, PATH, Row
 from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.outages import Failure
 from ask.map.output_target import check_output
@@ -168,6 +168,8 @@ class RowPrompt:
             hint = format_suggestion(name, row.columns, f"the columns are {join_names(list(row.columns))}")
             if name == PATH and not row.is_file:
                 hint += "; with --files, each file is a row"
+            elif [*row.columns] == [LINE]:
+                hint += "; to read a table, add --input-format jsonl, csv or another one"
             raise UsageError(f"there is no column {name!r} in {row.location}", hint)
 
     def has_columns(self, row: Row) -> bool:

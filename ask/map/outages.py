@@ -99,10 +99,12 @@ class OutageMonitor:
         self._failed_rows.clear()
         self._is_conclusive = False
 
-    def note_failure(self, position: int, error: AskError) -> None:
-        """Note a row that failed because of the service."""
-        self._failed_rows.add(position)
-        self._is_conclusive |= not (isinstance(error, ProviderError) and error.status == ROW_STATUS)
+    def note_failure(self, position: int, error: AskError, *, failed_earlier: bool) -> None:
+        """Note a row that failed because of the service; `failed_earlier` if it did so in an earlier run, too."""
+        may_be_row = isinstance(error, ProviderError) and error.status == ROW_STATUS
+        if not (may_be_row and failed_earlier):
+            self._failed_rows.add(position)
+        self._is_conclusive |= not may_be_row
 
     def is_quiet(self, now: float) -> bool:
         """Check whether no row was answered for some time."""

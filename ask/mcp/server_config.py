@@ -51,6 +51,10 @@ _WRAPPERS = frozenset(
 )
 """Programs and words of a shell that run the command after them."""
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+_PROJECT_PROGRAMS = frozenset(
+    {"cd", "pwd", "git", "docker", "hatch", "pdm", "pipenv", "pixi", "podman", "poetry", "rye"}
+)
+"""Programs that a server names because it belongs to the project, as in `poetry run -- python -m server`."""
 _WORKING_DIRECTORY = re.compile(r"\$\{?PWD\b|(?:\$\(|`)\s*(?:pwd|git)\b")
 """How a shell inserts the working directory, or the root of its repository."""
 _FILE_SUFFIXES = (
@@ -326,9 +330,9 @@ def _runs_from_folder(command: Sequence[str]) -> bool:
 
 
 def _needs_folder(program: str, directory: Path) -> bool:
-    """Check whether a program is in the working directory, or is one for which a script may be started there."""
+    """Check whether a program is in the working directory, or is one that works on the project there."""
     is_in_folder = "/" in program and (not program.startswith(("/", "~")) or Path(program).is_relative_to(directory))
-    return is_in_folder or program in ("cd", "pwd", "git")
+    return is_in_folder or program in _PROJECT_PROGRAMS
 
 
 def _names_module(arguments: Sequence[str]) -> bool:

@@ -25,10 +25,13 @@ CALL_NAMES = {
 https://developers.openai.com/api/docs/guides/tools and https://docs.x.ai/developers/tools/overview
 """
 OPENROUTER_PREFIX = "openrouter:"
-X_SEARCH_PREFIX = "x_"
-"""xAI's search on X is reported as a `custom_tool_call` of x_keyword_search and the like."""
+X_SEARCH_PREFIX, X_CALL_ID_PREFIX = "x_", "xs_call_"
+"""xAI's search on X is reported as a `custom_tool_call` of x_keyword_search and the like, or view_x_video."""
 EXECUTED_TOOL_NAMES = {"search": "web_search", "visit": "web_fetch", "python": "code_execution"}
 """The types of Groq's own tools. https://console.groq.com/docs/compound/built-in-tools"""
+APPROVAL_ITEM = "mcp_approval_request"
+CLIENT_CALLS = ("custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call")
+"""Types of the calls that a service leaves to its client, unless there is an output for them."""
 FAILED_STATUSES = ("failed", "incomplete")
 
 
@@ -102,7 +105,8 @@ def make_item_call(item: Mapping[str, Any], items: Iterable[Mapping[str, Any]]) 
     """Return the call of the service's own tool that an item describes; None for any other item."""
     item_type, item_name = read_str(item.get("type")), read_str(item.get("name"))
     name = CALL_NAMES.get(item_type, "")
-    if item_type == "custom_tool_call" and item_name.startswith(X_SEARCH_PREFIX):
+    is_x_call = item_name.startswith(X_SEARCH_PREFIX) or read_str(item.get("call_id")).startswith(X_CALL_ID_PREFIX)
+    if item_type == "custom_tool_call" and is_x_call:
         name = "x_search"
     elif item_type == "mcp_call":
         name = item_name or name
@@ -127,6 +131,20 @@ def make_item_call(item: Mapping[str, Any], items: Iterable[Mapping[str, Any]]) 
     result = _format_item_result(item, action) or read_str(error.get("message")) or read_str(item.get("error"))
     failed = item.get("status") in FAILED_STATUSES or bool(item.get("error"))
     return ServerToolCall(name, json.dumps(arguments, ensure_ascii=False), result, failed)
+
+
+def describe_open_call(items: Sequence[Mapping[str, Any]]) -> str:
+    """Return a `finish_message` for an answer that waits for what ask cannot send; "" for any other."""
+    answered = {read_str(item.get("call_id")) for item in items if read_str(item.get("type")).endswith("_output")}
+    for item in items:
+        item_type = item.get("type")
+        name = read_str(item.get("name")) or item_type
+        if item_type == APPROVAL_ITEM:
+            return f'the service waits for the approval of {name}; with require_approval "never", it does not ask'
+        is_open = item_type in CLIENT_CALLS and read_str(item.get("call_id")) not in answered
+        if is_open and make_item_call(item, items) is None:
+            return f"the model called {name}, which ask cannot run"
+    return ""
 
 
 def _read_item_arguments(item: Mapping[str, Any], action: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,7 +55,12 @@ from ask.plugin_api.chat_completions import (
     sanitize_tool_name,
     shorten_call_id,
 )
-from ask.plugin_api.openai_citations import make_item_call, read_item_calls, read_item_citations
+from ask.plugin_api.openai_citations import (
+    describe_open_call,
+    make_item_call,
+    read_item_calls,
+    read_item_citations,
+)
 from ask.plugin_api.provider import BatchApi, DecisionApi, Provider, format_tool_results
 from ask.plugin_api.response_items import (
     IMAGE_ITEM,
@@ -474,15 +479,17 @@ class Responses(Provider):
         if "choices" in response:
             return self.chat.provider_parse_response(response)
         items = list(read_items(response))
+        text = "".join(map(read_text, items))
         answer = ModelResponse(
-            text="".join(map(read_text, items)),
+            text=text,
             reasoning=join_parts(list(map(read_reasoning, items))),
             finish_reason=_read_finish(response, items),
             usage=self.parse_usage(read_dict(response.get("usage")))._replace(
                 service_tier=read_service_tier(response.get("service_tier"))
             ),
             provider_state=self.build_provider_state(response, items),
-            finish_message=format_unknown_reason(response.get("status"), KNOWN_STATUSES),
+            finish_message=format_unknown_reason(response.get("status"), KNOWN_STATUSES)
+            or ("" if text else describe_open_call(items)),
             attachments=tuple(filter(None, (read_image(read_image_data(item)) for item in items))),
             citations=read_item_citations(items, response),
             server_calls=read_item_calls(items),

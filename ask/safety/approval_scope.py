@@ -28,7 +28,7 @@ class ApprovalScope(StrEnum):
     PROGRAM = "program"
     """Simple commands that run this program, with any arguments."""
     FILES = "files"
-    """Calls of this tool for files in the working directory, without those that other programs run or trust."""
+    """Calls of this tool for files in the working directory, without hidden ones and those that programs trust."""
     TOOL = "tool"
     """All calls of this tool."""
     HOST = "host"
@@ -50,7 +50,10 @@ def list_approvable(pending_call: PendingToolCall) -> Mapping[ApprovalScope, Seq
 
 
 def _is_project_file(pending_call: PendingToolCall) -> bool:
-    """Check whether a call is about a file in the working directory that no other program runs or trusts."""
+    """Check whether a call is about a file in the working directory with no name that other programs may trust.
+
+    Hidden files can be startup files, if the home directory is the working directory, or the workflows of a CI service.
+    """
     path, context = pending_call.arguments.get("filepath"), pending_call.context
     if pending_call.tool_name not in FILE_TOOL_NAMES or not isinstance(path, str):
         return False
@@ -59,8 +62,8 @@ def _is_project_file(pending_call: PendingToolCall) -> bool:
     except (OSError, ToolError):
         return False
     directory = Path(os.path.realpath(context.directory))
-    return target.is_relative_to(directory) and PROTECTED_NAME_SET.isdisjoint(
-        part.lower() for part in target.relative_to(directory).parts
+    return target.is_relative_to(directory) and not any(
+        part.startswith(".") or part.lower() in PROTECTED_NAME_SET for part in target.relative_to(directory).parts
     )
 
 

@@ -154,10 +154,13 @@ def test_grounding_that_arrives_in_several_events_is_merged() -> None:
 def test_xai_reports_arguments_as_text_and_titles_as_numbers() -> None:
     call = {"type": "web_search_call", "name": "web_search", "arguments": '{"query": "x"}', "status": "completed"}
     search = {"type": "custom_tool_call", "name": "x_keyword_search", "input": '{"query": "y"}', "status": "completed"}
-    parsed = openai.provider_parse_response({"output": [call, search], "citations": [URL, 7]})
+    video = {"type": "custom_tool_call", "name": "view_x_video", "call_id": "xs_call_1", "input": '{"video_url": "z"}'}
+    parsed = openai.provider_parse_response({"output": [call, search, video], "citations": [URL, 7]})
+    assert parsed.finish_message == ""
     assert [(each.name, json.loads(each.arguments)) for each in parsed.server_calls] == [
         ("web_search", {"query": "x"}),
         ("x_search", {"query": "y"}),
+        ("x_search", {"video_url": "z"}),
     ]
     assert parsed.citations == (Citation(URL),)
     assert clean_citations([Citation(URL, "1")], "")[0].title == ""

@@ -112,7 +112,7 @@ def test_a_damaged_ledger_is_named(file: Path) -> None:
     file.write_bytes(b"no database" * 1000)
     with pytest.raises(FileError, match=r"map\.db"):
         Ledger(file)
-    with pytest.raises(FileError, match=r"data \(Is a directory\)$"):
+    with pytest.raises(FileError, match=r"data \(Is a directory\): .*--ledger"):
         Ledger(file.parent)
 
 

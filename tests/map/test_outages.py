@@ -192,6 +192,8 @@ def test_rows_that_always_fail_do_not_pause_the_others(
     assert (result.code, len(result.stderr.splitlines())) == (12, 2), result.stderr
     assert Counter(prompt for _, prompt in service.failed) == dict.fromkeys(poison, 5)
     assert sum(row["answer"] is None for row in read_output(home)) == 5
+    again = ask(*command, "-j", "1")
+    assert (again.code, len(service.failed)) == (12, 50), again.stderr  # the next run does not wait for them, either
     service.poison = ()
     assert ask(*command).code == 0, "they are sent again without --retry-failed"
     assert service.answered == {f"Say row {number}": 1 for number in range(60)}

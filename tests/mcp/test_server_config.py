@@ -349,6 +349,7 @@ def test_commands_that_would_run_what_the_folder_contains_are_recognized(tmp_pat
     """
     starts_in_the_folder = """
         docker compose run web npx notes
+        poetry run -- python3 -m notes
         npm run exec
         notes --runner npx
         timeout 5 notes

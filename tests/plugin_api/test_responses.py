@@ -313,6 +313,24 @@ def test_finish_reason(answer: Any, finish: FinishReason) -> None:
     assert SERVICE.provider_parse_response(answer).finish_reason is finish
 
 
+def test_an_empty_answer_names_what_the_service_waits_for() -> None:
+    """Tools of `-o tools=[...]` can need the client: a shell, or by default the approval of each MCP call."""
+    approval = {"type": "mcp_approval_request", "id": "mcpr_1", "name": "shorten", "arguments": "{}"}
+    shell = {"type": "shell_call", "call_id": "call_1", "action": {"commands": ["ls"]}, "status": "completed"}
+    custom = {"type": "custom_tool_call", "call_id": "call_2", "name": "math_exp", "input": "4 + 4"}
+    output = {"type": "shell_call_output", "call_id": "call_1", "output": []}
+    for items, expected in (
+        ([reasoning("Hm."), approval], "the approval of shorten"),
+        ([shell], "the model called shell_call, which"),
+        ([shell, output, custom], "the model called math_exp, which"),
+        ([shell, message("Done.")], ""),
+        ([shell, output], ""),
+        ([call("a", {})], ""),
+    ):
+        found = SERVICE.provider_parse_response(response(*items)).finish_message
+        assert (expected in found, bool(found)) == (True, bool(expected))
+
+
 def test_calls_have_unique_ids() -> None:
     answer = response(call("a", {}, "same"), call("b", {}, "same"), {"type": "function_call", "arguments": {"b": 1}})
     calls = SERVICE.provider_parse_tool_calls(answer)

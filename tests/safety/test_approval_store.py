@@ -253,7 +253,14 @@ def test_an_approval_of_writes_covers_the_projects_own_files(ask: Ask, home: Hom
     """Files elsewhere, also through a link, and those that other programs run are asked about."""
     (home.path / "elsewhere").mkdir()
     (home.work / "link").symlink_to(home.path / "elsewhere")
-    asked = ["../elsewhere/b.txt", f"{home.path}/elsewhere/c.txt", "link/d.txt", ".git/hooks/pre-commit", ".VSCODE/x"]
+    asked = [
+        "../elsewhere/b.txt",
+        f"{home.path}/elsewhere/c.txt",
+        "link/d.txt",
+        ".git/hooks/pre-commit",
+        ".bashrc",
+        "Mise.toml",
+    ]
     names = ["a.txt", *asked, "new/e.txt", f"{home.work}/f.txt"]
     server.reply(*(wire.calls(("write_file", {"filepath": name, "content": "x"})) for name in names), wire.says("done"))
     answers = [("Make this change? ", "m"), ("Which? ", "2"), *[("Make this change? ", "n")] * len(asked)]
