@@ -11,10 +11,8 @@ if TYPE_CHECKING:
     from markdown_it.utils import EnvType
 
 FENCE_PATTERN = re.compile(r"[ \t]*(?P<marker>`{3,}|~{3,})[ \t]*(?P<info>[^`]*?)[ \t]*\Z")
-HEREDOC_PATTERN = re.compile(
-    r"""(?<!<)<<-?[ \t]*(?:(['"])(?=[A-Z\d_]+\1))?([A-Za-z_]\w*\b)(?(1)\1)(?![ \t]*(?:<<|;))"""
-)
-"""Start of a here-document in a shell command, with its delimiter, but not a statement such as cout << "Hello";"""
+HEREDOC_PATTERN = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Z_][A-Z\d_]*)\b\1(?![ \t]*(?:<<|[;`]))")
+"""Start of a here-document in a shell command, but not `<<EOF` in prose or cout << "YES"; in code."""
 MAX_LINES_READ_AGAIN = 100_000
 """Maximum number of lines of an answer that are read again to find the ends of blocks."""
 

@@ -41,6 +41,8 @@ LINES = st.lists(
         ('```cpp\ncout << "YES" << endl;\n```\nOutput:\n```\nYES\n```', 'cout << "YES" << endl;'),
         ('```cpp\ncout << "NO";\n```\nOutput:\n```\nNO\n```', 'cout << "NO";'),
         ('```ruby\nout << "Fizz"\n```\nOutput:\n```\nFizz\n```', 'out << "Fizz"'),
+        ("```py\na = 1 << n\n```\nOutput:\n```\nn\n```", "a = 1 << n"),
+        ("```py\nX\n```py\n```\nX\n```\nOr `<<E`:\n```sh\ncat <<E\nE\n```", "X\n```py\n```\nX"),
         ("```sh\nls\n    ```\nEnd.\n```\nb\n```", "ls"),
         ("```sh\nls\n\t```\nEnd.\n```sh\nls\n\t```", "ls"),
         ("print(1)\nprint(2)\n", "print(1)\nprint(2)"),
