@@ -46,6 +46,8 @@ _AGE_UNITS = ((365 * 86_400, "y"), (30 * 86_400, "mo"), (7 * 86_400, "w"), (86_4
 """Length in seconds and symbol of each unit, longest first."""
 _MAX_COMPARED = 20
 """How many words are compared by `SequenceMatcher`, whose cost is up to cubic in their length."""
+_MAX_JSON_DEPTH = 1_000
+"""Values that are nested deeper are not checked: they may contain themselves, which json refuses to encode."""
 
 
 def repair_surrogates(text: str) -> str:
@@ -65,9 +67,10 @@ def repair_json_surrogates(value: Any) -> Any:
 
 def _has_lone_surrogates(value: Any) -> bool:
     """Check the texts and keys of a JSON value, without recursion and copies: every request waits for this."""
-    texts: set[str] = set()
-    values = [value]
-    while values:
+    texts: set[Any] = set()
+    values, depth = [value], 0
+    while values and depth < _MAX_JSON_DEPTH:
+        depth += 1
         nested: list[Any] = []
         for each in values:
             if isinstance(each, str):
@@ -79,14 +82,14 @@ def _has_lone_surrogates(value: Any) -> bool:
             elif isinstance(each, (list, tuple)):
                 nested += each
         values = nested
-    return any(text != repair_surrogates(text) for text in texts)
+    return any(text != _copy_without_surrogates(text) for text in texts)
 
 
 def _copy_without_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return repair_surrogates(value)
     if isinstance(value, dict):
-        return {repair_surrogates(key): _copy_without_surrogates(item) for key, item in value.items()}
+        return {_copy_without_surrogates(key): _copy_without_surrogates(item) for key, item in value.items()}
     return [_copy_without_surrogates(item) for item in value] if isinstance(value, list | tuple) else value
 
 

@@ -54,9 +54,17 @@ def test_surrogate_pairs_are_joined_and_unpaired_ones_replaced() -> None:
 @given(ANY_TEXT)
 def test_json_is_copied_only_to_repair_it(text: str) -> None:
     mended = repair_surrogates(text)
-    for value, expected in [({text: 1}, {mended: 1}), ({"a": [None, {"b": text}]}, {"a": [None, {"b": mended}]})]:
+    values = [
+        ({text: 1}, {mended: 1}),
+        ({1: text, None: 2}, {1: mended, None: 2}),
+        ({"a": [None, {"b": text}]}, {"a": [None, {"b": mended}]}),
+    ]
+    for value, expected in values:
         found = repair_json_surrogates(value)
         assert (found, found is value) == (expected, text == mended)
+    circular: dict[str, Any] = {}
+    circular["a"] = circular
+    assert repair_json_surrogates(circular) is circular
 
 
 @given(ANY_TEXT, st.data())
