@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from ask.records import NamedTuple
@@ -46,6 +46,8 @@ _AGE_UNITS = ((365 * 86_400, "y"), (30 * 86_400, "mo"), (7 * 86_400, "w"), (86_4
 """Length in seconds and symbol of each unit, longest first."""
 _MAX_COMPARED = 20
 """How many words are compared by `SequenceMatcher`, whose cost is up to cubic in their length."""
+_MAX_JSON_DEPTH = 1_000
+"""Values that are nested deeper are not checked: they may contain themselves, which json refuses to encode."""
 
 
 def repair_surrogates(text: str) -> str:
@@ -59,12 +61,36 @@ def repair_surrogates(text: str) -> str:
 
 
 def repair_json_surrogates(value: Any) -> Any:
-    """Return a copy of a JSON value whose texts have no lone surrogates, which services reject."""
+    """Return a JSON value without lone surrogates, which services reject: the same value if it has none."""
+    return _copy_without_surrogates(value) if _has_lone_surrogates(value) else value
+
+
+def _has_lone_surrogates(value: Any) -> bool:
+    """Check the texts and keys of a JSON value, without recursion and copies: every request waits for this."""
+    texts: set[Any] = set()
+    values, depth = [value], 0
+    while values and depth < _MAX_JSON_DEPTH:
+        depth += 1
+        nested: list[Any] = []
+        for each in values:
+            if isinstance(each, str):
+                if not each.isascii():
+                    texts.add(each)
+            elif isinstance(each, dict):
+                texts.update(each)
+                nested += each.values()
+            elif isinstance(each, (list, tuple)):
+                nested += each
+        values = nested
+    return any(text != _copy_without_surrogates(text) for text in texts)
+
+
+def _copy_without_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return repair_surrogates(value)
-    if isinstance(value, Mapping):
-        return {repair_surrogates(key): repair_json_surrogates(item) for key, item in value.items()}
-    return [repair_json_surrogates(item) for item in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, dict):
+        return {_copy_without_surrogates(key): _copy_without_surrogates(item) for key, item in value.items()}
+    return [_copy_without_surrogates(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def join_names(names: Sequence[str], limit: int = MAX_LISTED_NAMES) -> str:

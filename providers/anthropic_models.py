@@ -99,10 +99,17 @@ PROFILES = (
 
 
 def must_not_think(thinking: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Check whether the API refuses a thinking budget: before the results of calls that do not follow thinking.
+    """Check whether the API refuses a thinking budget: after the results of calls in a turn without thinking.
 
     Such calls are another model's, or their thinking was left out. https://github.com/anomalyco/opencode/issues/3077
+    A model with a budget thinks only at the start of a turn, and thinking must not change before its end:
+    https://platform.claude.com/docs/en/build-with-claude/extended-thinking
     """
-    *calls, results = [[block["type"] for block in message["content"]] for message in messages[-2:]] or [[]]
-    has_thinking = any("thinking" in block_type for block_types in calls for block_type in block_types)
-    return thinking.get("type") == "enabled" and "tool_result" in results and not has_thinking
+    turn: list[str] = []
+    for message in reversed(messages):
+        block_types = [block["type"] for block in message["content"]]
+        if message["role"] == "user" and "tool_result" not in block_types:
+            break
+        turn += block_types
+    has_thinking = any("thinking" in block_type for block_type in turn)
+    return thinking.get("type") == "enabled" and "tool_result" in turn and not has_thinking

@@ -18,6 +18,7 @@ from ask.text import (
     escape_non_ascii,
     format_one_line,
     format_size,
+    repair_json_surrogates,
     repair_surrogates,
 )
 from tests import wire
@@ -48,6 +49,22 @@ def test_surrogate_pairs_are_joined_and_unpaired_ones_replaced() -> None:
     assert repair_surrogates("a\ud83db") == "a\ufffdb"
     assert repair_surrogates("\ude00\ud83d") == "\ufffd\ufffd"
     assert repair_surrogates("\ud83d\ud83d\ude00") == "\ufffd😀"
+
+
+@given(ANY_TEXT)
+def test_json_is_copied_only_to_repair_it(text: str) -> None:
+    mended = repair_surrogates(text)
+    values = [
+        ({text: 1}, {mended: 1}),
+        ({1: text, None: 2}, {1: mended, None: 2}),
+        ({"a": [None, {"b": text}]}, {"a": [None, {"b": mended}]}),
+    ]
+    for value, expected in values:
+        found = repair_json_surrogates(value)
+        assert (found, found is value) == (expected, text == mended)
+    circular: dict[str, Any] = {}
+    circular["a"] = circular
+    assert repair_json_surrogates(circular) is circular
 
 
 @given(ANY_TEXT, st.data())

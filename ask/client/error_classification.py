@@ -60,7 +60,9 @@ REASONING_REJECTED_PATTERN = re.compile(
     r"|reasoning (?:input )?items\b|encrypted[ _](?:content|reasoning)\b.* (?:not supported|unsupported)"
     r"|\b(?:reasoning(?:_content|_details)?|thinking)['\"`]? (?:is|are) (?:not supported|unsupported|not allowed)"
     # https://github.com/NousResearch/hermes-agent/issues/11089, https://github.com/Kilo-Org/kilocode/issues/10375
-    r"|messages?\b.*\b(?:reasoning(?:_content|_details)?|thinking)\b.*(?:unsupported|not permitted|not allowed)",
+    r"|messages?\b.*\b(?:reasoning(?:_content|_details)?|thinking)\b.*(?:unsupported|not permitted|not allowed)"
+    # Fireworks, also behind a gateway whose other models send the field: https://github.com/FerroxLabs/wayland-core/issues/120
+    r"|not permitted, field: .?messages\S*\b(?:reasoning(?:_content|_details)?|extra_content)\b",
     re.IGNORECASE | re.DOTALL,
 )
 """Messages that the reasoning of an earlier answer is refused, as worded by various services."""

@@ -13,7 +13,7 @@ from itertools import dropwhile
 from textwrap import dedent
 
 from ask.errors import IncompleteResponseError
-from ask.schemas.code_blocks import FENCE_PATTERN, iter_code_blocks, iter_fences
+from ask.schemas.code_blocks import FENCE_PATTERN, HEREDOC_PATTERN, iter_code_blocks, iter_fences
 from ask.text import CONTROL_CHARACTERS, escape_non_ascii, format_one_line
 
 
@@ -34,6 +34,8 @@ def extract_last_block(response_text: str) -> str:
 
 MAX_EXCERPT_CHARACTERS = 200
 """Maximum length of the answer's excerpt in an error."""
+MAX_PARSED_CHARACTERS = 500_000
+"""Maximum number of characters that all attempts to find the end of a command may parse."""
 CODE_SPAN_PATTERN = re.compile(r"(?<!`)(`{1,3})(?!`)(.+?)(?<!`)\1(?!`)")
 COMMENT_PATTERN = re.compile(r"\s*(?:#|\Z)")
 """A comment or an empty line."""
@@ -66,12 +68,15 @@ def extract_command(response_text: str) -> str:
 
 
 def _is_heredoc_before_fence(text: str) -> bool:
-    """Check whether the first fence is in a here-document of a command without fences."""
+    """Check whether the first fence is in a here-document of a command without fences.
+
+    If the here-document seems to end in a block, so that its last fence closes nothing, prose mentions one.
+    """
     lines = text.split("\n")
     first_fence = next((number for number, line in enumerate(lines) if FENCE_PATTERN.match(line)), len(lines))
     command = list(dropwhile(_is_blank_or_prose, lines[:first_fence]))
-    fences = (number for number, _ in iter_fences([*command, *lines[first_fence:]]))
-    return first_fence < len(lines) and next(fences, -1) != len(command)
+    fences = [number for number, _ in iter_fences([*command, *lines[first_fence:]])]
+    return first_fence < len(lines) and len(command) not in fences and len(fences) % 2 == 0
 
 
 def _strip_prompts(block: str) -> str:
@@ -107,19 +112,27 @@ def _strip_prose(text: str) -> str:
     if not lines:
         spans: list[str] = [span.strip() for _, span in CODE_SPAN_PATTERN.findall(text)]
         return next((span for span in spans if " " in span), (spans or [""])[0])
+    delimiter, code, parsed_size = "", "", 0
     for number, line in enumerate(lines):
-        command = "\n".join(lines[:number])
-        if number and _is_prose(line) and _is_complete_command(command):
-            return command
+        if delimiter:
+            delimiter = "" if line.strip() == delimiter else delimiter
+            continue
+        if number and parsed_size < MAX_PARSED_CHARACTERS and _is_prose(line):
+            parsed_size += len(code)
+            if _is_complete_command(code):
+                return "\n".join(lines[:number]).rstrip()
+        heredoc = HEREDOC_PATTERN.search(line)
+        delimiter = heredoc[2] if heredoc else ""
+        code += HEREDOC_PATTERN.sub("", line) + "\n"
     return "\n".join(lines)
 
 
 def _is_complete_command(command: str) -> bool:
-    """Check whether a command may end here.
+    """Check whether a command without its here-documents may end here.
 
-    It may not after an open quote, a line continuation or the start of a here-document.
+    It may not after an open quote, a line continuation or the start of another here-document.
     """
-    if command.endswith("\\") or "<<" in command:
+    if command.endswith("\\\n") or "<<" in command:
         return False
     with suppress(ValueError):
         return bool(shlex.split(command))

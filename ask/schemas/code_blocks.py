@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from markdown_it.utils import EnvType
 
 FENCE_PATTERN = re.compile(r"[ \t]*(?P<marker>`{3,}|~{3,})[ \t]*(?P<info>[^`]*?)[ \t]*\Z")
-HEREDOC_PATTERN = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1")
-"""Start of a here-document in a shell command, with its delimiter."""
-MAX_AMBIGUOUS_BLOCKS = 50
-"""Maximum number of blocks of an answer for which all lines that follow are read."""
+HEREDOC_PATTERN = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Z_][A-Z\d_]*)\b\1(?![ \t]*(?:<<|[;`]))")
+"""Start of a here-document in a shell command, but not `<<EOF` in prose or cout << "YES"; in code."""
+MAX_LINES_READ_AGAIN = 100_000
+"""Maximum number of lines of an answer that are read again to find the ends of blocks."""
 
 
 def iter_code_blocks(response_text: str) -> Iterator[str]:
@@ -47,8 +47,13 @@ def _parse_fence(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     opening = FENCE_PATTERN.match(_get_line(state, start))
     if not opening or silent:
         return bool(opening)
-    lines = _iter_block_lines(state, start, end)
+    code_fences: list[int] = []
+    lines = _iter_block_lines(state, start, end, code_fences)
     closing, is_closed = _find_closing_fence(lines, opening["marker"], state.env)
+    if code_fences and (not is_closed or sum(number <= start + closing for number in code_fences) % 2):
+        # They are no pairs: one of them closes the block.
+        lines = _iter_block_lines(state, start, end, None)
+        closing, is_closed = _find_closing_fence(lines, opening["marker"], state.env)
     last = start + 1 + closing
     state.line = last + is_closed
     token = state.push("fence", "code", 0)
@@ -56,14 +61,21 @@ def _parse_fence(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     return True
 
 
-def _iter_block_lines(state: StateBlock, start: int, end: int) -> Iterator[str]:
-    """Yield the lines after a fence, up to the end of its list or quote, with "" for fences that are code."""
+def _iter_block_lines(state: StateBlock, start: int, end: int, code_fences: list[int] | None) -> Iterator[str]:
+    """Yield the lines after a fence, up to the end of its list or quote.
+
+    A fence that is indented further than the first is code, such as in a docstring: if there is a list for the numbers
+    of such lines, they are added to it, and "" is yielded instead.
+    """
     for number in range(start + 1, end):
         if state.sCount[number] < state.blkIndent and not state.isEmpty(number):
             return
         line = _get_line(state, number)
-        # A fence that is indented further than the first is code, such as in a docstring.
-        yield "" if state.sCount[number] >= state.sCount[start] + 4 and FENCE_PATTERN.match(line) else line
+        is_indented = state.sCount[number] >= state.sCount[start] + 4
+        if code_fences is not None and is_indented and FENCE_PATTERN.match(line):
+            code_fences.append(number)
+            line = ""
+        yield line
 
 
 def _get_line(state: StateBlock, number: int) -> str:
@@ -85,10 +97,10 @@ def _find_closing_fence(following: Iterator[str], marker: str, env: EnvType) -> 
     else:
         return len(lines), False
     has_fences = any(FENCE_PATTERN.match(line) or HEREDOC_PATTERN.search(line) for line in lines[:-1])
-    env["ambiguous_blocks"] = env.get("ambiguous_blocks", 0) + has_fences
-    if not has_fences or env["ambiguous_blocks"] > MAX_AMBIGUOUS_BLOCKS:
+    if not has_fences or env.get("lines_read", 0) > MAX_LINES_READ_AGAIN:
         return len(lines) - 1, True
     lines += following
+    env["lines_read"] = env.get("lines_read", 0) + len(lines)
     fences = [(number, fence) for number, fence in iter_fences(lines) if fence["marker"].startswith(marker)]
     depth = 1
     for position, (number, fence) in enumerate(fences, 1):

@@ -92,7 +92,7 @@ def test_rows_are_answered_in_order(service: BatchService, run: Batch, home: Hom
 
 
 def test_requests_of_a_batch_have_the_tools_of_the_service(service: BatchService, run: Batch, home: Home) -> None:
-    file = write_rows(home.work, *make_rows(1))
+    file = write_rows(home.work, {"text": "cut \ud83d"})
     result = run(service, "--batch", *POLLS, "-T", "web_search", "Say {{text}}", file)
     if "none of its own" in result.stderr:
         assert (result.code, service.batches) == (2, {})
@@ -100,6 +100,7 @@ def test_requests_of_a_batch_have_the_tools_of_the_service(service: BatchService
     assert (result.code, read_output_of(result)[0]["citations"]) == (0, None), result.stderr
     ((_, _, body),) = next(iter(service.batches.values())).requests
     assert len(body["tools"]) == 1
+    assert "Say cut \ufffd" in wire.list_strings(body)
 
 
 def read_output_of(result: Result) -> list[Any]:

@@ -124,6 +124,8 @@ def test_missing_tool_support_is_recognized(message: str) -> None:
         "messages.647.content.0.thinking.signature: Field required",
         "messages.1.content.0.thinking: each thinking block must contain thinking",
         "Reasoning input is not enabled for this model",
+        "2 errors: Extra inputs are not permitted, field: 'messages[2].tool_calls[0].extra_content'",
+        "Extra inputs are not permitted, field: 'messages[2].reasoning_details'",
         "Reasoning input items can only be provided to a reasoning or computer use model. Remove reasoning items.",
         "the following must be satisfied[('messages.4' : property 'reasoning_content' is unsupported)]",
         "messages.2.assistant.reasoning_content: property 'messages.2.assistant.reasoning_content' is unsupported",
@@ -141,6 +143,7 @@ def test_rejected_reasoning_is_left_out(message: str) -> None:
         "Unsupported parameter: 'reasoning.effort' is not supported with this model.",
         "reasoning_effort: Extra inputs are not permitted",
         "property 'timestamp' is unsupported in messages.2",
+        "Extra inputs are not permitted, field: 'messages[2].is_error'",
         "messages: at least one message is required",
     ],
 )

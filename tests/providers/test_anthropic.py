@@ -414,6 +414,8 @@ def test_a_model_with_a_budget_does_not_think_after_calls_without_thinking() -> 
         ((QUESTION, other, found), False),  # of a model to which this one is the fallback
         ((QUESTION, other, found, EARLIER, QUESTION), True),
         ((QUESTION, other, found, second, found), True),
+        ((QUESTION, second, found, other, found), True),  # a model with a budget does not think after results
+        ((QUESTION, second, found, EARLIER, QUESTION, other, found), False),
         ((QUESTION,), True),
     ]:
         for kind in ("enabled", "adaptive"):
