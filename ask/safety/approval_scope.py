@@ -6,15 +6,11 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from pathlib import Path
 
 from ask.safety.command_rules import RUNNERS, SHELLS, WRAPPERS
-from ask.safety.protected_paths import PROTECTED_NAME_SET
 from ask.safety.shell_syntax import parse_command_line
 from ask.safety.tool_policy import COMMAND_TOOL, PendingToolCall
-from ask.tools.base import ToolError
 from ask.tools.definitions import FILE_TOOL_NAMES
-from ask.tools.file_access import resolve_path
 
 _PROGRAM_NAME = re.compile(r"[A-Za-z0-9_./+-]{1,60}")
 _MAX_PROGRAMS = 4
@@ -50,24 +46,13 @@ def list_approvable(pending_call: PendingToolCall) -> Mapping[ApprovalScope, Seq
 
 
 def _is_project_file(pending_call: PendingToolCall) -> bool:
-    """Check whether a call is about a file in the working directory with no name that other programs may trust.
-
-    Hidden files can be startup files, if the home directory is the working directory, or the workflows of a CI service.
-    """
-    path, context = pending_call.arguments.get("filepath"), pending_call.context
+    """Check whether a call is about a file in the working directory with no name that other programs may trust."""
+    path = pending_call.arguments.get("filepath")
     if pending_call.tool_name not in FILE_TOOL_NAMES or not isinstance(path, str):
         return False
-    try:
-        target = Path(os.path.realpath(resolve_path(path, context)))
-    except (OSError, ToolError):
-        return False
-    directory = Path(os.path.realpath(context.directory))
-    search_path = context.environment.get("PATH", "").split(os.pathsep)
-    if str(target.parent) in {os.path.realpath(folder) for folder in search_path if folder}:  # such as ~/bin
-        return False
-    return target.is_relative_to(directory) and not any(
-        part.startswith(".") or part.lower() in PROTECTED_NAME_SET for part in target.relative_to(directory).parts
-    )
+    from ask.safety.protected_paths import is_project_file
+
+    return is_project_file(path, pending_call.context)
 
 
 def _list_programs(command: str) -> Sequence[str]:

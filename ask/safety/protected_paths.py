@@ -22,7 +22,8 @@ from ask.errors import SafetyError
 from ask.records import NamedTuple
 from ask.safety.mounts import is_below
 from ask.safety.sandbox_config import select_outermost
-from ask.tools.file_access import is_empty
+from ask.tools.base import RunToolContext, ToolError
+from ask.tools.file_access import is_empty, resolve_path
 
 PlaceholderCreator = Callable[[Mapping[Path, bool]], None]
 """Creates placeholders for resolved paths; the value says whether to create a folder or an empty file.
@@ -314,6 +315,24 @@ class ProtectedPaths:
                     f"{link.parent} is read-only in this run: it contains {link.name}, a link used by {used_by}"
                 )
         return select_outermost(paths)
+
+
+def is_project_file(path: str, context: RunToolContext) -> bool:
+    """Check whether a path leads to a file in the working directory that no other program may run or trust.
+
+    Hidden files can be startup files, if the home directory is the working directory, or the workflows of a CI service.
+    """
+    try:
+        target = Path(os.path.realpath(resolve_path(path, context)))
+    except (OSError, ToolError):
+        return False
+    directory = Path(os.path.realpath(context.directory))
+    search_path = context.environment.get("PATH", "").split(os.pathsep)
+    if str(target.parent) in {os.path.realpath(folder) for folder in search_path if folder}:  # such as ~/bin
+        return False
+    return target.is_relative_to(directory) and not any(
+        part.startswith(".") or part.lower() in PROTECTED_NAME_SET for part in target.relative_to(directory).parts
+    )
 
 
 def is_in_any(path: Path, folders: Iterable[Path]) -> bool:
