@@ -98,6 +98,7 @@ def test_a_mistake_of_a_loader_is_named(mistake: str, tmp_path: Path) -> None:
     assert any(name.startswith(test) and re.search(says, failure) for name, failure in failures.items()), failures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", mark_others_slow(FAULTY_COMMANDS))
 def test_a_mistake_of_a_command_is_named(mistake: str, tmp_path: Path) -> None:
     (old, new), test, says = FAULTY_COMMANDS[mistake]

@@ -28,6 +28,7 @@ INVALID_ANSWERS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("name", mark_others_slow(INVALID_ANSWERS, ["error of the wrong type", "unknown outcome"]))
 def test_an_invalid_answer_to_a_question_denies_the_call(ask: Ask, home: Home, server: ModelServer, name: str) -> None:
     server.reply(wire.calls(("bash", {"command": "touch ran"})), wire.says("done"))
@@ -64,6 +65,7 @@ def test_a_dismissed_question_cancels_the_prompt(ask: Ask, home: Home, server: M
     assert not (home.work / "ran").exists()
 
 
+@pytest.mark.slow
 def test_metadata_and_missing_parameters_are_no_parameters(ask: Ask, home: Home) -> None:
     with start_raw(ask) as (editor, running):
         session = editor.request(1, "session/new", cwd=str(home.work), mcpServers=[], _meta={"self": 1, "cwd": "/"})
@@ -76,6 +78,7 @@ def test_metadata_and_missing_parameters_are_no_parameters(ask: Ask, home: Home)
     assert result.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_text_that_was_cut_within_a_character_is_sent(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("done"))
     with start_raw(ask) as (editor, _):
@@ -86,6 +89,7 @@ def test_a_text_that_was_cut_within_a_character_is_sent(ask: Ask, home: Home, se
     assert "cut \ufffd" in wire.asked(server.requests[0].json)
 
 
+@pytest.mark.slow
 def test_unknown_and_wrong_notifications_are_ignored_silently(ask: Ask, home: Home) -> None:
     methods = ["$/cancel_request", "missing", "session/prompt", "session/cancel"]
     lines = [{"method": method, "params": {"requestId": 1}} for method in methods]
@@ -120,6 +124,7 @@ def test_the_end_of_the_server_ends_everything_and_is_silent(
         assert connection.execute("SELECT exit_code FROM runs").fetchone() == (130,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", mark_others_slow(["cancel", "close"]))
 def test_nothing_interrupts_the_end_of_a_canceled_prompt(
     ask: Ask, home: Home, server: ModelServer, ending: str
@@ -173,6 +178,7 @@ def test_only_the_whole_id_of_a_conversation_loads_it(ask: Ask, home: Home, serv
     use(ask, home, action)
 
 
+@pytest.mark.slow
 def test_a_folder_that_was_removed_and_a_damaged_history_are_errors(ask: Ask, home: Home) -> None:
     home.data.mkdir()
     (home.data / "history.db").write_bytes(b"no database" * 1000)
@@ -244,6 +250,7 @@ def test_the_dollar_signs_of_the_editor_are_no_variables(ask: Ask, home: Home, s
     assert (home.work / "values").read_text().splitlines() == [*values, "pa$$word$c", "${HOME}"]
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     "fields",
     [

@@ -31,6 +31,7 @@ def find_commands(language: str) -> list[list[str]]:
     return found
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize(("language", "count"), [("json", 2), ("lua", 2), ("elisp", 1)])
 def test_each_configuration_starts_the_server(ask: Ask, home: Home, language: str, count: int) -> None:
     commands = find_commands(language)

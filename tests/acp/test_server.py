@@ -79,6 +79,7 @@ def test_a_write_needs_permission_and_shows_its_diff(ask: Ask, home: Home, serve
     assert editor.read_text() == "done"
 
 
+@pytest.mark.slow
 @pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("filepath", "is_outside"),
@@ -124,6 +125,7 @@ def test_an_approval_for_the_folder_is_remembered(ask: Ask, home: Home, server: 
     assert editor.read_text() == "ab"
 
 
+@pytest.mark.slow
 def test_an_editor_that_ends_at_once_leaves_no_traceback(ask: Ask, home: Home) -> None:
     first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
     second = {"jsonrpc": "2.0", "id": 2, "method": "session/new", "params": {"cwd": str(home.work), "mcpServers": []}}

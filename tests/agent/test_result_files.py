@@ -328,6 +328,7 @@ def test_verbose_lines_show_the_result_below_its_files(ask: Ask, server: ModelSe
     assert lines[start + 1 : start + 5] == [f"  {size}", f"  a.png: {size}", "· list .", f"  file {len(PNG)} a.png"]
 
 
+@pytest.mark.slow
 def test_rows_with_tools_get_the_files_of_results(ask: Ask, server: ModelServer, home: Home) -> None:
     def read_own_file(request: Request) -> Reply:
         messages = request.json["messages"]

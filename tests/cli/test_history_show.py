@@ -177,6 +177,7 @@ def test_the_pager_shows_unicode_in_any_locale(ask: Ask, home: Home) -> None:
     assert (shown.code, "grüße 数据" in shown.text) == (0, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pager", mark_others_slow(["cat", "no-such-program", "'", "true", "head -n 3"]))
 def test_any_pager_or_none_ends_without_an_error(pager: str, ask: Ask, home: Home) -> None:
     save(home.data / "history.db", "a1", user("q"), *[assistant("line\n" * 5_000)] * 4)

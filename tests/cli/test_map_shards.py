@@ -248,6 +248,7 @@ def test_a_ledger_that_does_not_exist_is_not_created(ask: Ask, home: Home) -> No
     assert not list_names(home.work)
 
 
+@pytest.mark.slow
 def test_copies_have_no_files_of_shards(ask: Ask, home: Home) -> None:
     command = ("map", "-p", "demo", "--tools", "--safe-files", "{{text}}", "-O", "out[1].jsonl", "--shard")
     file = write_rows(home.work, *({"text": "which files are here?"} for _ in range(2)))

@@ -195,6 +195,7 @@ def test_an_interrupted_job_has_the_rows_so_far(ask: Ask, server: ModelServer, h
     assert ([row["id"] for row in read_output(home, output)], service.count) == (list(range(60)), 60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("kills", [2, pytest.param(40, marks=pytest.mark.slow)])
 def test_kills_lose_no_row(ask: Ask, server: ModelServer, home: Home, output: str, kills: int) -> None:

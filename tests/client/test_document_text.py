@@ -176,6 +176,7 @@ def test_a_damaged_header_is_left_out() -> None:
     assert text.startswith("Body") and "Confidential" not in text
 
 
+@pytest.mark.slow
 def test_a_damaged_image_does_not_cost_the_markdown() -> None:
     report = replace_part(make_report(), "word/media/image1.png", b"pixels", ZIP_STORED)
     assert convert_document(report.replace(b"pixels", b"pixel!")) == convert_document(make_report())
@@ -215,6 +216,7 @@ TWO_SHEETS = "# Sheet\n\nGröße\t42\t2026-01-02 03:04:00\t\tTRUE\n\n# Other\n\n
 SPREADSHEET_NAMESPACE = b"http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_1904", [False, True])
 def test_times_of_a_workbook_are_the_same_with_an_odd_style(*, is_1904: bool) -> None:
     from openpyxl import Workbook

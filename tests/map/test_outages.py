@@ -118,6 +118,7 @@ def test_an_outage_fails_no_row(ask: Ask, server: ModelServer, home: Home, kind:
     assert len(late) < 6 or kind == "dropped", "only probes"
 
 
+@pytest.mark.slow
 def test_rows_survive_the_restart_of_a_server(ask: Ask, home: Home) -> None:
     with ExitStack() as stack:
         with ModelServer() as first:
@@ -242,6 +243,7 @@ def test_an_answer_that_cannot_be_parsed_fails_only_its_row(
     assert (counts["Say row 0"], counts["Say row 1"]) == (2, 1 if bad_rows == 1 else 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [2, pytest.param(25, marks=pytest.mark.slow)])
 def test_kills_in_an_outage_lose_no_row(ask: Ask, server: ModelServer, home: Home, kills: int) -> None:
     rows, jobs, generator = 40 * kills, 8, random.Random(3)

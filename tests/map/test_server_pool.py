@@ -94,6 +94,7 @@ def test_a_dead_server_costs_few_retries(ask: Ask, home: Home, stack: ExitStack)
     assert Counter(json.loads(line)["tries"] for line in (home.work / "out.jsonl").open()) == {1: 200}
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_and_returns_is_used_again(ask: Ask, home: Home, stack: ExitStack) -> None:
     stable, first = start(stack, 0.02), ModelServer()
     with first:
@@ -152,6 +153,7 @@ def test_if_all_servers_fail_for_a_while_the_job_waits(ask: Ask, home: Home, sta
     assert_complete(home, 200)
 
 
+@pytest.mark.slow
 def test_rows_with_tools_share_the_servers(ask: Ask, home: Home, stack: ExitStack) -> None:
     servers = [start(stack), start(stack)]
     options = ("--tools", "-j", "2", *name_servers(*servers))

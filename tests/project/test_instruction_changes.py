@@ -139,6 +139,7 @@ def test_trust_does_not_extend_to_packages_in_the_project(project: Project, name
     assert "Use tabs." in project.answer()
 
 
+@pytest.mark.slow
 def test_a_killed_run_leaves_its_mark(project: Project) -> None:
     project.server.reply(
         wire.calls(("write_file", {"filepath": "AGENTS.md", "content": EVIL})), Reply((b"", HOLD)), wire.says("done")

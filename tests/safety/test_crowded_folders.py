@@ -134,6 +134,7 @@ def test_the_folder_of_packages_with_secrets_is_hidden(monorepo: Monorepo) -> No
     assert not (monorepo.work / "packages/new").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mark_others_slow([".gitattributes", "prod.env"], ["prod.env"]))
 def test_too_many_folders_at_the_top_are_refused_by_name(monorepo: Monorepo, name: str) -> None:
     monorepo.write(".git/HEAD", 1)

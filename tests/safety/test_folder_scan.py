@@ -125,6 +125,7 @@ def test_files_of_opencode_get_empty_files_as_placeholders(folders: Folders) -> 
     assert folders.placeholders["work/opencode.json"] is False, "opencode fails if it is a folder"
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("name", [entry.name for entry in PROTECTED_NAMES])
 def test_every_protected_name_is_read_only_wherever_it_exists(folders: Folders, name: str) -> None:
     for folder in ("work", "work/a/b", "work/node_modules/x"):
@@ -134,6 +135,7 @@ def test_every_protected_name_is_read_only_wherever_it_exists(folders: Folders, 
         assert f"{folder}/{name}" in protected | folders.hidden
 
 
+@pytest.mark.slow_after_first
 @pytest.mark.parametrize("name", sorted(PROTECTED_NAME_SET))
 def test_a_link_with_a_protected_name_in_the_top_folder_is_refused(folders: Folders, name: str) -> None:
     (folders.work / name).symlink_to("elsewhere")

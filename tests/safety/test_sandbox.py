@@ -347,6 +347,7 @@ def test_calls_cannot_access_the_worker(bash: Bash) -> None:
     assert bash("echo well").text.endswith("well\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
