@@ -37,10 +37,10 @@ class ChatFallback:
         """Limit each call of a hook, as `LoadedProvider.with_limits` does."""
         self.provider = self.provider.with_limits(time_limit, notify)
 
-    def replaces(self, provider: LoadedProvider, status: int) -> bool:
-        """Check whether an HTTP status says that a provider's API is missing; if so, use the fallback from now on.
+    def activate(self, provider: LoadedProvider, status: int) -> bool:
+        """Use the fallback from now on if an HTTP status says that a provider's API is missing; return whether it does.
 
-        The requests of other rows that are in flight then fail in the same way.
+        It is true for each request of other rows that was in flight, because these fail in the same way.
         """
         if provider.openai_api != "responses" or status not in MISSING_API_STATUSES:
             return False

@@ -510,7 +510,7 @@ class ProviderClient:
                 self._on_headers(http_response.headers)
             if http_response.status not in SUCCESS_STATUSES:
                 body = http_response.read_text()
-                if self._chat_fallback and self._chat_fallback.replaces(self.provider, http_response.status):
+                if self._chat_fallback and self._chat_fallback.activate(self.provider, http_response.status):
                     self.provider = self._chat_fallback.provider
                     raise MissingApiError("the server has no Responses API")
                 raise self._bodies.parse_error(http_response, body)
