@@ -99,7 +99,7 @@ def test_a_mistake_of_a_loader_is_named(mistake: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mistake", mark_others_slow(FAULTY_COMMANDS))
+@pytest.mark.parametrize("mistake", FAULTY_COMMANDS)
 def test_a_mistake_of_a_command_is_named(mistake: str, tmp_path: Path) -> None:
     (old, new), test, says = FAULTY_COMMANDS[mistake]
     assert old in COMMAND + COMMAND_TEST

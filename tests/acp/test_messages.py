@@ -125,7 +125,7 @@ def test_the_end_of_the_server_ends_everything_and_is_silent(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ending", mark_others_slow(["cancel", "close"]))
+@pytest.mark.parametrize("ending", ["cancel", "close"])
 def test_nothing_interrupts_the_end_of_a_canceled_prompt(
     ask: Ask, home: Home, server: ModelServer, ending: str
 ) -> None:

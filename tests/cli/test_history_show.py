@@ -13,7 +13,6 @@ from tests import wire
 from tests.history.saved import NOW, assistant, called, result, save, user
 from tests.model_server import DROP, ModelServer
 from tests.program import Ask, Home
-from tests.slow_parameters import mark_others_slow
 
 ECHO = ("bash", {"command": "echo out"})
 FAIL = ("bash", {"command": "echo oops >&2; exit 3"})
@@ -178,7 +177,7 @@ def test_the_pager_shows_unicode_in_any_locale(ask: Ask, home: Home) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pager", mark_others_slow(["cat", "no-such-program", "'", "true", "head -n 3"]))
+@pytest.mark.parametrize("pager", ["cat", "no-such-program", "'", "true", "head -n 3"])
 def test_any_pager_or_none_ends_without_an_error(pager: str, ask: Ask, home: Home) -> None:
     save(home.data / "history.db", "a1", user("q"), *[assistant("line\n" * 5_000)] * 4)
     assert ask.on_terminal("history", "show", env={"PAGER": pager}).code == 0

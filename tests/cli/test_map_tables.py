@@ -197,7 +197,7 @@ def test_an_interrupted_job_has_the_rows_so_far(ask: Ask, server: ModelServer, h
 
 @pytest.mark.slow
 @pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("kills", [2, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [2, 40])
 def test_kills_lose_no_row(ask: Ask, server: ModelServer, home: Home, output: str, kills: int) -> None:
     service = SlowServer(server, 0.02)
     count = 200 if kills < 10 else 2000

@@ -244,7 +244,7 @@ def test_an_answer_that_cannot_be_parsed_fails_only_its_row(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [2, pytest.param(25, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [2, 25])
 def test_kills_in_an_outage_lose_no_row(ask: Ask, server: ModelServer, home: Home, kills: int) -> None:
     rows, jobs, generator = 40 * kills, 8, random.Random(3)
     service = Service(server, lambda: wire.fails(503))

@@ -400,7 +400,7 @@ def test_a_chat_uses_a_server_again_that_was_away(ask: Ask, server: ModelServer,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", mark_others_slow(["inputSchema", "outputSchema"]))
+@pytest.mark.parametrize("key", ["inputSchema", "outputSchema"])
 def test_a_pathological_pattern_does_not_stop_the_run(key: str, ask: Ask, home: Home, server: ModelServer) -> None:
     slow = {"type": "object", "properties": {"text": {"type": "string", "pattern": "^(a+)+$"}}}
     text = "a" * 40 + "b"

@@ -21,7 +21,6 @@ from ask.safety.sandbox_folders import build_sandbox_config
 from ask.tools.base import RunToolContext, ToolError
 from ask.tools.definitions import BASH
 from tests.safety.traces import processes
-from tests.slow_parameters import mark_others_slow
 
 TOKEN = "canary-2c81"
 RunScript = Callable[[str], str]
@@ -135,7 +134,7 @@ def test_the_folder_of_packages_with_secrets_is_hidden(monorepo: Monorepo) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", mark_others_slow([".gitattributes", "prod.env"], ["prod.env"]))
+@pytest.mark.parametrize("name", [".gitattributes", "prod.env"])
 def test_too_many_folders_at_the_top_are_refused_by_name(monorepo: Monorepo, name: str) -> None:
     monorepo.write(".git/HEAD", 1)
     monorepo.write(f"{{}}/{name}", MAX_POSSIBLE_MOUNTS + 1)

@@ -351,7 +351,7 @@ def test_calls_cannot_access_the_worker(bash: Bash) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(":(){ :|:& };:; sleep 20", marks=pytest.mark.slow),
+        ":(){ :|:& };:; sleep 20",
         "for i in $(seq 400); do sleep 20 & done; wait",
     ],
 )
