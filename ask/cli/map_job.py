@@ -42,7 +42,6 @@ from ask.map.cost_limits import CostLimits
 from ask.map.deduplication import find_original, is_sampling
 from ask.map.engine import Engine, Progress
 from ask.map.input_rows import (
-    STDIN,
     InputFormat,
     Row,
     detect_encodings,
@@ -53,6 +52,7 @@ from ask.map.input_rows import (
     read_until_error,
     select_inputs,
 )
+from ask.map.input_streams import STDIN
 from ask.map.job import (
     JobOptions,
     RowTask,

@@ -11,7 +11,8 @@ from ask.cli.history import STDOUT_NAME, write_output
 from ask.errors import AskError, UsageError
 from ask.export.map_report import PROMPT, JobOverview, render_map_report
 from ask.map.engine import Progress
-from ask.map.input_rows import STDIN, find_input_file
+from ask.map.input_rows import find_input_file
+from ask.map.input_streams import STDIN
 from ask.map.job import Job
 from ask.map.output_target import check_writable
 from ask.map.report import JobReport

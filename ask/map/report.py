@@ -17,7 +17,7 @@ from ask.map.distributions import (
 )
 from ask.map.failure_reasons import FailureReason, FailureReasons
 from ask.map.job import RowTask
-from ask.map.json_values import parse_json_answer
+from ask.map.json_values import get_properties, parse_json_answer
 from ask.map.ledger import RowResult
 from ask.map.output import ANSWER
 from ask.messages import Usage
@@ -93,9 +93,9 @@ class JobReport:
     ) -> None:
         self._redact = redact
         self._has_schema = schema is not None
-        properties = schema.get("properties") if schema and schema.get("type") == "object" else None
-        self._fields = tuple(properties or ())
-        columns: Mapping[str, Any] = properties or {ANSWER: schema}
+        properties = get_properties(schema)
+        self._fields = tuple(properties)
+        columns = properties or {ANSWER: schema}
         self.models = [
             ModelReport(name, [ColumnDistribution(*column, self._redact) for column in columns.items()])
             for name in models

@@ -10,11 +10,11 @@ from typing import Any
 
 from ask.map.distributions import PrioritySample, RowExcerpt, SampledRow, is_number, to_text
 from ask.map.job import RowTask
-from ask.map.json_values import parse_json_answer
+from ask.map.json_values import get_properties, parse_json_answer
 from ask.map.label_matching import parse_number
 from ask.map.ledger import RowResult
 from ask.map.output import ANSWER
-from ask.map.scored_fields import ScoredField, get_properties
+from ask.map.scored_fields import ScoredField
 from ask.records import NamedTuple
 from ask.text import format_one_line
 
