@@ -64,10 +64,10 @@ from ask.map.job import (
 )
 from ask.map.ledger import Ledger, RowResult
 from ask.map.output import ALL, ColumnNames, RowWriter, StdoutWriter, make_unique_name
-from ask.map.output_target import has_rows, is_input, is_table, is_text_table, open_writer
+from ask.map.output_target import check_distinct, has_rows, is_table, is_text_table, open_writer
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.map.row_sample import draw_sample, peek_row
-from ask.map.shards import ROW_NUMBER, InputTracker, parse_shard
+from ask.map.shards import ROW_NUMBER, InputTracker, name_file, parse_shard
 from ask.map.sqlite_table import SqliteTable
 from ask.messages import Usage
 from ask.parsing import BATCH_TIER, DECISIONS_TIER
@@ -127,13 +127,12 @@ class MapJobRunner:
             shard=parse_shard(flags["shard"], app.environment) if flags["shard"] else None,
         )
         self.job = prepare_job(options, app)
-        output, self._output_name = self.job.output, flags["output"]
-        if self.job.shard and output:
-            self._output_name = str(self.job.shard.name_file(Path(flags["output"])))
+        output = self.job.output
+        self._output_name = flags["output"] and name_file(flags["output"], self.job.shard)
         if flags["csv_safe"] and not is_text_table(output):
             raise UsageError("--csv-safe is for CSV and TSV", "write to a file with -O NAME.csv or -O NAME.tsv")
-        if output and is_input(output, paths):
-            raise UsageError(f"{output} is an input", "write the output to another file")
+        if output:
+            check_distinct(output, str(output), paths, {}, "the output")
         input_format: InputFormat | None = (
             "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
         )
@@ -165,10 +164,10 @@ class MapJobRunner:
         self._report: ReportFile | None = None
         self._report_name: str | None = self.flags["report"]
         if self._report_name is not None:
-            from ask.cli.map_report import ReportFile, name_report
+            from ask.cli.map_report import ReportFile
 
-            self._report_name = name_report(self._report_name, self.job.shard)
             self._report = ReportFile(self._report_name, self.job, paths, self.ledger.file)
+            self._report_name = self._report.path
         self._scores: JobScores | None = None
         if self.flags["score"]:
             from ask.cli.map_score import prepare_scores

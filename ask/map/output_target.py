@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from ask.config.directories import AppDirs
@@ -74,6 +74,27 @@ def is_input(output: Path | SqliteTable, paths: Iterable[str]) -> bool:
     # Path.resolve() raises an exception for a link to itself (https://github.com/python/cpython/issues/109187).
     files = filter(None, map(find_input_file, paths))
     return os.path.realpath(output) in map(os.path.realpath, files)
+
+
+def check_distinct(
+    output: Path | SqliteTable, name: str, inputs: Iterable[str], others: Mapping[Path | SqliteTable, str], content: str
+) -> None:
+    """Check that an output replaces no file that the job needs.
+
+    Args:
+        output: the output.
+        name: its name for the user.
+        inputs: the inputs of the job.
+        others: further files and tables, each with what it is, as in "the ledger".
+        content: what is written to the output.
+
+    Raises:
+        UsageError: it is an input or one of the others.
+    """
+    kinds = ["an input"] if is_input(output, inputs) else []
+    kinds += [kind for other, kind in others.items() if is_same_output(output, other)]
+    if kinds:
+        raise UsageError(f"{name} is {kinds[0]}", f"write {content} to another file")
 
 
 def is_same_output(output: Path | SqliteTable, other: Path | SqliteTable) -> bool:
