@@ -14,8 +14,6 @@ from ask.app import AppContext
 from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_text
 from ask.config.directories import get_working_directory
 from ask.config.hooks import TOOL_EVENTS, Hook, parse_hooks
-from ask.config.options import RunOptions
-from ask.config.precedence import resolve_settings
 from ask.errors import SafetyError, UsageError
 from ask.hooks.claude_code import CLAUDE_EVENTS
 from ask.hooks.hook_runner import HookRunner, prepare_hooks
@@ -93,7 +91,7 @@ def _read_hooks(app: AppContext) -> tuple[Hook, ...]:
 
 def _find_tool(name: str, app: AppContext) -> Tool:
     """Return the tool of a name; one that is not offered here, such as that of an MCP server, accepts any arguments."""
-    tools = Toolset(app, ()).select_tools(resolve_settings(RunOptions(), app.environment, app.config), None)
+    tools = Toolset(app, ()).select_tools(app.read_settings(), None)
     origin = "mcp:test" if "__" in name else "test"
     any_tool = Tool(ToolSpec(name, "", {"type": "object"}), lambda *_: ToolResult(""), origin=origin)
     return next((tool for tool in tools if tool.spec.name == name), any_tool)

@@ -12,8 +12,6 @@ from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_notice,
 from ask.cli.commands import is_on_terminal
 from ask.cli.editor import edit_file
 from ask.config.config_editor import replace_file_content
-from ask.config.options import RunOptions
-from ask.config.precedence import resolve_settings
 from ask.errors import UsageError
 from ask.render.table import write_table
 from ask.templates.loaded_template import is_loaded_template, read_loaded_template
@@ -68,7 +66,7 @@ def show_command(*, name: str, as_json: bool) -> None:
     is_loaded = ":" in name and is_loaded_template(name, app)
     with app.cleanup:
         if is_loaded:
-            settings = resolve_settings(RunOptions(), app.environment, app.config)
+            settings = app.read_settings()
             template = read_loaded_template(name, settings, app)
         else:
             template = find_template(name, app.app_dirs.templates)

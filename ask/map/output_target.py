@@ -62,7 +62,7 @@ def is_table(output: Path | SqliteTable | None) -> bool:
     return is_arrow or is_text_table(output) or isinstance(output, SqliteTable)
 
 
-def is_input(output: Path | SqliteTable, paths: Iterable[str]) -> bool:
+def _is_input(output: Path | SqliteTable, paths: Iterable[str]) -> bool:
     """Check whether an output is one of the inputs. Another table of an input's database is not."""
     if isinstance(output, SqliteTable):
         tables = filter(None, map(SqliteTable.parse, paths))
@@ -91,13 +91,13 @@ def check_distinct(
     Raises:
         UsageError: it is an input or one of the others.
     """
-    kinds = ["an input"] if is_input(output, inputs) else []
-    kinds += [kind for other, kind in others.items() if is_same_output(output, other)]
+    kinds = ["an input"] if _is_input(output, inputs) else []
+    kinds += [kind for other, kind in others.items() if _is_same_output(output, other)]
     if kinds:
         raise UsageError(f"{name} is {kinds[0]}", f"write {content} to another file")
 
 
-def is_same_output(output: Path | SqliteTable, other: Path | SqliteTable) -> bool:
+def _is_same_output(output: Path | SqliteTable, other: Path | SqliteTable) -> bool:
     """Check whether two outputs replace each other. Two tables of a database do not."""
     files = [each.file if isinstance(each, SqliteTable) else each for each in (output, other)]
     if os.path.realpath(files[0]) != os.path.realpath(files[1]):
