@@ -15,12 +15,11 @@ from ask.export.distribution_charts import (
     render_bar,
     render_caption,
     render_column,
-    render_facts,
     render_numbers,
     render_row,
 )
 from ask.export.score_charts import render_scores
-from ask.export.usage_html import STYLESHEET_PATH, UNKNOWN, escape_name, render_table
+from ask.export.usage_html import STYLESHEET_PATH, UNKNOWN, escape_name, render_facts, render_table
 from ask.map.distributions import MAX_SAMPLED_NUMBERS
 from ask.map.engine import Progress
 from ask.map.report import JobReport, ModelReport

@@ -119,8 +119,7 @@ def _render_facts(total: UsageRow) -> Iterator[str]:
         "Median response": UNKNOWN if total.median is None else format_duration(total.median),
         "Tool calls": _make_call_bar(total).label,
     }
-    items = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
-    yield f'<dl class="facts">{items}</dl>\n'
+    yield render_facts(facts.items(), "facts")
 
 
 def _render_days(statistics: UsageStatistics, first_day: date, today: date) -> Iterator[str]:
@@ -225,6 +224,12 @@ def _list_cells(row: UsageRow) -> Sequence[str]:
     times = (UNKNOWN if seconds is None else format_duration(seconds) for seconds in (row.median, row.p95))
     cost = format_cost(row.cost) or UNKNOWN
     return (row.name, f"{row.runs:,}", *tokens, cost, *times, f"{row.calls:,}", f"{row.failures:,}")
+
+
+def render_facts(facts: Iterable[tuple[str, str]], css_class: str) -> str:
+    """Render names with their values; both are HTML."""
+    items = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
+    return f'<dl class="{css_class}">{items}</dl>\n'
 
 
 def render_table(headings: Sequence[str], rows: Iterable[Sequence[str]], total: Sequence[str] = ()) -> Iterator[str]:
