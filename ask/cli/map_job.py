@@ -261,7 +261,8 @@ class MapJobRunner:
         if self._scores:
             from ask.cli.map_score import print_scores
 
-            print_scores(self._scores, self.app.console)
+            scores = self._scores
+            print_scores(scores.list_scores(), scores.compare_models(), self.app.console, "--report FILE")
         notify_end(self.app, self.job.requests[0].settings, engine.stop_error)
 
     def _finish(self, engine: Engine) -> None:
