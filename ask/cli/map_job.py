@@ -19,9 +19,7 @@ from ask.agent.context_window import estimate_text_tokens
 from ask.agent.request import RunRequest
 from ask.agent.run import enable_garbage_collection
 from ask.app import AppContext
-from ask.cli.ask import (
-    create_run_options,
-)
+from ask.cli.ask import create_run_options
 from ask.cli.map_arguments import check_flags, parse_arguments
 from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
 from ask.cli.map_review import ReviewFile

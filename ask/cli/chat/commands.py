@@ -169,8 +169,9 @@ def safe(session: ChatSession, mode: str) -> None:
 @_slash_command("PATH", "Attach a file, folder, image, PDF or URL.")
 def file(session: ChatSession, path: str) -> None:
     from ask.attachments import describe_attachment
+    from ask.inputs.file_option import parse_dropped_paths
 
-    inputs = session.attach_files(path)
+    inputs = session.add_files(parse_dropped_paths(path))
     skipped, named = inputs.skipped_files, " will be sent with the next message"
     texts = inputs.texts[:-1] if skipped else inputs.texts  # the last text lists the skipped files
     lines = [f"{name}{named} ({format_count(len(text.splitlines()), 'line')})" for name, text in texts]

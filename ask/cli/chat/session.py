@@ -460,15 +460,12 @@ class ChatSession:
 
     def enable_safe_mode(self, *, without_commands: bool) -> None:
         """Run the tools in safe mode from now on; stays off if that is not available."""
-        original_options = self.options
-        if without_commands:
-            self.options = self.options._replace(safe_files=True)
-        else:
-            self.options = self.options._replace(safe=True)
+        original = self.options
+        self.options = original._replace(safe_files=True) if without_commands else original._replace(safe=True)
         try:
             self._apply_settings()
         except BaseException:
-            self.options = original_options
+            self.options = original
             raise
 
     def _apply_settings(self) -> None:
@@ -478,12 +475,6 @@ class ChatSession:
         if self._tools_override is not None:
             settings = settings._replace(tools=self._tools_override)
         self.request = apply_settings(self._prepare(request), settings, self.options, self.app)
-
-    def attach_files(self, text: str) -> PromptInputs:
-        """Attach the files named by one or more paths or URLs to the next message; return their content."""
-        from ask.inputs.file_option import parse_dropped_paths
-
-        return self.add_files(parse_dropped_paths(text))
 
     def add_files(self, sources: Sequence[str]) -> PromptInputs:
         """Attach files to the next message; return their content."""
