@@ -157,7 +157,7 @@ class ContractBase:
         made_up: dict[str, Mapping[str, Any]] = {}
         for kind in self.list_unconfirmed_kinds():
             with suppress(Exception, pytest.fail.Exception):  # the tests of the streams report it
-                made_up[kind] = self.get_response(self.feed(self.streams[kind])[0])
+                made_up[kind] = self.get_streamed_response(kind)
         return deepcopy({**made_up, **self.given_responses})  # a hook may change what it gets
 
     def list_unconfirmed_kinds(self) -> list[str]:
@@ -280,9 +280,13 @@ class ContractBase:
         with guard_hook(RESPONSE):
             return self.loaded.get_response(reader)
 
+    def get_streamed_response(self, kind: str) -> dict[str, Any]:
+        """Return what a stream reader makes of the streamed sample of a kind."""
+        return self.get_response(self.feed(self.streams[kind])[0])
+
     def read_stream(self, kind: str) -> tuple[ModelResponse, list[ToolCall]]:
         """Parse the streamed sample of a kind."""
-        return self.read(self.get_response(self.feed(self.streams[kind])[0]))
+        return self.read(self.get_streamed_response(kind))
 
 
 def warn_author(test_class: type, text: str) -> None:
