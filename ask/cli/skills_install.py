@@ -15,7 +15,7 @@ import click
 
 from ask.app import AppContext
 from ask.atomic_files import convert_write_errors, create_private_folder
-from ask.cli.click_helpers import TEXT, print_notice, require_confirmation, subcommand
+from ask.cli.click_helpers import TEXT, YES_OPTION, print_notice, require_confirmation, subcommand
 from ask.cli.pager import page_output
 from ask.console import BOLD, StandardOutput
 from ask.errors import FileError, NetworkError, SafetyError, UsageError
@@ -55,7 +55,6 @@ MAX_DIFF_LINES = 500
 """How many lines of the changes of a file are shown."""
 FETCHED_PREFIX, ABANDONED_SECONDS = "fetched-", 86_400.0
 """The prefix of the folders for what is fetched, and the age from which no command is using one."""
-YES_OPTION = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 SkillChoice = tuple[SkillRepository, RepositorySkill]
 """A skill and its repository."""
 

@@ -8,7 +8,15 @@ import click
 
 from ask.app import AppContext
 from ask.atomic_files import lock_file
-from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text, require_confirmation
+from ask.cli.click_helpers import (
+    JSON_OPTION,
+    TEXT,
+    YES_OPTION,
+    CommandGroup,
+    print_notice,
+    print_text,
+    require_confirmation,
+)
 from ask.cli.commands import is_on_terminal
 from ask.cli.editor import edit_file
 from ask.config.config_editor import replace_file_content
@@ -102,7 +110,7 @@ def new_command(*, name: str) -> None:
 
 @command.command("delete", short_help="Delete a template.")
 @click.argument("name", metavar="NAME", type=TEXT)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@YES_OPTION
 def delete_command(*, name: str, yes: bool) -> None:
     """Delete one of your templates. A built-in template of the same name applies again."""
     folder = AppContext().app_dirs.templates

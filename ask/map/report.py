@@ -24,7 +24,6 @@ from ask.messages import Usage
 from ask.templates.placeholders import COLUMN_PATTERN, find_placeholders
 from ask.text import format_one_line
 
-USAGE_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "cost")
 MAX_EXCERPT_COLUMNS = 6
 MAX_CELL_CHARACTERS = 300
 MAX_ANSWER_CHARACTERS = 600
@@ -37,6 +36,7 @@ class ModelReport:
     Attributes:
         name: the name of the model.
         status_counts: how many rows were answered, failed or unavailable.
+        usage: the tokens and the cost of the rows, as far as they are known.
         latencies: the seconds that the last requests of the rows took.
         tries: how often each number of requests was needed.
         finish_reasons: how often each occurs.
@@ -47,7 +47,7 @@ class ModelReport:
         self.name = name
         self.columns = columns
         self.status_counts: Counter[str] = Counter()
-        self._sums: dict[str, Any] = {}
+        self.usage = Usage()
         self.latencies = NumberDistribution()
         self.tries: Counter[int] = Counter()
         self.finish_reasons: Counter[str] = Counter()
@@ -55,20 +55,13 @@ class ModelReport:
     def add(self, row: SampledRow, result: RowResult) -> None:
         """Count a row."""
         self.status_counts[result.status] += 1
-        for name in USAGE_FIELDS:
-            if (amount := getattr(result, name)) is not None:
-                self._sums[name] = self._sums.get(name, 0) + amount
+        self.usage += result.usage
         if result.latency is not None:
             self.latencies.add(row, result.latency)
         if result.tries:
             self.tries[result.tries] += 1
         if result.finish_reason:
             self.finish_reasons[result.finish_reason] += 1
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens and the cost of the rows, as far as they are known."""
-        return Usage()._replace(**self._sums)
 
 
 class JobReport:
