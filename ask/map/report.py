@@ -108,8 +108,7 @@ class JobReport:
         if result.time:
             self.first_time = min(self.first_time or result.time, result.time)
             self.last_time = max(self.last_time or result.time, result.time)
-        if row.priority < self.rows.limit:
-            self.rows.add(row.priority, row.position, row.excerpt)
+        self.rows.add(row.priority, row)
         if result.status != "answered":
             error = self._redact(result.error.removeprefix(f"{task.location}: "))
             self._reasons.add(error, row, is_unavailable=result.status == "unavailable")

@@ -275,9 +275,7 @@ class FieldScore:
         if row and not is_right:
             # A random fraction of a step selects among rows with the same probability.
             steps = round(PROBABILITY_STEPS * probability) if has_probability else 0
-            priority = row.priority / MAX_PRIORITY - steps
-            if priority < self.wrong_rows.limit:
-                self.wrong_rows.add(priority, row.position, row.excerpt)
+            self.wrong_rows.add(row.priority / MAX_PRIORITY - steps, row)
         return is_right
 
     def add_cost(self, cost: float | None) -> None:
