@@ -15,7 +15,6 @@ from ask.config.config_file import Config, read_config
 from ask.config.directories import AppDirs
 from ask.config.key_store import KeyStore, format_variable_prefix, list_key_variables
 from ask.config.options import RunOptions
-from ask.config.precedence import resolve_settings
 from ask.config.secrets import (
     Secrets,
     list_collector_secrets,
@@ -90,6 +89,8 @@ class AppContext:
         Raises:
             ConfigError: an environment variable is invalid.
         """
+        from ask.config.precedence import resolve_settings
+
         return resolve_settings(RunOptions(), self.environment, self.config)
 
     def share(self, create: Callable[[AppContext], T]) -> T:

@@ -107,19 +107,14 @@ def parse_input(text: str) -> tuple[SlashCommand, str] | str:
 @_slash_command("[NAME]", "Use this model, also as provider:model.")
 def model(session: ChatSession, name: str) -> None:
     if name:
-        from ask.agent.provider_selection import ModelSelection
-
-        current = session.request.endpoint.provider_name
-        session.switch_endpoint(ModelSelection(model=name, conversation_model=(current, "")))
+        session.switch_endpoint(model=name, conversation_model=(session.request.endpoint.provider_name, ""))
     _print_endpoint(session)
 
 
 @_slash_command("[NAME]", "Use this provider.")
 def provider(session: ChatSession, name: str) -> None:
     if name:
-        from ask.agent.provider_selection import ModelSelection
-
-        session.switch_endpoint(ModelSelection(provider=name))
+        session.switch_endpoint(provider=name)
     _print_endpoint(session)
     if not name:
         session.print_line(f"Providers: {', '.join(session.app.provider_names)}")

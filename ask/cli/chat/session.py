@@ -437,8 +437,11 @@ class ChatSession:
 
     # Settings of the next request
 
-    def switch_endpoint(self, selection: ModelSelection) -> None:
-        """Use this provider and model from now on."""
+    def switch_endpoint(
+        self, *, provider: str | None = None, model: str | None = None, conversation_model: tuple[str, str] = ("", "")
+    ) -> None:
+        """Use this provider and model, as `ModelSelection` describes them, from now on."""
+        selection = ModelSelection(provider, model, conversation_model=conversation_model)
         self.app.key_store.reload()  # the user may have saved the key in another terminal
         endpoint = resolve_other_endpoint(self.app, selection, self.request.endpoint)
         secrets = self.app.collect_secrets()
@@ -539,7 +542,7 @@ class ChatSession:
         try:
             endpoint = original_request.endpoint
             if conversation.last_model != (endpoint.provider_name, endpoint.model):
-                self.switch_endpoint(ModelSelection(conversation_model=conversation.last_model))
+                self.switch_endpoint(conversation_model=conversation.last_model)
             self.set_extra_system_prompt(conversation.system)
         except BaseException:
             self.request = original_request
