@@ -49,11 +49,12 @@ def run_request(
         asks_for_rounds: whether to ask the user for more tool rounds at the limit, instead of ending the run.
     """
     enable_garbage_collection()
+    notify = partial(_report_notice, on_event)
     request, opening_messages = _merge_opening_messages(request)
     request = _add_model_info(request, app)
-    report_retirement(request.endpoint, app, partial(_report_notice, on_event))
-    hooks = request.open_hooks(partial(_report_notice, on_event)) if first_kept_run is None else None
-    recorder = _create_recorder(request, app, on_event, first_kept_run, title) if request.settings.save else None
+    report_retirement(request.endpoint, app, notify)
+    hooks = request.open_hooks(notify) if first_kept_run is None else None
+    recorder = _create_recorder(request, app, notify, first_kept_run, title) if request.settings.save else None
     savers: list[GeneratedFileSaver] = []
     daily_limit = _create_daily_limit(request, app, recorder)
 
@@ -79,13 +80,16 @@ def run_request(
     try:
         if hooks:
             hooks.start_run(request.user_message.content)
-        result = _add_save_error(loop.run(), savers)
+        result = loop.run()
     except BaseException as error:
         if recorder:
             recorder.end(to_ask_error(error).exit_code)
         raise
+    if savers:
+        result.error = result.error or savers[0].error
     _end_run(result, recorder, hooks)
-    _save_cost(result, daily_limit, on_event)
+    if daily_limit and not result.is_saved:
+        _save_cost(result, daily_limit, notify)
     return result
 
 
@@ -139,15 +143,8 @@ def _save_files(
     return savers[0].save(files)
 
 
-def _add_save_error(result: RunResult, savers: Sequence[GeneratedFileSaver]) -> RunResult:
-    """Return a result with the error of an image that could not be saved, unless the run has failed anyway."""
-    for saver in savers:
-        result.error = result.error or saver.error
-    return result
-
-
 def _create_recorder(
-    request: RunRequest, app: AppContext, on_event: Callable[[Event], None], first_kept_run: int | None, title: str
+    request: RunRequest, app: AppContext, notify: Callable[[str], None], first_kept_run: int | None, title: str
 ) -> Recorder:
     from ask.history.recorder import Recorder, RunMetadata
     from ask.process.terminal_identity import identify_terminal
@@ -162,7 +159,7 @@ def _create_recorder(
         first_kept_run=first_kept_run,
         title=request.secrets.redact(title),
     )
-    return Recorder(app.app_dirs.history_file, metadata, partial(_report_notice, on_event))
+    return Recorder(app.app_dirs.history_file, metadata, notify)
 
 
 def _create_daily_limit(request: RunRequest, app: AppContext, recorder: Recorder | None) -> DailyCostLimit | None:
@@ -175,14 +172,12 @@ def _create_daily_limit(request: RunRequest, app: AppContext, recorder: Recorder
     return DailyCostLimit(app, dollars, find_own_run=lambda: recorder.run_number if recorder else 0)
 
 
-def _save_cost(result: RunResult, daily_limit: DailyCostLimit | None, on_event: Callable[[Event], None]) -> None:
+def _save_cost(result: RunResult, daily_limit: DailyCostLimit, notify: Callable[[str], None]) -> None:
     """Save what a run has cost that is not in the history, for the limit of the day."""
-    if daily_limit is None or result.is_saved:
-        return
     try:
         daily_limit.add_unsaved_cost(result.cost.dollars or 0.0)
     except FileError as error:
-        on_event(Notice(f"the cost of this run does not count toward the limit of the day: {error}"))
+        notify(f"the cost of this run does not count toward the limit of the day: {error}")
 
 
 def _request_approval(

@@ -505,7 +505,7 @@ def create_client(
         other_transports=[partial(open_transport, url) for url in endpoint.other_base_urls],
         renew_key=endpoint.sign_in.get_token if endpoint.sign_in else endpoint.renew_key,
         read_key=endpoint.sign_in.get_token if endpoint.sign_in else None,
-        trace_request=_trace_requests(endpoint, settings, notify, redactor),
+        trace_request=_trace_requests(endpoint, settings, notify, redactor) if settings.traces else None,
     )
 
 
@@ -523,9 +523,7 @@ def _select_client_class(settings: Settings, output_format: str) -> Callable[...
 def _trace_requests(
     endpoint: ModelEndpoint, settings: Settings, notify: Callable[[str], None], redactor: Redactor
 ) -> Callable[..., Any] | None:
-    """Return what sends a request once in a span; None if traces are off."""
-    if not settings.traces:
-        return None
+    """Return what sends a request once in a span; None if traces cannot be sent."""
     from ask.traces.lifecycle import open_tracer
 
     tracer = open_tracer(settings, notify)
