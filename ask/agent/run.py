@@ -50,8 +50,7 @@ def run_request(
     """
     enable_garbage_collection()
     notify = partial(_report_notice, on_event)
-    request, opening_messages = _merge_opening_messages(request)
-    request = _add_model_info(request, app)
+    request, opening_messages = _merge_opening_messages(_add_model_info(request, app))
     report_retirement(request.endpoint, app, notify)
     hooks = request.open_hooks(notify) if first_kept_run is None else None
     recorder = _create_recorder(request, app, notify, first_kept_run, title) if request.settings.save else None
@@ -85,11 +84,8 @@ def run_request(
         if recorder:
             recorder.end(to_ask_error(error).exit_code)
         raise
-    if savers:
-        result.error = result.error or savers[0].error
-    _end_run(result, recorder, hooks)
-    if daily_limit and not result.is_saved:
-        _save_cost(result, daily_limit, notify)
+    result.error = result.error or next((saver.error for saver in savers), None)
+    _end_run(result, recorder, hooks, daily_limit, notify)
     return result
 
 
@@ -106,14 +102,25 @@ def _report_notice(on_event: Callable[[Event], None], text: str) -> None:
     on_event(Notice(text))
 
 
-def _end_run(result: RunResult, recorder: Recorder | None, hooks: HookRunner | None) -> None:
-    """Record the end of a run, and report it to the hooks."""
+def _end_run(
+    result: RunResult,
+    recorder: Recorder | None,
+    hooks: HookRunner | None,
+    daily_limit: DailyCostLimit | None,
+    notify: Callable[[str], None],
+) -> None:
+    """Record the end of a run, report it to the hooks, and count its cost, unless the history has it."""
     exit_code = result.error.exit_code if result.error else 0
     if recorder:
         recorder.end(exit_code, result.error, result.usage, is_refused=result.is_refused)
         result.saved_run_number = recorder.run_number if recorder.is_saving else None
     if hooks:
         hooks.end_run(exit_code, str(result.error or ""), get_last_answer(result.messages))
+    if daily_limit and not result.is_saved:
+        try:
+            daily_limit.add_unsaved_cost(result.cost.dollars or 0.0)
+        except FileError as error:
+            notify(f"the cost of this run does not count toward the limit of the day: {error}")
 
 
 def _merge_opening_messages(request: RunRequest) -> tuple[RunRequest, list[Message]]:
@@ -170,14 +177,6 @@ def _create_daily_limit(request: RunRequest, app: AppContext, recorder: Recorder
     from ask.history.daily_cost import DailyCostLimit
 
     return DailyCostLimit(app, dollars, find_own_run=lambda: recorder.run_number if recorder else 0)
-
-
-def _save_cost(result: RunResult, daily_limit: DailyCostLimit, notify: Callable[[str], None]) -> None:
-    """Save what a run has cost that is not in the history, for the limit of the day."""
-    try:
-        daily_limit.add_unsaved_cost(result.cost.dollars or 0.0)
-    except FileError as error:
-        notify(f"the cost of this run does not count toward the limit of the day: {error}")
 
 
 def _request_approval(
