@@ -150,19 +150,21 @@ def prepare_request(options: RunOptions, app: AppContext) -> PreparedRun:
         AskError: an option or the configuration is invalid, or an input cannot be read.
     """
     prepared = prepare_without_message(options, app, reads_stdin=not options.no_stdin)
-    if options.unanswered or prepared.unanswered:
-        from ask.agent.unanswered import add_unanswered, print_unanswered
     try:
         message = read_user_message(options, prepared, app)
         template, words = prepared.template, decode_argument(" ".join(options.words))
         title = make_template_title(template, words, message) if template else ""
         prepared = prepared._replace(request=prepared.request._replace(user_message=message), title=title)
     except MissingQuestionError:
-        if not options.unanswered and prepared.unanswered:
-            print_unanswered(prepared.unanswered, app)
         if not options.unanswered:
+            if prepared.unanswered:
+                from ask.agent.unanswered import print_unanswered
+
+                print_unanswered(prepared.unanswered, app)
             raise
     if options.unanswered:
+        from ask.agent.unanswered import add_unanswered
+
         if options.resume is None and not options.continue_last:
             raise UsageError("--unanswered needs a conversation", "add -c or --resume ID")
         prepared = add_unanswered(prepared)
