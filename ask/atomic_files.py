@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import stat
@@ -301,8 +302,6 @@ def lock_file(path: Path) -> Iterator[None]:
     Raises:
         FileError: the folder cannot be created.
     """
-    import fcntl
-
     folder = Path(os.path.realpath(path)).parent
     with convert_write_errors(path):
         create_private_folder(folder)
@@ -313,3 +312,17 @@ def lock_file(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file until it is closed; return False if it is already locked.
+
+    On a file system without locks this always succeeds.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
