@@ -21,6 +21,9 @@ from ask.records import NamedTuple
 T = TypeVar("T")
 PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE = 0o600, 0o700
 CHUNK_BYTES = 1 << 20
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+"""Flags to open a folder, and a file of any type, for reading without following a link or waiting."""
 OWNER_ERRORS = (errno.EPERM, errno.EINVAL)
 """The errors for an owner that may not be set, and for one that is unknown in the sandbox's user namespace."""
 

@@ -18,6 +18,7 @@ from ask.atomic_files import (
     convert_write_errors,
     create_private_folder,
     lock_file,
+    open_private_file,
     read_decisions,
     try_lock,
     write_decisions,
@@ -285,7 +286,7 @@ class RunMark:
         self._path, self._states, self._names = path.with_suffix(".json"), states, names
         with convert_write_errors(path):
             create_private_folder(path.parent)
-            self._lock = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            self._lock = open_private_file(path.with_suffix(".lock"), os.O_RDWR)
         try_lock(self._lock)
         _write_states(self._path, states)
 

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from ask.atomic_files import OWNER_ERRORS, Ownership, overwrite_content, replace_file
+from ask.atomic_files import FILE_FLAGS, FOLDER_FLAGS, OWNER_ERRORS, Ownership, overwrite_content, replace_file
 from ask.records import NamedTuple
 from ask.text import find_similar
 from ask.tools.base import ApprovedFile, FolderConfinement, RunToolContext, ToolError
@@ -92,8 +92,7 @@ def open_listing(
         OSError: it is not a folder, or cannot be read.
     """
     with open_target(path, context) as target:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        folder = os.open(target.require_name(), flags, dir_fd=target.dir_fd)
+        folder = os.open(target.require_name(), FOLDER_FLAGS, dir_fd=target.dir_fd)
     try:
         with os.scandir(folder) as entries:
             listing = list(islice(entries, limit))
@@ -160,8 +159,7 @@ class FileTarget(NamedTuple):
         name = self.require_name()
         if self.stat_result:
             _require_regular_file(display_name, self.stat_result)  # opening some devices has side effects
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(name, flags, dir_fd=self.dir_fd)
+        descriptor = os.open(name, FILE_FLAGS, dir_fd=self.dir_fd)
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             _require_regular_file(display_name, status)

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ask.atomic_files import create_private_folder, open_private_file, try_lock
+from ask.atomic_files import FILE_FLAGS, create_private_folder, open_private_file, try_lock
 from ask.config.directories import get_working_directory
 from ask.text import format_size, join_names
 from ask.tools.file_access import escape_for_display
@@ -30,7 +30,6 @@ from ask.undo.journal import (
 )
 from ask.undo.retention import prune, remove_backup_set
 from ask.undo.trees import (
-    FILE_FLAGS,
     OpenEntry,
     PathState,
     SavedEntry,

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from ask.atomic_files import (
+    CHUNK_BYTES,
     OWNER_ERRORS,
     Ownership,
     copy_extended_attributes,
@@ -25,7 +26,6 @@ from ask.undo.backups import BackupWriter
 from ask.undo.journal import RESTORE_DONE, PathChange
 from ask.undo.trees import (
     ABSENT_STATE,
-    CHUNK_BYTES,
     LINK_PREFIX,
     OWNER_RWX,
     SPECIAL_FILE,
