@@ -321,7 +321,8 @@ def _read_start(hook: Path) -> bytes:
 
 def _list_files(folder: Path) -> list[Path]:
     with suppress(OSError), os.scandir(folder) as entries:
-        return [Path(entry.path) for entry in entries if entry.is_file()]
+        # Not entry.is_file(), which raises an exception for a link to itself: the other files would not be listed.
+        return [Path(entry.path) for entry in entries if os.path.isfile(entry.path)]
     return []
 
 

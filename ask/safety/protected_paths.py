@@ -154,7 +154,7 @@ def _find_mise_folders(
         for link in sorted(Path(state, "trusted-configs").iterdir()):
             path = Path(os.path.realpath(link))
             if is_in_any(path, folders):
-                yield path if path.is_dir() else path.parent
+                yield path if os.path.isdir(path) else path.parent
 
 
 def find_direnv_watches(environment: Mapping[str, str]) -> list[Path]:
