@@ -51,7 +51,7 @@ class FileConfinement:
             raise SafetyError(f"safe mode cannot use {path} ({error.strerror})", "check its permissions") from error
         self._protected_paths = _normalize_paths(filesystem.protected_paths)
         self._hidden_files, self._hidden_folders = filesystem.hidden_files, filesystem.hidden_folders
-        self._hidden_paths = _normalize_paths((*self._hidden_files, *self._hidden_folders))
+        self._hidden_paths = _normalize_paths(filesystem.hidden_paths)
 
     def find_denial(self, path: Path, for_writing: bool) -> str:
         """Return why a path must not be read, or written; "" if it may be.

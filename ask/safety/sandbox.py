@@ -102,7 +102,7 @@ class Sandbox:
     @property
     def protected_paths(self) -> Sequence[Path]:
         """The files and folders in the writable folders that no call can change."""
-        return (*self._filesystem.protected_paths, *self._filesystem.crowded_folders)
+        return self._filesystem.read_only_paths
 
     def close(self) -> None:
         """Kill all processes and remove the placeholders. Later calls fail."""
@@ -126,7 +126,9 @@ class Sandbox:
             except SafetyError as error:
                 time.sleep(delay)
                 self._inspect_filesystem()
-                if self._filesystem == filesystem and not _names_hidden_path(error, filesystem):
+                # A path to hide may have been deleted and created again.
+                is_hidden = any(str(path) in error.message for path in filesystem.hidden_paths)
+                if self._filesystem == filesystem and not is_hidden:
                     raise
         return self._start_tested_process(self._filesystem)
 
@@ -137,7 +139,7 @@ class Sandbox:
             self._filesystem, self.warnings = inspect_filesystem(
                 self._config, self._placeholders.create, self._filesystem
             )
-            check_case((*self.protected_paths, *self._filesystem.hidden_files, *self._filesystem.hidden_folders))
+            check_case((*self.protected_paths, *self._filesystem.hidden_paths))
         except FileError as error:
             raise SafetyError(f"safe mode: {error.message}", error.hint) from error
         except OSError as error:  # such as a link that became a folder between two checks
@@ -245,11 +247,6 @@ class Sandbox:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _names_hidden_path(error: SafetyError, filesystem: HostFilesystem) -> bool:
-    """Check whether an error is about a path to hide, which may have been deleted and created again."""
-    return any(str(path) in error.message for path in (*filesystem.hidden_files, *filesystem.hidden_folders))
 
 
 def parse_tool_result(payload: bytes) -> ToolResult:
