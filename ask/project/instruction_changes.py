@@ -313,7 +313,7 @@ def select_writable_projects(store: TrustStore, writable_folders: Sequence[Path]
     return [
         root
         for root, decision in store.read().items()
-        if decision.is_trusted
+        if decision.trusted
         and any(root.is_relative_to(folder) or folder.is_relative_to(root) for folder in writable_folders)
     ]
 

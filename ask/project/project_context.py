@@ -129,7 +129,7 @@ def list_all_skills(app: AppContext, directory: Path) -> list[Skill]:
     decision = TrustStore(app.app_dirs.trust_file).read().get(find_project_root(directory))
     shared_folders = app.config.get("skills.folders", ())
     project_skills = find_project_skills(directory, shared_folders)
-    if not (decision and decision.is_trusted):
+    if not (decision and decision.trusted):
         project_skills = [skill._replace(problem=skill.problem or UNTRUSTED) for skill in project_skills]
     return mark_hidden_skills([*project_skills, *find_user_skills(app.app_dirs.skills, shared_folders)])
 
@@ -190,7 +190,7 @@ def _is_project_trusted(
     store = TrustStore(app.app_dirs.trust_file)
     decision = store.read().get(root)
     if decision:
-        return decision.is_trusted
+        return decision.trusted
     lines = [f"{file.name} ({file.size:,} bytes)" for file in files]
     lines += [f"{decode_argument(str(skill.folder.relative_to(root)))} (a skill)" for skill in skills]
     shown = "\n".join(f"  {escape_non_ascii(format_one_line(line))}" for line in lines)
