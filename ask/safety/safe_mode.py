@@ -66,8 +66,8 @@ class SafeModeSession:
         app: AppContext,
         *,
         uses_network: bool,
-        programs: Sequence[Path] = (),
-        list_idle_programs: Callable[[], Iterable[Path]] = tuple,
+        programs: Sequence[Path],
+        list_idle_programs: Callable[[], Iterable[Path]],
     ) -> None:
         self.level = settings.safe_level
         self.policy = ToolPolicy.from_settings(settings)._replace(

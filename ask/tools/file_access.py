@@ -403,17 +403,17 @@ def _overwrite_file(name: str, data: bytes, status: os.stat_result, folder: int,
 
 
 def rewrite_file_in_place(
-    path: Path | str, chunks: Iterable[bytes], size: int, expected_stat: os.stat_result, dir_fd: int | None = None
+    name: str, chunks: Iterable[bytes], size: int, expected_stat: os.stat_result, dir_fd: int
 ) -> None:
-    """Rewrite a file in place, for all its hard links.
+    """Rewrite a file in an open folder in place, for all its hard links.
 
-    Disk space is allocated before anything is overwritten. With a `dir_fd`, `path` is a name in that open folder.
-    `size` is the size of the new content. Nothing is written if the file is not the one with status `expected_stat`.
+    Disk space is allocated before anything is overwritten. `size` is the size of the new content. Nothing is written if
+    the file is not the one with status `expected_stat`.
 
     Raises:
         OSError: it cannot be written, or has been replaced by another file.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+    descriptor = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
     with os.fdopen(descriptor, "wb") as file:
         status = os.fstat(descriptor)
         if not os.path.samestat(status, expected_stat):
