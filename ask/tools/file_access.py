@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ask.atomic_files import FILE_FLAGS, FOLDER_FLAGS, OWNER_ERRORS, Ownership, overwrite_content, replace_file
 from ask.records import NamedTuple
-from ask.text import find_similar
+from ask.text import decode_argument, find_similar
 from ask.tools.base import ApprovedFile, FolderConfinement, RunToolContext, ToolError
 from ask.tools.file_names import find_equivalent_path
 
@@ -203,7 +203,7 @@ def open_target(path: Path, context: RunToolContext, *, for_writing: bool = Fals
             with suppress(FileNotFoundError):
                 status = os.stat(target.name, dir_fd=target.dir_fd, follow_symlinks=False)
         if context.hides_files and status and _is_null_device(status) and target.path != Path(os.devnull):
-            raise ToolError(f"{escape_for_display(str(target.path))} {HIDDEN_REASON}")
+            raise ToolError(f"{escape_for_display(target.path)} {HIDDEN_REASON}")
         is_hidden_file = context.confinement.is_hidden_file if context.confinement else None
         yield target._replace(stat_result=status, is_hidden_file=is_hidden_file)
     finally:
@@ -254,8 +254,8 @@ def _split_path(path: Path, confinement: FolderConfinement | None) -> tuple[Path
     """Return the innermost of the folders that a path is in, and the names below it."""
     roots = [folder for folder in confinement.folders if path.is_relative_to(folder)] if confinement else [Path("/")]
     if confinement and not roots:
-        folders = ", ".join(escape_for_display(str(folder)) for folder in confinement.folders)
-        raise ToolError(f"{escape_for_display(str(path))} is outside the folders that safe mode allows: {folders}")
+        folders = ", ".join(map(escape_for_display, confinement.folders))
+        raise ToolError(f"{escape_for_display(path)} is outside the folders that safe mode allows: {folders}")
     root = max(roots, key=lambda folder: len(folder.parts))
     return root, path.relative_to(root).parts
 
@@ -275,7 +275,7 @@ def _check_access(path: Path, confinement: FolderConfinement | None, *, for_writ
         ToolError: it must not be accessed.
     """
     if confinement and (reason := confinement.find_denial(path, for_writing)):
-        raise ToolError(f"{escape_for_display(str(path))} {reason}")
+        raise ToolError(f"{escape_for_display(path)} {reason}")
     return path
 
 
@@ -430,9 +430,9 @@ def compute_digest(content: bytes) -> str:
     return sha256(content).hexdigest()
 
 
-def escape_for_display(name: str) -> str:
-    """Return a file name on one line, with control characters and invalid UTF-8 escaped."""
-    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+def escape_for_display(name: str | Path) -> str:
+    """Return a file name or path on one line, with control characters and invalid UTF-8 escaped."""
+    text = decode_argument(str(name))
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -449,7 +449,7 @@ def _require_regular_file(display_name: str, status: os.stat_result) -> None:
 
 def _describe_missing_path(display_name: str, path: Path, context: RunToolContext, expected_type: str) -> str:
     if not context.confinement and path.is_symlink():
-        return f"{display_name} is a link to {escape_for_display(str(path.readlink()))}, which does not exist"
+        return f"{display_name} is a link to {escape_for_display(path.readlink())}, which does not exist"
     if not context.confinement and not path.parent.is_dir():
         return f"{display_name}: no such {expected_type}; its directory does not exist either"
     try:

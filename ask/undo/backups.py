@@ -95,7 +95,7 @@ class BackupWriter:
                 self._record(PathChange(path, self._folder, None, frozenset([new_state]), backup_error=reason))
         if reason and path not in self._failed:
             self._failed.add(path)
-            name = escape_for_display(str(path))
+            name = escape_for_display(path)
             self._warn(f"cannot back up {name} ({reason}): ask undo will not restore it")
 
     def back_up(self, path: Path, new_state: PathState, root: Path | None) -> None:
