@@ -48,7 +48,6 @@ class InstalledSkill(NamedTuple):
         location: where it is from.
         commit: the commit that is installed.
         digest: the digest of the files as they were installed.
-        time: when it was installed, in seconds since the epoch.
     """
 
     name: str
@@ -56,7 +55,6 @@ class InstalledSkill(NamedTuple):
     location: SkillLocation
     commit: str
     digest: str
-    time: float
 
     def is_changed(self) -> bool:
         """Check whether its files have changed since it was installed.
@@ -92,9 +90,7 @@ class InstalledSkills:
         except (OSError, ValueError, RecursionError, WrongTypeError):
             return None
         location = SkillLocation(source["url"], source["ref"], source["path"])
-        return InstalledSkill(
-            decode_argument(link.name), folder, location, source["commit"], source["digest"], source["time"]
-        )
+        return InstalledSkill(decode_argument(link.name), folder, location, source["commit"], source["digest"])
 
     def check_name(self, name: str) -> None:
         """Check that no skill of the user has a name.
