@@ -19,7 +19,7 @@ from typing import TypedDict
 
 from ask.atomic_files import convert_write_errors, create_private_folder, lock_file, replace_atomically
 from ask.config.directories import AppDirs
-from ask.config.type_checks import WrongTypeError, parse_value
+from ask.config.type_checks import parse_value
 from ask.errors import FileError, UsageError
 from ask.project.skill_repository import IGNORED_NAMES, RepositorySkill, SkillFile, SkillPackage, SkillRepository
 from ask.project.skill_sources import SkillLocation
@@ -87,7 +87,7 @@ class InstalledSkills:
         try:
             content = json.loads((folder.parent / SOURCE_FILE).read_bytes())
             source = parse_value(content, _StoredSource)
-        except (OSError, ValueError, RecursionError, WrongTypeError):
+        except (OSError, ValueError, RecursionError):
             return None
         location = SkillLocation(source["url"], source["ref"], source["path"])
         return InstalledSkill(decode_argument(link.name), folder, location, source["commit"], source["digest"])

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ask.atomic_files import create_private_folder
-from ask.config.type_checks import WrongTypeError, parse_value
+from ask.config.type_checks import parse_value
 from ask.errors import FileError, SafetyError
 from ask.messages import Attachment
 from ask.parsing import read_dict
@@ -258,26 +258,15 @@ def parse_tool_result(payload: bytes) -> ToolResult:
     """
     try:
         result = read_dict(json.loads(payload))
-    except (ValueError, RecursionError):
+        files = tuple(Attachment(str(name), "", a2b_base64(data)) for name, data in result.get("attachments", ()))
+        diff = None if result.get("diff") is None else parse_value(result["diff"], TextDiff)
+    except (TypeError, ValueError, RecursionError):
         raise WorkerDiedError from None
     text, failed, status, error = (result.get(key) for key in ("text", "failed", "exit_status", "error"))
-    try:
-        files = tuple(Attachment(str(name), "", a2b_base64(data)) for name, data in result.get("attachments", ()))
-    except (TypeError, ValueError):
-        raise WorkerDiedError from None
     if isinstance(error, str):
         raise ToolError(error)
     if not isinstance(text, str) or not isinstance(failed, bool):
         raise WorkerDiedError
     # Not isinstance(): True is an int, too.
     exit_status = status if type(status) is int and 0 <= status <= 255 else None
-    return ToolResult(text, failed, exit_status, files, _parse_diff(result.get("diff")))
-
-
-def _parse_diff(value: object) -> TextDiff | None:
-    if value is None:
-        return None
-    try:
-        return parse_value(value, TextDiff)
-    except WrongTypeError:
-        raise WorkerDiedError from None
+    return ToolResult(text, failed, exit_status, files, diff)
