@@ -40,6 +40,7 @@ from ask.process.child_process import (
 )
 from ask.records import NamedTuple
 from ask.schemas.short_form import parse_short_form
+from ask.tools.base import build_parameters_schema
 from ask.tools.secret_files import can_contain_secrets
 
 APPROVAL_SECONDS = 3600
@@ -53,10 +54,9 @@ DEFAULT_DENIAL = {"decision": "deny", "reason": "the client cannot ask its user 
 ASK_TOOL = types.Tool(
     name="ask",
     description="Ask a language model a question. The answer's conversation can be continued by its ID.",
-    input_schema={
-        "type": "object",
-        "properties": {
-            "prompt": {"type": "string", "minLength": 1, "description": "The question"},
+    input_schema=build_parameters_schema(
+        {"prompt": {"type": "string", "minLength": 1, "description": "The question"}},
+        {
             "model": {"type": "string", "description": "A model, provider:model, or an alias of the user"},
             "conversation": {"type": "string", "description": "The ID of a conversation that this server began"},
             "files": {
@@ -65,9 +65,7 @@ ASK_TOOL = types.Tool(
                 "description": "Files in the server's working folder to attach",
             },
         },
-        "required": ["prompt"],
-        "additionalProperties": False,
-    },
+    ),
 )
 MAX_ROWS_CHARACTERS = 100_000
 """The limit for the rows in the result of `map_rows`; more are in a file that the result names."""
@@ -77,10 +75,9 @@ MAP_TOOL = types.Tool(
         "Ask a language model one question about each of many rows. Placeholders such as {{text}} in the prompt stand "
         "for the columns of a row. Interrupted calls continue where they stopped."
     ),
-    input_schema={
-        "type": "object",
-        "properties": {
-            "prompt": {"type": "string", "minLength": 1, "description": "The question, with placeholders"},
+    input_schema=build_parameters_schema(
+        {"prompt": {"type": "string", "minLength": 1, "description": "The question, with placeholders"}},
+        {
             "rows": {
                 "type": "array",
                 "items": {"type": ["object", "string"]},
@@ -93,22 +90,15 @@ MAP_TOOL = types.Tool(
             },
             "model": {"type": "string", "description": "A model, provider:model, or an alias of the user"},
         },
-        "required": ["prompt"],
-        "additionalProperties": False,
-    },
+    ),
 )
 SEARCH_TOOL = types.Tool(
     name="search_history",
     description="Find the user's saved conversations that contain all words.",
-    input_schema={
-        "type": "object",
-        "properties": {
-            "query": {"type": "string", "minLength": 1, "description": "Words, or a phrase in double quotes"},
-            "limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "At most so many (20)"},
-        },
-        "required": ["query"],
-        "additionalProperties": False,
-    },
+    input_schema=build_parameters_schema(
+        {"query": {"type": "string", "minLength": 1, "description": "Words, or a phrase in double quotes"}},
+        {"limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "At most so many (20)"}},
+    ),
 )
 APPROVAL_SCHEMA: types.ElicitRequestedSchema = {
     "type": "object",
