@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -11,8 +12,8 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -428,3 +429,20 @@ class Ask:
         """Run a bash script in which `ask` is available."""
         env = self._environment(env)
         return run(["bash", "-c", script], env=env, cwd=self.cwd, timeout=timeout)
+
+
+NO_COMPILED_FILES = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""For programs with a limit for the size of files, since Python would keep a compiled file that is truncated by it."""
+
+
+@contextmanager
+def limit_file_size(size: int) -> Iterator[None]:
+    """Let files of this process grow to `size` bytes; writing more fails as on a full disk."""
+    limits, compiles = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        sys.dont_write_bytecode = compiles

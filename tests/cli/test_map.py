@@ -23,7 +23,7 @@ from ask.map.rate_limit import RateLimiter
 from tests import wire
 from tests.map.simulated_service import SCENARIOS, Sent, count_accepted, simulate
 from tests.model_server import DROP, HOLD, ModelServer, Reply, Request
-from tests.program import CTRL_C, TEST_KEY, Ask, Home, Result, run
+from tests.program import CTRL_C, NO_COMPILED_FILES, TEST_KEY, Ask, Home, Result, run
 from tests.screen import render_lines
 from tests.test_main import is_alive, wait_until
 from tests.third_party_plugins import install_provider
@@ -1050,7 +1050,7 @@ def test_a_full_disk_leaves_complete_rows(ask: Ask, server: ModelServer, home: H
     file = write_rows(home.work, *({"text": f"row {i}", "padding": "p" * 100_000} for i in range(20)))
     # A limit for the size of files fails like a full disk, but needs no file system of its own.
     command = f"ask map -p openrouter -m m -j 8 'Say {{{{text}}}}' {file} -O {output} --report report.html"
-    result = ask.shell(f"ulimit -f 1000; trap '' XFSZ; {command}")
+    result = ask.shell(f"ulimit -f 1000; trap '' XFSZ; {command}", NO_COMPILED_FILES)
     assert (result.code, f"cannot write {home.work / output}" in result.stderr) == (9, True), result.stderr
     assert ("answered" in result.stderr, "written to" in result.stderr) == (True, False)
     assert "Stopped after" in (home.work / "report.html").read_text()

@@ -13,7 +13,7 @@ from tests import wire
 from tests.escapes.safe_runs import build_environment, create_ask_host
 from tests.escapes.test_failing_closed import ANOTHER, HIDDEN, build_changed_host_command
 from tests.model_server import ModelServer
-from tests.program import Ask, Home, run
+from tests.program import NO_COMPILED_FILES, Ask, Home, run
 from tests.safety.installation import as_user, installation
 
 WAYS = (
@@ -100,7 +100,7 @@ def test_missing_and_ineffective_bubblewrap_is_detected() -> None:
 @pytest.mark.parametrize("option", [pytest.param("--safe", marks=pytest.mark.needs("bwrap")), "--safe-files"])
 def test_a_full_disk_ends_a_run_with_the_path_of_the_record(ask: Ask, home: Home, option: str) -> None:
     # A limit for the size of files fails like a full disk, but needs no file system of its own.
-    result = ask.shell(f"ulimit -f 0; trap '' XFSZ; ask {option} go")
+    result = ask.shell(f"ulimit -f 0; trap '' XFSZ; ask {option} go", NO_COMPILED_FILES)
     assert result.code == 8, result.stderr
     assert "/ask/safe/" in result.stderr.replace("\n", "")
     assert "cannot write" in result.stderr.replace("\n", " ")

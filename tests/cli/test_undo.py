@@ -17,7 +17,7 @@ import pytest
 
 from tests import wire
 from tests.model_server import ModelServer, Reply
-from tests.program import CTRL_C, Ask, Home, Result, Running
+from tests.program import CTRL_C, NO_COMPILED_FILES, Ask, Home, Result, Running
 
 
 def write(name: str, content: str) -> wire.Call:
@@ -339,13 +339,11 @@ def test_undo_can_be_resumed_after_a_full_disk(ask: Ask, home: Home, model: Mode
     for name, content in originals.items():
         (home.work / name).write_text(content)
     model(*(write(name, "new") for name in originals))
-    # Python would accept a truncated .pyc file.
-    env = {"PYTHONDONTWRITEBYTECODE": "1"}
-    result = ask.shell("ulimit -f 0; ask undo -y", env)
+    result = ask.shell("ulimit -f 0; ask undo -y", NO_COMPILED_FILES)
     assert result.code == 9
     assert "(File too large)" in last_line(result)
     assert {(home.work / name).read_text() for name in originals} == {"new"}
-    result = ask.shell("ulimit -f 4; ask undo -y", env)
+    result = ask.shell("ulimit -f 4; ask undo -y", NO_COMPILED_FILES)
     assert result.code == 9
     assert "1 of 3 files" in last_line(result)
     assert f"{home.work / 'g'} (File too large)" in last_line(result)

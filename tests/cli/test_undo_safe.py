@@ -16,7 +16,7 @@ import pytest
 
 from tests import wire
 from tests.model_server import ModelServer
-from tests.program import Ask, Home, Result, run, run_on_terminal
+from tests.program import NO_COMPILED_FILES, Ask, Home, Result, run, run_on_terminal
 from tests.undo.runs import tree
 
 pytestmark = pytest.mark.needs("bwrap")
@@ -357,7 +357,7 @@ def test_folders_that_are_too_large_are_not_copied_and_a_warning_is_printed(ask:
 def test_a_full_disk_during_the_copy_is_one_line_and_leaves_no_files(ask: Ask, home: Home, server: ModelServer) -> None:
     (home.work / "large").write_bytes(b"x" * 2_000_000)
     server.reply(wire.calls(bash("echo 1 > new")), wire.says("Done."))
-    result = ask.shell("ulimit -f 1000; ask --safe go", {"PYTHONDONTWRITEBYTECODE": "1"})
+    result = ask.shell("ulimit -f 1000; ask --safe go", NO_COMPILED_FILES)
     assert (result.code, result.text) == (0, "Done.\n")
     [line] = [line for line in result.stderr.splitlines() if "ask undo" in line]
     assert "(File too large)" in line

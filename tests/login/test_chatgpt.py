@@ -24,7 +24,7 @@ from tests.authorization_server import PLAN_SCOPE, SCOPES, AuthorizationServer
 from tests.login.conftest import BROWSER
 from tests.mcp.test_sign_in import KeepRedirect
 from tests.missing_packages import make_command_without
-from tests.program import Ask, Home, Result, run
+from tests.program import NO_COMPILED_FILES, Ask, Home, Result, run
 from tests.slow_parameters import mark_others_slow
 
 
@@ -242,7 +242,7 @@ def test_without_disk_space_no_token_is_spent(
         login_file(home).write_text(json.dumps(login))
     before = read_login(home)
     openai.expire()
-    result = ask.shell(f"ulimit -f {kilobytes}; ask -p chatgpt -m gpt-6-sol --no-save hi")
+    result = ask.shell(f"ulimit -f {kilobytes}; ask -p chatgpt -m gpt-6-sol --no-save hi", NO_COMPILED_FILES)
     assert result.code == 9
     assert "chatgpt.json" in result.stderr
     assert openai.refreshes == 0

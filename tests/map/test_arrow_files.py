@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from ask.map.input_rows import Row, estimate_row_count, read_rows, select_inputs
 from ask.map.ledger import RowResult
 from ask.map.output import ColumnNames
 from tests.map.test_arrow_types import FLOATS, INT64, columns
+from tests.program import limit_file_size
 
 SUFFIXES = [".parquet", ".arrow"]
 TABLE = pa.table({"id": pa.array([1, 2], pa.int16()), "text": ["a", None]})
@@ -239,15 +239,11 @@ def test_a_file_that_could_not_be_written_does_not_replace_the_previous_one(tmp_
     path = tmp_path / "out.parquet"
     write(path, [{"a": 1}])
     writer = ArrowWriter(path, ColumnNames(["a"], None), "job", {})
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
-    try:
+    with limit_file_size(100_000):
         writer.publish()
         with pytest.raises(FileError, match="File too large"):
             for number in range(100):
                 writer.write([{"a": f"{number * each}" * 50} for each in range(10_000)])
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     writer.close()
     assert (read_table(path)["a"].to_pylist(), list(tmp_path.iterdir())) == ([1], [path])
 

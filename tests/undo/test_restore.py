@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import stat
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from ask.undo.journal import (
 )
 from ask.undo.restore import RestoreStatus, plan_restore
 from ask.undo.retention import STAMP_NAME
+from tests.program import limit_file_size
 from tests.undo.runs import Runs
 
 ROOT = Path(__file__).parents[2]
@@ -175,13 +175,9 @@ def test_a_data_folder_that_cannot_be_used_keeps_no_file_from_being_written(runs
 def test_a_full_disk_keeps_no_file_from_being_written_and_is_remembered(runs: Runs) -> None:
     (runs.work / "f").write_text("x" * 5_000)
     (runs.work / "g").write_text("one")
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, limit[1]))
-    try:
+    with limit_file_size(2_000):
         runs.write("f", "new")
         runs.write("g", "two")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert (runs.work / "f").read_text() == "new"
     assert len(runs.said) == 1
     assert "File too large" in runs.said[0]
@@ -192,12 +188,8 @@ def test_a_full_disk_keeps_no_file_from_being_written_and_is_remembered(runs: Ru
 def test_a_journal_that_cannot_be_written_on_stays_readable(runs: Runs) -> None:
     runs.write("f", "1")
     size = (runs.records[0].folder / JOURNAL_NAME).stat().st_size
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, limit[1]))
-    try:
+    with limit_file_size(size + 20):
         runs.write("g", "2")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     runs.write("h", "3")
     assert len(runs.said) == 1
     assert runs.states() == {"f": RestoreStatus.REMOVE, "h": RestoreStatus.REMOVE}
