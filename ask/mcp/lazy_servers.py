@@ -17,7 +17,7 @@ from ask.mcp.server_config import expand_variables
 from ask.mcp.tool_list_cache import ToolListCache, compute_fingerprint, find_command_files
 from ask.mcp.tool_listing import ServerTools
 from ask.text import repair_json_surrogates
-from ask.tools.base import ToolContext, ToolError, ToolResult
+from ask.tools.base import RunToolContext, ToolError, ToolResult
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -108,7 +108,7 @@ class LazyServers:
         return results
 
     def call_tool(
-        self, server_name: str, tool_name: str, arguments: Mapping[str, Any], context: ToolContext
+        self, server_name: str, tool_name: str, arguments: Mapping[str, Any], context: RunToolContext
     ) -> ToolResult:
         """Call a tool of a server, which is started first if necessary.
 
