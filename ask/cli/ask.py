@@ -21,7 +21,9 @@ from ask.cli.commands import (
     SectionedCommand,
     change_directory,
     find_plugin_commands,
+    get_own_names,
     is_on_terminal,
+    load_command,
 )
 from ask.config.options import RunOptions
 from ask.config.settings import SETTINGS, get_default_value, get_kind
@@ -246,6 +248,10 @@ class AskCommand(SectionedCommand):
             if ctx.params["as_json"] and ctx.params.get(name):
                 option = "--" + name.removeprefix("as_").replace("_", "-")
                 raise UsageError(f"--json and {option} cannot be combined", "use one of them")
+        may_call = ctx.info_name == "ask" and parsed.options and not parsed.explicit
+        if may_call and (name := _find_called_command(parsed.words)):
+            hint = f"write: ask {name} ...; to ask it as a question, put -- before it"
+            raise UsageError(f"options precede the command {name}", hint)
         if parsed.misplaced_option:
             option = parsed.misplaced_option
             hint = f"put options first or quote the question; to ask about {option}, put -- before the question"
@@ -299,6 +305,17 @@ def _find_mistyped_command(words: Sequence[str]) -> str:
         return ""
     command = find_meant_command(word.lower(), COMMANDS, TYPO_SIMILARITY)
     return " ".join(("ask", *before, command)) if command else ""
+
+
+def _find_called_command(words: Sequence[str]) -> str:
+    """Return the command that the first two words of a prompt call, such as "history list"; "" if they call none.
+
+    Options precede it if `ask` is an alias such as `ask -p ollama`.
+    """
+    if len(words) < 2 or get_own_names(words[:2])[0] not in COMMANDS:
+        return ""
+    is_script = words[0] == "init" and words[1] in ("bash", "fish", "zsh")
+    return " ".join(words[:2]) if is_script or load_command(words[:2]) else ""
 
 
 def _check_no_stray_files(files: Sequence[str], words: Sequence[str]) -> None:

@@ -253,17 +253,14 @@ def _check_folders(app: AppContext) -> Iterator[CheckResult]:
             yield ok(check, str(folder) if existing == folder else f"{folder} (not created yet)")
 
 
-HISTORY_LOCK_SECONDS = 1.0
-"""Time to wait for another process that has locked the history."""
-
-
 def _check_history(app: AppContext) -> Iterator[CheckResult]:
     """Check that the saved conversations can be read, and only by the user."""
     path = app.app_dirs.history_file
     if not path.exists():
         yield ok("history", "no saved conversations")
         return
-    with Store(path, create=False, lock_timeout=HISTORY_LOCK_SECONDS) as store:
+    with Store(path, create=False, lock_timeout=1) as store:
+        store.check_integrity()
         [(count,)] = store.fetch_rows("SELECT count(*) FROM conversations")
     found = f"{format_count(count, 'conversation')} in {format_size(path.stat().st_size)}"
     yield _report_private_file("history", found, path)

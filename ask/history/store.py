@@ -170,6 +170,16 @@ class Store:
                 cursor, rows = self._fetch(query, parameters)
             return self._repair_rows(cursor, rows)
 
+    def check_integrity(self) -> None:
+        """Check the complete file, of which queries read only a part.
+
+        Raises:
+            FileError: it is damaged.
+        """
+        [(result,), *_] = self.fetch_rows("PRAGMA quick_check(1)")
+        if result != "ok":
+            raise self.make_damaged_error()
+
     def _fetch(
         self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()
     ) -> tuple[sqlite3.Cursor, list[sqlite3.Row]]:

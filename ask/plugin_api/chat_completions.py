@@ -326,8 +326,8 @@ CONTEXT_FIELDS = ("context_length", "context_window", "max_model_len", "max_cont
 """What services call a model's context length: vLLM and SGLang `max_model_len`, Mistral `max_context_length`."""
 MINIMAX_STATUSES = {1000: 500, 1001: 504, 1002: 429, 1004: 401, 1008: 402, 1024: 500, 1033: 500, 1039: 429, 2049: 401}
 """HTTP statuses for MiniMax's codes: https://platform.minimax.io/docs/api-reference/errorcode"""
-CACHED_TOKENS_FIELDS = ("cached_tokens", "num_cached_tokens", "prompt_cache_hit_tokens")
-"""The names of the cached tokens beside those of the prompt: Moonshot's, Mistral's and DeepSeek's."""
+CACHED_TOKENS_FIELDS = ("cached_tokens", "num_cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
+"""The names of the cached tokens beside those of the prompt: Moonshot's, Mistral's, DeepSeek's and LiteLLM's."""
 CACHE_WRITE_FIELDS = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
 MAX_CALL_ID_CHARACTERS = 40
 MAX_TOOL_NAME_CHARACTERS = 64
@@ -575,7 +575,7 @@ class ChatCompletions(Provider):
             reasoning_tokens=read_int(read_dict(usage.get("completion_tokens_details")).get("reasoning_tokens")),
             cost=read_cost(usage),
         )
-        return add_cache_writes(parsed, details) if details else parsed
+        return add_cache_writes(parsed, details or usage)  # Portkey: https://github.com/Portkey-AI/gateway/pull/1211
 
     def provider_logprob_options(self) -> dict[str, Any]:
         return {"logprobs": True, "top_logprobs": MAX_TOP_LOGPROBS}

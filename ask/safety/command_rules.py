@@ -111,20 +111,22 @@ def find_deny_rule(rules: Sequence[CallRule], command: str) -> str | None:
     return None
 
 
+_OPERAND_WRAPPERS = frozenset(("chroot", "chrt", "flock", "numactl", "taskset"))
+"""Programs that run the command which follows an operand, such as a lock file."""
 WRAPPERS = frozenset(
     {
-        *("builtin", "busybox", "chroot", "command", "doas", "env", "eval", "exec", "find", "ionice", "nice", "nohup"),
-        *("setsid", "stdbuf", "sudo", "time", "timeout", "watch", "xargs"),
+        *("builtin", "busybox", "catchsegv", "choom", "command", "doas", "env", "eval", "exec", "find", "hyperfine"),
+        *("ionice", "ltrace", "nice", "nohup", "nsenter", "parallel", "pkexec", "prlimit", "rlwrap", "runuser"),
+        *("setpriv", "setsid", "stdbuf", "strace", "sudo", "systemd-run", "time", "timeout", "unbuffer", "unshare"),
+        *("valgrind", "watch", "xargs", *_OPERAND_WRAPPERS),
     }
 )
 """Programs that run the command in their arguments."""
 RUNNERS = frozenset(
     {
         *(".", "source", "ash", "csh", "elvish", "fish", "mksh", "nu", "pwsh", "rbash", "tcsh", "toybox", "xonsh"),
-        *("yash", "newgrp", "nsenter", "pkexec", "runuser", "setpriv", "sg", "unshare", "systemd-run", "capsh"),
-        *("prlimit", "chrt", "taskset", "numactl", "flock", "choom", "catchsegv", "ltrace", "strace", "gdb", "lldb"),
-        *("perf", "valgrind", "hyperfine", "parallel", "entr", "watchexec", "expect", "script", "screen", "tmux"),
-        *("unbuffer", "rlwrap", "ssh", "mosh", "scp", "sftp", "rsync", "at", "batch", "crontab", "coproc", "trap"),
+        *("yash", "newgrp", "sg", "capsh", "gdb", "lldb", "perf", "entr", "watchexec", "expect", "screen"),
+        *("tmux", "ssh", "mosh", "scp", "sftp", "rsync", "at", "batch", "crontab", "coproc"),
         *("alias", "make", "gmake", "bmake", "ninja", "cmake", "ctest", "just", "task", "rake", "bazel", "gradle"),
         *("mvn", "ant", "cargo", "go", "npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "uv", "uvx"),
         *("pipx", "poetry", "pdm", "hatch", "tox", "nox", "pre-commit", "docker", "podman", "kubectl", "nix"),
@@ -132,7 +134,12 @@ RUNNERS = frozenset(
     }
 )
 """Other programs that run commands which their arguments or a file in the folder names."""
-SHELLS = frozenset({"bash", "dash", "eval", "ksh", "sh", "su", "trap", "watch", "zsh"})
+SHELLS = frozenset(
+    {
+        *("bash", "dash", "eval", "flock", "hyperfine", "ksh", "parallel", "runuser", "script", "sg", "sh", "su"),
+        *("trap", "watch", "zsh"),
+    }
+)
 """Programs that run the command line in one of their arguments."""
 _MAX_NESTING, _MAX_NESTED_COMMANDS = 4, 8
 """How deep commands inside commands are looked for, and how many at each level."""
@@ -172,10 +179,13 @@ def _iterate_nested(words: list[str], nesting: int) -> Iterator[Sequence[str]]:
 
 def _find_wrapped_commands(words: Sequence[str]) -> Iterator[int]:
     """Yield where the command in a wrapper's arguments may begin. The value of an option may look like it."""
+    operands = 1 if words[0] in _OPERAND_WRAPPERS else 0
     for index, word in enumerate(words[1:], 1):
         if not _WRAPPER_ARGUMENT.match(word):
             yield index
             if not words[index - 1].startswith("-"):
+                operands -= 1
+            if operands < 0:
                 break
     yield from (index + 1 for index, word in enumerate(words[:-1]) if word in _EXEC_OPTIONS)
 

@@ -21,8 +21,8 @@ NO_JSON_MESSAGE = "the answer contains no JSON value"
 def extract_json(response_text: str, find_problem: Callable[[Any], str]) -> tuple[Any, str]:
     """Return the first JSON value without a problem, and "".
 
-    If there is none, return the first value and its problem, or None and `NO_JSON_MESSAGE`. `find_problem` describes
-    why a value is not accepted, or returns "".
+    If there is none, return None and the syntax error of the answer or of one of its blocks, or the first value and
+    its problem, or None and `NO_JSON_MESSAGE`. `find_problem` describes why a value is not accepted, or returns "".
     """
     first_result: tuple[Any, str] | None = None
     for value in _iter_json_values(response_text):
@@ -30,7 +30,20 @@ def extract_json(response_text: str, find_problem: Callable[[Any], str]) -> tupl
         if not result[1]:
             return result
         first_result = first_result or result
+    if error := _find_syntax_error(response_text):
+        return None, f"its JSON is invalid: {error}"
     return first_result or (None, NO_JSON_MESSAGE)
+
+
+def _find_syntax_error(text: str) -> str:
+    """Return the error of a text, or of a fenced block in it, that begins like JSON but is none; "" without one."""
+    for candidate in (text, *iter_code_blocks(text)):
+        try:
+            _DECODER.raw_decode(candidate.strip())
+        except JSON_ERRORS as error:
+            if BRACKET_PATTERN.match(candidate.strip()):
+                return str(error)
+    return ""
 
 
 def _iter_json_values(text: str) -> Iterator[Any]:

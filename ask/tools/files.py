@@ -246,7 +246,8 @@ def replace_once(text: str, old_text: str, new_text: str) -> tuple[str, int]:
     """Replace the only occurrence of `old_text`; return the new text and the line number.
 
     A newline in `old_text` also matches CR LF, and `new_text` then gets the line endings used there. This does not
-    apply if a line of `old_text` itself ends with CR.
+    apply if a line of `old_text` itself ends with CR. Characters may be composed differently, such as `é` as one
+    character or two, and `new_text` is then composed as the text is: https://github.com/anomalyco/opencode/issues/31786
 
     The search takes linear time, because both texts are untrusted.
 
@@ -260,6 +261,9 @@ def replace_once(text: str, old_text: str, new_text: str) -> tuple[str, int]:
     match_exactly = "\r\n" in old_text or old_text.endswith("\r")
     haystack = text if match_exactly else text.replace("\r\n", "\n")
     offsets = list(islice(_find_occurrences(old_text, haystack), _MAX_OCCURRENCES_COUNTED + 1))
+    if not offsets and not old_text.isascii():
+        old_text, new_text = _compose_like(haystack, old_text, new_text)
+        offsets = list(islice(_find_occurrences(old_text, haystack), _MAX_OCCURRENCES_COUNTED + 1))
     if not offsets:
         raise ToolError(f"old_text was not found{_suggest_match(text, old_text)}")
     if len(offsets) > 1:
@@ -275,6 +279,14 @@ def replace_once(text: str, old_text: str, new_text: str) -> tuple[str, int]:
     return text[:start] + new_text + text[end:], line
 
 
+def _compose_like(text: str, old_text: str, new_text: str) -> tuple[str, str]:
+    """Compose or decompose the characters of both arguments so that `old_text` occurs in the text, if that helps."""
+    from unicodedata import normalize
+
+    pairs = ((normalize(form, old_text), normalize(form, new_text)) for form in ("NFC", "NFD"))
+    return next((pair for pair in pairs if pair[0] in text), (old_text, new_text))
+
+
 def _find_occurrences(old_text: str, text: str) -> Iterator[int]:
     """Yield the offset of every occurrence, overlapping ones too: those are ambiguous as well."""
     offset = text.find(old_text)
@@ -285,9 +297,13 @@ def _find_occurrences(old_text: str, text: str) -> Iterator[int]:
 
 def _to_crlf_offset(text: str, offset: int) -> int:
     """Convert an offset in the text with LF to the offset in the same text with CR LF."""
-    from bisect import bisect_right
-
-    return bisect_right(range(len(text) + 1), offset, key=lambda end: end - text.count("\r\n", 0, end)) - 1
+    start = 0
+    for line in text.split("\r\n"):
+        if offset <= len(line):
+            break
+        offset -= len(line) + 1
+        start += len(line) + 2
+    return start + offset
 
 
 def _get_line_number(text: str, offset: int) -> int:

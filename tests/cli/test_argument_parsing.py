@@ -197,6 +197,9 @@ def test_quoted_words_and_invalid_utf_8_arrive_from_a_shell(ask: Ask, server: Mo
         ("tools 'of the trade'", "ask -- "),
         ("keys to success", "ask -- keys to success"),
         ("models --cheapest", "see ask models --help"),
+        ("-p demo history list", "ask history list ..."),
+        ("-q keys rm openrouter", "ask keys rm ..."),
+        ("-q init bash", "ask init bash ..."),
     ],
 )
 def test_usage_errors_are_one_line_with_a_suggestion(arguments: str, named: str, ask: Ask, server: ModelServer) -> None:
@@ -213,6 +216,17 @@ def test_suggested_commands_can_be_pasted_into_a_shell(ask: Ask, server: ModelSe
     line = ask("tools", "that don't", "cost $5", "x").stderr
     assert ask.shell(line.partition("as a question: ")[2]).code == 0
     assert question(server) == "tools that don't cost $5 x"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["-q tools of the trade", "-q 'history list'", "-q -- history list", "-q history", "chat -q history list"],
+)
+def test_after_options_the_name_of_a_command_can_be_the_first_word_of_a_prompt(
+    arguments: str, ask: Ask, server: ModelServer
+) -> None:
+    server.reply(wire.says("yes"))
+    assert ask(*shlex.split(arguments)).text == "yes\n"
 
 
 @pytest.mark.slow

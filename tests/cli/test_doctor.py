@@ -263,10 +263,13 @@ def test_damage_to_the_history_is_reported(ask: Ask, home: Home) -> None:
     state, readable, fix = examine(ask, "--offline")["history"]
     assert (state, fix) == ("warning", f"run chmod 600 {home.data}/history.db")
     assert readable.startswith(found)
-    (home.data / "history.db").write_bytes(b"this is no history, whatever its name says" * 100)
-    state, found, _ = examine(ask, "--offline")["history"]
-    assert state == "problem"
-    assert "damaged" in found
+    whole = (home.data / "history.db").read_bytes()
+    damaged_page = whole[:8192] + bytes(4096) + whole[12288:]
+    for content in (damaged_page, b"this is no history, whatever its name says" * 100):
+        (home.data / "history.db").write_bytes(content)
+        state, found, _ = examine(ask, "--offline")["history"]
+        assert state == "problem"
+        assert "damaged" in found
 
 
 def test_unusable_folders_are_problems_or_warnings(ask: Ask, home: Home) -> None:

@@ -267,11 +267,12 @@ def test_response_is_parsed() -> None:
 
 
 def test_cached_tokens_have_a_name_for_each_service() -> None:
-    """The names are those of Mistral, Moonshot and DeepSeek, whose gateways pass them on."""
-    for name in ("num_cached_tokens", "cached_tokens", "prompt_cache_hit_tokens"):
+    """The names are those of Mistral, Moonshot, DeepSeek and Anthropic, whose gateways pass them on."""
+    for name in ("num_cached_tokens", "cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens"):
         assert CHAT.parse_usage({"prompt_tokens": 10, name: 7}).cached_tokens == 7
         assert CHAT.parse_usage({name: 7, "prompt_tokens_details": {"cached_tokens": 0}}).cached_tokens == 0
     assert CHAT.parse_usage({"num_cached_tokens": None}).cached_tokens is None
+    assert CHAT.parse_usage({"prompt_tokens": 10, "cache_creation_input_tokens": 7}).cache_write_tokens == 7
 
 
 def test_extra_content_goes_back_only_with_the_same_calls() -> None:

@@ -72,6 +72,8 @@ def test_a_rule_is_one_simple_command(entry: str) -> None:
         *("bash <<END\ncd x\ngit push\nEND", "sudo sh -s <<'END'\ngit push\nEND", "bash <<< 'git push'"),
         *("cat <<END > x\n$(git push)\nEND\nls", "cat <<END | sh\ngit push\nEND", "bash -c 'sh <<END\ngit push\nEND'"),
         *("time -p git push", "trap 'git push' EXIT", "watch 'git push'"),
+        *("strace -f git push", "flock /tmp/lock git push", "unshare -r git push", "chroot / git push"),
+        *("taskset 0x1 git push", "script -c 'git push' log", "flock lock -c 'git push'", "parallel git push"),
     ],
 )
 def test_a_denied_command_is_found_inside_others(command: str) -> None:
@@ -83,6 +85,7 @@ def test_a_denied_command_is_found_inside_others(command: str) -> None:
     [
         *("git status", "echo git push", "git pushx", "git", "grep 'git push' x", "git -C x status push", "git -C"),
         *("git log --grep push", "git remote -v push", "cat > x <<END\ngit push\nEND"),
+        *("flock git push.lock make", "strace git log", "script git push"),
         *("cat <<'END'\n$(git push)\nEND", "cat <<< 'git push'", "ask <<< 'what does git push do'"),
     ],
 )
@@ -179,7 +182,9 @@ def test_known_gaps() -> None:
         assert find_dangerous_command(command) is None
 
 
-@pytest.mark.parametrize("piece", ["sudo ", "bash -c ", "find -exec ", "eval ", "rm -r ", "x() { ", "sudo rm -r "])
+@pytest.mark.parametrize(
+    "piece", ["sudo ", "bash -c ", "find -exec ", "eval ", "flock ", "rm -r ", "x() { ", "sudo rm -r "]
+)
 def test_checks_take_linear_time(piece: str) -> None:
     command = piece * (16_000 // len(piece))
     before = time.process_time()

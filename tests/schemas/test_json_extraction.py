@@ -46,7 +46,15 @@ def test_the_value_is_found(answer: str) -> None:
 )
 def test_text_without_json_is_an_error(answer: str) -> None:
     value, problem = extract_json(answer, fits)
-    assert (value, problem) == (None, NO_JSON_MESSAGE) or value == []
+    assert value is None
+    assert problem == NO_JSON_MESSAGE or problem.startswith("its JSON is invalid: ")
+
+
+@pytest.mark.parametrize("answer", ['{"tags": ["x"],}', '```json\n{"tags": ["x"],}\n```\nThat is all.'])
+def test_a_syntax_error_is_described_rather_than_a_value_within_it(answer: str) -> None:
+    value, problem = extract_json(answer, fits)
+    assert value is None
+    assert "column 16" in problem or "column 15" in problem  # the place depends on the version of Python
 
 
 def test_strings_may_contain_line_breaks() -> None:

@@ -118,3 +118,15 @@ class FileContent:
 
     def __repr__(self) -> str:
         return f"(folder / {self.name!r}).read_text()"
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "edited"),
+    [
+        ("# cafe\u0301\r\nx\r\n", "# caf\u00e9\n", "# the\u0301 \u00e9\n", "# the\u0301 e\u0301\r\nx\r\n"),
+        ("caf\u00e9", "cafe\u0301", "the\u0301", "th\u00e9"),
+        ("\u1112\u1161\u11ab", "\ud55c", "\uae00", "\u1100\u1173\u11af"),
+    ],
+)
+def test_characters_may_be_composed_differently(text: str, old: str, new: str, edited: str) -> None:
+    assert replace_once(text, old, new) == (edited, 1)
