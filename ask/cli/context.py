@@ -37,12 +37,12 @@ def list_command(*, as_json: bool) -> None:
     marks = TrustMarks(app.app_dirs.trust_marks)
     rows = []
     for root, decision in TrustStore(app.app_dirs.trust_file).read().items():
-        is_changed = decision.is_trusted and bool(marks.find_changes(root, _find_folders(root, names), names))
-        trusted = "changed" if is_changed else "yes" if decision.is_trusted else "no"
+        is_changed = decision.trusted and bool(marks.find_changes(root, _find_folders(root, names), names))
+        trusted = "changed" if is_changed else "yes" if decision.trusted else "no"
         rows.append(
             {
                 "project": decode_argument(str(root)),
-                "trusted": decision.is_trusted if as_json else trusted,
+                "trusted": decision.trusted if as_json else trusted,
                 **({"changed": is_changed} if as_json else {}),
                 "since": format_since(decision.time, as_json=as_json),
             }

@@ -378,7 +378,7 @@ def _check_context(app: AppContext) -> Iterator[CheckResult]:
     """Check the projects that the user was asked about, and the skills, if there are any."""
     decisions = TrustStore(app.app_dirs.trust_file).read()
     if decisions:
-        trusted = sum(decision.is_trusted for decision in decisions.values())
+        trusted = sum(decision.trusted for decision in decisions.values())
         found = f"{format_count(trusted, 'project')} trusted, {len(decisions) - trusted} not"
         yield ok("context", found, "ask context list shows them")
     skills = list_all_skills(app, Path.cwd())

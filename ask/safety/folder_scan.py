@@ -95,7 +95,7 @@ def inspect_filesystem(
     ]
     secrets = _add_earlier_secrets(scan, record, protected_paths, is_complete=is_complete)
     hidden = [*private_paths, *protected_paths.unreadable_folders, *secrets]
-    hidden += scan.filter_existing((*previous.hidden_files, *previous.hidden_folders))
+    hidden += scan.filter_existing(previous.hidden_paths)
     filesystem = cover_paths(
         HostFilesystem(
             *_list_root_folder(),
@@ -411,11 +411,6 @@ def _list_relevant_entries(folder: str, limit: int) -> tuple[list[os.DirEntry[st
     except OSError:
         count = limit + 1
     return relevant, count
-
-
-def is_bare_repository(folder: Path) -> bool:
-    """Check whether git would treat a folder without `.git` as a bare repository."""
-    return all(os.path.lexists(folder / name) for name in REPOSITORY_CONTENT)
 
 
 def _list_entries(folder: Path | str) -> list[os.DirEntry[str]]:
