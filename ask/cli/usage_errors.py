@@ -95,6 +95,7 @@ OPTIONS_BY_ADVICE = {
     "--jobs N": "--parallel --concurrency --workers --threads --max-parallel -P",
     "--output FILE": "--out --out-file --output-file",
     "the same command continues a job": "--resume --continue",
+    "--older-than 0d selects all": "--all",
     "set NO_COLOR=1 or FORCE_COLOR=1": "--color --no-color --no-colour --nocolor --colour",
     "leave out the command to use it": "--cmd --code --extract --no-stdin --version --events --unanswered",
 }
