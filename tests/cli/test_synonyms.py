@@ -366,6 +366,8 @@ def test_words_that_are_commands_elsewhere_are_confirmed_on_a_terminal(
         ("chat --yolo", "--yes"),
         ("map --parallel 3 x y", "--jobs"),
         ("map --resume x y", "the same command"),
+        ("map --input rows.csv x", "--input-format"),
+        ("mcp add files npx -y server-filesystem .", "ask mcp add NAME -- COMMAND"),
         ("-Z hi", "To begin a question with a dash, put -- before it"),
         ("'-Z means what?'", "To begin a question with a dash, put -- before it"),
         ("config my vim", "ask -- config my vim"),
