@@ -379,6 +379,7 @@ def test_words_that_are_commands_elsewhere_are_confirmed_on_a_terminal(
         ("list --bogus", "ask history list --help"),
         ("auth login", "PROVIDER is missing"),
         ("history --color never", "NO_COLOR"),
+        ("--safe --network hi", "--allow-command-host"),
         ("map -C sub x y", "ask -C DIR COMMAND"),
         ("history list --cwd sub", "ask -C DIR COMMAND"),
         ("history delete --all", "--older-than 0d"),
