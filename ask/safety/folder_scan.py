@@ -18,7 +18,7 @@ from shlex import quote
 
 from ask.errors import SafetyError
 from ask.safety.crowded_folders import cover_paths, limit_mounts
-from ask.safety.git_paths import GitReader, find_git
+from ask.safety.git_paths import GitReader, GitRepository, find_git
 from ask.safety.git_worktrees import REPOSITORY_CONTENT, read_gitfile
 from ask.safety.home_links import find_linked_paths
 from ask.safety.protected_paths import (
@@ -195,18 +195,28 @@ def _protect_git_paths(
         unclear_commands += (
             f"{name}: {format_one_line(text, 100)}" for name, text in repository.unclear_commands.items()
         )
-        for path in repository.paths:
-            protected_paths.protect(path.path, path.placeholder_type, used_by="git")
+        _protect_repository(repository, protected_paths)
     if commands := list(dict.fromkeys(unclear_commands)):
-        more = f"; and {len(commands) - _MAX_NAMED_COMMANDS} more" if len(commands) > _MAX_NAMED_COMMANDS else ""
-        has_python = any("python" in command for command in commands)
-        advice = "; with python3 -I, modules in the folder are not imported" if has_python else ""
-        protected_paths.add_warning(
-            f"git runs commands whose files the model may be able to change or create "
-            f"({'; '.join(commands[:_MAX_NAMED_COMMANDS])}{more}): after a run, read its changes with ask undo -n "
-            f"before you use git, even git status{advice} {SHOWN_ONCE}"
-        )
+        protected_paths.add_warning(_format_unclear_commands(commands))
     return is_complete
+
+
+def _protect_repository(repository: GitRepository, protected_paths: ProtectedPaths) -> None:
+    for path in repository.paths:
+        protected_paths.protect(path.path, path.placeholder_type, used_by="git")
+    for submodule in repository.submodules:
+        protected_paths.protect(submodule, "folder", used_by="git", reject_links=False)
+
+
+def _format_unclear_commands(commands: Sequence[str]) -> str:
+    more = f"; and {len(commands) - _MAX_NAMED_COMMANDS} more" if len(commands) > _MAX_NAMED_COMMANDS else ""
+    has_python = any("python" in command for command in commands)
+    advice = "; with python3 -I, modules in the folder are not imported" if has_python else ""
+    return (
+        f"git runs commands whose files the model may be able to change or create "
+        f"({'; '.join(commands[:_MAX_NAMED_COMMANDS])}{more}): after a run, read its changes with ask undo -n "
+        f"before you use git, even git status{advice} {SHOWN_ONCE}"
+    )
 
 
 def _protect_search_path(config: SandboxConfig, protected_paths: ProtectedPaths) -> None:
@@ -411,11 +421,6 @@ def _list_relevant_entries(folder: str, limit: int) -> tuple[list[os.DirEntry[st
     except OSError:
         count = limit + 1
     return relevant, count
-
-
-def is_bare_repository(folder: Path) -> bool:
-    """Check whether git would treat a folder without `.git` as a bare repository."""
-    return all(os.path.lexists(folder / name) for name in REPOSITORY_CONTENT)
 
 
 def _list_entries(folder: Path | str) -> list[os.DirEntry[str]]:

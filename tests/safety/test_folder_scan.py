@@ -374,6 +374,19 @@ def test_a_repository_in_a_subfolder_is_protected(folders: Folders) -> None:
     }
 
 
+def test_a_submodule_that_is_not_checked_out_gets_no_repository(folders: Folders) -> None:
+    folders.git("init", "-q")
+    for name in ("sub/empty", "sub/full", "sub/missing", "linked"):
+        folders.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},{name}")
+    folders.git("update-index", "--split-index")
+    (folders.work / "sub/empty").mkdir(parents=True)
+    folders.write("work/sub/full/a b")
+    (folders.work / "linked").symlink_to("sub/full")
+    assert folders.scan() == {"work/.git", "work/sub/empty", "work/sub/full/.git", "work/sub/missing"}
+    assert "linked is used by git and cannot be protected" in folders.warnings[0]
+    assert folders.scan("work/sub") == {"work/sub/.git", "work/sub/empty", "work/sub/full/.git", "work/sub/missing"}
+
+
 @pytest.mark.parametrize("folder", ["work/.git", "work/.git/hooks", "work/bare.git"])
 def test_starting_in_a_repositorys_git_directory_is_refused(folders: Folders, folder: str) -> None:
     folders.git("init", "-q")
@@ -410,6 +423,7 @@ def test_a_scan_works_without_git(folders: Folders) -> None:
 
 def test_reading_the_git_configuration_runs_nothing(folders: Folders) -> None:
     folders.git("init", "-q")
+    folders.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
     program = folders.write("spy", f"#!/bin/sh\ntouch {folders.base}/ran\n")
     program.chmod(0o755)
     for key in ("core.fsmonitor", "core.pager", "pager.config", "core.sshCommand", "alias.config", "alias.rev-parse"):
