@@ -222,12 +222,13 @@ def _format_unclear_commands(commands: Sequence[str]) -> str:
 def _protect_search_path(config: SandboxConfig, protected_paths: ProtectedPaths) -> None:
     """Protect the folders on the user's PATH: any shell could run a program from them next.
 
-    Python runs what is in the folder for its compiled modules, of programs elsewhere, too.
+    Python runs what is in the folder for its compiled modules, and in that of the user's packages, wherever it starts.
     """
     environment = config.user_environment
     users = dict.fromkeys(environment.get("PATH", "").split(os.pathsep), "every shell (PATH contains it)")
-    if cache := environment.get("PYTHONPYCACHEPREFIX"):
-        users[cache] = "every Python (PYTHONPYCACHEPREFIX)"
+    for name in ("PYTHONPYCACHEPREFIX", "PYTHONUSERBASE"):
+        if folder_name := environment.get(name):
+            users[folder_name] = f"every Python ({name})"
     for entry, used_by in users.items():
         for folder in config.writable_folders:
             path = folder / entry

@@ -58,7 +58,9 @@ _FOLDER_KEYS = {"core.hookspath", "init.templatedir"}
 _COMMAND_VARIABLES = (
     *("GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "SSH_ASKPASS"),
     *("GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND", "VISUAL", "EDITOR", "PAGER", "BROWSER"),
+    *("LESSOPEN", "LESSCLOSE", "MANPAGER"),
 )
+"""Variables with commands that git, or the pager that it starts, runs."""
 
 
 class GitRepository(NamedTuple):

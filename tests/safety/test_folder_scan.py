@@ -185,11 +185,12 @@ def test_folders_on_path_are_protected_or_get_a_placeholder(folders: Folders) ->
     assert folders.warnings == []
 
 
+@pytest.mark.parametrize("variable", ["PYTHONPYCACHEPREFIX", "PYTHONUSERBASE"])
 @pytest.mark.parametrize("prefix", ["{}/.cache/python", ".cache/python"])
-def test_the_folder_of_pythons_compiled_modules_is_protected(folders: Folders, prefix: str) -> None:
+def test_the_folders_of_modules_for_every_python_are_protected(folders: Folders, prefix: str, variable: str) -> None:
     prefix = prefix.format(folders.work)
-    assert folders.scan(PYTHONPYCACHEPREFIX=prefix) == {"work/.git", "work/.cache"}
-    assert folders.scan(PYTHONPYCACHEPREFIX="") == {"work/.git"}
+    assert folders.scan("work", NOTHING_BEFORE, **{variable: prefix}) == {"work/.git", "work/.cache"}
+    assert folders.scan("work", NOTHING_BEFORE, **{variable: ""}) == {"work/.git"}
 
 
 @pytest.mark.parametrize("entry", ["", ".", "link"])
@@ -543,7 +544,14 @@ def test_startup_files_that_variables_name_are_protected(folders: Folders) -> No
     assert folders.scan(ENV="existing.sh") == folders.scan(ENV="./existing.sh") == {"work/.git", "work/existing.sh"}
     for value in ("../elsewhere.sh", "$HOME/env.sh", "~/env.sh", "$MISSING/x", "$", ".", "sub", "production"):
         assert folders.scan(ENV=value) == {"work/.git"}, value
-    assert folders.scan(BASH_ENV="missing.sh", PYTHONSTARTUP="sub/x") == {"work/.git", "work/missing.sh", "work/sub/x"}
+    assert folders.scan(BASH_ENV="missing.sh", STARSHIP_CONFIG="sub/x") == {
+        "work/.git",
+        "work/missing.sh",
+        "work/sub/x",
+    }
+    assert folders.scan(LESSOPEN=f"|{folders.work}/sub/x %s") == {"work/.git", "work/sub/x"}
+    folders.scan(LESSOPEN="| /usr/bin/lesspipe %s", MANPAGER="sh -c 'col -bx | bat -l man -p'")
+    assert not folders.warnings
 
 
 def test_links_in_the_folders_of_variables_are_protected(folders: Folders) -> None:
