@@ -22,13 +22,13 @@ from ask.safety.git_paths import GitReader, GitRepository, find_git
 from ask.safety.git_worktrees import REPOSITORY_CONTENT, read_gitfile
 from ask.safety.home_links import find_linked_paths
 from ask.safety.protected_paths import (
-    PROTECTED_NAME_SET,
     SHOWN_ONCE,
     PlaceholderCreator,
     ProtectedPaths,
     find_direnv_watches,
     find_placeholders,
     is_in_any,
+    is_protected_name,
 )
 from ask.safety.refused_folders import SYSTEM_FOLDERS, format_folder_hint
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
@@ -248,7 +248,7 @@ def _protect_direnv_watches(config: SandboxConfig, protected_paths: ProtectedPat
         for path in watches
         if is_in_any(path, config.writable_folders)
         and os.path.isfile(path)
-        and not (path.name in PROTECTED_NAME_SET or can_contain_secrets(path.name.lower()))
+        and not (is_protected_name(path.name) or can_contain_secrets(path.name.lower()))
     ]
     if names:
         protected_paths.add_warning(
@@ -327,7 +327,7 @@ class FolderScan:
             for entry in entries:
                 if self._visit_entry(entry, is_protected=is_protected):
                     is_low = is_low_priority or entry.name in _LOW_PRIORITY_NAMES
-                    is_entry_protected = is_protected or entry.name in PROTECTED_NAME_SET
+                    is_entry_protected = is_protected or is_protected_name(entry.name)
                     target_queue = low_priority_queue if is_low and depth > 0 else queue
                     target_queue.append((entry.path, depth + 1, is_entry_protected, is_low))
         return is_complete
@@ -351,7 +351,7 @@ class FolderScan:
 
     def _visit_entry(self, entry: os.DirEntry[str], *, is_protected: bool) -> bool:
         """Add an entry to the findings; return whether it is a folder to search."""
-        has_protected_name, is_link = entry.name in PROTECTED_NAME_SET, entry.is_symlink()
+        has_protected_name, is_link = is_protected_name(entry.name), entry.is_symlink()
         if is_link and (is_protected or has_protected_name):
             self._protected_paths.protect(Path(entry.path), "folder")
         if self.hide_secrets(entry, self._writable_folders):
@@ -388,7 +388,7 @@ class FolderScan:
             return True
         if not is_in_any(target, visible_folders) or any(folder.is_relative_to(target) for folder in visible_folders):
             return False
-        is_placeholder = entry.name in PROTECTED_NAME_SET and is_empty(target)
+        is_placeholder = is_protected_name(entry.name) and is_empty(target)
         if is_placeholder or is_virtual_environment(target) or not os.path.exists(target):
             return False
         self.hidden_paths.append(target)
@@ -410,7 +410,7 @@ def _list_relevant_entries(folder: str, limit: int) -> tuple[list[os.DirEntry[st
                     break
                 name = entry.name
                 if (
-                    name in PROTECTED_NAME_SET
+                    is_protected_name(name)
                     or name in REPOSITORY_CONTENT
                     or not entry.is_file(follow_symlinks=False)
                     or can_contain_secrets(name.lower())
