@@ -399,7 +399,7 @@ def merge_user_messages(messages: Sequence[Message]) -> list[Message]:
     for message in messages:
         if message.role == "user" and merged and merged[-1].role == "user":
             previous = merged[-1]
-            content = f"{previous.content}\n\n{message.content}"
+            content = "\n\n".join(filter(None, (previous.content, message.content)))
             merged[-1] = previous._replace(content=content, attachments=(*previous.attachments, *message.attachments))
         else:
             merged.append(message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from binascii import crc32
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
@@ -91,6 +92,11 @@ def _copy_without_surrogates(value: Any) -> Any:
     if isinstance(value, dict):
         return {_copy_without_surrogates(key): _copy_without_surrogates(item) for key, item in value.items()}
     return [_copy_without_surrogates(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def format_checksum(text: str) -> str:
+    """Return a checksum of a text in eight digits, for a name that must not contain the text, or not all of it."""
+    return f"{crc32(text.encode('utf-8', 'replace')):08x}"
 
 
 def join_names(names: Sequence[str], limit: int = MAX_LISTED_NAMES) -> str:

@@ -72,13 +72,27 @@ def check_answers(response: Mapping[str, Any], answers_type: type) -> None:
 
 
 class ScoringApi(DecisionApi):
-    """What the vendors' decisions APIs have in common: a limit for the levels of a score."""
+    """What the vendors' decisions APIs have in common: refusals, predicates, and a limit for the levels of a score."""
 
     max_levels = 10
     """A question with more levels is asked as a choice."""
+    predicate_field = "probability"
+    """The field of an answer to a predicate with the probability that it is true."""
 
     def is_score(self, question: DecisionQuestion) -> bool:
         return question.kind == "score" and len(question.values) <= self.max_levels
+
+    def parse_answer(self, question: DecisionQuestion, entry: dict[str, Any]) -> DecisionAnswer:
+        if entry.get("type") == "refusal":
+            return DecisionAnswer(question.name, refusal=DECLINED)
+        if question.kind == "predicate":
+            share = read_number(entry.get(self.predicate_field))
+            return choose_value(question, {} if share is None else {"true": share, "false": 1 - share})
+        return self.parse_value(question, entry)
+
+    def parse_value(self, question: DecisionQuestion, entry: dict[str, Any]) -> DecisionAnswer:
+        """Parse the answer to a choice or a score."""
+        raise NotImplementedError
 
 
 class OpenAIDecisionApi(ScoringApi):
@@ -140,12 +154,7 @@ class OpenAIDecisionApi(ScoringApi):
             read_str(response.get("model")),
         )
 
-    def parse_answer(self, question: DecisionQuestion, entry: dict[str, Any]) -> DecisionAnswer:
-        if entry.get("type") == "refusal":
-            return DecisionAnswer(question.name, refusal=DECLINED)
-        if question.kind == "predicate":
-            probability = read_number(entry.get("probability"))
-            return choose_value(question, {} if probability is None else make_pair(probability))
+    def parse_value(self, question: DecisionQuestion, entry: dict[str, Any]) -> DecisionAnswer:
         listed = [read_dict(each) for each in read_list(entry.get("probabilities"))]
         if self.is_score(question):
             by_label = read_probabilities(listed, "label")
@@ -168,11 +177,6 @@ def read_label(value: Any) -> str:
 def read_probabilities(entries: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
     """Return the probabilities in a list of OpenAI's, by the text in the field `name`."""
     return read_numbers({read_label(entry.get(name)): entry.get("probability") for entry in entries})
-
-
-def make_pair(probability: float) -> dict[str, float]:
-    """Return the probabilities of both values of a predicate."""
-    return {"true": probability, "false": 1 - probability}
 
 
 def choose_level(
@@ -198,6 +202,7 @@ class NoulDecisionApi(ScoringApi):
     They call a predicate "noul". The descriptions of values are criteria.
     """
 
+    predicate_field = "noul"
     missing_description: str | None = ""
     """The description of a value that has none."""
     criterion_suffix = ""
@@ -226,12 +231,7 @@ class NoulDecisionApi(ScoringApi):
         entries = read_dict(answers)
         return tuple(self.parse_answer(question, read_dict(entries.get(question.name))) for question in questions)
 
-    def parse_answer(self, question: DecisionQuestion, entry: dict[str, Any]) -> DecisionAnswer:
-        if entry.get("type") == "refusal":
-            return DecisionAnswer(question.name, refusal=DECLINED)
-        if question.kind == "predicate":
-            probability = read_number(entry.get("noul"))
-            return choose_value(question, {} if probability is None else make_pair(probability))
+    def parse_value(self, question: DecisionQuestion, entry: dict[str, Any]) -> DecisionAnswer:
         probabilities = read_numbers(entry.get("probabilities"))
         if self.is_score(question):
             return choose_level(question, entry, probabilities)

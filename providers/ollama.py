@@ -94,7 +94,7 @@ class Ollama(Provider):
     # Requests
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
-        return HttpRequest("/api/chat", self.build_body(request), build_headers(key))
+        return HttpRequest("/api/chat", self.build_body(request), self.build_key_header(key))
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
         body: dict[str, Any] = {"model": request.model, "stream": request.stream}
@@ -215,7 +215,7 @@ class Ollama(Provider):
     # Models
 
     def provider_models_request(self, key: str) -> HttpRequest:
-        return HttpRequest("/api/tags", None, build_headers(key), "GET")
+        return HttpRequest("/api/tags", None, self.build_key_header(key), "GET")
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
         entries = [read_dict(entry) for entry in read_list(read_dict(body).get("models"))]
@@ -292,11 +292,6 @@ def compute_context_size(prompt_size: int, max_output_tokens: Any, image_count: 
     prompt_tokens = prompt_size // BYTES_PER_TOKEN + image_count * TOKENS_PER_IMAGE
     needed = prompt_tokens + (output_tokens if output_tokens > 0 else RESERVED_OUTPUT_TOKENS)
     return max(MIN_CONTEXT_TOKENS, 1 << (needed - 1).bit_length())
-
-
-def build_headers(key: str) -> dict[str, str]:
-    """Build the headers: ollama.com requires a key as a bearer token, a local server does not."""
-    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def can_chat(entry: Mapping[str, Any]) -> bool:

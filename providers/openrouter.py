@@ -1,7 +1,8 @@
 """OpenRouter: one key for every vendor's models. https://openrouter.ai/docs
 
-In addition to Chat Completions it has attribution headers, reasoning details that must be sent back unchanged, cache
-markers for Anthropic's and Alibaba's models, and errors that contain the upstream provider's own error.
+In addition to Chat Completions it has attribution headers, reasoning details that must be sent back unchanged, parsed
+PDFs that are sent back, cache markers for Anthropic's and Alibaba's models, and errors that contain the upstream
+provider's own error.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ class OpenRouter(ChatCompletions):
     """
 
     profiles = PROFILES
-    state_fields = ("reasoning_details",)
+    state_fields = ("reasoning_details", "annotations")
     error_rules = (
         ("^403 .*Key limit exceeded", RetryAction.NEXT_KEY, "raise the limit of the key, or use another key"),
         ("^404 .*(support tool use|tool_choice)", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),
@@ -160,6 +161,7 @@ class OpenRouter(ChatCompletions):
             body["messages"] = convert_call_ids(body["messages"], CALL_ID_PATTERNS[vendor])
         if vendor in EXPLICIT_CACHE_VENDORS:
             body["messages"] = add_cache_markers(body["messages"])
+        keep_first_parsed_files(body["messages"])
         if "-image" in request.model:
             body.setdefault("modalities", ["image", "text"])
         if request.conversation_id:  # routes its requests to one provider, whose cache has the conversation
@@ -183,10 +185,14 @@ class OpenRouter(ChatCompletions):
         return formatted
 
     def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
-        """Leave out reasoning that cannot be sent back."""
-        state = super().find_provider_state(message, model)
-        details = state.get("reasoning_details")
-        return state if details is None else {"reasoning_details": list(filter(is_sendable_detail, read_list(details)))}
+        """Leave out reasoning that cannot be sent back; parsed files can be sent to any model."""
+        state = dict(super().find_provider_state(message, model))
+        if "reasoning_details" in state:
+            state["reasoning_details"] = list(filter(is_sendable_detail, read_list(state["reasoning_details"])))
+        saved = message.provider_state
+        if saved and saved.provider == self.state_owner and "annotations" in saved.data:
+            state["annotations"] = saved.data["annotations"]
+        return state
 
     def can_read_state(self, author: str, model: str) -> bool:
         """Also send reasoning to routers and presets, which have no family: OpenRouter drops what they cannot read."""
@@ -195,7 +201,7 @@ class OpenRouter(ChatCompletions):
     def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         """Parse the answer, also if a call was cut off at the token limit: then only the native reason says so."""
         response = unwrap_response(response)
-        answer = super().provider_parse_response(response)
+        answer = keep_parsed_files(super().provider_parse_response(response))
         native_reason = read_str(read_first_choice(response).get("native_finish_reason")).lower()
         if native_reason == "continuation" and has_continuation(answer):
             return answer._replace(finish_reason=FinishReason.CONTINUE)
@@ -276,6 +282,30 @@ def unwrap_response(response: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     nested = read_dict(response.get("provider"))
     return nested if nested.get("choices") and not response.get("choices") else response
+
+
+def keep_parsed_files(answer: ModelResponse) -> ModelResponse:
+    """Keep only the parsed files of the annotations to send back; the others are the answer's sources.
+
+    With them, OpenRouter does not parse, and charge for, the same file again:
+    https://openrouter.ai/docs/guides/overview/multimodal/pdfs#skip-parsing-costs
+    """
+    state = answer.provider_state
+    if state is None or "annotations" not in state.data:
+        return answer
+    files = [one for one in read_list(state.data["annotations"]) if read_dict(one).get("type") == "file"]
+    data = {name: value for name, value in state.data.items() if name != "annotations"}
+    data |= {"annotations": files} if files else {}
+    return answer._replace(provider_state=state._replace(data=data) if data else None)
+
+
+def keep_first_parsed_files(messages: list[dict[str, Any]]) -> None:
+    """Leave out files that an earlier message has, because several answers may repeat them."""
+    known: list[Any] = []
+    for message in messages:
+        new = [one for one in read_list(message.pop("annotations", None)) if one not in known]
+        known += new
+        message.update({"annotations": new} if new else {})
 
 
 def has_continuation(answer: ModelResponse) -> bool:

@@ -166,9 +166,9 @@ def test_output_to_a_file_system_without_locks_is_complete(ask: Ask, server: Mod
 @pytest.mark.parametrize(
     "locale",
     [
-        pytest.param({"LC_ALL": "C"}, marks=pytest.mark.slow),
+        {"LC_ALL": "C"},
         {"LC_ALL": "POSIX", "PYTHONUTF8": "0"},
-        pytest.param({"PYTHONIOENCODING": "latin-1"}, marks=pytest.mark.slow),
+        {"PYTHONIOENCODING": "latin-1"},
     ],
 )
 def test_text_is_utf_8_in_every_locale(locale: dict[str, str], ask: Ask, server: ModelServer) -> None:
@@ -247,7 +247,7 @@ def test_answers_are_streamed_to_stdout(ask: Ask, server: ModelServer) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "processes"),
-    [("", 3), *(pytest.param(one, 8, marks=pytest.mark.slow) for one in ("", "--no-stream", "--json", "--events"))],
+    [("", 3), *((one, 8) for one in ("", "--no-stream", "--json", "--events"))],
 )
 def test_lines_of_parallel_processes_are_not_interleaved(
     options: str, processes: int, ask: Ask, server: ModelServer

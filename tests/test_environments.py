@@ -37,7 +37,7 @@ def demo(home: Home) -> Ask:
     "call",
     [
         'ask -q --no-stdin "run echo $name"',
-        pytest.param('ask -q "run echo $name" < /dev/null', marks=pytest.mark.slow),
+        'ask -q "run echo $name" < /dev/null',
     ],
 )
 def test_ask_in_a_while_read_loop_leaves_stdin_to_the_loop(call: str, demo: Ask) -> None:
@@ -172,14 +172,11 @@ def test_ask_works_with_the_environment_of_cron(home: Home) -> None:
     [
         {"LC_ALL": "C"},
         *(
-            pytest.param(locale, marks=pytest.mark.slow)
-            for locale in (
-                {"LC_ALL": "POSIX"},
-                {"LC_ALL": "xx_XX.ISO-8859-1"},
-                {"LANG": ""},
-                # like an installed locale without UTF-8
-                {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-            )
+            {"LC_ALL": "POSIX"},
+            {"LC_ALL": "xx_XX.ISO-8859-1"},
+            {"LANG": ""},
+            # like an installed locale without UTF-8
+            {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
         ),
     ],
     ids=lambda locale: ",".join(map("=".join, locale.items())),
@@ -211,7 +208,7 @@ def others() -> Iterator[Path]:
     [
         (NOBODY, "locked"),
         *(
-            pytest.param(user, place, marks=pytest.mark.slow)
+            (user, place)
             for user in (65_534, NOBODY)
             for place in ("/", "locked", "file", "/proc/none")
             if (user, place) != (NOBODY, "locked")
@@ -245,16 +242,10 @@ def test_a_home_of_another_user_is_an_error(others: Path) -> None:
     assert "(Permission denied): make it readable; is HOME set correctly?" in result.stderr
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.needs("setpriv")
 @pytest.mark.parametrize(
-    ("user", "home"),
-    [
-        (NOBODY, None),
-        (NOBODY, ""),
-        (os.geteuid(), "~"),
-        *(pytest.param(user, home, marks=pytest.mark.slow) for user, home in ((NOBODY, "~"), (os.geteuid(), ""))),
-    ],
+    ("user", "home"), [(NOBODY, None), (NOBODY, ""), (NOBODY, "~"), (os.geteuid(), ""), (os.geteuid(), "~")]
 )
 def test_a_home_that_is_missing_or_not_absolute_is_ignored(user: int, home: str | None) -> None:
     result = run_as_user(user, home)("config", "path")

@@ -94,6 +94,7 @@ def test_a_question_that_waits_is_shown(bench: HookBench) -> None:
     assert "a test" in (bench.home.work / "notified").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.needs("jq")
 def test_another_model_judges(bench: HookBench) -> None:
     bench.configure(more=JUDGE)

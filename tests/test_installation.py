@@ -132,7 +132,7 @@ def test_doctor_names_the_folder_of_the_program(environment: Environment, home: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tool", ["pipx", pytest.param("uv", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("tool", ["pipx", "uv"])
 def test_doctor_names_the_folder_of_the_launcher(tool: str, environment: Environment, home: Home) -> None:
     folder = Path(home.env["HOME"], ".local/bin") if tool == "pipx" else home.path / "uv"
     folder.mkdir(parents=True)

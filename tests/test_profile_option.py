@@ -28,7 +28,8 @@ def test_a_failure_keeps_its_exit_code(ask: Ask, home: Home, server: ModelServer
     assert list_profiled_functions(home)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_profiled_run(ask: Ask, home: Home, server: ModelServer, number: int) -> None:
     server.reply(wire.streams(wire.text("so far"), HOLD))
     with ask.start_on_terminal("--profile=times", "--plain", "hi") as running:
@@ -63,6 +64,7 @@ def test_an_unwritable_file_is_an_error(ask: Ask, server: ModelServer, option: s
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 def test_profile_later_in_the_command_line_is_not_the_option(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("hello"))
     ask("what", "does", "--profile", "do")

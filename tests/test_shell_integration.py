@@ -61,6 +61,7 @@ def test_the_key_replaces_the_line_by_a_command_with_the_cursor_at_its_end(
     assert len(server.requests) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
 def test_the_key_works_in_vi_command_mode(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
     server.reply(wire.says(COMMAND))
@@ -157,6 +158,7 @@ def record_states(home: Home, env: dict[str, str], shell: str, before: str) -> t
     return (*(file.read_text() for file in (first, once, twice)), output.strip())  # type: ignore[return-value]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
 def test_evaluating_the_script_twice_changes_nothing_more(shell: str, home: Home, env: dict[str, str]) -> None:
     _, once, twice, output = record_states(home, env, shell, "")
@@ -165,7 +167,8 @@ def test_evaluating_the_script_twice_changes_nothing_more(shell: str, home: Home
     assert output == ""
 
 
-@pytest.mark.parametrize("array", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("array", [True, False])
 def test_prompt_command_traps_and_bindings_of_bash_are_kept(array: bool, home: Home, env: dict[str, str]) -> None:
     before = """
         trap 'DEBUGGED=1' DEBUG; trap 'ERRED=1' ERR; trap 'echo bye' EXIT; trap 'echo interrupted' INT
@@ -210,6 +213,7 @@ def test_bindings_of_fish_are_kept(home: Home, env: dict[str, str]) -> None:
         read_completed_words(running, f"x{ALT_A}y", "<xminey>")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
 def test_a_custom_key_is_bound(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
     server.reply(wire.says(COMMAND))
@@ -254,7 +258,8 @@ def test_noninteractive_shells_are_not_changed(shell: str, home: Home, env: dict
     assert (result.code, result.text, result.stderr) == (0, "name=.\n", "")
 
 
-@pytest.mark.parametrize("shell", ["bash", pytest.param("zsh", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_the_script_works_in_strict_mode(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
     server.reply(wire.says(COMMAND))
     strict = "set -euo pipefail"

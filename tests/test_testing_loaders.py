@@ -94,7 +94,7 @@ def test_a_mistake_of_a_loader_is_named(mistake: str, tmp_path: Path) -> None:
     attributes = LOADER_TEST.replace(old, new)
     if test == "test_templates_are_returned":
         attributes = attributes.replace("files", "templates")
-    failures = run_contract(tmp_path, "Loader", LOADER.replace(old, new), attributes)
+    failures = run_contract(tmp_path, "Loader", LOADER.replace(old, new), attributes, test)
     assert any(name.startswith(test) and re.search(says, failure) for name, failure in failures.items()), failures
 
 
@@ -103,16 +103,16 @@ def test_a_mistake_of_a_loader_is_named(mistake: str, tmp_path: Path) -> None:
 def test_a_mistake_of_a_command_is_named(mistake: str, tmp_path: Path) -> None:
     (old, new), test, says = FAULTY_COMMANDS[mistake]
     assert old in COMMAND + COMMAND_TEST
-    failures = run_contract(tmp_path, "Command", COMMAND.replace(old, new), COMMAND_TEST.replace(old, new))
+    failures = run_contract(tmp_path, "Command", COMMAND.replace(old, new), COMMAND_TEST.replace(old, new), test)
     assert any(name.startswith(test) and re.search(says, failure) for name, failure in failures.items()), failures
 
 
-def run_contract(folder: Path, kind: str, source: str, attributes: str) -> dict[str, str]:
-    """Run a contract for a plugin; return the message of each test's failure, "" for none."""
+def run_contract(folder: Path, kind: str, source: str, attributes: str, test: str = "test") -> dict[str, str]:
+    """Run the tests of a contract whose names begin with `test`; return the message of each failure, "" for none."""
     (folder / "plugin.py").write_text(f"import ask, click\n{source}")
     lines = ["import plugin", "import ask.testing", f"class TestPlugin(ask.testing.{kind}Contract):", f" {attributes}"]
     (folder / "test_plugin.py").write_text("\n".join(lines))
-    run_pytest(folder / "test_plugin.py", f"--junitxml={folder}/report.xml", path=[folder, ROOT])
+    run_pytest(folder / "test_plugin.py", "-k", test, f"--junitxml={folder}/report.xml", path=[folder, ROOT])
     cases = ET.parse(folder / "report.xml").iter("testcase")
     found = {case.attrib["name"]: case.find("failure") for case in cases}
     return {name: "" if failure is None else failure.attrib["message"] for name, failure in found.items()}

@@ -215,7 +215,7 @@ def test_mistake_is_reported(mistake: str, tmp_path: Path) -> None:
     lines += [" def prepare(self, directory): (directory / 'a.txt').write_text('x')"]
     lines += [f" tools = [{target}]", f" {attribute} = {calls}", f" timeout = {1 if mistake == 'blocks' else 10}"]
     (tmp_path / "test_faulty.py").write_text("\n".join(lines))
-    run_pytest(tmp_path / "test_faulty.py", f"--junitxml={tmp_path}/report.xml", path=[ROOT])
+    run_pytest(tmp_path / "test_faulty.py", "-k", fails, f"--junitxml={tmp_path}/report.xml", path=[ROOT])
     cases = {case.attrib["name"]: case for case in ET.parse(tmp_path / "report.xml").iter("testcase")}
     failure = cases[fails].find("failure")
     assert failure is not None

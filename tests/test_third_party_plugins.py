@@ -643,6 +643,7 @@ def test_the_examples_pass_their_own_tests(home: Home, example: Path, name: str)
     assert "skipped" not in result.text
 
 
+@pytest.mark.slow
 def test_mistral_reasons_calls_a_tool_and_gets_its_thinking_back(ask: Ask, home: Home, server: ModelServer) -> None:
     source = (ROOT / "examples/ask-provider-mistral-example/ask_provider_mistral_example.py").read_text()
     packages = install_provider(home.path / "packages", "mistral", source)

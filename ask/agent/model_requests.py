@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
@@ -93,7 +94,7 @@ class ModelRequests:
         self.tools: Sequence[ToolSpec] = ()
         self._system_message = Message("system")
         self._context_window = ContextWindow(0)
-        self._accepted_types: dict[str, bool] = {}
+        self._accepts_file = cache(self._check_file_type)
         self._server_tools: list[str] = []
         tools = self._describe_tools()
         if tools and not client.provider.supports_tools(endpoint.model):
@@ -161,21 +162,18 @@ class ModelRequests:
             messages = replace_unsupported_attachments(messages, self.endpoint.model, self._accepts_file)
         return messages
 
-    def _accepts_file(self, media_type: str) -> bool:
+    def _check_file_type(self, media_type: str) -> bool:
         """Check whether the model accepts a type of file. It does not if the provider's hook fails.
 
         The run goes on without such files: the user attached none, as those of the question were checked before.
         """
-        if media_type not in self._accepted_types:
-            try:
-                accepts = self.client.provider.supports_attachment(self.endpoint.model, media_type)
-            except PluginError as error:
-                accepts = False
-                if not self._file_check_failed:
-                    self._file_check_failed = True
-                    self._notify(f"{error.summary}; continuing without the types of files for which it fails")
-            self._accepted_types[media_type] = accepts
-        return self._accepted_types[media_type]
+        try:
+            return self.client.provider.supports_attachment(self.endpoint.model, media_type)
+        except PluginError as error:
+            if not self._file_check_failed:
+                self._file_check_failed = True
+                self._notify(f"{error.summary}; continuing without the types of files for which it fails")
+            return False
 
     def _truncate_context(self) -> None:
         """Leave messages out of requests if they exceed the lowest of the limits that are known."""

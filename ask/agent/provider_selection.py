@@ -103,9 +103,9 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
     chat_fallback = None
     has_set_api = "api" in app.config.providers.get(provider.info.name, {})
     if provider.openai_api == "responses" and not (has_default_url or has_set_api):
-        from ask.client.chat_fallback import find_chat_fallback
+        from ask.client.chat_fallback import create_chat_fallback
 
-        chat_fallback = find_chat_fallback(provider, base_url, app.app_dirs.cache)
+        chat_fallback = create_chat_fallback(provider, base_url, app.app_dirs.cache)
     base_urls = [base_url, *other_base_urls]
     if select_provider_entries(app, provider.info.name):
         is_own_url = all(is_same_service(url, provider.info.base_url) for url in base_urls)

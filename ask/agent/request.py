@@ -150,19 +150,21 @@ def prepare_request(options: RunOptions, app: AppContext) -> PreparedRun:
         AskError: an option or the configuration is invalid, or an input cannot be read.
     """
     prepared = prepare_without_message(options, app, reads_stdin=not options.no_stdin)
-    if options.unanswered or prepared.unanswered:
-        from ask.agent.unanswered import add_unanswered, print_unanswered
     try:
         message = read_user_message(options, prepared, app)
         template, words = prepared.template, decode_argument(" ".join(options.words))
         title = make_template_title(template, words, message) if template else ""
         prepared = prepared._replace(request=prepared.request._replace(user_message=message), title=title)
     except MissingQuestionError:
-        if not options.unanswered and prepared.unanswered:
-            print_unanswered(prepared.unanswered, app)
         if not options.unanswered:
+            if prepared.unanswered:
+                from ask.agent.unanswered import print_unanswered
+
+                print_unanswered(prepared.unanswered, app)
             raise
     if options.unanswered:
+        from ask.agent.unanswered import add_unanswered
+
         if options.resume is None and not options.continue_last:
             raise UsageError("--unanswered needs a conversation", "add -c or --resume ID")
         prepared = add_unanswered(prepared)
@@ -216,10 +218,9 @@ def prepare_without_message(
     fallbacks = resolve_fallbacks(app, settings.fallback, endpoint, skip) if settings.fallback else ()
     secrets = app.collect_secrets()
     app.console.redact = secrets.redact
-    is_same_model = conversation.last_model == (endpoint.provider_name, endpoint.model)
     request = RunRequest(
         conversation_id=conversation.id,
-        message_history=conversation.messages,
+        message_history=(),
         user_message=Message("user", ""),
         extra_system_prompt=extra_system_prompt,
         directory=directory,
@@ -227,13 +228,13 @@ def prepare_without_message(
         settings=settings,
         endpoint=endpoint,
         secrets=secrets,
-        reported_usage=conversation.reported_usage if is_same_model else ReportedUsage(),
         output_format=next(filter(partial(getattr, options), OUTPUT_FORMATS), ""),
         response_schema=response_schema,
         questions=tuple(question.redact(secrets.redact) for question in questions),
         fallbacks=fallbacks,
         opening_messages=template.opening_messages if template else (),
     )
+    request = continue_conversation(request, conversation)
     for message in request.opening_messages:
         check_attachments_supported(message.attachments, endpoint)
     prepared = PreparedRun(request, toolset, template, conversation.unanswered, stdin_data=stdin_data)
@@ -274,11 +275,15 @@ def _complete_endpoint(request: RunRequest, notify: Callable[[str], None]) -> Ru
             failed_provider, endpoint = endpoint.provider_name, fallbacks.pop(0)
             notify(f"{failed_provider} cannot answer: {error.summary}; continuing with {endpoint.full_name}")
     check_decision_model(endpoint, request.questions, request.settings.options)
-    if request.settings.server_tools:
+    _check_server_tools(request.settings, endpoint, notify)
+    return request._replace(endpoint=endpoint, fallbacks=tuple(fallbacks))
+
+
+def _check_server_tools(settings: Settings, endpoint: ModelEndpoint, notify: Callable[[str], None]) -> None:
+    if settings.server_tools:
         from ask.tools.server_tools import check_server_tools
 
-        check_server_tools(request.settings, endpoint, notify)
-    return request._replace(endpoint=endpoint, fallbacks=tuple(fallbacks))
+        check_server_tools(settings, endpoint, notify)
 
 
 def apply_settings(
@@ -368,10 +373,7 @@ def add_models(
         endpoint = resolve_endpoint(app, selection._replace(other_base_urls=options.other_base_urls))
         if not endpoint.model:
             raise ParameterError(f"-m {model} does not name a model", "write provider:model")
-        if request.settings.server_tools:
-            from ask.tools.server_tools import check_server_tools
-
-            check_server_tools(request.settings, endpoint, app.console.print_notice)
+        _check_server_tools(request.settings, endpoint, app.console.print_notice)
         if not may_decide:
             check_decision_model(endpoint, request.questions, request.settings.options)
         requests.append(request._replace(endpoint=endpoint, secrets=app.collect_secrets()))
@@ -627,10 +629,13 @@ def check_attachments_supported(attachments: Sequence[Attachment], endpoint: Mod
     Raises:
         ParameterError: there is one.
     """
+    if not attachments:
+        return
+    from ask.attachments import describe_media_type, format_supported_types, is_document
+    from ask.client.attachment_limits import find_limit_problem
+
     is_supported = partial(endpoint.provider.supports_attachment, endpoint.model)
     for attachment in attachments:
-        from ask.attachments import describe_media_type, format_supported_types, is_document
-
         if not is_supported(attachment.media_type) and not is_document(attachment.media_type):
             description = f"{describe_media_type(attachment.media_type)} ({attachment.name})"
             supported_types = format_supported_types(is_supported)
@@ -638,10 +643,7 @@ def check_attachments_supported(attachments: Sequence[Attachment], endpoint: Mod
             if not supported_types:
                 advice = "it accepts only text; choose another model with -m"
             raise ParameterError(f"{endpoint.model} of {endpoint.provider_name} does not accept {description}", advice)
-    if attachments:
-        from ask.client.attachment_limits import find_limit_problem
-
-        if problem := find_limit_problem(attachments, endpoint.provider.find_profile(endpoint.model)):
-            file, limit = problem
-            message = f"{endpoint.model} of {endpoint.provider_name} does not accept {format_one_line(file.name)}"
-            raise ParameterError(message, f"it accepts {limit}")
+    if problem := find_limit_problem(attachments, endpoint.provider.find_profile(endpoint.model)):
+        file, limit = problem
+        message = f"{endpoint.model} of {endpoint.provider_name} does not accept {format_one_line(file.name)}"
+        raise ParameterError(message, f"it accepts {limit}")

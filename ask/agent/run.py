@@ -49,11 +49,11 @@ def run_request(
         asks_for_rounds: whether to ask the user for more tool rounds at the limit, instead of ending the run.
     """
     enable_garbage_collection()
-    request, opening_messages = _merge_opening_messages(request)
-    request = _add_model_info(request, app)
-    report_retirement(request.endpoint, app, partial(_report_notice, on_event))
-    hooks = request.open_hooks(partial(_report_notice, on_event)) if first_kept_run is None else None
-    recorder = _create_recorder(request, app, on_event, first_kept_run, title) if request.settings.save else None
+    notify = partial(_report_notice, on_event)
+    request, opening_messages = _merge_opening_messages(_add_model_info(request, app))
+    report_retirement(request.endpoint, app, notify)
+    hooks = request.open_hooks(notify) if first_kept_run is None else None
+    recorder = _create_recorder(request, app, notify, first_kept_run, title) if request.settings.save else None
     savers: list[GeneratedFileSaver] = []
     daily_limit = _create_daily_limit(request, app, recorder)
 
@@ -79,13 +79,13 @@ def run_request(
     try:
         if hooks:
             hooks.start_run(request.user_message.content)
-        result = _add_save_error(loop.run(), savers)
+        result = loop.run()
     except BaseException as error:
         if recorder:
             recorder.end(to_ask_error(error).exit_code)
         raise
-    _end_run(result, recorder, hooks)
-    _save_cost(result, daily_limit, on_event)
+    result.error = result.error or next((saver.error for saver in savers), None)
+    _end_run(result, recorder, hooks, daily_limit, notify)
     return result
 
 
@@ -102,14 +102,25 @@ def _report_notice(on_event: Callable[[Event], None], text: str) -> None:
     on_event(Notice(text))
 
 
-def _end_run(result: RunResult, recorder: Recorder | None, hooks: HookRunner | None) -> None:
-    """Record the end of a run, and report it to the hooks."""
+def _end_run(
+    result: RunResult,
+    recorder: Recorder | None,
+    hooks: HookRunner | None,
+    daily_limit: DailyCostLimit | None,
+    notify: Callable[[str], None],
+) -> None:
+    """Record the end of a run, report it to the hooks, and count its cost, unless the history has it."""
     exit_code = result.error.exit_code if result.error else 0
     if recorder:
         recorder.end(exit_code, result.error, result.usage, is_refused=result.is_refused)
         result.saved_run_number = recorder.run_number if recorder.is_saving else None
     if hooks:
         hooks.end_run(exit_code, str(result.error or ""), get_last_answer(result.messages))
+    if daily_limit and not result.is_saved:
+        try:
+            daily_limit.add_unsaved_cost(result.cost.dollars or 0.0)
+        except FileError as error:
+            notify(f"the cost of this run does not count toward the limit of the day: {error}")
 
 
 def _merge_opening_messages(request: RunRequest) -> tuple[RunRequest, list[Message]]:
@@ -139,15 +150,8 @@ def _save_files(
     return savers[0].save(files)
 
 
-def _add_save_error(result: RunResult, savers: Sequence[GeneratedFileSaver]) -> RunResult:
-    """Return a result with the error of an image that could not be saved, unless the run has failed anyway."""
-    for saver in savers:
-        result.error = result.error or saver.error
-    return result
-
-
 def _create_recorder(
-    request: RunRequest, app: AppContext, on_event: Callable[[Event], None], first_kept_run: int | None, title: str
+    request: RunRequest, app: AppContext, notify: Callable[[str], None], first_kept_run: int | None, title: str
 ) -> Recorder:
     from ask.history.recorder import Recorder, RunMetadata
     from ask.process.terminal_identity import identify_terminal
@@ -162,7 +166,7 @@ def _create_recorder(
         first_kept_run=first_kept_run,
         title=request.secrets.redact(title),
     )
-    return Recorder(app.app_dirs.history_file, metadata, partial(_report_notice, on_event))
+    return Recorder(app.app_dirs.history_file, metadata, notify)
 
 
 def _create_daily_limit(request: RunRequest, app: AppContext, recorder: Recorder | None) -> DailyCostLimit | None:
@@ -173,16 +177,6 @@ def _create_daily_limit(request: RunRequest, app: AppContext, recorder: Recorder
     from ask.history.daily_cost import DailyCostLimit
 
     return DailyCostLimit(app, dollars, find_own_run=lambda: recorder.run_number if recorder else 0)
-
-
-def _save_cost(result: RunResult, daily_limit: DailyCostLimit | None, on_event: Callable[[Event], None]) -> None:
-    """Save what a run has cost that is not in the history, for the limit of the day."""
-    if daily_limit is None or result.is_saved:
-        return
-    try:
-        daily_limit.add_unsaved_cost(result.cost.dollars or 0.0)
-    except FileError as error:
-        on_event(Notice(f"the cost of this run does not count toward the limit of the day: {error}"))
 
 
 def _request_approval(

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ask.agent.request import RunRequest
@@ -137,7 +137,7 @@ class ToolRunner:
         self._on_event = on_event
         self._hooks = request.open_hooks(lambda text: on_event(Notice(text)))
         self._log_failure_reported = False
-        self._unchecked_reported: set[str] = set()
+        self._notify_once = cache(lambda text: on_event(Notice(text)))
 
     def execute(
         self, call: ToolCall, *, repetitions: int = 0, variables: Mapping[str, str] = EMPTY_MAPPING
@@ -158,7 +158,7 @@ class ToolRunner:
             tool, arguments = self._parse_call(call, repetitions)
             if call.arguments.strip() and decode_arguments(call.arguments) is None:
                 call = call._replace(arguments=json.dumps(arguments, ensure_ascii=False))  # repaired
-            approved_call = self._authorize(call.id, tool, arguments)
+            approved_call = self._authorize(call.id, tool, *self._check_hooks(call.id, tool, arguments, ""))
             if approved_call.change:
                 call = call._replace(arguments=json.dumps(approved_call.arguments, ensure_ascii=False))
             self._on_event(ToolCallStarted(self._redactor.redact_call(call), approved_call.was_shown))
@@ -218,23 +218,14 @@ class ToolRunner:
 
     def _report_unchecked(self, tool_name: str, description: str) -> None:
         """Notify the user once of a part of a tool's schema that could not be checked."""
-        notice = format_one_line(f"the arguments of {tool_name} are not checked with {description}")
-        if notice not in self._unchecked_reported:
-            self._unchecked_reported.add(notice)
-            self._on_event(Notice(notice))
+        self._notify_once(format_one_line(f"the arguments of {tool_name} are not checked with {description}"))
 
-    def _authorize(self, call_id: str, tool: Tool, arguments: Mapping[str, Any]) -> ApprovedToolCall:
-        """Decide whether a call may run, asking the user if necessary. Hooks are asked first, and may change it.
-
-        Raises:
-            ToolCallRejectedError: it may not run.
-        """
-        return self._authorize_checked_call(call_id, tool, *self._check_hooks(call_id, tool, arguments, ""))
-
-    def _authorize_checked_call(
+    def _authorize(
         self, call_id: str, tool: Tool, arguments: Mapping[str, Any], change: str, question: str
     ) -> ApprovedToolCall:
-        """Decide whether a call may run to which no hook objects. `question` is the hook that wants the user asked.
+        """Decide whether a call may run to which no hook objects, asking the user if necessary.
+
+        `question` is the hook that wants the user to be asked.
 
         Hooks and the policy also apply to a command that the user has edited, which `change` describes.
 
@@ -285,7 +276,7 @@ class ToolRunner:
         change = f"the user changed the command to: {arguments['command']}"
         checked_arguments, checked_change, question = self._check_hooks(call_id, tool, arguments, change)
         if checked_arguments != arguments:  # which the user has not seen
-            return self._authorize_checked_call(call_id, tool, checked_arguments, checked_change, question)
+            return self._authorize(call_id, tool, checked_arguments, checked_change, question)
         decision = self._policy.decide(tool, arguments)
         if decision.verdict is Verdict.DENY:
             reason = _format_changed_result(change, decision.reason)

@@ -6,11 +6,11 @@ import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
-from zlib import crc32
 
 from ask.atomic_files import write_private_file
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import switch_api
+from ask.text import format_checksum
 
 MISSING_API_STATUSES = (404, 405, 501)
 """HTTP statuses of a request to an API that a server does not have."""
@@ -55,11 +55,8 @@ class ChatFallback:
                 write_private_file(self._marker, b"")
 
 
-def find_chat_fallback(provider: LoadedProvider, base_url: str, cache: Path) -> ChatFallback | None:
-    """Return the fallback for a provider at a base URL that is not its own; None if it has none."""
-    if provider.openai_api != "responses":
-        return None
-    name = provider.info.name
+def create_chat_fallback(provider: LoadedProvider, base_url: str, cache: Path) -> ChatFallback:
+    """Create the fallback for a provider on the Responses API, at a base URL that is not its own."""
     # Only a checksum of the base URL, which may contain a password.
-    marker = cache / "chat-only" / f"{name}-{crc32(base_url.encode('utf-8', 'replace')):08x}"
+    marker = cache / "chat-only" / f"{provider.info.name}-{format_checksum(base_url)}"
     return ChatFallback(switch_api(provider, "chat"), marker)

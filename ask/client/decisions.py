@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, cast
 
-from ask.client.logprob_decision_api import LogprobDecisions, MissingLogprobsError
+from ask.client.logprob_decision_api import LogprobDecisions
 from ask.errors import ParameterError, ProviderError, UsageError
 from ask.messages import (
     EMPTY_MAPPING,
@@ -29,8 +29,6 @@ from ask.schemas.decision_questions import format_decisions, format_refusals
 PROBABILITY_DIGITS = 6
 """The digits of a probability after the decimal point, so that 1 - 0.95 is 0.05."""
 
-DECISION_MODELS = ("openai:gpt-6-luna", "openrouter:openai/gpt-6-luna-decisions", "gemini:gemini-decision-1")
-"""Models that have a decisions API, for hints."""
 DECIDE_HINT = 'add --decide and a --schema of booleans, enums and scales, such as "urgent bool, anger 1..5"'
 PARSE_METHOD = "parse_response of its decisions API"
 
@@ -43,10 +41,7 @@ def _select_decision_api(provider: LoadedProvider, model: str, questions: Sequen
     """
     api = provider.get_decision_api(model)
     if api is None:
-        try:
-            return LogprobDecisions(provider)
-        except MissingLogprobsError as error:
-            raise _explain_missing_logprobs(provider, model, error) from None
+        return LogprobDecisions(provider, model)
     if len(questions) > api.max_questions:
         message = f"the schema has {len(questions)} fields; {model} answers at most {api.max_questions} in a request"
         raise ParameterError(message, "leave out some of them, or ask twice")
@@ -55,12 +50,6 @@ def _select_decision_api(provider: LoadedProvider, model: str, questions: Sequen
             message = f"the field '{question.name}' has {len(question.values)} values"
             raise ParameterError(f"{message}; {model} accepts at most {api.max_values}", "leave out some of them")
     return api
-
-
-def _explain_missing_logprobs(provider: LoadedProvider, model: str, error: MissingLogprobsError) -> ParameterError:
-    message = f"{model} of {provider.info.name} cannot decide: it has no decisions API, and {error.message}"
-    hint = f"use {', '.join(DECISION_MODELS[:-1])} or {DECISION_MODELS[-1]} with -m"
-    return ParameterError(message, f"{error.hint}, or {hint}" if error.hint else hint)
 
 
 def check_decisions(
@@ -78,10 +67,7 @@ def check_decisions(
     if questions:
         api = _select_decision_api(provider, model, questions)
         if isinstance(api, LogprobDecisions):
-            try:
-                api.add_options(provider.find_profile(model), model, options)
-            except MissingLogprobsError as error:
-                raise _explain_missing_logprobs(provider, model, error) from None
+            api.add_options(provider.find_profile(model), options)
         elif "reasoning_effort" in options:
             raise UsageError(f"--effort has no effect on the decisions of {model}", "leave out --effort")
     elif provider.find_profile(model).decisions == "only":
@@ -96,7 +82,7 @@ def use_decision_api(provider: LoadedProvider, model: str, questions: Sequence[D
     """
     api = _select_decision_api(provider, model, questions)
     adapted = copy(provider)
-    adapted.hooks = cast("Provider", DecisionHooks(provider, model, api, questions))
+    adapted.hooks = cast("Provider", DecisionHooks(provider, api, questions))
     return adapted
 
 
@@ -106,11 +92,8 @@ class DecisionHooks:
     Retries, keys, redaction, recordings and errors are therefore those of all other requests.
     """
 
-    def __init__(
-        self, provider: LoadedProvider, model: str, api: DecisionApi, questions: Sequence[DecisionQuestion]
-    ) -> None:
+    def __init__(self, provider: LoadedProvider, api: DecisionApi, questions: Sequence[DecisionQuestion]) -> None:
         self._provider = provider
-        self._model = model
         self._api = api
         self._questions = questions
         self._uses_logprobs = isinstance(api, LogprobDecisions)
@@ -127,10 +110,7 @@ class DecisionHooks:
             profile=request.profile,
             is_own_url=request.is_own_url,
         )
-        try:
-            return self._api.build_request(request=decision_request, key=key)
-        except MissingLogprobsError as error:  # of Chat Completions; the check was for the Responses API
-            raise _explain_missing_logprobs(self._provider, self._model, error) from None
+        return self._api.build_request(request=decision_request, key=key)
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         """Parse an error response.
@@ -139,9 +119,9 @@ class DecisionHooks:
             ParameterError: the service refuses to return logprobs.
         """
         error = self._provider.hooks.provider_parse_error(status=status, headers=headers, body=body)
-        if self._uses_logprobs and "logprob" in error.message.lower() and 400 <= status < 500:
-            refusal = MissingLogprobsError(f"the service refuses logprobs ({error.message})")
-            raise _explain_missing_logprobs(self._provider, self._model, refusal)
+        is_about_logprobs = "logprob" in error.message.lower() and 400 <= status < 500
+        if is_about_logprobs and isinstance(self._api, LogprobDecisions):
+            raise self._api.make_error(f"the service refuses logprobs ({error.message})")
         return error
 
     def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
@@ -156,10 +136,7 @@ class DecisionHooks:
             status = code if code and 400 <= code <= 599 else 200
             body = json.dumps({"error": error})
             raise self._provider.hooks.provider_parse_error(status=status, headers={}, body=body)
-        try:
-            parsed = self._api.parse_response(questions=self._questions, response=response)
-        except MissingLogprobsError as missing:
-            raise _explain_missing_logprobs(self._provider, self._model, missing) from None
+        parsed = self._api.parse_response(questions=self._questions, response=response)
         answers = tuple(map(_clean_answer, parsed.answers))
         self._check_answers(answers)
         refusals, usage = format_refusals(answers), parsed.usage

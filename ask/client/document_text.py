@@ -6,7 +6,6 @@ notes (python-pptx). Macros are never run, and nothing outside the file is read.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import warnings
@@ -31,7 +30,7 @@ from ask.client.document_xml import (
     read_powerpoint_text,
     read_word_text,
 )
-from ask.client.image_scaling import FILES_EXTRA, INHERITED_VARIABLES
+from ask.client.image_scaling import FILES_EXTRA
 from ask.process.isolated_process import limit_memory, run_in_subprocess
 from ask.records import NamedTuple
 
@@ -109,9 +108,8 @@ def convert_document(data: bytes, timeout: float = _TIMEOUT_SECONDS) -> Converte
         from ask.config.installation import format_install_command
 
         return ConvertedDocument(problem=f"reading Office documents needs {format_install_command(FILES_EXTRA)}")
-    environment = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
     try:
-        text = run_in_subprocess(__name__, data, timeout, environment, kind).decode()
+        text = run_in_subprocess(__name__, data, timeout, kind).decode()
     except TimeoutExpired:
         return ConvertedDocument(problem="converting it to text takes too long")
     except CalledProcessError as error:

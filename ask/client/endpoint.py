@@ -13,8 +13,8 @@ from ask import __distribution__
 from ask.app import AppContext, load_services
 from ask.config.base_url import (
     add_default_path,
+    complete_base_url,
     expand_base_url,
-    find_base_url,
     format_config_origin,
     is_local_url,
     is_same_service,
@@ -60,7 +60,10 @@ VENDOR_URLS = (
 
 
 API_CLASSES = {"messages": ("ask_providers.anthropic", "Anthropic"), "gemini": ("ask_providers.gemini", "Gemini")}
-"""The classes of the APIs that ask has from a built-in provider, by the value of the setting `api`."""
+"""The classes of the APIs that ask has from a built-in provider, by the value of the setting `api`.
+
+Their constructors take a `ProviderInfo`.
+"""
 
 
 class ModelEndpoint(NamedTuple):
@@ -231,21 +234,27 @@ def _create_described_provider(name: str, table: Mapping[str, Any], row: Mapping
     `row` has what the table of services adds; it is empty for a service that only config.toml describes.
     """
     api, base_url, variables = table.get("api", "chat"), table["base_url"], table.get("key_env", ())
-    info = ProviderInfo(
-        name=name,
-        title=row.get("title", name),
-        base_url=base_url,
-        default_model=table.get("model", ""),
-        key_env=(variables,) if isinstance(variables, str) else tuple(variables),
-        needs_key="key_env" in table,
-        offline_hint=_format_start_hint(name, row) if row and is_local_url(base_url) else "",
-    )
-    plugin: Any = _load_api(api)(info) if api in API_CLASSES else _create_chat_provider(info, row)
-    if api in API_CLASSES and not is_vendor_url(base_url):
-        plugin.has_batches = False
-        plugin.error_rules = plugin.common_error_rules
-        plugin.requires_signatures = False
-        plugin.caches_all_models = row.get("caches_all_models", False)
+    info: dict[str, Any] = {
+        "name": name,
+        "title": row.get("title", name),
+        "base_url": base_url,
+        "default_model": table.get("model", ""),
+        "key_env": (variables,) if isinstance(variables, str) else tuple(variables),
+        "needs_key": "key_env" in table,
+    }
+    if row and is_local_url(base_url):
+        info["offline_hint"] = f"start {row['title']}, or set {format_variable_prefix(name)}_BASE_URL to its address"
+    plugin: Any
+    if api in API_CLASSES:
+        module, class_name = API_CLASSES[api]
+        plugin = getattr(import_module(module), class_name)(ProviderInfo(**info))
+        if not is_vendor_url(base_url):
+            plugin.has_batches = False
+            plugin.error_rules = plugin.common_error_rules
+            plugin.requires_signatures = False
+            plugin.caches_all_models = row.get("caches_all_models", False)
+    else:
+        plugin = _create_chat_provider(info, row)
     plugin.key_header = table.get("key_header", plugin.key_header)
     if not re.fullmatch(HEADER_NAME_PATTERN, plugin.key_header):
         problem = f"key_header of {name} is {plugin.key_header!r}, which is not the name of a header"
@@ -257,20 +266,11 @@ def _create_described_provider(name: str, table: Mapping[str, Any], row: Mapping
     return switch_api(provider, api) if api == "responses" else provider
 
 
-def _create_chat_provider(info: ProviderInfo, row: Mapping[str, Any]) -> Provider:
+def _create_chat_provider(info: Mapping[str, Any], row: Mapping[str, Any]) -> Provider:
     from ask.plugin_api.chat_completions import STANDARD_MEDIA_TYPES, ChatCompletions
 
-    chat = ChatCompletions(
-        name=info.name,
-        title=info.title,
-        base_url=info.base_url,
-        key_env=tuple(info.key_env),
-        default_model=info.default_model,
-        needs_key=info.needs_key,
-        offline_hint=info.offline_hint,
-        # A service that does not support them reports an error.
-        attachments=row.get("attachments", STANDARD_MEDIA_TYPES),
-    )
+    # A service that does not support an attachment reports an error.
+    chat = ChatCompletions(**info, attachments=row.get("attachments", STANDARD_MEDIA_TYPES))
     chat.call_id_pattern = CALL_ID_PATTERNS[row.get("call_id", "")]
     chat.requests_usage = row.get("requests_usage", True)
     chat.state_fields = row.get("state_fields", GATEWAY_STATE_FIELDS)
@@ -280,10 +280,6 @@ def _create_chat_provider(info: ProviderInfo, row: Mapping[str, Any]) -> Provide
 def is_vendor_url(base_url: str) -> bool:
     """Check whether a base URL is that of the vendor of its API; any other may be a proxy."""
     return any(is_same_service(base_url, url) for url in VENDOR_URLS)
-
-
-def _format_start_hint(name: str, row: Mapping[str, Any]) -> str:
-    return f"start {row['title']}, or set {format_variable_prefix(name)}_BASE_URL to its address"
 
 
 def select_api(provider: LoadedProvider, api: str) -> LoadedProvider:
@@ -397,15 +393,23 @@ def format_key_hint(provider_name: str, variable: str = "", *_: str) -> str:
 
 
 def resolve_base_url(app: AppContext, info: ProviderInfo, option: str = "") -> tuple[str, str]:
-    """Return a provider's base URL and where it is set, as messages name it."""
-    return find_base_url(
-        info.name,
-        option=option,
-        environment=app.environment,
-        variables=info.base_url_env,
-        configured_url=app.config.providers.get(info.name, {}).get("base_url", ""),
-        default_url=info.base_url,
-    )
+    """Return a provider's base URL and where it is set, as messages name it; "" for the provider's default.
+
+    The places in the order in which they count are `--base-url`, `<NAME>_BASE_URL`, the provider's own variables,
+    config.toml, and the default.
+    """
+    prefix, environment = format_variable_prefix(info.name), app.environment
+    if option.strip():
+        return repair_base_url(option), "--base-url"
+    for variable in (f"{prefix}_BASE_URL", f"{prefix}_API_BASE"):  # the second is of older SDKs and LiteLLM
+        if (value := environment.get(variable, "")).strip():
+            return repair_base_url(value), variable
+    for variable in info.base_url_env:
+        if value := environment.get(variable, "").strip():
+            return complete_base_url(value, info.base_url), variable
+    if configured_url := app.config.providers.get(info.name, {}).get("base_url"):
+        return repair_base_url(configured_url), format_config_origin(info.name)
+    return info.base_url, ""
 
 
 def list_other_base_urls(app: AppContext, info: ProviderInfo, origin: str) -> tuple[str, ...]:
@@ -501,7 +505,7 @@ def create_client(
         other_transports=[partial(open_transport, url) for url in endpoint.other_base_urls],
         renew_key=endpoint.sign_in.get_token if endpoint.sign_in else endpoint.renew_key,
         read_key=endpoint.sign_in.get_token if endpoint.sign_in else None,
-        trace_request=_trace_requests(endpoint, settings, notify, redactor),
+        trace_request=_trace_requests(endpoint, settings, notify, redactor) if settings.traces else None,
     )
 
 
@@ -519,9 +523,7 @@ def _select_client_class(settings: Settings, output_format: str) -> Callable[...
 def _trace_requests(
     endpoint: ModelEndpoint, settings: Settings, notify: Callable[[str], None], redactor: Redactor
 ) -> Callable[..., Any] | None:
-    """Return what sends a request once in a span; None if traces are off."""
-    if not settings.traces:
-        return None
+    """Return what sends a request once in a span; None if traces cannot be sent."""
     from ask.traces.lifecycle import open_tracer
 
     tracer = open_tracer(settings, notify)
@@ -575,10 +577,3 @@ def report_retirement(endpoint: ModelEndpoint, app: AppContext, notify: Callable
         from ask.client.retirement import report_once_a_day
 
         report_once_a_day(provider, model, cache, notify)
-
-
-def _load_api(api: str) -> type[Any]:
-    """Load the class of an API in `API_CLASSES`; its constructor takes a `ProviderInfo`."""
-    module, name = API_CLASSES[api]
-    loaded: type[Any] = getattr(import_module(module), name)
-    return loaded

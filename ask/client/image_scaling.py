@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 import sys
@@ -22,7 +21,6 @@ _MAX_PIXELS = 200_000_000
 _MAX_SHRINKS = 8
 _SHRINK_FACTOR = 0.8
 _JPEG_QUALITY = 90
-INHERITED_VARIABLES = ("PATH", "HOME", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG")
 _JPEG_SIZE_PATTERN = re.compile(rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]")
 """The marker before the size of a JPEG."""
 
@@ -91,10 +89,8 @@ def scale_image(data: bytes, max_side: int, max_bytes: int) -> ScaledImage:
         from ask.config.installation import format_install_command
 
         return ScaledImage(problem=f"scaling it down needs Pillow: {format_install_command(FILES_EXTRA)}")
-    environment = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
-    arguments = (str(max_side), str(max_bytes))
     try:
-        return ScaledImage(run_in_subprocess(__name__, data, _TIMEOUT_SECONDS, environment, *arguments))
+        return ScaledImage(run_in_subprocess(__name__, data, _TIMEOUT_SECONDS, str(max_side), str(max_bytes)))
     except TimeoutExpired:
         return ScaledImage(problem="scaling it down takes too long")
     except CalledProcessError as error:

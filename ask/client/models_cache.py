@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder, write_private_file
 from ask.parsing import read_dict, read_int, read_list, read_number, read_str
 from ask.plugin_api.types import ModelInfo
 from ask.records import NamedTuple
+from ask.text import format_checksum
 
 REMOTE_LIST_SECONDS, LOCAL_LIST_SECONDS = 86_400.0, 60.0
 """Seconds for which a list is valid: that of a service, and of a local server, which may load models at any time."""
@@ -38,7 +38,7 @@ def get_cache_file(folder: Path, provider: str, base_url: str) -> Path:
 
     The name contains only a checksum of the base URL, which may contain a password.
     """
-    return folder / "models" / f"{_sanitize_file_name(provider)}-{crc32(base_url.encode('utf-8', 'replace')):08x}.json"
+    return folder / "models" / f"{_sanitize_file_name(provider)}-{format_checksum(base_url)}.json"
 
 
 def find_newest_file(folder: Path, provider: str) -> Path:

@@ -193,8 +193,7 @@ def _explain_lost_response(error: Exception, address: str, proxy: ProxySetting |
 
 def _make_tls_error(error: Exception, address: str, proxy: ProxySetting | None) -> NetworkError:
     """Return the error for a TLS handshake that failed for another reason than the server's certificate."""
-    causes = " ".join(str(cause) for cause in walk_causes(error))
-    reason = re.search(r"\[SSL\b[^]]*\] ([^(]+) \(", causes)
+    reason = re.search(r"\[SSL\b[^]]*\] ([^(]+) \(", _join_causes(error))
     detail = f": {reason[1]}" if reason else ""
     hint = f"check the proxy {proxy.address} ({proxy.variable}) and the base URL" if proxy else "check the base URL"
     if "certificate required" in detail:
@@ -226,7 +225,7 @@ def _is_proxy_error(error: Exception) -> bool:
 
 
 def _explain_proxy_error(error: Exception, proxy: ProxySetting, address: str) -> AskError:
-    text = " ".join(str(cause) for cause in walk_causes(error))
+    text = _join_causes(error)
     if "Missing dependencies for SOCKS" in text:
         from ask.config.installation import format_install_command
 
@@ -272,9 +271,14 @@ def _make_https_required_error(address: str) -> ConfigError:
     return ConfigError(f"{address} expects HTTPS, but the base URL starts with http://", "change it to https://")
 
 
+def _join_causes(error: BaseException) -> str:
+    """Return the texts of an exception and of its causes."""
+    return " ".join(map(str, walk_causes(error)))
+
+
 def find_connect_reason(error: BaseException) -> str:
     """Return a short reason for a failed connection; "" if it is unknown."""
-    text = " ".join(str(cause) for cause in walk_causes(error))
+    text = _join_causes(error)
     reasons = CONNECT_REASONS | SOCKET_REASONS
     return next((reason for os_text, reason in reasons.items() if os_text in text), "")
 

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 from ask.app import AppContext
 from ask.atomic_files import write_private_file
@@ -25,6 +24,7 @@ from ask.messages import Usage
 from ask.parsing import BATCH_TIER, DECISIONS_TIER, STANDARD_TIER
 from ask.plugin_api.types import ModelInfo
 from ask.records import NamedTuple
+from ask.text import format_checksum
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
@@ -253,7 +253,7 @@ class PriceFinder:
         is the number of the current period: a chat or job may last for hours.
         """
         file, now = self._cache_directory / "prices.json", time.time()
-        key = f"{model.provider}:{model.model}:{crc32(model.base_url.encode('utf-8', 'replace')):08x}:{service_tier}"
+        key = f"{model.provider}:{model.model}:{format_checksum(model.base_url)}:{service_tier}"
         entries = _read_valid_prices(file, now)
         _, cached = entries.get(key, (now, None))
         if cached and cached.source:

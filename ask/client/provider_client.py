@@ -169,7 +169,7 @@ class ProviderClient:
         self._shows_text = shows_text
         self._given_options = given_options
         self.adjustments = adjustments
-        self._notices: set[str] = set()
+        self._notify_once: Callable[[str], None] = cache(on_notice)  # the same text only once
 
     def send(
         self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec] = ()
@@ -246,11 +246,6 @@ class ProviderClient:
             else message
             for message in messages
         ]
-
-    def _notify_once(self, text: str) -> None:
-        if text not in self._notices:
-            self._notices.add(text)
-            self._on_notice(text)
 
     def _send(
         self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec], adjusted: int = 0

@@ -9,7 +9,7 @@ from typing import Any
 from ask.attachments import move_result_files
 from ask.client.error_classification import is_option_named
 from ask.errors import ProviderError, RetryAction
-from ask.messages import Message
+from ask.messages import Message, merge_user_messages
 from ask.plugin_api.types import ChatRequest
 from ask.records import NamedTuple
 
@@ -49,11 +49,7 @@ def _fold_system_prompt(request: ChatRequest) -> ChatRequest:
         return request
     prompts = [message._replace(role="user") for message in request.messages if message.role == "system"]
     others = [message for message in request.messages if message.role != "system"]
-    messages: list[Message] = []
-    for message in (*prompts, *others):
-        is_second = bool(messages) and messages[-1].role == message.role == "user"
-        messages.append(_join_messages(messages.pop(), message) if is_second else message)
-    return request._replace(messages=messages)
+    return request._replace(messages=merge_user_messages([*prompts, *others]))
 
 
 def _separate_results(request: ChatRequest) -> ChatRequest:
@@ -64,12 +60,6 @@ def _separate_results(request: ChatRequest) -> ChatRequest:
             messages.append(Message("assistant", NO_ANSWER))
         messages.append(message)
     return request if len(messages) == len(request.messages) else request._replace(messages=messages)
-
-
-def _join_messages(first: Message, second: Message) -> Message:
-    """Join two messages of the user."""
-    text = "\n\n".join(filter(None, (first.content, second.content)))
-    return second._replace(content=text, attachments=(*first.attachments, *second.attachments))
 
 
 def _drop_uncallable_tools(request: ChatRequest) -> ChatRequest:

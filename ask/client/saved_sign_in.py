@@ -60,7 +60,8 @@ class SavedSignIn:
         """
         with self._lock:
             if self._tokens is None:
-                self._set_tokens(*self._read_account())
+                account, tokens = self._read_account()
+                self._set_tokens(account.client_id, tokens)
             return self._tokens.access_token if self._tokens else ""
 
     def get_token(self, refused_token: str = "") -> str:
@@ -86,7 +87,7 @@ class SavedSignIn:
             ConfigError, FileError, NetworkError: as for `get_token`.
         """
         with self._store.lock():
-            account, tokens = self._read_account_and_tokens()
+            account, tokens = self._read_account()
             tokens = self._unsaved.get(tokens.refresh_token, tokens)
             if _is_usable(tokens, refused_token):
                 return account.client_id, tokens
@@ -124,12 +125,8 @@ class SavedSignIn:
             save(login.with_account(account._replace(tokens=new_tokens)))
         return new_tokens
 
-    def _read_account(self) -> tuple[str, Tokens]:
-        account, tokens = self._read_account_and_tokens()
-        return account.client_id, tokens
-
-    def _read_account_and_tokens(self) -> tuple[Account, Tokens]:
-        """Read the account that this run uses.
+    def _read_account(self) -> tuple[Account, Tokens]:
+        """Read the account that this run uses, and its tokens.
 
         Raises:
             ConfigError: the user is not signed in to it.

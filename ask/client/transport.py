@@ -158,17 +158,17 @@ class Transport:
             response.close()
             request, parts = request._replace(path=path), parts._replace(path="", query="")
             response = self._request(request, parts)
-            return HttpResponse(response, self, stream_format, partial(parts.format_shown_url, path))
-        if response.status_code == 404 and parts.may_lack_version(request.path):
-            parts = parts._replace(path=DEFAULT_VERSION_PATH)
-            retried = self._request(request, parts)
+        elif response.status_code == 404 and parts.may_lack_version(request.path):
+            versioned = parts._replace(path=DEFAULT_VERSION_PATH)
+            retried = self._request(request, versioned)
             if retried.status_code != 404:
-                self._parts = parts
+                self._parts = versioned
             if retried.status_code != 404 or _is_json(retried):  # such as an unknown model
                 response.close()
-                return HttpResponse(retried, self, stream_format, partial(parts.format_shown_url, request.path))
-            retried.close()
-        return HttpResponse(response, self, stream_format, partial(self._parts.format_shown_url, request.path))
+                response, parts = retried, versioned
+            else:
+                retried.close()
+        return HttpResponse(response, self, stream_format, partial(parts.format_shown_url, request.path))
 
     def _request(self, request: HttpRequest, parts: BaseUrl) -> requests.Response:
         """Send a request to a base URL; raise the errors of `send`."""
@@ -467,19 +467,16 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
             if not self._is_body_begun:
                 self._is_body_begun = True
                 self._check_encoding(data)
-                self._start_decoder(data)
+                if data.startswith(GZIP_START):
+                    from urllib3.response import GzipDecoder
+
+                    self._gzip_decoder = GzipDecoder()
             if self._gzip_decoder is None:
                 return data
             output = self._gzip_decoder.decompress(data[:MAX_COMPRESSED_BYTES])
             self._compressed = data[MAX_COMPRESSED_BYTES:]
             if output or not data:
                 return output
-
-    def _start_decoder(self, start: bytes) -> None:
-        if start.startswith(GZIP_START):
-            from urllib3.response import GzipDecoder
-
-            self._gzip_decoder = GzipDecoder()
 
     def _check_encoding(self, start: bytes) -> None:
         """Raise an error for a body that is compressed in a way that was not requested, and whose start is this.

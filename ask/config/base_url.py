@@ -1,9 +1,9 @@
-"""Base URLs of providers: where they are set, and what users write, completed to the URLs of requests."""
+"""Base URLs of providers: what users write, completed to the URLs of requests."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -86,34 +86,6 @@ class BaseUrl(NamedTuple):
                 base = f"{self.path[: vertex.start()]}/v1beta1{vertex['publisher']}"
         query = "&".join(filter(None, (request_query, self.query)))
         return f"{self.origin}{base}{request_path}{f'?{query}' if query else ''}"
-
-
-def find_base_url(
-    provider: str,
-    *,
-    option: str,
-    environment: Mapping[str, str],
-    variables: Iterable[str],
-    configured_url: str,
-    default_url: str,
-) -> tuple[str, str]:
-    """Return a provider's base URL and where it is set, as messages name it; "" for the provider's default.
-
-    The other arguments are the places in the order in which they count: `--base-url`, `<NAME>_BASE_URL` and the
-    provider's own `variables` in the environment, config.toml, and the default.
-    """
-    prefix = format_variable_prefix(provider)
-    if option.strip():
-        return repair_base_url(option), "--base-url"
-    for variable in (f"{prefix}_BASE_URL", f"{prefix}_API_BASE"):  # the second is of older SDKs and LiteLLM
-        if (value := environment.get(variable, "")).strip():
-            return repair_base_url(value), variable
-    for variable in variables:
-        if value := environment.get(variable, "").strip():
-            return complete_base_url(value, default_url), variable
-    if configured_url:
-        return repair_base_url(configured_url), format_config_origin(provider)
-    return default_url, ""
 
 
 def format_config_origin(provider: str) -> str:

@@ -43,12 +43,11 @@ class Config:
     Attributes:
         values: all of it.
         warnings: lines about unknown keys.
-        errors: those in aliases, providers, MCP servers and `tools.allow`, by key; `values` does not contain these.
+        errors: those of entries that were left out of `values`, by keys such as "providers.groq".
         aliases: the names that `-m` accepts in place of a model's name.
         options: the model parameters for every request.
         providers: the tables `[providers.NAME]`. Of several base URLs, each has only the first.
         base_urls: all base URLs of the providers that have several.
-        errors: those of entries that were left out, by keys such as "providers.groq".
     """
 
     def __init__(

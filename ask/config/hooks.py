@@ -41,12 +41,10 @@ def parse_hooks(path: Path, tables: Any, warnings: list[str] | None = None) -> t
     """
     if not isinstance(tables, list):
         raise ConfigError(f"{path}: hooks must be a list of tables", "write [[hooks]]")
-    return tuple(
-        _parse_hook(path, number, table, [] if warnings is None else warnings) for number, table in enumerate(tables)
-    )
+    return tuple(_parse_hook(path, number, table, warnings) for number, table in enumerate(tables))
 
 
-def _parse_hook(path: Path, number: int, table: Mapping[str, Any], warnings: list[str]) -> Hook:
+def _parse_hook(path: Path, number: int, table: Mapping[str, Any], warnings: list[str] | None) -> Hook:
     from ask.config.table_checks import parse_record_table
 
     key = f"{path}: hooks[{number}]"

@@ -66,10 +66,6 @@ class Account(NamedTuple):
     def is_signed_in(self) -> bool:
         return self.in_keyring or self.tokens is not None
 
-    def sign_out(self) -> Account:
-        """Return the account without tokens."""
-        return self._replace(in_keyring=False, tokens=None)
-
 
 class Login(NamedTuple):
     """What is saved about a provider.

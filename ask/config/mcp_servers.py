@@ -124,10 +124,7 @@ def parse_server_table(name: str, table: Any, origin: Path, warnings: list[str] 
     """
     from ask.config.table_checks import parse_record_table
 
-    values = parse_record_table(
-        *(origin, ("mcp", "servers", name), table, ServerConfig),
-        keys=SERVER_KEYS,
-        warnings=[] if warnings is None else warnings,
-    )
+    parts = ("mcp", "servers", name)
+    values = parse_record_table(origin, parts, table, ServerConfig, keys=SERVER_KEYS, warnings=warnings)
     server_type = values.get("type") or ("http" if "url" in values else "stdio")
     return ServerConfig(**{**values, "name": name, "origin": origin, "type": server_type})

@@ -203,6 +203,3 @@ class Settings(NamedTuple):
 def get_default_value(key: str) -> Any:
     """Return the default of a setting; None if it has none."""
     return Settings._field_defaults.get(SETTINGS[key].field)
-
-
-# Folders and files

@@ -37,10 +37,11 @@ def _parse_table(
 
 
 def parse_record_table(
-    path: Path, parts: ValuePath, table: Any, record_type: Any, *, keys: Collection[str], warnings: list[str]
+    path: Path, parts: ValuePath, table: Any, record_type: Any, *, keys: Collection[str], warnings: list[str] | None
 ) -> dict[str, Any]:
     """Return the values of a table whose keys are these fields of a record, as `_parse_table` does."""
-    return _parse_table(path, parts, table, {key: get_fields(record_type)[key] for key in keys}, warnings)
+    hints = {key: get_fields(record_type)[key] for key in keys}
+    return _parse_table(path, parts, table, hints, [] if warnings is None else warnings)
 
 
 def parse_table_value(path: Path, parts: ValuePath, value: Any, hint: Any, warnings: list[str]) -> Any:

@@ -6,7 +6,6 @@ Response JSON is untrusted: every value's type is checked before use.
 
 from __future__ import annotations
 
-from binascii import crc32
 from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import Any
@@ -64,6 +63,7 @@ from ask.plugin_api.types import (
     ProviderInfo,
     StreamReader,
 )
+from ask.text import format_checksum
 
 EXTRA_CONTENT = "extra_content"
 """A call's field with a signature that Gemini 3 needs back: https://github.com/securo-finance/securo/issues/884"""
@@ -525,7 +525,7 @@ class ChatCompletions(Provider):
             state[EXTRA_CONTENT] = extras
         audio = read_dict(message.get("audio"))
         image_urls = list(map(_read_image_url, read_list(message.get("images"))))
-        linked_images = ", ".join(filter(_is_web_address, image_urls))
+        linked_images = ", ".join(url for url in image_urls if url.startswith(("http://", "https://")))
         answer = ModelResponse(
             text=(read_str(content) or read_str(audio.get("transcript"))) + refusal,
             reasoning=read_str(message.get("reasoning") or message.get("reasoning_content"))
@@ -630,10 +630,6 @@ def _read_image_url(image: Any) -> str:
     return url if isinstance(url, str) else read_str(read_dict(url).get("url"))
 
 
-def _is_web_address(url: str) -> bool:
-    return url.startswith(("http://", "https://"))
-
-
 def _has_thinking(parts: Sequence[Any]) -> bool:
     """Check whether there is thinking in the list that is the content of a message, as Mistral sends it."""
     return any(read_dict(part).get("type") == "thinking" for part in parts)
@@ -676,7 +672,7 @@ def shorten_call_id(call_id: str, max_length: int = MAX_CALL_ID_CHARACTERS) -> s
 
     Some services return longer ids than they accept.
     """
-    return call_id if len(call_id) <= max_length else f"{call_id[: max_length - 9]}_{crc32(call_id.encode()):08x}"
+    return call_id if len(call_id) <= max_length else f"{call_id[: max_length - 9]}_{format_checksum(call_id)}"
 
 
 def sanitize_tool_name(name: str) -> str:

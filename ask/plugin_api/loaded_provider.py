@@ -83,8 +83,11 @@ class LoadedProvider:
         self._close_events = self.bind("provider_send", methodcaller("close"))
 
     def with_limits(self, time_limit: float, notify: Callable[[str], None]) -> LoadedProvider:
-        """Return the provider with a time limit in seconds for each call, and a receiver of notices."""
-        if (time_limit, notify) == (self._time_limit, self._notify):
+        """Return the provider with a time limit in seconds for each call, and a receiver of notices.
+
+        The provider itself is returned if it runs ask's own code, which needs neither.
+        """
+        if not self.is_third_party or (time_limit, notify) == (self._time_limit, self._notify):
             return self
         limited = copy(self)
         limited._time_limit, limited._notify = time_limit, notify

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 from collections.abc import Mapping
@@ -10,13 +11,16 @@ from pathlib import Path
 
 MAX_MEMORY_BYTES = 2 << 30
 """Memory limit of the subprocess."""
+_PYTHON_VARIABLES = ("PATH", "HOME", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG")
 _CHILD_CODE = "import sys; sys.path.append(sys.argv.pop(1)); from {module} import main; main()"
 
 
 def run_in_subprocess(
-    module: str, stdin_data: bytes, timeout: float, environment: Mapping[str, str], *arguments: str
+    module: str, stdin_data: bytes, timeout: float, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> bytes:
     """Run a module's `main` in a subprocess and return what it writes to stdout.
+
+    Without an `environment`, it gets only what Python needs.
 
     Raises:
         subprocess.SubprocessError: it took too long (`TimeoutExpired`) or failed (`CalledProcessError`).
@@ -24,6 +28,8 @@ def run_in_subprocess(
     from subprocess import run
 
     code, root = _CHILD_CODE.format(module=module), str(Path(__file__).parents[2])
+    if environment is None:
+        environment = {name: os.environ[name] for name in _PYTHON_VARIABLES if name in os.environ}
     return run(
         [sys.executable, "-P", "-c", code, root, *arguments],  # -P: no modules from the working directory
         input=stdin_data,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import RunResult, get_last_answer
 from ask.console import StderrConsole, is_in_foreground, is_output_terminal
 from ask.errors import IncompleteResponseError, LimitReachedError, RefusedQuestionsError
 from ask.events import Event
-from ask.messages import DecisionAnswer, TextDelta
+from ask.messages import TextDelta
 from ask.render.answer_extraction import extract_code, extract_command, extract_last_block
 from ask.render.json_events import JsonRenderer
 from ask.render.plain_renderer import PlainRenderer
@@ -74,15 +72,11 @@ class ExtractedAnswerRenderer:
         if text and not self.extracted and self._shows_mismatch:
             self._console.print_dim(text if text.endswith("\n") else f"{text}\n")
         if self._verbose and run_result.decisions:
-            self._show_probabilities(run_result.decisions)
+            for line in format_probabilities(self._request.questions, run_result.decisions):
+                self._console.print_dim(f"· {line}\n")
         if self.extracted and self.is_shown:
             self._renderer.show(TextDelta(self.extracted))
         self._renderer.finish(run_result, conversation_id)
-
-    def _show_probabilities(self, decisions: Sequence[DecisionAnswer]) -> None:
-        """Print the probabilities of all values of each question, the highest first."""
-        for line in format_probabilities(self._request.questions, decisions):
-            self._console.print_dim(f"· {line}\n")
 
     def _extract(self, text: str) -> str:
         """Return the part.

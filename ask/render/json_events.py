@@ -94,7 +94,8 @@ class JsonRenderer:
                 self._model = event._asdict()
                 self._write_event("fallback", **self._model)
             case FileSaved():
-                self._add_file(event)
+                self._files.append(event._asdict())
+                self._write_event("file", **event._asdict())
             case Notice(text):
                 self._show_notice(text)
 
@@ -112,10 +113,6 @@ class JsonRenderer:
             self._write_event("usage", **self._model, **answer.usage._asdict())
         self._add_citations(answer.citations if answer else ())
         self._end_answer(event.message.content, answer)
-
-    def _add_file(self, event: FileSaved) -> None:
-        self._files.append(event._asdict())
-        self._write_event("file", **event._asdict())
 
     def _add_finished_call(self, event: ToolCallFinished | ServerToolDelta) -> None:
         calls = self._tool_calls

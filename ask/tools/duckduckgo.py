@@ -35,7 +35,7 @@ def search_duckduckgo(query: str, max_results: int, context: RunToolContext) -> 
         raise ToolError(f"cannot reach duckduckgo: {error}") from None
     parameters = json.dumps([query, max_results, max(int(seconds), 1), bundle and bundle.path]).encode()
     try:
-        response = json.loads(run_in_subprocess(__name__, parameters, seconds, context.environment))
+        response = json.loads(run_in_subprocess(__name__, parameters, seconds, environment=context.environment))
     except TimeoutExpired:
         raise ToolError(f"duckduckgo did not respond within {seconds:g} s") from None
     except (SubprocessError, ValueError):

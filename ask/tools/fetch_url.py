@@ -146,7 +146,8 @@ def extract_page_text(html: str, url: str, timeout: float, environment: Mapping[
     from ask.process.isolated_process import run_in_subprocess
 
     try:
-        return run_in_subprocess("ask.tools.html_to_markdown", html.encode(), timeout, environment, url).decode()
+        page = run_in_subprocess("ask.tools.html_to_markdown", html.encode(), timeout, url, environment=environment)
+        return page.decode()
     except TimeoutExpired:
         raise ToolError(f"fetched {url}, but parsing its HTML took too long") from None
     except CalledProcessError:

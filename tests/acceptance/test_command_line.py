@@ -147,6 +147,7 @@ def test_standard_input_alone_is_the_question(ask: Ask, model: Model) -> None:
     assert model.last().user == ["how are you?"]
 
 
+@pytest.mark.slow
 def test_standard_input_is_left_to_others_with_no_stdin(ask: Ask, model: Model) -> None:
     model.say("ok")
     result = ask.shell("printf 'a\\nb\\n' | while read -r line; do ask --no-stdin \"say $line\"; done")

@@ -15,7 +15,6 @@ from tests import wire
 from tests.acp.editor import Editor, acp, start_raw, use
 from tests.model_server import ModelServer
 from tests.program import ASK, Ask, Home, is_running, wait_for_end
-from tests.slow_parameters import mark_others_slow
 
 INVALID_ANSWERS: dict[str, Any] = {
     "error of the wrong type": {"error": "no"},
@@ -28,8 +27,8 @@ INVALID_ANSWERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.slow_after_first
-@pytest.mark.parametrize("name", mark_others_slow(INVALID_ANSWERS, ["error of the wrong type", "unknown outcome"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", INVALID_ANSWERS)
 def test_an_invalid_answer_to_a_question_denies_the_call(ask: Ask, home: Home, server: ModelServer, name: str) -> None:
     server.reply(wire.calls(("bash", {"command": "touch ran"})), wire.says("done"))
     with start_raw(ask) as (editor, running):
@@ -97,8 +96,9 @@ def test_unknown_and_wrong_notifications_are_ignored_silently(ask: Ask, home: Ho
     assert (result.code, result.text, result.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("ending", mark_others_slow([signal.SIGHUP, signal.SIGTERM, signal.SIGINT, None]))
-@pytest.mark.parametrize("state", ["command", pytest.param("question", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT, None])
+@pytest.mark.parametrize("state", ["command", "question"])
 def test_the_end_of_the_server_ends_everything_and_is_silent(
     ask: Ask, home: Home, server: ModelServer, ending: signal.Signals | None, state: str
 ) -> None:
@@ -152,6 +152,7 @@ def test_nothing_interrupts_the_end_of_a_canceled_prompt(
         assert connection.execute("SELECT exit_code FROM runs").fetchone() == (130,)
 
 
+@pytest.mark.slow
 def test_a_broken_configuration_is_an_error_that_names_the_file(ask: Ask, home: Home) -> None:
     home.config.mkdir()
     (home.config / "config.toml").write_text("[")
@@ -250,7 +251,7 @@ def test_the_dollar_signs_of_the_editor_are_no_variables(ask: Ask, home: Home, s
     assert (home.work / "values").read_text().splitlines() == [*values, "pa$$word$c", "${HOME}"]
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [

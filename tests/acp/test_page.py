@@ -31,7 +31,7 @@ def find_commands(language: str) -> list[list[str]]:
     return found
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "count"), [("json", 2), ("lua", 2), ("elisp", 1)])
 def test_each_configuration_starts_the_server(ask: Ask, home: Home, language: str, count: int) -> None:
     commands = find_commands(language)
@@ -57,6 +57,7 @@ def test_brackets_are_balanced() -> None:
             assert not opened
 
 
+@pytest.mark.slow
 def test_modes_and_options_are_those_of_the_code() -> None:
     from ask.acp.session import MODES  # which imports the SDK
 

@@ -175,7 +175,7 @@ def test_the_read_only_mode_offers_no_tool_that_writes(ask: Ask, home: Home, ser
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("choice", mark_others_slow(["allow", "wait"]))
+@pytest.mark.parametrize("choice", ["allow", "wait"])
 def test_a_canceled_prompt_ends_what_runs_and_is_saved(ask: Ask, home: Home, server: ModelServer, choice: str) -> None:
     call = wire.calls(("bash", {"command": "echo $$ > new; mv new pid; echo started; sleep 60"}))
     server.reply(call, wire.says("again"))
@@ -217,6 +217,7 @@ def test_nothing_runs_or_is_lost_when_the_editor_dies(ask: Ask, home: Home, serv
         assert connection.execute("SELECT exit_code FROM runs").fetchone() == (130,)
 
 
+@pytest.mark.slow
 def test_wrong_lines_and_parameters_are_errors(ask: Ask, home: Home, server: ModelServer) -> None:
     lines: list[Any] = [
         {"id": 1, "method": "initialize", "params": {"protocolVersion": 1}},

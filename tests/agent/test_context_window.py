@@ -232,6 +232,7 @@ def test_native_parts_are_marked_if_earlier_messages_were_removed() -> None:
 def test_consecutive_user_messages_are_merged() -> None:
     told = [user("a"), user("b"), Message("assistant", "c"), user("d")]
     assert merge_user_messages(told) == [user("a\n\nb"), told[2], told[3]]
+    assert merge_user_messages([user(""), user("a"), user("")]) == [user("a")], "an empty text adds no blank lines"
     assert merge_user_messages([]) == []
 
 

@@ -100,7 +100,7 @@ def test_a_new_terminal_offers_the_last_conversation_of_the_folder(ask: Ask, ser
     assert other not in again.text
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["-q", "-c", "two"], ["-c", "two", "--resume", "1"]])
 def test_nothing_is_offered_when_nobody_should_be_asked(arguments: list[str], ask: Ask, server: ModelServer) -> None:
     ask("one")

@@ -43,6 +43,7 @@ def test_openai_gets_the_document_and_others_its_text(ask: Ask, server: ModelSer
     assert block in server.requests[-1].json["messages"][1]["content"]
 
 
+@pytest.mark.slow
 def test_a_fallback_gets_the_text(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "a.docx").write_bytes(docx("Größe"))
     server.reply(responses_wire.fails(404, "no such model"), wire.says("Small."))

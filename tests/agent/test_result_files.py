@@ -394,7 +394,7 @@ def rounds(draw: st.DrawFn) -> list[Message]:
     return [Message("assistant", "", calls), *results, *following]
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @given(st.lists(rounds(), min_size=1, max_size=3))
 @pytest.mark.parametrize("name", ["anthropic", "gemini", "openai", "openrouter", "ollama"])
 def test_each_file_is_sent_once_and_in_order(name: str, drawn: list[list[Message]]) -> None:

@@ -162,7 +162,7 @@ def test_an_unknown_engine_is_an_error(ask: Ask, home: Home, server: ModelServer
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("answered", ["y", pytest.param("n", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("answered", ["y", "n"])
 @pytest.mark.needs("bwrap")
 def test_safe_mode_asks_before_reaching_the_engines_host(
     ask: Ask, home: Home, server: ModelServer, search_server: ModelServer, answered: str

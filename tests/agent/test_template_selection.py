@@ -77,6 +77,7 @@ def test_without_a_placeholder_the_input_is_appended(ask: Ask, home: Home, serve
         assert sent_question(server) == text
 
 
+@pytest.mark.slow
 def test_without_user_text_the_words_are_the_question(ask: Ask, home: Home, server: ModelServer) -> None:
     write_prompt(home, "pirate", "+++\nsystem = 'Talk like a pirate.'\n+++\n")
     ask("-t", "pirate", "hello")

@@ -171,6 +171,7 @@ def test_answers_stream_in_columns_on_a_terminal(ask: Ask, server: ModelServer) 
     assert all(len(line) <= 80 for line in lines)
 
 
+@pytest.mark.slow
 def test_columns_show_no_escape_sequence_of_a_server(ask: Ask, server: ModelServer) -> None:
     error = "no \x1b]52;c;QUFB\x07\u202e\nway"
     server.reply(by_model(a=wire.fails(400, error), **{"\x1b]0;b\x07": wire.says("two")}))

@@ -62,6 +62,7 @@ def test_models_of_the_first_provider_with_a_key_are_completed(ask: Ask, home: H
     assert "vendor/a" in words(ask("--complete", "models", "").text)
 
 
+@pytest.mark.slow
 def test_fallbacks_are_models_of_the_provider_or_with_a_prefix(ask: Ask, home: Home) -> None:
     write_models(write_models_cache(home), [ModelInfo(id="vendor/a")])
     assert {"openrouter:", "vendor/a"} <= set(words(ask("--complete", "fallbacks", "", "openrouter").text))
@@ -89,6 +90,7 @@ def test_an_old_list_is_offered_immediately_and_refreshed_in_the_background(
     assert len(server.requests) == 1
 
 
+@pytest.mark.slow
 def test_a_failed_refresh_is_not_retried_immediately(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(500, "down"))
     ask("--complete", "models", "", "openrouter")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ask.client.decisions import DECISION_MODELS
+from ask.client.logprob_decision_api import DECISION_MODELS
 from ask.plugin_api.loader import check_provider
 from providers import gemini, openai, openrouter
 from tests import wire

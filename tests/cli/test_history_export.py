@@ -193,6 +193,7 @@ def test_an_id_that_exists_with_other_content_is_refused_or_replaced(ask: Ask, h
     assert read_counts(result) == [1, 1], "one is imported, one is there already"
 
 
+@pytest.mark.slow
 def test_what_was_continued_on_one_of_two_machines_is_continued_on_the_other(ask: Ask, home: Home) -> None:
     other = {"XDG_DATA_HOME": str(home.path / "other")}
 

@@ -25,7 +25,6 @@ from tests.map.simulated_service import SCENARIOS, Sent, count_accepted, simulat
 from tests.model_server import DROP, HOLD, ModelServer, Reply, Request
 from tests.program import CTRL_C, TEST_KEY, Ask, Home, Result, run
 from tests.screen import render_lines
-from tests.slow_parameters import mark_others_slow
 from tests.test_main import is_alive, wait_until
 from tests.third_party_plugins import install_provider
 
@@ -185,7 +184,7 @@ def test_an_output_keeps_its_link_and_its_permissions(ask: Ask, server: ModelSer
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [(), pytest.param(("--unordered",), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("options", [(), ("--unordered",)])
 def test_an_output_is_not_replaced_by_a_shorter_one(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
 ) -> None:
@@ -585,6 +584,7 @@ def test_progress_is_shown_on_a_terminal(ask: Ask, server: ModelServer, home: Ho
     assert "(41 earlier; --fresh" in piped.stderr
 
 
+@pytest.mark.slow
 def test_the_progress_bar_names_the_reason_of_refusals(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(*[wire.fails(429, "slow down")] * 6, wire.whole_reply(wire.answer("a")))
     shown = ask.on_terminal(*COMMAND, write_rows(home.work, *make_rows(1)), "-O", "out.jsonl").text
@@ -790,7 +790,7 @@ def test_created_and_deleted_links_are_in_the_patch(ask: Ask, server: ModelServe
 @pytest.mark.needs("jq", "patch")
 @pytest.mark.parametrize(
     "options",
-    [("--safe-files",), pytest.param(("--workdir-template", "."), marks=pytest.mark.slow)],
+    [("--safe-files",), ("--workdir-template", ".")],
     ids=["files", "template"],
 )
 def test_a_patch_has_only_the_changes_of_its_row(
@@ -899,13 +899,8 @@ def test_options_for_tools_need_tools(ask: Ask, server: ModelServer, home: Home,
     ("config", "call", "setting"),
     [
         ("[tools]\nconfirm = true\n", ("write_file", {"filepath": "new.txt", "content": "x"}), "tools.allow"),
-        pytest.param(
-            '[safe]\nlevel = "files"\n',
-            ("fetch_url", {"url": "http://example.org/"}),
-            "safe.allow_hosts",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param("", ("bash", {"command": "rm -rf /"}), "dangerous command", marks=pytest.mark.slow),
+        ('[safe]\nlevel = "files"\n', ("fetch_url", {"url": "http://example.org/"}), "safe.allow_hosts"),
+        ("", ("bash", {"command": "rm -rf /"}), "dangerous command"),
     ],
     ids=["confirm", "host", "dangerous"],
 )
@@ -1034,6 +1029,7 @@ def test_many_requests_at_a_time_exceed_the_default_limit_of_open_files(
     assert (result.code, len(parse(result))) == (0, 60), result.stderr
 
 
+@pytest.mark.slow
 def test_a_named_pipe_is_read_once(ask: Ask, home: Home) -> None:
     os.mkfifo(home.work / "pipe")
     result = ask.shell("printf 'one\ntwo\n' > pipe & ask map -p demo 'Say {{line}}' pipe")
@@ -1048,7 +1044,7 @@ def test_a_closed_standard_input_is_no_input(ask: Ask) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("output", mark_others_slow(["out.jsonl", "out.csv"]))
+@pytest.mark.parametrize("output", ["out.jsonl", "out.csv"])
 def test_a_full_disk_leaves_complete_rows(ask: Ask, server: ModelServer, home: Home, output: str) -> None:
     server.reply(echo)
     file = write_rows(home.work, *({"text": f"row {i}", "padding": "p" * 100_000} for i in range(20)))

@@ -254,6 +254,7 @@ def test_a_missing_batch_does_not_keep_others_from_being_collected(
     assert (job["answered"], job["pending"]) == (1, 1)
 
 
+@pytest.mark.slow
 def test_results_that_are_cut_off_cost_once(server: ModelServer, run: Batch, home: Home) -> None:
     service, is_cut = AnthropicService(), [True, True]
 

@@ -30,7 +30,7 @@ def test_the_summary_has_what_the_cache_saved(
     assert ("saving" in ask(*command, env=env).stderr) is False, "nothing was sent"
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("job", "is_noticed"),
     [

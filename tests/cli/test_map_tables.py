@@ -116,7 +116,7 @@ def test_all_formats_are_the_same_rows(
     assert (again.text, len(server.requests)) == (result.text, 3), "the same text is the same row in any format"
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
 @pytest.mark.needs("bwrap")
 def test_an_output_that_is_a_mount_point_is_overwritten(ask: Ask, server: ModelServer, home: Home, name: str) -> None:
@@ -330,6 +330,7 @@ def test_a_dry_run_writes_nothing(ask: Ask, home: Home) -> None:
     assert json.loads(ask("map", "--list", "--json").text) == []
 
 
+@pytest.mark.slow
 def test_other_formats_load_no_packages_for_tables(home: Home) -> None:
     script = "import sys, ask.cli.map, ask.map.output_target; assert not {'pyarrow', 'openpyxl'} & {*sys.modules}"
     assert run([sys.executable, "-c", script], cwd=home.work).code == 0

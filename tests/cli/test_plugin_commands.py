@@ -133,6 +133,7 @@ def test_a_command_ends_with_its_own_exit_code(how: str, code: int, shown: str, 
     assert result.stderr.count("\n") == bool(shown)
 
 
+@pytest.mark.slow
 def test_a_command_has_the_folder_and_standard_input(ask: Ask, home: Home) -> None:
     (home.work / "below").mkdir()
     assert ask("-C", "below", "todo", "2", "--how", "folder").text.endswith("/below\n")
@@ -226,6 +227,7 @@ def test_only_commands_of_packages_complete_their_arguments(name: str, ask: Ask)
     assert (result.code, result.text, result.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_completion_does_not_wait_for_a_slow_module(ask: Ask, home: Home) -> None:
     source = {"ask_slow": "import time\ntime.sleep(60)"}
     packages = install(home.path / "slow", "ask-slow", {"slow": "ask_slow:command"}, source, "ask.commands")
@@ -280,7 +282,7 @@ def test_doctor_names_unusable_commands(ask: Ask) -> None:
     assert sum(state == "problem" for state in found.values()) == 4
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "reason"),
     [

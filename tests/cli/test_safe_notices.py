@@ -29,6 +29,7 @@ def test_pythonpath_inside_the_folder_is_an_error(ask: Ask, home: Home, names: s
     assert "unset PYTHONPATH" in line
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_pythonpath_outside_the_folder_is_accepted(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("Done."))

@@ -303,6 +303,7 @@ def test_without_git_nothing_can_be_installed(ask: Ask, repository: Path) -> Non
 # Update and removal
 
 
+@pytest.mark.slow
 def test_an_update_shows_the_changes_and_asks(ask: Ask, repository: Path, skills: Path) -> None:
     assert ask("skills", "add", str(repository), "pdf", "mail", "-y").code == 0
     assert ask("skills", "update").stderr.count("up to date") == 2

@@ -333,6 +333,7 @@ def test_unrestorable_files_are_a_one_line_error(ask: Ask, home: Home, model: Mo
     assert f"remove {journal.parent}," in result.stderr
 
 
+@pytest.mark.slow
 def test_undo_can_be_resumed_after_a_full_disk(ask: Ask, home: Home, model: Model) -> None:
     originals = {"f": "old", "g": "old" * 10_000, "h": "old"}
     for name, content in originals.items():

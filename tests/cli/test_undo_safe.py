@@ -145,6 +145,7 @@ mode: .*\bfile\b.*\b755\b.*\bfile\b.*\b644\b.*
     assert re.search(r"\brestored 5 files and 1 folder\b.*\bremoved 1 file and 1 folder\b", done)
 
 
+@pytest.mark.slow
 def test_terminal_previews_are_truncated_and_confirmed(ask: Ask, home: Home, model: Model) -> None:
     for number in range(80):
         (home.work / f"{number}").write_text("x\n")
@@ -187,6 +188,7 @@ def conversation(home: Home) -> str:
     return str(json.loads(journal.read_text().splitlines()[0])["conversation"])
 
 
+@pytest.mark.slow
 def test_files_written_by_tools_and_all_runs_of_a_conversation_are_undone(ask: Ask, home: Home, model: Model) -> None:
     was = tree(home.work)
     model(("write_file", {"filepath": "new/f", "content": "1"}), bash("echo 1 > g"))
@@ -322,6 +324,7 @@ def test_runs_without_changes_leave_no_backup(ask: Ask, home: Home, model: Model
     assert ask("undo", "-y").code == 2
 
 
+@pytest.mark.slow
 def test_read_only_calls_and_unsaved_runs_copy_nothing(ask: Ask, home: Home, model: Model) -> None:
     model(("list_dir", {"path": "."}))
     model.bash("echo 1 > f", options=("--no-save",))

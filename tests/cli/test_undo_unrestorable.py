@@ -32,6 +32,7 @@ def run_with_mounts(ask: Ask, script: str) -> Result:
     return ask.shell(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_folders_within_the_depth_limit_are_removed(ask: Ask, home: Home, server: ModelServer) -> None:
     Model(ask, server).bash(nested_folders_command(MAX_DEPTH - 1))

@@ -88,6 +88,7 @@ def test_formula_has_its_cached_value() -> None:
     assert "a\t1.5\t3\n" in text
 
 
+@pytest.mark.slow
 def test_slides_have_tables_and_notes() -> None:
     from pptx import Presentation
     from pptx.util import Inches
@@ -144,7 +145,7 @@ WORD_STYLES = "word/styles.xml"
 LINK = b'<w:p><w:hyperlink xmlns:r="urn:r" r:id="rId99"><w:r><w:t>link</w:t></w:r></w:hyperlink></w:p>'
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "old", "new"),
     [
@@ -171,6 +172,7 @@ def test_the_main_part_may_have_a_number() -> None:
     assert "cell" in convert_document(edit(report, WORD_STYLES, b"</w:styles>", b"")).text
 
 
+@pytest.mark.slow
 def test_a_damaged_header_is_left_out() -> None:
     text = convert_document(edit(make_report(), "word/header1.xml", b"</w:hdr>", b"")).text
     assert text.startswith("Body") and "Confidential" not in text

@@ -314,12 +314,13 @@ def test_endless_answer_is_cut_off_in_bounded_memory(ask: Ask, piece: str, optio
     assert text.startswith("hello ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "item",
     [
         lambda i: wire.chunk({"tool_calls": [{"index": i, "id": str(i), "function": {"name": "x"}}]}),
-        pytest.param(lambda i: wire.chunk({"reasoning_details": [{"type": str(i), "index": i}]}), marks=slow),
-        pytest.param(lambda i: {f"field{i}": [{}] * 1000}, marks=slow),
+        lambda i: wire.chunk({"reasoning_details": [{"type": str(i), "index": i}]}),
+        lambda i: {f"field{i}": [{}] * 1000},
     ],
     ids=["calls", "details", "fields"],
 )
@@ -353,13 +354,14 @@ def test_tool_argument_of_200_mb_is_cut_off_in_bounded_memory(ask: Ask) -> None:
         assert (result.code, result.text, server.connections) == (10, "", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "after",
     [
         b"data: {}\n\n",
-        pytest.param(LARGE, marks=slow),
-        pytest.param(b": comment\n\n", marks=slow),
-        pytest.param(wire.event(wire.text("more")), marks=slow),
+        LARGE,
+        b": comment\n\n",
+        wire.event(wire.text("more")),
     ],
     ids=["empty events", "a line", "comments", "text"],
 )
@@ -374,15 +376,16 @@ def test_endless_stream_after_the_end_marker_is_ignored(ask: Ask, after: bytes) 
 @pytest.mark.parametrize(
     ("provider", "start", "piece"),
     [
-        pytest.param("ollama", b"", b'{"message": {"content": "%s"}}\n' % (b"x" * 1000), marks=slow),
+        ("ollama", b"", b'{"message": {"content": "%s"}}\n' % (b"x" * 1000)),
         ("ollama", b"", b'{"message": {"tool_calls": [{"function": {"name": "x"}}]}}\n'),
-        pytest.param(
+        (
             "anthropic",
-            b'data: {"type": "message_start", "message": {}}\n\n'
-            b'data: {"type": "content_block_start", "index": 0, "content_block": {"type": "text"}}\n\n',
+            (
+                b'data: {"type": "message_start", "message": {}}\n\n'
+                b'data: {"type": "content_block_start", "index": 0, "content_block": {"type": "text"}}\n\n'
+            ),
             b'data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "%s"}}\n\n'
             % (b"x" * 1000),
-            marks=slow,
         ),
         ("anthropic", b"", b'data: {"type": "content_block_start", "content_block": {"type": "tool_use"}}\n\n'),
     ],
@@ -412,10 +415,10 @@ def test_answers_of_other_apis_without_progress_fail(ask: Ask, provider: str, pi
 # Error responses and models lists
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make_steps",
-    [repeat_forever(LARGE), repeat_forever(b"x", 0.1), pytest.param(gzip_bomb(b"", b"x"), marks=slow)],
+    [repeat_forever(LARGE), repeat_forever(b"x", 0.1), gzip_bomb(b"", b"x")],
     ids=["endless", "slow", "gzip bomb"],
 )
 def test_error_body_is_read_in_bounded_time_and_memory(ask: Ask, make_steps: Callable[[], ResponseSteps]) -> None:
@@ -433,11 +436,12 @@ def test_error_body_is_read_in_bounded_time_and_memory(ask: Ask, make_steps: Cal
     assert "401" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make_steps",
     [
         repeat_forever(LARGE, start=JSON_HEAD + b'"'),
-        pytest.param(repeat_forever(b"{}," * 9999, start=JSON_HEAD + b"["), marks=slow),
+        repeat_forever(b"{}," * 9999, start=JSON_HEAD + b"["),
     ],
     ids=["a text", "objects"],
 )

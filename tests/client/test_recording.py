@@ -14,7 +14,6 @@ import pytest
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home, Result, run
-from tests.slow_parameters import mark_others_slow
 
 FILE = "answers.jsonl"
 UNRECORDED = 13
@@ -85,10 +84,9 @@ def test_compare_records_with_the_option(ask: Ask, replay: Ask, server: ModelSer
     assert [answer["text"] for answer in first] == [answer["text"] for answer in second]
 
 
-@pytest.mark.parametrize(
-    "tools", mark_others_slow([(), ("--tools",), ("--tools", "--safe-files")]), ids=["plain", "tools", "copies"]
-)
-@pytest.mark.parametrize("how", ["option", pytest.param("variable", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("tools", [(), ("--tools",), ("--tools", "--safe-files")], ids=["plain", "tools", "copies"])
+@pytest.mark.parametrize("how", ["option", "variable"])
 def test_rows_are_recorded(
     ask: Ask, replay: Ask, home: Home, server: ModelServer, *, tools: tuple[str, ...], how: str
 ) -> None:

@@ -100,7 +100,7 @@ def test_no_call_makes_a_folder_of_secrets_a_virtual_environment(host: FakeHost)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", ["new", pytest.param("new/objects/deep", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("folder", ["new", "new/objects/deep"])
 def test_no_call_makes_a_folder_of_secrets_a_repository(host: FakeHost, folder: str) -> None:
     first = run(host, bash("mkdir -p new/objects/deep new/refs; echo ref: refs/heads/x > new/HEAD"), "--safe")
     assert first.result.code == 0, first.result.stderr
@@ -118,7 +118,7 @@ def test_no_call_makes_a_folder_of_secrets_a_repository(host: FakeHost, folder: 
     [
         ("python3", "pyvenv.cfg"),
         *(
-            pytest.param(program, marker, marks=pytest.mark.slow)
+            (program, marker)
             for program, marker in (("tool", "pyvenv.cfg"), ("tool", "conda-meta"), ("node", "lib/node_modules"))
         ),
     ],
@@ -173,7 +173,7 @@ def test_a_second_name_of_a_later_secret_is_hidden(host: FakeHost) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("folder", "code"), [pytest.param("many", 0, marks=pytest.mark.slow), (".", 8)])
+@pytest.mark.parametrize(("folder", "code"), [("many", 0), (".", 8)])
 def test_thousands_of_secrets_are_hidden_or_the_run_is_refused(host: FakeHost, folder: str, code: int) -> None:
     (host.work / folder).mkdir(exist_ok=True)
     for number in range(4_000):

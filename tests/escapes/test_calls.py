@@ -124,6 +124,7 @@ def test_yes_allows_nothing_that_the_sandbox_forbids(host: FakeHost) -> None:
     assert rules(host) == done.rules
 
 
+@pytest.mark.slow
 def test_a_folder_whose_name_begins_like_that_of_a_system_folder_cannot_be_read() -> None:
     if "root" not in USERS:  # others cannot create a folder there
         return

@@ -70,6 +70,7 @@ def test_the_proxy_reaches_nothing_that_is_not_allowed(host: FakeHost) -> None:
     assert done.requests == 2
 
 
+@pytest.mark.slow
 def test_a_key_in_the_name_of_a_host_is_not_logged(host: FakeHost) -> None:
     (host.work / "connect.py").write_text(CONNECT.format(targets=[f"{TEST_KEY}.test:443"]))
     host.change_owner()

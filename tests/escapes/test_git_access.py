@@ -147,7 +147,7 @@ DISGUISES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("disguise", mark_others_slow(DISGUISES, ["the folder beside"]))
+@pytest.mark.parametrize("disguise", DISGUISES)
 def test_no_folder_made_a_repository_by_an_earlier_run_becomes_readable(host: FakeHost, disguise: str) -> None:
     """The model makes a folder of the project look like the repository of the subfolder where the next run starts."""
     (host.work / "backend").mkdir()
@@ -167,9 +167,9 @@ def test_no_folder_made_a_repository_by_an_earlier_run_becomes_readable(host: Fa
     ("name", "secret"),
     [
         ("site.git", "notes.txt"),
-        pytest.param("site.bare", "objects/prod.env", marks=pytest.mark.slow),
-        pytest.param("site.git", "objects/prod.env", marks=pytest.mark.slow),
-        pytest.param("site.bare", "notes.txt", marks=pytest.mark.slow),
+        ("site.bare", "objects/prod.env"),
+        ("site.git", "objects/prod.env"),
+        ("site.bare", "notes.txt"),
     ],
 )
 def test_no_folder_named_like_a_repository_becomes_readable(host: FakeHost, name: str, secret: str) -> None:
@@ -205,7 +205,7 @@ def test_only_what_git_recognizes_is_a_repository(host: FakeHost) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("made", mark_others_slow(["commondir", "alternates", "link"], ["alternates"]))
+@pytest.mark.parametrize("made", ["commondir", "alternates", "link"])
 def test_a_repository_of_an_earlier_run_makes_no_other_readable(host: FakeHost, made: str) -> None:
     other = host.base / "other"
     git(host, host.base, "init", "-q", str(other))

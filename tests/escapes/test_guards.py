@@ -15,7 +15,6 @@ import pytest
 from tests.escapes.safe_runs import bash, run
 from tests.safety.fake_host import TOKEN, FakeHost
 from tests.safety.installation import as_user, each_user_and
-from tests.slow_parameters import mark_others_slow
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -160,7 +159,7 @@ def run_unconfined(host: FakeHost, command: str, folder: Path) -> None:
     )
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("host", "attack"),
     each_user_and(ATTACKS, FURTHER_ATTACKS),
@@ -191,10 +190,8 @@ MISSING_SCRIPTS = {
 }
 
 
-@pytest.mark.slow_after_first
-@pytest.mark.parametrize(
-    "command", mark_others_slow(MISSING_SCRIPTS, ["/bin/sh tools/x", "true && . ./x", "sh -c 'exec tools/x'"])
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("command", MISSING_SCRIPTS)
 def test_no_script_is_created_that_a_command_of_git_runs(host: FakeHost, command: str) -> None:
     git(host, host.work, "commit", "--allow-empty", "-qm", "x")
     git(host, host.work, "config", "alias.go", f"!{command}")
@@ -211,7 +208,7 @@ def test_no_script_is_created_that_a_command_of_git_runs(host: FakeHost, command
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", ["--safe", pytest.param("--safe-files", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("level", ["--safe", "--safe-files"])
 def test_a_module_that_git_runs_is_named_once(host: FakeHost, level: str) -> None:
     git(host, host.work, "config", "filter.nbstripout.clean", "/usr/bin/python3 -m nbstripout")
     host.change_owner()
@@ -223,7 +220,7 @@ def test_a_module_that_git_runs_is_named_once(host: FakeHost, level: str) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", ["--safe", pytest.param("--safe-files", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("level", ["--safe", "--safe-files"])
 def test_a_module_that_a_python_command_of_git_imports_is_named_after_each_run(host: FakeHost, level: str) -> None:
     def write(*names: str) -> list[str]:
         calls = [("write_file", {"filepath": name, "content": f"# {id(names)}\n"}) for name in names]
@@ -292,6 +289,7 @@ def test_folder_that_becomes_a_bare_repository_is_reported(host: FakeHost, place
     assert "HEAD" not in run(host, bash("true"), "--safe").result.stderr
 
 
+@pytest.mark.slow
 def test_existing_envrc_cannot_be_read_or_replaced(host: FakeHost) -> None:
     (host.work / "pkg/.envrc").write_text(f"export KEY={TOKEN}\n")
     host.change_owner()

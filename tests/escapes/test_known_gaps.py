@@ -58,6 +58,7 @@ def test_an_existing_hard_link_leads_outside_but_an_edit_breaks_it(host: FakeHos
     assert (host.work / "edited").read_text() == "x"
 
 
+@pytest.mark.slow
 def test_an_existing_repository_in_a_subfolder_is_protected_and_a_new_one_is_not(host: FakeHost) -> None:
     subprocess.run(["git", "init", "-q", str(host.work / "pkg")], check=True)
     host.change_owner()
@@ -102,6 +103,7 @@ def test_what_an_unclear_command_of_git_runs_can_be_changed(host: FakeHost, comm
     assert (host.base / "ran").exists(), done.outputs
 
 
+@pytest.mark.slow
 def test_a_file_is_moved_into_a_folder_with_protected_content_by_copying_it(host: FakeHost) -> None:
     before = (host.work / "notes.txt").stat()
     moves = bash('python3 -c \'import os; os.rename("notes.txt", "pkg/x")\'', "mv notes.txt pkg", "mv pkg other")

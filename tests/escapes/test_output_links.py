@@ -71,7 +71,7 @@ def test_no_output_follows_a_link_that_a_call_has_left(host: FakeHost, name: str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", mark_others_slow(LINKS, COMMON_LINKS))
+@pytest.mark.parametrize("name", LINKS)
 def test_where_no_call_could_write_links_are_followed(host: FakeHost, name: str) -> None:
     assert run(host, [], "--safe", directory=host.base / "work_evil").result.code == 0
     script, output = LINKS[name]
@@ -84,6 +84,7 @@ def test_where_no_call_could_write_links_are_followed(host: FakeHost, name: str)
     assert len(contents) == 1 + len(COMMANDS)
 
 
+@pytest.mark.slow
 def test_a_call_of_the_same_run_cannot_redirect_a_recording(host: FakeHost) -> None:
     (host.work / "recs").mkdir()
     host.change_owner()
@@ -92,7 +93,7 @@ def test_a_call_of_the_same_run_cannot_redirect_a_recording(host: FakeHost) -> N
     assert "new.jsonl" not in read_outside(host)
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize(("option", "change"), [("--safe", "rm f"), ("--safe", ""), ("--safe-files", "")])
 def test_undo_restores_nothing_through_a_link_that_a_later_run_has_left(
     host: FakeHost, option: str, change: str

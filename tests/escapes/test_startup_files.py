@@ -76,8 +76,8 @@ def test_no_module_is_placed_where_every_python_looks_for_compiled_ones(host: Fa
     ("exists", "startup_file", "text"),
     [
         (True, ".vimrc", "set nocompatible exrc"),
-        pytest.param(False, ".vimrc", "set nocompatible exrc", marks=pytest.mark.slow),
-        pytest.param(False, ".vimrc", "setglobal exrc", marks=pytest.mark.slow),
+        (False, ".vimrc", "set nocompatible exrc"),
+        (False, ".vimrc", "setglobal exrc"),
         (False, ".exrc", "set exrc"),
     ],
 )
@@ -96,6 +96,7 @@ def test_vim_runs_nothing_from_the_folder(
     assert runs_attack(host, *vim), "the attack does nothing"
 
 
+@pytest.mark.slow
 def test_a_file_that_a_startup_file_sources_can_be_changed(host: FakeHost) -> None:
     (host.base / "home/.bashrc").write_text(f". {host.work}/aliases\n")
     (host.work / "aliases").write_text("")
@@ -140,7 +141,7 @@ def test_direnv_loads_nothing_that_a_run_has_created_or_changed(host: FakeHost, 
     assert runs_attack_at_the_prompt(), "the attack does nothing"
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize("exists", [True, False])
 @pytest.mark.parametrize("option", ["--safe", "--safe-files"])
 def test_a_file_in_the_folder_that_names_mcp_servers_is_not_changed(host: FakeHost, option: str, exists: bool) -> None:
@@ -159,7 +160,7 @@ def test_a_file_in_the_folder_that_names_mcp_servers_is_not_changed(host: FakeHo
     assert "touch" in file.read_text(), "the attack does nothing"
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize("is_linked", [False, True])
 @pytest.mark.parametrize("option", ["--safe", "--safe-files"])
 def test_the_users_own_skills_in_the_folder_are_not_changed(host: FakeHost, option: str, *, is_linked: bool) -> None:

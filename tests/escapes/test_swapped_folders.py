@@ -7,7 +7,6 @@ import pytest
 from tests.escapes.safe_runs import bash, run
 from tests.escapes.test_failing_closed import ANOTHER, build_changed_host_command
 from tests.safety.fake_host import TOKEN, FakeHost
-from tests.slow_parameters import mark_others_slow
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -58,7 +57,8 @@ It stops before and after the mount of a folder, because it reads the content of
 """
 
 
-@pytest.mark.parametrize("what", mark_others_slow(["source", "place"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["source", "place"])
 def test_replacing_a_folder_with_a_link_exposes_nothing(host: FakeHost, what: str) -> None:
     if what == "source":
         swap = SWAP.format(target="@home@", at_start="swap()", before_mount="restore()", after_mount="")

@@ -107,7 +107,7 @@ READING = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("disk", ["read-only", pytest.param("full", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("disk", ["read-only", "full"])
 @pytest.mark.needs("bwrap")
 def test_history_on_a_full_or_read_only_disk_can_be_read(disk: str, ask: Ask, server: ModelServer, home: Home) -> None:
     home.data.mkdir()

@@ -70,7 +70,7 @@ def test_fifty_runs_started_at_once_are_all_saved(ask: Ask, home: Home) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [4, pytest.param(15, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [4, 15])
 def test_runs_are_saved_while_others_search_and_export(count: int, ask: Ask, home: Home) -> None:
     check_quiet(
         ask_at_once(ask, count, "ask history search question > /dev/null && ask history export --all > /dev/null")

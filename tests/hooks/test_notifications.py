@@ -102,6 +102,7 @@ def format_in_tmux(tmux: Callable[..., str], tmp_path: Path, method: str = "auto
     return output.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.needs("tmux")
 def test_tmux_gets_the_bell_unless_it_passes_sequences_on(tmux: Callable[..., str], tmp_path: Path) -> None:
     assert format_in_tmux(tmux, tmp_path) == BELL

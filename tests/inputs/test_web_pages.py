@@ -62,7 +62,7 @@ def test_attachments_are_detected_by_content_and_not_by_content_type(
     assert f"{name.replace('%20', ' ')} (" in result.stderr
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize("content_type", ["application/octet-stream", "application/zip", ""])
 def test_the_text_of_an_office_document_is_attached(
     content_type: str, ask: Ask, server: ModelServer, web: ModelServer

@@ -178,7 +178,8 @@ def test_two_runs_at_once_refresh_once(ask: Ask, openai: AuthorizationServer) ->
     assert openai.refreshes == 1
 
 
-@pytest.mark.parametrize("tools", mark_others_slow([(), ("--tools",)]))
+@pytest.mark.slow
+@pytest.mark.parametrize("tools", [(), ("--tools",)])
 def test_rows_share_a_refresh(tools: tuple[str, ...], ask: Ask, openai: AuthorizationServer) -> None:
     sign_in(ask)
     openai.expire()
@@ -189,6 +190,7 @@ def test_rows_share_a_refresh(tools: tuple[str, ...], ask: Ask, openai: Authoriz
     assert openai.refreshes == 1
 
 
+@pytest.mark.slow
 def test_the_sign_in_of_another_program_run_wins(ask: Ask, home: Home, openai: AuthorizationServer) -> None:
     """A chat keeps its tokens in memory. Meanwhile, another run has used up the refresh token."""
     sign_in(ask)
@@ -204,7 +206,7 @@ def test_the_sign_in_of_another_program_run_wins(ask: Ask, home: Home, openai: A
     assert not any(grant.is_revoked for grant in openai.grants)
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize("numbers", [(signal.SIGINT,), (signal.SIGHUP, signal.SIGTERM)])
 def test_signals_wait_until_new_tokens_are_saved(
     numbers: tuple[signal.Signals, ...], ask: Ask, home: Home, openai: AuthorizationServer
@@ -228,7 +230,7 @@ def test_signals_wait_until_new_tokens_are_saved(
     assert openai.refreshes == 1
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize("kilobytes", [8, 40])
 def test_without_disk_space_no_token_is_spent(
     kilobytes: int, ask: Ask, home: Home, openai: AuthorizationServer

@@ -81,7 +81,7 @@ def test_data_that_is_not_compressed_is_read_in_spite_of_its_name(tmp_path: Path
     assert read(write(tmp_path / "empty.jsonl.bz2", bz2.compress(b""))) == []
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @suffixes
 def test_the_rows_before_the_end_of_truncated_data_are_read(tmp_path: Path, suffix: str) -> None:
     data, rows = COMPRESSORS[suffix](make_rows(40_000)), []

@@ -181,7 +181,7 @@ def test_an_invalid_wait_is_refused(ask: Ask, server: ModelServer, home: Home, w
     assert (result.code, server.requests) == (2, [])
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--unordered",)])
 def test_rows_that_always_fail_do_not_pause_the_others(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]

@@ -112,7 +112,7 @@ def test_a_server_that_dies_and_returns_is_used_again(ask: Ask, home: Home, stac
     assert "answers again" in result.stderr
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "failure",
     [

@@ -307,7 +307,7 @@ def test_invalid_messages_are_answered(ask: Ask, home: Home, server: ModelServer
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_server_also_while_it_reads(ask: Ask, home: Home, number: int) -> None:
     with RawClient(ask, home) as client:
         for message_id in range(1, 200):
@@ -555,7 +555,7 @@ def test_rows_are_answered_in_order_with_progress(ask: Ask, home: Home, server: 
     assert saved["answer"].startswith("-X XXX")
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize("prompt", ["Summarize.", "Summarize {{input}}"])
 def test_a_row_names_no_file_to_attach(ask: Ask, home: Home, server: ModelServer, prompt: str) -> None:
     server.reply(answer_row)

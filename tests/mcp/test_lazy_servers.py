@@ -509,6 +509,7 @@ def test_package_runners_start_in_an_empty_folder(
 # Safe mode, and the commands
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_the_script_of_an_allowed_server_is_read_only_in_safe_mode(ask: Ask, home: Home, server: ModelServer) -> None:
     for name in ("server.py", "other.py"):
@@ -528,6 +529,7 @@ def test_the_script_of_an_allowed_server_is_read_only_in_safe_mode(ask: Ask, hom
     assert "check.sh, other.py were created or changed" in result.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("raw")
 @pytest.mark.needs("bwrap")
 def test_safe_mode_offers_only_allowed_tools_of_a_saved_list(ask: Ask, home: Home, server: ModelServer) -> None:
@@ -544,17 +546,9 @@ def test_safe_mode_offers_only_allowed_tools_of_a_saved_list(ask: Ask, home: Hom
     assert len(pids(home)) == 2
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.usefixtures("raw")
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("test",),
-        pytest.param(("test", "raw"), marks=pytest.mark.slow),
-        pytest.param(("list", "raw"), marks=pytest.mark.slow),
-        ("list", "--tools"),
-    ],
-)
+@pytest.mark.parametrize("command", [("test",), ("test", "raw"), ("list", "raw"), ("list", "--tools")])
 def test_the_commands_start_the_server_and_save_its_list(command: tuple[str, ...], ask: Ask, home: Home) -> None:
     set_mode(home, "fewer")
     assert ask("mcp", *command, timeout=60).code == 0

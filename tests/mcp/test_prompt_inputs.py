@@ -100,6 +100,7 @@ def test_a_named_resource_is_read_without_offering_the_tools_of_its_server(
     assert not offered(server.requests[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("address", "expected"),
     [

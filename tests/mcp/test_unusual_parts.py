@@ -15,7 +15,6 @@ from tests import wire
 from tests.mcp.setting import HERE, ask_with_calls, configure, offered, program, received
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home
-from tests.slow_parameters import mark_others_slow
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 GOOD = {"name": "good", "description": "Does good.", "inputSchema": SCHEMA}
@@ -363,7 +362,8 @@ def test_heartbeats_are_skipped(ask: Ask, server: ModelServer, other: ModelServe
 NOT_FOUND = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "Session not found"}}'
 
 
-@pytest.mark.parametrize("body", mark_others_slow([b"", NOT_FOUND, b'{"error": "unknown session"}', b"<html>"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("body", [b"", NOT_FOUND, b'{"error": "unknown session"}', b"<html>"])
 def test_a_lost_session_is_renewed_each_time(body: bytes, ask: Ask, server: ModelServer, other: ModelServer) -> None:
     def call(request: Request, number: int) -> Reply:
         is_lost = number % 2 == 0
@@ -385,6 +385,7 @@ def test_a_session_that_is_always_lost_is_renewed_once_for_each_call(
     assert sum(b"tools/call" in one.body for one in other.requests) == 4
 
 
+@pytest.mark.slow
 def test_a_chat_uses_a_server_again_that_was_away(ask: Ask, server: ModelServer, other: ModelServer) -> None:
     def call(request: Request, number: int) -> Reply:
         return Reply(status=404) if number == 0 else respond(request, {"content": [TEXT]})

@@ -114,7 +114,7 @@ CASES: Mapping[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_sign_in_succeeds(case: str, ask: Ask, home: Home, server: ModelServer) -> None:
     with ModelServer() as other:

@@ -104,7 +104,7 @@ def test_a_plugin_whose_hook_fails_is_named(ask: Ask, home: Home, server: ModelS
     assert "ZeroDivisionError" in result.stderr
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize("hook", ["lambda: 1 / 0", "lambda media_type: 'png'", "fail"])
 def test_a_run_without_files_goes_on_if_the_hook_fails(hook: str, ask: Ask, home: Home, server: ModelServer) -> None:
     """Also one that continues a conversation with a file, and in which a tool returns one: notes replace the files."""

@@ -93,7 +93,7 @@ def test_requests_are_stateless_and_ask_for_encrypted_reasoning() -> None:
     }
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model", ["gpt-4o", "gpt-4.1-mini", "gpt-3.5-turbo", "gpt-5-chat-latest", "ft:gpt-4o:a::b", "openai/gpt-4o"]
 )

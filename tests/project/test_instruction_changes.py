@@ -152,6 +152,7 @@ def test_a_killed_run_leaves_its_mark(project: Project) -> None:
     assert EVIL not in project.answer()
 
 
+@pytest.mark.slow
 def test_a_killed_run_that_changed_nothing_raises_no_question(project: Project) -> None:
     project.server.reply(Reply((b"", HOLD)))
     with project.ask.start(*SAFE, "hi") as running:
@@ -326,7 +327,7 @@ BLOCKING = {
 
 @pytest.mark.slow
 @pytest.mark.needs("bwrap")
-@pytest.mark.parametrize("name", mark_others_slow(BLOCKING, ["a named pipe"]))
+@pytest.mark.parametrize("name", BLOCKING)
 def test_no_file_blocks_this_run_or_the_next(project: Project, name: str) -> None:
     for command in (BLOCKING[name], "true"):
         project.server.reply(wire.calls(("bash", {"command": command})), wire.says("done"))

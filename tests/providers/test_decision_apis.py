@@ -172,6 +172,7 @@ def test_booleans_of_openai_have_probabilities() -> None:
     assert parse_openai([question], answer) == (DecisionAnswer("q", True, 0.75, (0.75, 0.25)),)
 
 
+@pytest.mark.slow
 def test_images_of_the_model_are_in_a_message_that_may_contain_them() -> None:
     image = Attachment("a.png", "image/png", b"x")
     drawn, sent = Message("assistant", "Here.", attachments=(image,)), Message("user", "", attachments=(image,))

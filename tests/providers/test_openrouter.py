@@ -254,6 +254,29 @@ def test_thinking_that_was_cut_off_before_its_signature_is_not_sent_back(asked: 
     assert body["messages"][1]["reasoning_details"] == [signed, *others]
 
 
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_a_parsed_file_is_sent_back_once(ask: Ask, server: ModelServer, home: Home, is_streamed: bool) -> None:
+    parsed = {"type": "file", "file": {"hash": "a1", "name": "x.pdf", "content": [{"type": "text", "text": "Page 1"}]}}
+    source = {"type": "url_citation", "url_citation": {"url": "https://example.org/", "title": "A page"}}
+    if is_streamed:
+        call = wire.call(0, id="call_0", name="list_dir", arguments='{"dirpath": "."}')
+        annotations = wire.chunk({"annotations": [parsed, source]})
+        server.reply(wire.streams(annotations, call, wire.finish("tool_calls"), wire.usage()))
+        server.reply(wire.streams(wire.text("One."), annotations, wire.finish(), wire.usage()))
+    else:
+        server.reply(wire.whole_reply(wire.answer(None, [LIST], annotations=[parsed, source])))
+        server.reply(wire.whole_reply(wire.answer("One.", annotations=[parsed, source])))
+    server.reply(wire.says("Two.", whole=not is_streamed))
+    (home.work / "x.pdf").write_bytes(b"%PDF-1.4\n")
+    options = ["-p", "openrouter", *([] if is_streamed else ["--no-stream"])]
+    assert ask(*options, "-m", "deepseek/v4", "-f", "x.pdf", "what is it?").text == "One.\n"
+    assert ask(*options, "-m", "openai/gpt-6", "-c", "and now?").text == "Two.\n"
+    sent = [
+        [each.get("annotations") for each in request.json["messages"]] for request in server.requests if request.body
+    ]
+    assert sent == [[None] * 2, [None, None, [parsed], None], [None, None, [parsed], None, None, None]]
+
+
 @pytest.mark.parametrize(
     ("model", "sent"),
     [("moonshotai/kimi-k3", [" ", " ", None]), ("deepseek/v4", [" ", " ", None]), ("openai/gpt-6", [None] * 3)],

@@ -89,7 +89,7 @@ def test_lists_have_one_line_for_each_row(columns: int, ask: Ask, home: Home, se
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("columns", mark_others_slow([30, 80], [30]))
+@pytest.mark.parametrize("columns", [30, 80])
 def test_what_has_to_be_read_is_wrapped(columns: int, ask: Ask) -> None:
     shown = ask.on_terminal("doctor", "--offline", env={"COLUMNS": str(columns)}).text
     for line in shown.splitlines():

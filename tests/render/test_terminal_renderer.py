@@ -322,7 +322,7 @@ def test_a_timer_runs_until_the_model_answers(ask: Ask, server: ModelServer) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [["-q"], pytest.param(["--plain"], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("options", [["-q"], ["--plain"]])
 def test_no_timer_in_quiet_or_plain_mode(options: list[str], ask: Ask, server: ModelServer) -> None:
     server.reply(Reply([0.8, *wire.says("yes").steps], content_type="text/event-stream"))
     assert ask.on_terminal("--no-tools", *options, "hi").text == "yes\n"
@@ -333,8 +333,8 @@ def test_no_timer_in_quiet_or_plain_mode(options: list[str], ask: Ask, server: M
     ("signal_number", "code"),
     [
         (signal.SIGINT, 130),
-        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow),
-        pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow),
+        (signal.SIGTERM, 143),
+        (signal.SIGHUP, 129),
     ],
 )
 def test_the_timer_is_erased_after_a_signal(signal_number: int, code: int, ask: Ask, server: ModelServer) -> None:
@@ -451,9 +451,8 @@ def test_a_diff_without_color(option: str, environment: dict[str, str], ask: Ask
     assert "\x1b[3" not in shown.text
 
 
-@pytest.mark.parametrize(
-    "start", mark_others_slow(["x" * 3_000, "漢" * 20, "\x01" * 20]), ids=["narrow", "wide", "escaped"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("start", ["x" * 3_000, "漢" * 20, "\x01" * 20], ids=["narrow", "wide", "escaped"])
 def test_diffs_fit_narrow_terminals_and_show_where_long_lines_differ(start: str, ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "calc.py").write_text(start + "a - b" + "y" * 3_000)
     server.reply(wire.calls(EDIT), wire.says("Done."))
@@ -484,6 +483,7 @@ def test_an_edit_of_a_binary_file_has_no_diff(ask: Ask, server: ModelServer) -> 
     assert (ask.cwd / "calc.py").read_bytes().endswith(b"\na + b\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("safe", [[], pytest.param(["--safe"], marks=pytest.mark.needs("bwrap"))], ids=["open", "safe"])
 def test_what_was_shown_in_a_question_is_not_shown_again(ask: Ask, server: ModelServer, safe: list[str]) -> None:
     (ask.cwd / "calc.py").write_text("a - b\n")

@@ -213,6 +213,7 @@ def test_a_worker_that_dies_is_replaced(bash: Bash, sandbox: Sandbox, context: R
     assert bash("echo again").text == "exit code: 0\nstdout:\nagain\n"
 
 
+@pytest.mark.slow
 def test_protected_paths_stay_protected_after_a_restart(sandbox_config: SandboxConfig, context: RunToolContext) -> None:
     work = sandbox_config.working_directory
     for name in ("deep/er/pkg/.git/hooks", "cfg"):
@@ -465,6 +466,7 @@ def test_closing_leaves_no_processes_or_files(host: FakeHost) -> None:
     assert processes(host.work) == []
 
 
+@pytest.mark.slow
 def test_the_next_run_removes_everything_of_a_killed_run(host: FakeHost) -> None:
     other = host.base / "outside"
     with host.start(

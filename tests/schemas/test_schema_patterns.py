@@ -76,6 +76,7 @@ def test_references_that_multiply_take_a_limited_time() -> None:
     assert checker.unchecked
 
 
+@pytest.mark.slow
 def test_a_search_leaves_other_threads_running_and_can_be_interrupted() -> None:
     guard = PatternGuard()
     guard.check_search("x", ["x"])
@@ -110,7 +111,7 @@ def test_unique_items_are_compared_in_a_limited_time() -> None:
     assert "non-unique" in checker.describe_problems([{"a": 1, "b": [2.0]}, {"b": [2], "a": 1}])
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["unevaluatedItems", "unevaluatedProperties"])
 def test_very_many_items_are_not_compared_with_the_unevaluated_ones(name: str) -> None:
     value: Any = [0] * 100_000 if name == "unevaluatedItems" else {str(number): 0 for number in range(100_000)}

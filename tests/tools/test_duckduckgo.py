@@ -215,9 +215,8 @@ def test_an_untrusted_certificate_is_refused(proxy: FakeProxy, proxied_context: 
     assert proxy.requests == []
 
 
-@pytest.mark.parametrize(
-    "variable", [CA_VARIABLES[0], *(pytest.param(one, marks=pytest.mark.slow) for one in CA_VARIABLES[1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("variable", CA_VARIABLES)
 @pytest.mark.needs("openssl")
 def test_every_certificate_variable_is_respected(
     proxied_context: RunToolContext, authority: Path, tmp_path: Path, variable: str

@@ -155,6 +155,7 @@ def test_binary_file_is_described_by_type_and_size(refusal: Run, work: Path, nam
     assert "in bash" in message
 
 
+@pytest.mark.slow
 def test_a_file_of_ten_megabytes_is_read_and_a_larger_one_refused(run: Run, refusal: Run, work: Path) -> None:
     (work / "f").write_bytes(b"0123456789abcde\n" * (MAX_FILE_BYTES // 16))
     assert "of 625,000" in run(READ_FILE, filepath="f")

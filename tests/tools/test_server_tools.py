@@ -384,6 +384,7 @@ def test_rows_and_comparisons_have_the_sources(ask: Ask, home: Home, server: Mod
     assert [answer["citations"] for answer in json.loads(compared.text)["answers"]] == [[CITATION]] * 2
 
 
+@pytest.mark.slow
 def test_rows_with_tools_have_the_tools_of_the_service(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(anthropic_answer())
     (home.work / "rows.csv").write_text("city\nBergen\n")

@@ -29,6 +29,7 @@ def test_the_status_of_a_refusal_is_reported(bench: TraceBench, status: int) -> 
     assert "retrying" not in stderr, "the process ends"
 
 
+@pytest.mark.slow
 def test_a_failure_after_which_a_retry_succeeds_is_not_reported(bench: TraceBench) -> None:
     bench.server.reply(wire.calls(("bash", {"command": "sleep 0.5"})), wire.says("Done."))
     bench.collector.first_statuses = [503]
@@ -60,7 +61,7 @@ def test_a_warning_in_a_response_is_not_a_problem(bench: TraceBench) -> None:
     assert bench.ask("go").stderr == ""
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -79,7 +80,7 @@ def test_an_ignored_variable_does_not_mean_that_no_traces_are_sent(bench: TraceB
     assert "not sent" not in result.stderr
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"])
 def test_a_limit_of_attributes_is_not_a_problem(bench: TraceBench, name: str) -> None:
     bench.server.reply(wire.says("hi"))
@@ -95,7 +96,7 @@ def test_an_attribute_that_cannot_be_sent_is_not_a_problem(bench: TraceBench) ->
     assert bench.collector.find("invoke")
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "shown"),
     [("OTEL_BSP_MAX_QUEUE_SIZE", "0", "max_queue_size"), ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "many", "many")],
@@ -129,7 +130,7 @@ def test_grpc_is_named_if_spans_are_lost(bench: TraceBench) -> None:
     assert "grpc" in bench.ask("go", env=variables).stderr
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["foo://joe:{}@h", "joe:{}@h:4318", "http://joe:{}@h:99999", "http://{}@h:99999"])
 def test_the_password_of_an_address_is_not_shown(bench: TraceBench, address: str) -> None:
     bench.server.reply(wire.calls(("bash", {"command": "env"})), wire.says("Done."))
@@ -148,6 +149,7 @@ def test_a_malformed_header_is_not_shown(bench: TraceBench) -> None:
     assert PASSWORD not in result.stderr
 
 
+@pytest.mark.slow
 def test_only_secret_headers_are_redacted(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     headers = f"x-scope-orgid=production,Authorization=Basic%20{PASSWORD},x-honeycomb-team=hcaik-0123456789"
@@ -215,7 +217,7 @@ def test_a_second_ctrl_c_ends_the_wait_for_the_collector(bench: TraceBench) -> N
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.slow_after_first
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_after_the_answer_ends_the_wait_for_the_collector(bench: TraceBench, number: int) -> None:
     bench.server.reply(wire.says("hi"))

@@ -288,9 +288,7 @@ def test_retry_after_a_failure_sends_the_message_again(ask: Ask, server: ModelSe
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "options", [(), pytest.param(("--no-save",), marks=pytest.mark.slow)], ids=["saved", "not saved"]
-)
+@pytest.mark.parametrize("options", [(), ("--no-save",)], ids=["saved", "not saved"])
 def test_drop_removes_the_last_message_and_its_answer(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
 ) -> None:
@@ -478,6 +476,7 @@ def test_a_file_is_dropped_from_the_next_message_and_from_earlier_ones(
     assert wire.asked(server.requests[-1].json, 1) == "one"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--no-save",)])
 def test_a_file_of_a_tool_result_is_dropped(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
@@ -519,7 +518,7 @@ CLIPBOARD_PROGRAMS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variable", mark_others_slow(CLIPBOARD_PROGRAMS, ["DISPLAY"]))
+@pytest.mark.parametrize("variable", CLIPBOARD_PROGRAMS)
 def test_the_last_answer_is_copied_by_the_program_of_the_desktop(
     variable: str, ask: Ask, server: ModelServer, home: Home
 ) -> None:

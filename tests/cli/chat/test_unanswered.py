@@ -112,6 +112,7 @@ def test_the_next_line_asks_about_an_unanswered_message(
         assert read_last_conversation(server) == [*expected, "Fine.", "again"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", SAVED_OR_NOT)
 def test_messages_that_failed_together_are_one(ask: Ask, server: ModelServer, options: tuple[str, ...]) -> None:
     server.reply(wire.fails(401), wire.fails(401), wire.says("Fine."))
@@ -124,6 +125,7 @@ def test_messages_that_failed_together_are_one(ask: Ask, server: ModelServer, op
     assert read_last_conversation(server) == ["one\n\ntwo\n\nthree", "Fine.", "four"]
 
 
+@pytest.mark.slow
 def test_a_refused_edit_is_offered_again(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("Hello."), wire.fails(400), wire.says("Fine."))
     with Chat(ask) as chat:
@@ -133,7 +135,8 @@ def test_a_refused_edit_is_offered_again(ask: Ask, server: ModelServer) -> None:
     assert read_last_conversation(server) == ["rude no more"]
 
 
-@pytest.mark.parametrize("edited", mark_others_slow(["/edit #1 first", "/edit #2 second"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("edited", ["/edit #1 first", "/edit #2 second"])
 def test_an_edit_also_replaces_messages_without_an_answer(
     edited: str, ask: Ask, server: ModelServer, home: Home
 ) -> None:

@@ -149,7 +149,7 @@ def test_entry_point_may_name_modules_functions_or_register_tools(ask: Ask, home
     "faults",
     [
         ["raises", "dies", "has a mistake in it", "names what is not there", "has no hint"],
-        pytest.param([*BROKEN], marks=pytest.mark.slow),
+        [*BROKEN],
     ],
     ids=["some", "all"],
 )
