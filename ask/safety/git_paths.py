@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import signal
+import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -51,6 +52,8 @@ _INDEX_ARGUMENTS = ("-c", "core.fsmonitor=false", "ls-files", "--stage", "--full
 _SUBMODULE_MODE = b"\0\0\xe0\0"
 """The mode of a submodule in an index file. In other fields, it means nothing, such as a file of 56 KiB."""
 _SUBMODULE_PREFIX = "160000 "
+_MAX_INDEX_BYTES = 100_000_000
+"""The size of the largest index that is searched for that."""
 # Reading a repository of another owner is safe here, since nothing in it is run.
 _GLOBAL_OPTIONS = ("-c", "safe.directory=*", "-c", "safe.bareRepository=all")
 _INCLUDE_KEY = re.compile(r"include(?:if\..*)?\.path", re.DOTALL)
@@ -265,9 +268,15 @@ def _parse_error(text: bytes) -> str:
 
 
 def _may_have_submodules(git_dir: Path) -> bool:
-    """Check the index, which may be split, without git: few repositories have submodules."""
-    with suppress(OSError):  # there is no index before the first commit
-        return any(_SUBMODULE_MODE in file.read_bytes() for file in (git_dir / "index", *git_dir.glob("sharedindex.*")))
+    """Check the index, which may be split, without git: few repositories have submodules.
+
+    A call may have made the repository, with a named pipe or a device in place of the index.
+    """
+    for path in (git_dir / "index", *git_dir.glob("sharedindex.*")):
+        with suppress(OSError), open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            status = os.fstat(file.fileno())
+            if stat.S_ISREG(status.st_mode) and (status.st_size > _MAX_INDEX_BYTES or _SUBMODULE_MODE in file.read()):
+                return True
     return False
 
 

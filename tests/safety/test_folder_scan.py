@@ -388,6 +388,12 @@ def test_a_submodule_that_is_not_checked_out_gets_no_repository(folders: Folders
     assert folders.scan("work/sub") == {"work/sub/.git", "work/sub/empty", "work/sub/full/.git", "work/sub/missing"}
 
 
+def test_a_named_pipe_in_place_of_an_index_is_not_read(folders: Folders) -> None:
+    folders.git("init", "-q")
+    os.mkfifo(folders.work / ".git/index")
+    assert folders.scan() == {"work/.git"}
+
+
 @pytest.mark.parametrize("folder", ["work/.git", "work/.git/hooks", "work/bare.git"])
 def test_starting_in_a_repositorys_git_directory_is_refused(folders: Folders, folder: str) -> None:
     folders.git("init", "-q")
