@@ -30,6 +30,11 @@ class CallRule(NamedTuple):
         """Check whether the rule is about all calls of a tool."""
         return len(self.words) == 1 and fnmatchcase(name, self.words[0])
 
+    @property
+    def has_relative_path(self) -> bool:
+        """Whether a word is a path in the working directory, such as `./build`."""
+        return any("/" in word and not word.startswith("/") and "://" not in word for word in self.words)
+
     def allows(self, command: Sequence[ShellWord]) -> bool:
         """Check whether the rule allows a simple command with exactly these words.
 
@@ -63,6 +68,11 @@ class CallRule(NamedTuple):
         return False
 
 
+def build_program_rule(program: str) -> CallRule:
+    """Return the rule that allows a program with any arguments."""
+    return CallRule(f"program {program}", (program, ANY_ARGUMENTS))
+
+
 def parse_rules(key: str, entries: Iterable[str]) -> tuple[CallRule, ...]:
     """Parse the entries of a setting.
 
@@ -93,12 +103,22 @@ def _parse_rule(key: str, entry: str) -> CallRule:
     return CallRule(entry, tuple(word.text for word in command_line.commands[0]))
 
 
-def find_allow_rules(rules: Sequence[CallRule], command: str) -> list[str]:
-    """Return the rules that together allow every part of a command; [] if one is not allowed or not understood."""
+def find_allow_rules(rules: Sequence[CallRule], command: str, directory: str = ".") -> list[str]:
+    """Return the rules that together allow every part of a command; [] if one is not allowed or not understood.
+
+    After `cd`, rules with a relative path do not apply, unless it leads to `directory`, the working directory.
+    """
     command_line = parse_command_line(command)
     if not command_line.is_exact:
         return []
-    matches = [next((rule.text for rule in rules if rule.allows(part)), "") for part in command_line.commands]
+    matches: list[str] = []
+    for part in command_line.commands:
+        matches.append(next((rule.text for rule in rules if rule.allows(part)), ""))
+        program, *arguments = (word.text for word in part)
+        if program in _SHELL_STATE_BUILTINS:
+            rules = ()
+        elif program in _FOLDER_BUILTINS and arguments not in ([directory], [f"{directory}/"], ["."]):
+            rules = [rule for rule in rules if not rule.has_relative_path]
     return list(dict.fromkeys(matches)) if all(matches) else []
 
 
@@ -130,10 +150,18 @@ RUNNERS = frozenset(
         *("alias", "make", "gmake", "bmake", "ninja", "cmake", "ctest", "just", "task", "rake", "bazel", "gradle"),
         *("mvn", "ant", "cargo", "go", "npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "uv", "uvx"),
         *("pipx", "poetry", "pdm", "hatch", "tox", "nox", "pre-commit", "docker", "podman", "kubectl", "nix"),
-        *("nix-shell", "ask"),
+        *("nix-shell", "ask", "bind", "compgen", "complete", "enable", "fc", "mapfile", "readarray"),
     }
 )
 """Other programs that run commands which their arguments or a file in the folder names."""
+_FOLDER_BUILTINS = frozenset({"cd", "pushd", "popd"})
+_SHELL_STATE_BUILTINS = frozenset(
+    {
+        *("declare", "enable", "export", "getopts", "hash", "let", "local", "mapfile", "read", "readarray", "readonly"),
+        *("set", "shopt", "typeset", "unset", "wait"),
+    }
+)
+"""Builtins after which a name may mean another program, because they can change PATH, or how names are looked up."""
 SHELLS = frozenset(
     {
         *("bash", "dash", "eval", "flock", "hyperfine", "ksh", "parallel", "runuser", "script", "sg", "sh", "su"),

@@ -69,7 +69,14 @@ def find_outer_repositories(
 
 def _is_repository(path: Path) -> bool:
     """Check whether git would look no further than this `.git`."""
-    return os.path.isfile(path) or all(os.path.lexists(path / name) for name in REPOSITORY_CONTENT)
+    return os.path.isfile(path) or has_repository_content(path)
+
+
+def has_repository_content(folder: Path) -> bool:
+    """Check whether git recognizes a folder as a repository. Its objects and refs may be where `commondir` leads."""
+    return any(
+        all(os.path.lexists(folder / name) for name in names) for names in (REPOSITORY_CONTENT, ("HEAD", "commondir"))
+    )
 
 
 def _examine_repository(folder: Path, top: Path, git: str | None) -> OuterRepository:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -42,6 +43,51 @@ def test_allowed_commands(command: str) -> None:
 )
 def test_other_commands_are_not_allowed(command: str) -> None:
     assert find_allow_rules(ALLOW, command) == []
+
+
+PROGRAMS = [
+    "./build *",
+    "git *",
+    "sh tools/check",
+    "cd *",
+    "pushd *",
+    "export *",
+    "hash *",
+    "unset *",
+    "let *",
+    "read *",
+]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "cd other && ./build",
+            "cd / && ./build",
+            "cd; ./build x",
+            "pushd other; ./build",
+            "cd other; sh tools/check",
+        ),
+        *("export PATH=./other && git status", "hash -p other/git git; git log", "unset PATH | git log; git log"),
+        *("let PATH=1; git log", "read PATH; git log", "cd ./work && cd .. && ./build"),
+    ],
+)
+def test_a_name_that_may_mean_another_program_is_not_allowed(command: str) -> None:
+    rules = parse_rules("tools.allow", PROGRAMS)
+    assert all(find_allow_rules(rules, part.strip()) for part in re.split("[;|&]+", command))
+    assert find_allow_rules(rules, command, "/work") == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cd other && git log", "cd /work && ./build", "cd /work/ && ./build", "cd . && ./build; cd other"),
+        *("git log && export X=1", "export X=1", "./build && cd other"),
+    ],
+)
+def test_a_name_that_means_the_same_program_is_allowed(command: str) -> None:
+    assert find_allow_rules(parse_rules("tools.allow", PROGRAMS), command, "/work")
 
 
 def test_a_rule_of_one_word_matches_tools() -> None:
