@@ -107,9 +107,9 @@ def check_command(*, paths: Sequence[Path]) -> None:
 
 
 def _check_file(name: str, file: Path) -> list[str]:
-    if file.exists() and not file.is_file():  # a device or pipe may have no end
-        return ["it is not a regular file"]
     try:
+        if file.exists() and not file.is_file():  # a device or pipe may have no end
+            return ["it is not a regular file"]
         with file.open("rb") as opened:
             data = opened.read(MAX_SKILL_FILE_BYTES + 1)
     except OSError as error:

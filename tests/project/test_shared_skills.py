@@ -115,8 +115,11 @@ def test_check_reports_all_violations(here: Ask, tmp_path: Path) -> None:
     write(tmp_path / "skills/odd/SKILL.md", "---\nname: odd\ndescription: x\nversion: 1\n---\n")
     (tmp_path / "skills/pipe").mkdir()
     os.mkfifo(tmp_path / "skills/pipe/SKILL.md")
-    result = here("skills", "check", str(tmp_path / "skills"))
-    found = [line.rpartition(": ")[2] for line in result.text.splitlines()]
+    (tmp_path / "more/unreadable").mkdir(parents=True)
+    (tmp_path / "more/unreadable/SKILL.md").symlink_to("x" * 300)
+    result = here("skills", "check", str(tmp_path / "skills"), str(tmp_path / "more/unreadable"))
+    *found, unreadable = [line.rpartition(": ")[2] for line in result.text.splitlines()]
     assert (result.code, found) == (9, ["ok", "version", "it is not a regular file"])
+    assert unreadable.startswith("it cannot be read (")
     assert here("skills", "check", str(tmp_path / "skills/good")).code == 0
     assert here("skills", "check", str(tmp_path)).code == 2
