@@ -229,6 +229,8 @@ def _format_entry(entry: os.DirEntry[str], folder: int) -> str:
 
 
 _MAX_OCCURRENCES_COUNTED = 100
+_MAX_COMPOSED_CHARACTERS = 10_000
+"""Composing characters takes quadratic time if accents of several kinds follow a letter."""
 _MAX_LINES_LISTED = 5
 _MAX_LINES_COMPARED = 5_000
 _MAX_WHITESPACE_SEARCH_COST = 50_000_000
@@ -265,7 +267,7 @@ def replace_once(text: str, old_text: str, new_text: str) -> tuple[str, int]:
     match_exactly = "\r\n" in old_text or old_text.endswith("\r")
     haystack = text if match_exactly else text.replace("\r\n", "\n")
     offsets = list(islice(_find_occurrences(old_text, haystack), _MAX_OCCURRENCES_COUNTED + 1))
-    if not offsets and not old_text.isascii():
+    if not offsets and not old_text.isascii() and len(old_text) + len(new_text) <= _MAX_COMPOSED_CHARACTERS:
         old_text, new_text = _compose_like(haystack, old_text, new_text)
         offsets = list(islice(_find_occurrences(old_text, haystack), _MAX_OCCURRENCES_COUNTED + 1))
     if not offsets:

@@ -84,6 +84,7 @@ HARD = {
     "lines of another system": ("a\r\n" * 3_000_000, "a\n" * 100_000 + "b", "the nearest line is"),
     "the same all over": ("a" * 10_000_000, "a" * 5_000_000, "more than 100 times"),
     "all but the last": ("a" * 10_000_000, "a" * 1_000_000 + "b", "including white space"),
+    "many accents": ("e", "e" + "\u0301\u0327" * 100_000, "old_text was not found"),
     "lines that are almost alike": (
         "\n".join(f"{number:013b}".replace("0", "ab").replace("1", "ba") * 7 for number in range(6_000)),
         "ab" * 99,
