@@ -330,7 +330,9 @@ def iterate_commands(settings: Iterable[GitSetting], environment: Mapping[str, s
             yield setting.key, setting.value.removeprefix("ext::")
         elif key not in _FOLDER_KEYS and (setting.value.startswith("!") or COMMAND_KEY.fullmatch(key)):
             yield setting.key, setting.value
-    yield from ((name, environment[name]) for name in _COMMAND_VARIABLES if name in environment)
+    for name in _COMMAND_VARIABLES:
+        if name in environment:
+            yield name, re.sub(r"^\|{0,2}-?", "", environment[name]) if name == "LESSOPEN" else environment[name]
 
 
 def _find_hook_manager_files(hooks: Path, top: Path) -> Iterator[GitPath]:

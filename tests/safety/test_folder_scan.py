@@ -555,8 +555,9 @@ def test_startup_files_that_variables_name_are_protected(folders: Folders) -> No
         "work/missing.sh",
         "work/sub/x",
     }
-    assert folders.scan(LESSOPEN=f"|{folders.work}/sub/x %s") == {"work/.git", "work/sub/x"}
-    folders.scan(LESSOPEN="| /usr/bin/lesspipe %s", MANPAGER="sh -c 'col -bx | bat -l man -p'")
+    for prefix in ("", "|", "||-"):
+        assert folders.scan(LESSOPEN=f"{prefix}{folders.work}/sub/x %s") == {"work/.git", "work/sub/x"}, prefix
+    folders.scan(LESSOPEN="||- /usr/bin/lesspipe %s", MANPAGER="sh -c 'col -bx | bat -l man -p'")
     assert not folders.warnings
 
 
