@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from itertools import islice
+from itertools import islice, pairwise
 
 from ask.errors import ConfigError
 from ask.records import NamedTuple
@@ -131,14 +131,15 @@ def find_deny_rule(rules: Sequence[CallRule], command: str) -> str | None:
     return None
 
 
-_OPERAND_WRAPPERS = frozenset(("chroot", "chrt", "flock", "numactl", "taskset"))
+_OPERAND_WRAPPERS = frozenset(("chroot", "flock", "script", "taskset"))
 """Programs that run the command which follows an operand, such as a lock file."""
 WRAPPERS = frozenset(
     {
-        *("builtin", "busybox", "catchsegv", "choom", "command", "doas", "env", "eval", "exec", "find", "hyperfine"),
-        *("ionice", "ltrace", "nice", "nohup", "nsenter", "parallel", "pkexec", "prlimit", "rlwrap", "runuser"),
+        *("arch", "builtin", "busybox", "caffeinate", "catchsegv", "choom", "chrt", "command", "dbus-run-session"),
+        *("doas", "env", "eval", "exec", "fakeroot", "find", "firejail", "gtimeout", "hyperfine", "ionice", "ltrace"),
+        *("nice", "nohup", "nsenter", "numactl", "parallel", "pkexec", "prlimit", "rlwrap", "runuser", "setarch"),
         *("setpriv", "setsid", "stdbuf", "strace", "sudo", "systemd-run", "time", "timeout", "unbuffer", "unshare"),
-        *("valgrind", "watch", "xargs", *_OPERAND_WRAPPERS),
+        *("valgrind", "watch", "xargs", "xvfb-run", *_OPERAND_WRAPPERS),
     }
 )
 """Programs that run the command in their arguments."""
@@ -164,7 +165,21 @@ _SHELL_STATE_BUILTINS = frozenset(
 """Builtins after which a name may mean another program, because they can change PATH, or how names are looked up."""
 SHELLS = frozenset(
     {
-        *("bash", "dash", "eval", "flock", "hyperfine", "ksh", "parallel", "runuser", "script", "sg", "sh", "su"),
+        *(
+            "bash",
+            "dash",
+            "env",
+            "eval",
+            "flock",
+            "hyperfine",
+            "ksh",
+            "parallel",
+            "runuser",
+            "script",
+            "sg",
+            "sh",
+            "su",
+        ),
         *("trap", "watch", "zsh"),
     }
 )
@@ -173,6 +188,7 @@ _MAX_NESTING, _MAX_NESTED_COMMANDS = 4, 8
 """How deep commands inside commands are looked for, and how many at each level."""
 _SYSTEM_FOLDER = re.compile(r"(?:/[\w.-]+)*/s?bin/(?=[^/]+$)")
 _WRAPPER_ARGUMENT = re.compile(r"-|\w+=|[\d.]+[smhd]?$")
+_ATTACHED_COMMAND = re.compile(r"-[a-z]*c(?=.*\s)|--(?:command|split-string)=")
 _EXEC_OPTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
@@ -184,7 +200,7 @@ def _iterate_commands(command_line: CommandLine, nesting: int = 0) -> Iterator[S
     runs_shell = False
     for command in command_line.commands:
         for words in _iterate_nested([word.text for word in command], nesting):
-            runs_shell = runs_shell or words[0] in SHELLS
+            runs_shell = runs_shell or words[0] in SHELLS - WRAPPERS
             yield words
     if runs_shell and nesting < _MAX_NESTING:
         for text in command_line.here_documents:
@@ -200,9 +216,17 @@ def _iterate_nested(words: list[str], nesting: int) -> Iterator[Sequence[str]]:
         for start in islice(_find_wrapped_commands(words), _MAX_NESTED_COMMANDS):
             yield from _iterate_nested(words[start:], nesting + 1)
     if words[0] in SHELLS:
-        for argument in words[1 : 1 + _MAX_NESTED_COMMANDS]:
-            if not argument.startswith("-"):
-                yield from _iterate_commands(parse_command_line(argument), nesting + 1)
+        for line in _find_command_lines(words[: 1 + _MAX_NESTED_COMMANDS]):
+            yield from _iterate_commands(parse_command_line(line), nesting + 1)
+
+
+def _find_command_lines(words: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments that may be command lines. A single word may also be data of a command that is wrapped."""
+    for previous, argument in pairwise(words):
+        line = _ATTACHED_COMMAND.sub("", argument, count=1)
+        may_be_data = words[0] in WRAPPERS and not previous.startswith("-") and not re.search(r"\s", line)
+        if not line.startswith("-") and not may_be_data:
+            yield line
 
 
 def _find_wrapped_commands(words: Sequence[str]) -> Iterator[int]:
@@ -211,7 +235,7 @@ def _find_wrapped_commands(words: Sequence[str]) -> Iterator[int]:
     for index, word in enumerate(words[1:], 1):
         if not _WRAPPER_ARGUMENT.match(word):
             yield index
-            if not words[index - 1].startswith("-"):
+            if operands or not words[index - 1].startswith("-"):
                 operands -= 1
             if operands < 0:
                 break

@@ -120,6 +120,8 @@ def test_a_rule_is_one_simple_command(entry: str) -> None:
         *("time -p git push", "trap 'git push' EXIT", "watch 'git push'"),
         *("strace -f git push", "flock /tmp/lock git push", "unshare -r git push", "chroot / git push"),
         *("taskset 0x1 git push", "script -c 'git push' log", "flock lock -c 'git push'", "parallel git push"),
+        *("script -q log git push", "script --command='git push'", "script -qc'git push' log", "env -S 'git push'"),
+        *("chrt -f 10 git push", "numactl -N 0,1 git push", "fakeroot git push", "arch -x86_64 git push"),
     ],
 )
 def test_a_denied_command_is_found_inside_others(command: str) -> None:
@@ -131,12 +133,14 @@ def test_a_denied_command_is_found_inside_others(command: str) -> None:
     [
         *("git status", "echo git push", "git pushx", "git", "grep 'git push' x", "git -C x status push", "git -C"),
         *("git log --grep push", "git remote -v push", "cat > x <<END\ngit push\nEND"),
-        *("flock git push.lock make", "strace git log", "script git push"),
+        *("flock git push.lock make", "strace git log", "flock lock apt install curl"),
+        *("flock -n lock echo git push", "flock lock cat > x <<END\ngit push\nEND", "chrt -f 10 echo git push"),
+        *("numactl -N 0 echo git push", "env x=1 python - <<END\ngit push\nEND"),
         *("cat <<'END'\n$(git push)\nEND", "cat <<< 'git push'", "ask <<< 'what does git push do'"),
     ],
 )
 def test_other_commands_are_not_denied(command: str) -> None:
-    assert find_deny_rule(parse_rules("tools.deny", ["git push"]), command) is None
+    assert find_deny_rule(parse_rules("tools.deny", ["git push", "curl *"]), command) is None
 
 
 DANGEROUS = {
