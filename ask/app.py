@@ -14,12 +14,14 @@ from ask.config.base_url import is_local_url
 from ask.config.config_file import Config, read_config
 from ask.config.directories import AppDirs
 from ask.config.key_store import KeyStore, format_variable_prefix, list_key_variables
+from ask.config.options import RunOptions
 from ask.config.secrets import (
     Secrets,
     list_collector_secrets,
     list_header_secrets,
     list_sign_in_tokens,
 )
+from ask.config.settings import Settings
 from ask.console import StderrConsole
 from ask.errors import AskError, BrokenOutputError, PluginError, to_ask_error
 from ask.plugin_api.installed_plugins import PluginIndex, find_plugins
@@ -80,6 +82,16 @@ class AppContext:
     @cached_property
     def plugins(self) -> PluginIndex:
         return find_plugins(self.app_dirs.cache / "plugins.json")
+
+    def read_settings(self) -> Settings:
+        """Return the settings of a run without options.
+
+        Raises:
+            ConfigError: an environment variable is invalid.
+        """
+        from ask.config.precedence import resolve_settings
+
+        return resolve_settings(RunOptions(), self.environment, self.config)
 
     def share(self, create: Callable[[AppContext], T]) -> T:
         """Return the object that `create` makes for this command; it is only created once."""

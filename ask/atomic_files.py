@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import stat
@@ -20,6 +21,9 @@ from ask.records import NamedTuple
 T = TypeVar("T")
 PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE = 0o600, 0o700
 CHUNK_BYTES = 1 << 20
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+"""Flags to open a folder, and a file of any type, for reading without following a link or waiting."""
 OWNER_ERRORS = (errno.EPERM, errno.EINVAL)
 """The errors for an owner that may not be set, and for one that is unknown in the sandbox's user namespace."""
 
@@ -301,8 +305,6 @@ def lock_file(path: Path) -> Iterator[None]:
     Raises:
         FileError: the folder cannot be created.
     """
-    import fcntl
-
     folder = Path(os.path.realpath(path)).parent
     with convert_write_errors(path):
         create_private_folder(folder)
@@ -313,3 +315,17 @@ def lock_file(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file until it is closed; return False if it is already locked.
+
+    On a file system without locks this always succeeds.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import mimetypes
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,7 +75,7 @@ def _parse_uri(uri: str) -> tuple[str, str]:
 def _write_file(folder: Path, number: int, data: str, media_type: str, name: str = "") -> str:
     try:
         content = base64.b64decode("".join(data.split()), validate=True)  # Emacs wraps lines
-    except (binascii.Error, ValueError):
+    except ValueError:
         raise UsageError(f"the data of a block with the type {media_type} are not base64", "send it again") from None
     subfolder = folder / str(number)
     subfolder.mkdir()

@@ -10,7 +10,7 @@ from typing import Any
 from acp import RequestError, stdio_streams
 
 from ask.errors import UsageError
-from ask.text import repair_surrogates
+from ask.text import repair_json_surrogates
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 """The longest line that is read from the editor."""
@@ -37,9 +37,7 @@ class StdioTransport:
             if not line.strip():
                 continue
             try:
-                message = json.loads(line)
-                if b"\\ud" in line.lower():  # a string may have been cut within a character
-                    message = json.loads(repair_surrogates(json.dumps(message, ensure_ascii=False)))
+                message = repair_json_surrogates(json.loads(line))  # a string may have been cut within a character
             except (ValueError, RecursionError) as error:
                 await self._report(RequestError.parse_error({"details": str(error)}))
                 continue

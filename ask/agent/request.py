@@ -404,16 +404,16 @@ def _read_template(options: RunOptions, app: AppContext, toolset: Toolset, *, ha
     """
     name, variables = options.template, options.variables
     from ask.inputs.file_option import MCP_PREFIX
+    from ask.templates.template import fill_template, select_template
 
     if name is None or not name.lower().startswith(MCP_PREFIX):
         if name is not None and ":" in name:
-            from ask.templates.loaded_template import is_loaded_template, select_loaded_template
+            from ask.templates.loaded_template import is_loaded_template, read_loaded_template
 
             if is_loaded_template(name, app):
                 settings = resolve_settings(options, app.environment, app.config)
-                return select_loaded_template(name, variables, settings, app, has_columns=has_columns)
-        from ask.templates.template import select_template
-
+                template = read_loaded_template(name, settings, app)
+                return fill_template(template, variables, has_columns=has_columns)
         return select_template(name, variables, app.app_dirs.templates, has_columns=has_columns)
     from ask.mcp.prompt_inputs import select_mcp_prompt
 

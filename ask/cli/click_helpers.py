@@ -16,6 +16,7 @@ from ask.text import decode_argument, format_one_line
 
 MAX_SUMMARY_CHARACTERS = 200
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+YES_OPTION = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 TEXT = decode_argument
 """The type of arguments and options that are text in UTF-8, whatever the locale."""
 

@@ -135,11 +135,6 @@ def complete_loaders(app_dirs: AppDirs, word: str) -> Iterator[CompletionItem]:
             yield f"{name}:", distribution
 
 
-def _complete_commands(app_dirs: AppDirs) -> Iterator[CompletionItem]:
-    """Yield the commands of packages."""
-    yield from sorted(_read_installed(app_dirs, "commands").items())
-
-
 def complete_models(
     app_dirs: AppDirs, environment: Mapping[str, str], incomplete: str, provider: str
 ) -> Iterator[CompletionItem]:
@@ -308,7 +303,7 @@ def complete_mcp_addresses(app_dirs: AppDirs, kind: AddressKind, incomplete: str
 TITLED_KINDS = {"conversations": _list_conversations, "jobs": _list_jobs, "approvals": _list_approvals}
 """Kinds whose ids are also found by the titles that describe them."""
 NAMED_KINDS = {
-    "commands": _complete_commands,
+    "commands": lambda app_dirs: sorted(_read_installed(app_dirs, "commands").items()),
     "providers": _complete_providers,
     "templates": _complete_templates,
     "servers": _complete_servers,

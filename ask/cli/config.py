@@ -142,12 +142,12 @@ def parse_key(dotted_key: str) -> ConfigKey:
         known_keys = [f"options.{name or 'NAME'}", f"aliases.{name or 'NAME'}", *KNOWN_KEYS]
         if name in PROVIDER_KEYS:
             known_keys.append(f"providers.{dotted_key}")
-        raise UsageError(format_unknown_key(dotted_key, known_keys), LIST_HINT)
-    provider, _, provider_key = name.rpartition(".")
-    if not provider or provider_key not in PROVIDER_KEYS:
+    else:
+        provider, _, provider_key = name.rpartition(".")
+        if provider and provider_key in PROVIDER_KEYS:
+            return ConfigKey((table, provider, provider_key), PROVIDER_KEYS[provider_key].type)
         known_keys = [f"providers.{provider or provider_key}.{known_key}" for known_key in PROVIDER_KEYS]
-        raise UsageError(format_unknown_key(dotted_key, known_keys), LIST_HINT)
-    return ConfigKey((table, provider, provider_key), PROVIDER_KEYS[provider_key].type)
+    raise UsageError(format_unknown_key(dotted_key, known_keys), LIST_HINT)
 
 
 def parse_value(key: ConfigKey, text: str) -> Any:

@@ -11,8 +11,6 @@ import click
 from ask.app import AppContext
 from ask.cli.click_helpers import JSON_OPTION, CommandGroup, print_text
 from ask.config.directories import get_working_directory
-from ask.config.options import RunOptions
-from ask.config.precedence import resolve_settings
 from ask.errors import UsageError
 from ask.project.instruction_changes import InstructionSearch, TrustMarks
 from ask.project.instructions import find_project_root
@@ -35,16 +33,16 @@ def list_command(*, as_json: bool) -> None:
     "changed" means that a run in safe mode may have changed them, so that you are asked again.
     """
     app = AppContext()
-    names = resolve_settings(RunOptions(), app.environment, app.config).context_files
+    names = app.read_settings().context_files
     marks = TrustMarks(app.app_dirs.trust_marks)
     rows = []
     for root, decision in TrustStore(app.app_dirs.trust_file).read().items():
-        is_changed = decision.is_trusted and bool(marks.find_changes(root, _find_folders(root, names), names))
-        trusted = "changed" if is_changed else "yes" if decision.is_trusted else "no"
+        is_changed = decision.trusted and bool(marks.find_changes(root, _find_folders(root, names), names))
+        trusted = "changed" if is_changed else "yes" if decision.trusted else "no"
         rows.append(
             {
                 "project": decode_argument(str(root)),
-                "trusted": decision.is_trusted if as_json else trusted,
+                "trusted": decision.trusted if as_json else trusted,
                 **({"changed": is_changed} if as_json else {}),
                 "since": format_since(decision.time, as_json=as_json),
             }
@@ -75,7 +73,7 @@ def trust_command(*, folder: str | None) -> None:
     if not directory.is_dir():
         raise UsageError(f"there is no folder {decode_argument(str(directory))}", "pass the project's folder")
     root = find_project_root(directory)
-    settings = resolve_settings(RunOptions(), app.environment, app.config)
+    settings = app.read_settings()
     TrustMarks(app.app_dirs.trust_marks).accept(root, settings.context_files)
     TrustStore(app.app_dirs.trust_file).remember(root, trusted=True)
     print_text(f"The instructions in {decode_argument(str(root))} will be sent.")

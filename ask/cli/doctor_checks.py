@@ -50,8 +50,7 @@ from ask.config.directories import AppDirs
 from ask.config.installation import find_launcher, format_install_command
 from ask.config.key_store import KEYRING, SIGNED_IN, KeyStore, format_variable_prefix
 from ask.config.logins import LoginStore
-from ask.config.options import RunOptions
-from ask.config.precedence import read_switch, resolve_settings
+from ask.config.precedence import read_switch
 from ask.config.settings import SAFE_OPTIONS, SANDBOX_LEVEL, SETTINGS, Settings
 from ask.config.sign_in_services import SIGN_IN_SERVICES
 from ask.console import protect_standard_output
@@ -279,7 +278,7 @@ def _check_map_jobs(app: AppContext) -> Iterator[CheckResult]:
 
 def _check_tools(app: AppContext) -> Iterator[CheckResult]:
     """Check which tools a model is offered, and whether they work."""
-    settings = resolve_settings(RunOptions(), app.environment, app.config)
+    settings = app.read_settings()
     engine = find_search_engine(app, settings.search_engine)
     names = [*(tool.spec.name for tool in BUILTIN_TOOLS), SEARCH_WEB.name]
     offered = [name for name in (names if engine else names[:-1]) if name not in settings.disabled_tools]
@@ -307,7 +306,7 @@ def _check_tools(app: AppContext) -> Iterator[CheckResult]:
 
 def _check_approvals(app: AppContext) -> Iterator[CheckResult]:
     """Check the allowlist, the denylist and the remembered approvals, if there are any."""
-    policy = ToolPolicy.from_settings(resolve_settings(RunOptions(), app.environment, app.config))
+    policy = ToolPolicy.from_settings(app.read_settings())
     path = app.app_dirs.approvals_file
     remembered = ApprovalStore(path).read()
     if not (policy.allow or policy.deny or remembered):
@@ -335,7 +334,7 @@ def _check_tool_plugins(app: AppContext) -> Iterator[CheckResult]:
 
 
 def _check_loaders(app: AppContext) -> Iterator[CheckResult]:
-    readers = create_readers(resolve_settings(RunOptions(), app.environment, app.config), app)
+    readers = create_readers(app.read_settings(), app)
     usable = find_loaders(app)
     for prefix, entries in app.plugins.loaders.items():
         distribution = entries[0].distribution
@@ -379,7 +378,7 @@ def _check_context(app: AppContext) -> Iterator[CheckResult]:
     """Check the projects that the user was asked about, and the skills, if there are any."""
     decisions = TrustStore(app.app_dirs.trust_file).read()
     if decisions:
-        trusted = sum(decision.is_trusted for decision in decisions.values())
+        trusted = sum(decision.trusted for decision in decisions.values())
         found = f"{format_count(trusted, 'project')} trusted, {len(decisions) - trusted} not"
         yield ok("context", found, "ask context list shows them")
     skills = list_all_skills(app, Path.cwd())
@@ -392,7 +391,7 @@ def _check_context(app: AppContext) -> Iterator[CheckResult]:
 
 def _load_tool_plugins(app: AppContext) -> dict[str, Sequence[Tool] | PluginLoadError]:
     """Load the tools of each package; return them, or why they cannot be loaded, by distribution."""
-    settings = resolve_settings(RunOptions(), app.environment, app.config)
+    settings = app.read_settings()
     distributions = {format_origin(distribution): distribution for distribution in app.plugins.tools}
     with app.cleanup:
         return {distributions[origin]: loaded for origin, loaded in load_plugin_tools(app, settings)}
@@ -465,7 +464,7 @@ def _check_safe_mode(app: AppContext) -> Iterator[CheckResult]:
 
     A failure is a problem only if safe mode is on for every run.
     """
-    settings = resolve_settings(RunOptions(), app.environment, app.config)
+    settings = app.read_settings()
     option = SAFE_OPTIONS[settings.safe_level]
     with TemporaryDirectory() as empty:
         work_dir = Path(empty, "work")

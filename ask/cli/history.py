@@ -20,6 +20,7 @@ from ask.atomic_files import Ownership, replace_file
 from ask.cli.click_helpers import (
     JSON_OPTION,
     TEXT,
+    YES_OPTION,
     CommandGroup,
     parse_whole_number,
     print_notice,
@@ -427,7 +428,7 @@ def _parse_age(text: str) -> float:
 @click.option(
     "--older-than", metavar="AGE", type=_parse_age, help="Delete conversations unused for this long: 12h, 30d, 8w, 1y."
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@YES_OPTION
 @JSON_OPTION
 def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool, as_json: bool) -> None:
     """Delete conversations permanently. On a terminal, it asks first.

@@ -13,9 +13,7 @@ from ask.agent.toolset import Toolset
 from ask.app import AppContext
 from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_text
 from ask.config.directories import get_working_directory
-from ask.config.hooks import TOOL_EVENTS, Hook, parse_hooks
-from ask.config.options import RunOptions
-from ask.config.precedence import resolve_settings
+from ask.config.hooks import TOOL_EVENTS, parse_hooks
 from ask.errors import SafetyError, UsageError
 from ask.hooks.claude_code import CLAUDE_EVENTS
 from ask.hooks.hook_runner import HookRunner, prepare_hooks
@@ -44,7 +42,7 @@ def list_command(*, as_json: bool) -> None:
             "sandbox": hook.sandbox,
             "command": app.collect_secrets().redact(hook.command),
         }
-        for hook in _read_hooks(app)
+        for hook in parse_hooks(app.app_dirs.config_file, app.config.values.get("hooks", []))
     ]
     empty = f"no hooks; add [[hooks]] to {app.app_dirs.config_file}"
     write_table(rows, as_json=as_json, empty=empty, optional=("sandbox", "timeout", "matcher"))
@@ -87,13 +85,9 @@ def test_command(*, event: str, tool: str, arguments: str) -> None:
         print_text(f"{event}: no objection")
 
 
-def _read_hooks(app: AppContext) -> tuple[Hook, ...]:
-    return parse_hooks(app.app_dirs.config_file, app.config.values.get("hooks", []))
-
-
 def _find_tool(name: str, app: AppContext) -> Tool:
     """Return the tool of a name; one that is not offered here, such as that of an MCP server, accepts any arguments."""
-    tools = Toolset(app, ()).select_tools(resolve_settings(RunOptions(), app.environment, app.config), None)
+    tools = Toolset(app, ()).select_tools(app.read_settings(), None)
     origin = "mcp:test" if "__" in name else "test"
     any_tool = Tool(ToolSpec(name, "", {"type": "object"}), lambda *_: ToolResult(""), origin=origin)
     return next((tool for tool in tools if tool.spec.name == name), any_tool)

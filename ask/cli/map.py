@@ -7,14 +7,7 @@ from typing import Any
 import click
 
 from ask.atomic_files import convert_write_errors
-from ask.cli.ask import (
-    RARE_OPTIONS,
-    AskOption,
-    parse_dollars,
-    parse_max_rounds,
-    parse_seconds,
-    select_options,
-)
+from ask.cli.ask import RARE_OPTIONS, AskOption, parse_dollars, parse_max_rounds, parse_seconds, select_options
 from ask.cli.click_helpers import Subcommand, parse_whole_number
 from ask.cli.commands import ALL_HELP, SectionedCommand
 from ask.cli.map_arguments import names_output
@@ -46,33 +39,14 @@ OPTIONS = select_options(
 
 OPTION_GROUPS = {
     "Rows": (
-        "files",
-        "input_format",
-        "delimiter",
-        "encoding",
-        "is_null_separated",
-        "sheet",
-        "rows_are_files",
-        "limit",
-        "sample",
-        "shard",
+        *("files", "input_format", "delimiter", "encoding", "is_null_separated", "sheet", "rows_are_files"),
+        *("limit", "sample", "shard"),
     ),
     "Model": ("provider", "models", "effort", "options", "system", "template", "variables", "schema", "decide"),
     "Output": ("output", "columns", "unordered", "csv_safe", "review", "merge", "report", "score", "plain", "quiet"),
     "Speed and cost": (
-        *(
-            "jobs",
-            "rpm",
-            "tpm",
-            "max_cost",
-            "max_cost_per_day",
-            "max_failures",
-            "timeout",
-            "wait",
-            "dry_run",
-            "no_dedupe",
-            "engine",
-        ),
+        *("jobs", "rpm", "tpm", "max_cost", "max_cost_per_day", "max_failures"),
+        *("timeout", "wait", "dry_run", "no_dedupe", "engine"),
     ),
     "Batch": ("batch", "completion_window", "detach", "cancel", "poll_interval"),
     "Tools": ("server_tools", "with_tools", "max_rounds", "workdir_template", "safe", "safe_files", "context"),

@@ -19,9 +19,7 @@ from ask.agent.context_window import estimate_text_tokens
 from ask.agent.request import RunRequest
 from ask.agent.run import enable_garbage_collection
 from ask.app import AppContext
-from ask.cli.ask import (
-    create_run_options,
-)
+from ask.cli.ask import create_run_options
 from ask.cli.map_arguments import check_flags, parse_arguments
 from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
 from ask.cli.map_review import ReviewFile
@@ -42,7 +40,6 @@ from ask.map.cost_limits import CostLimits
 from ask.map.deduplication import find_original, is_sampling
 from ask.map.engine import Engine, Progress
 from ask.map.input_rows import (
-    STDIN,
     InputFormat,
     Row,
     detect_encodings,
@@ -53,6 +50,7 @@ from ask.map.input_rows import (
     read_until_error,
     select_inputs,
 )
+from ask.map.input_streams import STDIN
 from ask.map.job import (
     JobOptions,
     RowTask,
@@ -64,10 +62,10 @@ from ask.map.job import (
 )
 from ask.map.ledger import Ledger, RowResult
 from ask.map.output import ALL, ColumnNames, RowWriter, StdoutWriter, make_unique_name
-from ask.map.output_target import has_rows, is_input, is_table, is_text_table, open_writer
+from ask.map.output_target import check_distinct, has_rows, is_table, is_text_table, open_writer
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.map.row_sample import draw_sample, peek_row
-from ask.map.shards import ROW_NUMBER, InputTracker, parse_shard
+from ask.map.shards import ROW_NUMBER, InputTracker, name_file, parse_shard
 from ask.map.sqlite_table import SqliteTable
 from ask.messages import Usage
 from ask.parsing import BATCH_TIER, DECISIONS_TIER
@@ -127,13 +125,12 @@ class MapJobRunner:
             shard=parse_shard(flags["shard"], app.environment) if flags["shard"] else None,
         )
         self.job = prepare_job(options, app)
-        output, self._output_name = self.job.output, flags["output"]
-        if self.job.shard and output:
-            self._output_name = str(self.job.shard.name_file(Path(flags["output"])))
+        output = self.job.output
+        self._output_name = flags["output"] and name_file(flags["output"], self.job.shard)
         if flags["csv_safe"] and not is_text_table(output):
             raise UsageError("--csv-safe is for CSV and TSV", "write to a file with -O NAME.csv or -O NAME.tsv")
-        if output and is_input(output, paths):
-            raise UsageError(f"{output} is an input", "write the output to another file")
+        if output:
+            check_distinct(output, str(output), paths, {}, "the output")
         input_format: InputFormat | None = (
             "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
         )
@@ -165,10 +162,10 @@ class MapJobRunner:
         self._report: ReportFile | None = None
         self._report_name: str | None = self.flags["report"]
         if self._report_name is not None:
-            from ask.cli.map_report import ReportFile, name_report
+            from ask.cli.map_report import ReportFile
 
-            self._report_name = name_report(self._report_name, self.job.shard)
             self._report = ReportFile(self._report_name, self.job, paths, self.ledger.file)
+            self._report_name = self._report.path
         self._scores: JobScores | None = None
         if self.flags["score"]:
             from ask.cli.map_score import prepare_scores
@@ -262,7 +259,8 @@ class MapJobRunner:
         if self._scores:
             from ask.cli.map_score import print_scores
 
-            print_scores(self._scores, self.app.console)
+            scores = self._scores
+            print_scores(scores.list_scores(), scores.compare_models(), self.app.console, "--report FILE")
         notify_end(self.app, self.job.requests[0].settings, engine.stop_error)
 
     def _finish(self, engine: Engine) -> None:

@@ -11,27 +11,22 @@ from ask.cli.history import STDOUT_NAME, write_output
 from ask.errors import AskError, UsageError
 from ask.export.map_report import PROMPT, JobOverview, render_map_report
 from ask.map.engine import Progress
-from ask.map.input_rows import STDIN, find_input_file
+from ask.map.input_streams import STDIN
 from ask.map.job import Job
-from ask.map.output_target import check_writable
+from ask.map.output_target import check_distinct, check_writable
 from ask.map.report import JobReport
 from ask.map.scores import JobScores
-from ask.map.shards import Shard
+from ask.map.shards import name_file
 from ask.text import join_names
 
 MAX_INPUT_NAMES = 5
-
-
-def name_report(path: str, shard: Shard | None) -> str:
-    """Return the name of the report; that of a shard has its number."""
-    return str(shard.name_file(Path(path))) if shard and path != STDOUT_NAME else path
 
 
 class ReportFile:
     """The file of a report, which is written when the job ends.
 
     Args:
-        path: the file, or "-" for standard output.
+        path: the file, or "-" for standard output. That of a shard gets its number.
         job: the job.
         inputs: the paths of its inputs.
         ledger: the file of its ledger.
@@ -39,6 +34,9 @@ class ReportFile:
     Raises:
         UsageError: the file is an input, the output or the ledger.
         FileError: it cannot be written.
+
+    Attributes:
+        path: the file, with the number of the shard.
     """
 
     def __init__(self, path: str, job: Job, inputs: Sequence[str], ledger: Path) -> None:
@@ -47,13 +45,11 @@ class ReportFile:
             if output is None:
                 raise UsageError("rows and report cannot both go to standard output", "add -O, or name a file")
         else:
-            others = dict.fromkeys(inputs, "an input") | {str(ledger): "the ledger"}
-            others |= {str(output): "the output"} if output else {}
-            kinds = {os.path.realpath(find_input_file(name) or name): kind for name, kind in others.items()}
-            if kind := kinds.get(os.path.realpath(path)):
-                raise UsageError(f"{path} is {kind}", "write the report to another file")
+            path = name_file(path, job.shard)
+            others = ({output: "the output"} if output else {}) | {ledger: "the ledger"}
+            check_distinct(Path(path), path, inputs, others, "the report")
             check_writable(Path(path), job.app.app_dirs)
-        self._path = path
+        self.path = path
         self._job = job
         self._inputs = [os.path.basename(name) if name != STDIN else "stdin" for name in inputs] or ["stdin"]
         request = job.requests[0]
@@ -103,4 +99,4 @@ class ReportFile:
             seconds=seconds,
             stop_reason=redact(stop_error.message) if stop_error else "",
         )
-        write_output(self._path, render_map_report(summary, self._report, scores))
+        write_output(self.path, render_map_report(summary, self._report, scores))

@@ -11,8 +11,9 @@ from ask.map.input_rows import Row
 from ask.map.job import Job
 from ask.map.ledger import Ledger
 from ask.map.output import ColumnNames, RowWriter
-from ask.map.output_target import check_output, has_rows, is_input, is_same_output, open_writer
+from ask.map.output_target import check_distinct, check_output, has_rows, open_writer
 from ask.map.review import ReviewWriter, find_probability_columns
+from ask.map.shards import name_file
 from ask.map.sqlite_table import SqliteTable
 from ask.render.amounts import format_count
 
@@ -38,23 +39,16 @@ class ReviewFile:
         self._threshold, name = flags["review"]
         if not job.requests[0].questions:
             raise UsageError("--review needs the probabilities of --decide", "add --decide")
-        if job.shard:
-            if SqliteTable.parse(name):
-                raise UsageError("the rows of a shard cannot be written to a database", "name a file, such as c.csv")
-            name = str(job.shard.name_file(Path(name)))
-        self._name = name
+        if job.shard and SqliteTable.parse(name):
+            raise UsageError("the rows of a shard cannot be written to a database", "name a file, such as c.csv")
+        self._name = name = name_file(name, job.shard)
         self._writer: ReviewWriter | None = None
         self._output = check_output(name, job.app.app_dirs, job.app.notify)
         self._job = job
         self._ledger = ledger
-        others = {ledger.file: "the ledger"} | ({Path(report): "the report"} if report else {})
-        kind = next((kind for other, kind in others.items() if is_same_output(self._output, other)), None)
-        if job.output and is_same_output(self._output, job.output):
-            kind = "the output"
-        if is_input(self._output, inputs):
-            kind = "an input"
-        if kind:
-            raise UsageError(f"{name} is {kind}", "write the rows to review to another file")
+        others = ({job.output: "the output"} if job.output else {}) | {ledger.file: "the ledger"}
+        others |= {Path(report): "the report"} if report else {}
+        check_distinct(self._output, name, inputs, others, "the rows to review")
         self._escape_formulas = flags["csv_safe"]
         self._is_fresh = flags["fresh"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -20,7 +20,7 @@ from ask.map.job import Job
 from ask.map.label_matching import BOOLEAN_WORDS, make_key
 from ask.map.output import ANSWER
 from ask.map.scored_fields import ScoredField, parse_scores
-from ask.map.scores import FieldScore, Interval, JobScores
+from ask.map.scores import FieldScore, JobScores, PairedResult
 from ask.render.score_tables import format_scores
 from ask.text import format_suggestion, join_names
 
@@ -49,14 +49,11 @@ def prepare_scores(options: Sequence[str], job: Job) -> tuple[Job, JobScores]:
     return job._replace(prompt=prompt), JobScores(fields, job.models, schema, request.secrets.redact)
 
 
-def print_scores(scores: JobScores, console: StderrConsole) -> None:
-    """Print scores on standard error."""
-    lines = format_scores(scores.list_scores(), scores.compare_models(), _measure_width(STDERR), "--report FILE")
-    _print_notices(lines, console)
-
-
-def _print_notices(lines: Iterable[str], console: StderrConsole) -> None:
-    for line in lines:
+def print_scores(
+    scores: Sequence[FieldScore], pairs: Sequence[PairedResult], console: StderrConsole, details_option: str
+) -> None:
+    """Print scores, and comparisons of models, on standard error."""
+    for line in format_scores(scores, pairs, _measure_width(STDERR), details_option):
         if line.startswith(INDENTATION):
             console.print_line(line)
         else:
@@ -92,8 +89,7 @@ def run_scoring(flags: Mapping[str, Any], app: AppContext) -> None:
 
 def print_output_scores(path: str, flags: Mapping[str, Any], app: AppContext) -> None:
     """Print the scores of an output on standard error."""
-    lines = format_scores(_read_scores([path], flags, app), (), _measure_width(STDERR), f"--json {path}")
-    _print_notices(lines, app.console)
+    print_scores(_read_scores([path], flags, app), (), app.console, f"--json {path}")
 
 
 def _read_scores(paths: Sequence[str], flags: Mapping[str, Any], app: AppContext) -> list[FieldScore]:
@@ -213,21 +209,12 @@ def _describe_score(score: FieldScore) -> dict[str, Any]:
         "unlabeled": score.unlabeled,
         "answered": score.answered,
         "right": score.right,
-        "accuracy": _describe_interval(score.accuracy),
-        "answered_accuracy": _describe_interval(score.answered_accuracy),
-        "macro_f1": _round(score.macro_f1),
-        "mean_absolute_error": _round(score.mean_absolute_error) if score.is_scale else None,
-        "within_one": _describe_interval(score.within_one),
-        "classes": [
-            {
-                "value": each.label,
-                "rows": each.rows,
-                "precision": _round(each.precision),
-                "recall": _round(each.recall),
-                "f1": _round(each.f1),
-            }
-            for each in score.list_classes()
-        ],
+        "accuracy": _to_json(score.accuracy),
+        "answered_accuracy": _to_json(score.answered_accuracy),
+        "macro_f1": _to_json(score.macro_f1),
+        "mean_absolute_error": _to_json(score.mean_absolute_error) if score.is_scale else None,
+        "within_one": _to_json(score.within_one),
+        "classes": [_to_json(each, label="value") for each in score.list_classes()],
         "confusion": [
             {"label": label, "answer": answer, "rows": count} for label, answer, count in score.list_confusions()
         ],
@@ -236,37 +223,18 @@ def _describe_score(score: FieldScore) -> dict[str, Any]:
     if probabilities.count:
         described["probabilities"] = {
             "rows": probabilities.count,
-            "brier": _round(probabilities.brier),
-            "calibration_error": _round(probabilities.calibration_error),
-            "chance_calibration_error": _round(probabilities.chance_error),
-            "bins": [
-                {
-                    "from": each.low,
-                    "to": each.high,
-                    "rows": each.rows,
-                    "mean": _round(each.mean),
-                    "accuracy": _describe_interval(each.accuracy),
-                }
-                for each in probabilities.list_bins()
-            ],
-            "thresholds": [
-                {
-                    "threshold": each.threshold,
-                    "rows": each.rows,
-                    "share": _round(each.share),
-                    "accuracy": _describe_interval(each.accuracy),
-                }
-                for each in probabilities.list_thresholds()
-            ],
+            "brier": _to_json(probabilities.brier),
+            "calibration_error": _to_json(probabilities.calibration_error),
+            "chance_calibration_error": _to_json(probabilities.chance_error),
+            "bins": [_to_json(each, low="from", high="to") for each in probabilities.list_bins()],
+            "thresholds": [_to_json(each) for each in probabilities.list_thresholds()],
         }
     return described
 
 
-def _describe_interval(interval: Interval | None) -> dict[str, float | None] | None:
-    if interval is None:
-        return None
-    return {name: _round(value) for name, value in zip(("share", "low", "high"), interval, strict=True)}
-
-
-def _round(number: float | None) -> float | None:
-    return None if number is None else round(number, 4)
+def _to_json(value: Any, **names: str) -> Any:
+    """Round a number, and convert a record to an object, in which some fields have other names."""
+    if isinstance(value, tuple):
+        fields = value._asdict()  # type: ignore[attr-defined]
+        return {names.get(name, name): _to_json(part) for name, part in fields.items()}
+    return round(value, 4) if isinstance(value, float) else value

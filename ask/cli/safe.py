@@ -10,8 +10,6 @@ import click
 from ask.app import AppContext
 from ask.cli.click_helpers import JSON_OPTION, print_text, subcommand
 from ask.config.directories import get_working_directory
-from ask.config.options import RunOptions
-from ask.config.precedence import resolve_settings
 from ask.config.settings import FILES_LEVEL
 from ask.errors import SafetyError, UsageError
 from ask.safety.scan_record import forget_paths, read_hidden_paths
@@ -42,7 +40,7 @@ def command(*, files: bool, forget: str | None, as_json: bool) -> None:
             raise UsageError("--forget cannot be used with --files or --json", "use it alone")
         print_text(_forget(app, directory / os.path.expanduser(forget)))
         return
-    settings = resolve_settings(RunOptions(), app.environment, app.config)
+    settings = app.read_settings()
     if files:
         settings = settings._replace(safe_level=FILES_LEVEL)
     if print_results(probe_safe_mode(settings, directory, app), as_json=as_json):

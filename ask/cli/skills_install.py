@@ -15,7 +15,7 @@ import click
 
 from ask.app import AppContext
 from ask.atomic_files import convert_write_errors, create_private_folder
-from ask.cli.click_helpers import TEXT, print_notice, require_confirmation, subcommand
+from ask.cli.click_helpers import TEXT, YES_OPTION, print_notice, require_confirmation, subcommand
 from ask.cli.pager import page_output
 from ask.console import BOLD, StandardOutput
 from ask.errors import FileError, NetworkError, SafetyError, UsageError
@@ -33,7 +33,7 @@ from ask.project.skill_repository import (
     SkillRepository,
     fetch_repository,
 )
-from ask.project.skill_sources import SkillLocation, parse_location
+from ask.project.skill_sources import MarketplacePlugin, SkillLocation, parse_location
 from ask.project.skill_validation import SKILL_FILE, decode_skill_file
 from ask.render.amounts import format_count
 from ask.render.table import write_table
@@ -55,7 +55,6 @@ MAX_DIFF_LINES = 500
 """How many lines of the changes of a file are shown."""
 FETCHED_PREFIX, ABANDONED_SECONDS = "fetched-", 86_400.0
 """The prefix of the folders for what is fetched, and the age from which no command is using one."""
-YES_OPTION = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 SkillChoice = tuple[SkillRepository, RepositorySkill]
 """A skill and its repository."""
 
@@ -80,7 +79,7 @@ def add_command(*, source: str, names: Sequence[str], installs_all: bool, ref: s
         if names or installs_all:
             choices = [choice for name in names for choice in _find_named(repository, name, app)]
             choices += _select_installable(repository, store) if installs_all else []
-        elif len(repository.skills) == 1 and not _list_other_repositories(repository):
+        elif len(repository.skills) == 1 and not _find_other_plugins(repository):
             choices = [(repository, repository.skills[0])]
         else:
             _list_skills(repository, required=yes)
@@ -101,7 +100,8 @@ def _install(
         return
     if not yes:
         _show_packages(packages, app)
-        _require_answer(f"Install {_describe_packages([package for _, package in packages])}?", "install")
+        if not _confirm(f"Install {_describe_packages([package for _, package in packages])}?", "install"):
+            raise click.Abort
     for chosen, package in packages:
         store.install(package, chosen.location, chosen.commit)
         for note in package.notes if yes else ():
@@ -185,9 +185,9 @@ def _delete_abandoned_folders(cache: Path) -> None:
 # Selection
 
 
-def _list_other_repositories(repository: SkillRepository) -> list[str]:
+def _find_other_plugins(repository: SkillRepository) -> list[MarketplacePlugin]:
     """Return the plugins whose skills are in other repositories."""
-    return [plugin.name for plugin in repository.plugins if plugin.location or plugin.problem]
+    return [plugin for plugin in repository.plugins if plugin.location or plugin.problem]
 
 
 def _list_skills(repository: SkillRepository, *, required: bool) -> None:
@@ -213,8 +213,7 @@ def _list_skills(repository: SkillRepository, *, required: bool) -> None:
             "plugin": plugin.name,
             "description": plugin.problem or plugin.description,
         }
-        for plugin in repository.plugins
-        if plugin.location or plugin.problem
+        for plugin in _find_other_plugins(repository)
     ]
     if not rows:
         place = f"{repository.location.path} of " if repository.location.path else ""
@@ -362,10 +361,7 @@ def _update_skill(
             output.write(f"{skill.name}: from {format_source(skill)} to {format_source(repository)}\n", BOLD)
             _show_notes(output, package)
             _show_changes(output, read_skill_files(skill.folder), package.files)
-        answer = confirm(f"Update {escape_non_ascii(skill.name)}?")
-        if answer is None:
-            raise SafetyError(NO_TERMINAL, "pass --yes to update without asking")
-        if not answer:
+        if not _confirm(f"Update {skill.name}?", "update"):
             print_notice(f"{skill.name} is not updated")
             return
     store.install(package, skill.location, repository.commit, skill)
@@ -375,18 +371,16 @@ def _update_skill(
 # Preview
 
 
-def _require_answer(question: str, verb: str) -> None:
+def _confirm(question: str, verb: str) -> bool:
     """Ask on the terminal.
 
     Raises:
         SafetyError: there is none.
-        click.Abort: the answer is no.
     """
     answer = confirm(escape_non_ascii(question))
     if answer is None:
         raise SafetyError(NO_TERMINAL, f"pass --yes to {verb} without asking")
-    if not answer:
-        raise click.Abort
+    return answer
 
 
 def _describe_packages(packages: Sequence[SkillPackage]) -> str:

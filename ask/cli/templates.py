@@ -8,12 +8,18 @@ import click
 
 from ask.app import AppContext
 from ask.atomic_files import lock_file
-from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text, require_confirmation
+from ask.cli.click_helpers import (
+    JSON_OPTION,
+    TEXT,
+    YES_OPTION,
+    CommandGroup,
+    print_notice,
+    print_text,
+    require_confirmation,
+)
 from ask.cli.commands import is_on_terminal
 from ask.cli.editor import edit_file
 from ask.config.config_editor import replace_file_content
-from ask.config.options import RunOptions
-from ask.config.precedence import resolve_settings
 from ask.errors import UsageError
 from ask.render.table import write_table
 from ask.templates.loaded_template import is_loaded_template, read_loaded_template
@@ -68,7 +74,7 @@ def show_command(*, name: str, as_json: bool) -> None:
     is_loaded = ":" in name and is_loaded_template(name, app)
     with app.cleanup:
         if is_loaded:
-            settings = resolve_settings(RunOptions(), app.environment, app.config)
+            settings = app.read_settings()
             template = read_loaded_template(name, settings, app)
         else:
             template = find_template(name, app.app_dirs.templates)
@@ -104,7 +110,7 @@ def new_command(*, name: str) -> None:
 
 @command.command("delete", short_help="Delete a template.")
 @click.argument("name", metavar="NAME", type=TEXT)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@YES_OPTION
 def delete_command(*, name: str, yes: bool) -> None:
     """Delete one of your templates. A built-in template of the same name applies again."""
     folder = AppContext().app_dirs.templates

@@ -11,8 +11,6 @@ from ask.agent.toolset import Toolset, has_context_files, has_mcp_configuration
 from ask.app import AppContext
 from ask.cli.click_helpers import JSON_OPTION, CommandGroup, print_text
 from ask.config.directories import get_working_directory
-from ask.config.options import RunOptions
-from ask.config.precedence import resolve_settings
 from ask.config.settings import SANDBOX_LEVEL, Settings
 from ask.errors import FileError, UsageError
 from ask.mcp.offered_tools import load_withheld_tools
@@ -42,7 +40,7 @@ def command() -> None:
 def list_command(*, functions: tuple[str, ...], as_json: bool) -> None:
     """List the tools that a model may call, with their parameters; optional ones are marked with a question mark."""
     app = AppContext()
-    settings = resolve_settings(RunOptions(), app.environment, app.config)
+    settings = app.read_settings()
     with app.cleanup:
         rows = []
         for tool in _load_every_tool(app, settings, functions):

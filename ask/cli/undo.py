@@ -247,19 +247,13 @@ def command(*, conversation_id: str | None, **flags: bool) -> None:
         if flags["list_only"]:
             rows = [{"file": _format_change_name(step.change), "what": str(step.status)} for step in steps]
             write_table(rows, as_json=False)
-            _report_nothing_to_restore(steps)
-            return
-        _print_diffs(steps, app, diff_only=flags["dry_run"])
-        _report_conflicts(steps, force=flags["force"])
-        if flags["dry_run"]:
-            _report_nothing_to_restore(steps)
         else:
+            _print_diffs(steps, app, diff_only=flags["dry_run"])
+            _report_conflicts(steps, force=flags["force"])
+        if not (flags["list_only"] or flags["dry_run"]):
             _confirm_and_restore(steps, selected_sets, flags, app, progress)
-
-
-def _report_nothing_to_restore(steps: Sequence[RestoreStep]) -> None:
-    if not any(step.status in ACTION_STATUSES for step in steps):
-        print_notice("there is nothing to restore")
+        elif not any(step.status in ACTION_STATUSES for step in steps):
+            print_notice("there is nothing to restore")
 
 
 def _check_unreadable_sets(unreadable: Mapping[str, FileError], oldest_name: str = "") -> None:

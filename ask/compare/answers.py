@@ -22,6 +22,7 @@ from ask.errors import AskError, RunInterruptedError, to_ask_error
 from ask.events import Event, MessageAdded
 from ask.messages import EMPTY_MAPPING, Citation, DecisionAnswer, DecisionQuestion, Usage
 from ask.records import NamedTuple
+from ask.schemas.decision_questions import make_object_schema
 from ask.schemas.schema import ResponseSchema
 from ask.text import format_block
 
@@ -125,14 +126,8 @@ def judge_answers(
     labeled = {f"#{number}": answer for number, answer in enumerate(shuffled, start=1)}
     if can_decide:
         return _decide_best(request, labeled, app, on_event)
-    schema = ResponseSchema(
-        {
-            "type": "object",
-            "properties": {"reason": {"type": "string"}, "best": {"type": "string", "enum": [*labeled]}},
-            "required": ["reason", "best"],
-            "additionalProperties": False,
-        }
-    )
+    properties = {"reason": {"type": "string"}, "best": {"type": "string", "enum": [*labeled]}}
+    schema = ResponseSchema(make_object_schema(properties))
     judge_request = _quote_answers(request, ("judge", "judge_reason"), labeled)
     judge_request = judge_request._replace(output_format="schema", response_schema=schema)
     response = ask_model(judge_request, app, on_event)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from ask.atomic_files import read_decisions
+from ask.atomic_files import FOLDER_FLAGS, read_decisions
 from ask.config.directories import AppDirs, get_working_directory
 from ask.errors import FileError
 
@@ -67,7 +67,7 @@ def open_for_appending(name: str, app_dirs: AppDirs) -> int:
         with ExitStack() as stack:
             parent: int | None = None
             for part in (str(root), *path.parent.relative_to(root).parts):
-                parent = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+                parent = os.open(part, FOLDER_FLAGS, dir_fd=parent)
                 stack.callback(os.close, parent)
             descriptor = os.open(path.name, flags | os.O_NOFOLLOW, 0o666, dir_fd=parent)
     os.set_blocking(descriptor, True)

@@ -5,10 +5,10 @@ Everything from rows is escaped text. Labels are HTML and only bars are SVG, as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ask.export.conversation_html import escape_html
-from ask.export.usage_html import PLOT_HEIGHT, escape_name, measure_bar, round_up_scale, wrap_each
+from ask.export.usage_html import PLOT_HEIGHT, escape_name, measure_bar, render_facts, round_up_scale, wrap_each
 from ask.map.distributions import ColumnDistribution, Histogram, NumberDistribution, RowExcerpt, ValueCount
 
 MAX_BARS = 12
@@ -32,12 +32,6 @@ def format_number(number: float) -> str:
     """Format a number with four digits; all digits before the decimal point are shown."""
     is_whole = abs(number) >= 1000 or number == int(number)
     return f"{number:,.0f}" if is_whole and abs(number) < MAX_EXACT_INTEGER else f"{number:.4g}"
-
-
-def render_facts(facts: Iterable[tuple[str, str]], css_class: str) -> str:
-    """Render names with their values; both are HTML."""
-    items = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
-    return f'<dl class="{css_class}">{items}</dl>\n'
 
 
 def render_caption(title: str, *notes: str) -> str:

@@ -15,12 +15,19 @@ from ask.export.distribution_charts import (
     render_bar,
     render_caption,
     render_column,
-    render_facts,
     render_numbers,
     render_row,
 )
 from ask.export.score_charts import render_scores
-from ask.export.usage_html import STYLESHEET_PATH, UNKNOWN, escape_name, render_table
+from ask.export.usage_html import (
+    STYLESHEET_PATH,
+    TOKEN_HEADINGS,
+    UNKNOWN,
+    escape_name,
+    list_token_cells,
+    render_facts,
+    render_table,
+)
 from ask.map.distributions import MAX_SAMPLED_NUMBERS
 from ask.map.engine import Progress
 from ask.map.report import JobReport, ModelReport
@@ -118,20 +125,18 @@ def _format_tokens(count: int | None) -> str:
 
 def _render_models(report: JobReport) -> Iterator[str]:
     if len(report.models) > 1:
-        tokens = ("Tokens in", "From cache", "To cache", "Tokens out")
-        headings = ("Model", "Answered", "Failed", *tokens, "Cost", *QUANTILES, "Longest")
+        headings = ("Model", "Answered", "Failed", *TOKEN_HEADINGS, "Cost", *QUANTILES, "Longest")
         yield "<section>\n<h2>Models</h2>\n"
         yield from render_table(headings, map(_list_cells, report.models))
         yield "</section>\n"
 
 
 def _list_cells(model: ModelReport) -> Sequence[str]:
-    answered, usage = model.status_counts["answered"], model.usage
-    counts = (usage.input_tokens, usage.cached_tokens, usage.cache_write_tokens, usage.output_tokens)
-    tokens = (UNKNOWN if count is None else f"{count:,}" for count in counts)
+    answered = model.status_counts["answered"]
     times = map(_format_latency, _list_latencies(model).values()) if model.latencies.count else [UNKNOWN] * 4
     failed = model.status_counts.total() - answered
-    return (model.name, f"{answered:,}", f"{failed:,}", *tokens, format_dollars(usage.cost) or UNKNOWN, *times)
+    tokens, cost = list_token_cells(model.usage), format_dollars(model.usage.cost) or UNKNOWN
+    return (model.name, f"{answered:,}", f"{failed:,}", *tokens, cost, *times)
 
 
 def _list_latencies(model: ModelReport) -> dict[str, float]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ask.export.distribution_charts import format_number, render_caption, render_examples, render_facts
-from ask.export.usage_html import PLOT_HEIGHT, UNKNOWN, escape_name, render_table, wrap_each
+from ask.export.distribution_charts import format_number, render_caption, render_examples
+from ask.export.usage_html import PLOT_HEIGHT, UNKNOWN, escape_name, render_facts, render_table, wrap_each
 from ask.map.scored_fields import describe_unlisted
 from ask.map.scores import OTHER_NAME, CalibrationBin, FieldScore, JobScores
 from ask.render.score_tables import format_interval, format_pair, format_share
@@ -106,7 +106,8 @@ def _render_confusion(score: FieldScore) -> Iterator[str]:
     table = score.make_confusion_table(MAX_CLASSES)
     yield f"<figure>{render_caption('Confusion table', score.model)}"
     yield '<div class="table confusion" role="region" tabindex="0" aria-label="Confusion table"><table>\n'
-    yield f'<thead><tr><th scope="col">Label</th>{_render_headings(table.columns)}</tr></thead>\n<tbody>\n'
+    headings = "".join(f'<th scope="col"><bdi>{escape_name(name)}</bdi></th>' for name in table.columns)
+    yield f'<thead><tr><th scope="col">Label</th>{headings}</tr></thead>\n<tbody>\n'
     for name, counts in table.rows:
         total = sum(counts)
         yield f'<tr><th scope="row"><bdi>{escape_name(name)}</bdi></th>'
@@ -118,10 +119,6 @@ def _render_confusion(score: FieldScore) -> Iterator[str]:
     yield "</tbody></table></div>\n<p>A row for each label, a column for each answer.</p>\n"
     yield from render_examples("Rows with a wrong answer", score.wrong_rows.list_by_priority())
     yield "</figure>\n"
-
-
-def _render_headings(names: Sequence[str]) -> str:
-    return "".join(f'<th scope="col"><bdi>{escape_name(name)}</bdi></th>' for name in names)
 
 
 def _render_calibration(score: FieldScore) -> Iterator[str]:

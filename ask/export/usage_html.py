@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ask.export.conversation_html import escape_html, render_page_frame
 from ask.history.statistics import ToolUsageRow, UsageRow, UsageStatistics
+from ask.messages import Usage
 from ask.records import NamedTuple
 from ask.render.amounts import format_cache_use, format_compact_number, format_cost, format_dollars, format_duration
 from ask.text import format_one_line
@@ -27,6 +28,7 @@ MIN_BAR_PERCENT = 1.0
 AXIS_MULTIPLES = (1, 2, 4, 6, 8, 10)
 """The maximum of an axis is one of these times a power of 10, so that its half is a short number, too."""
 UNKNOWN = "-"
+TOKEN_HEADINGS = ("Tokens in", "From cache", "To cache", "Tokens out")
 
 
 class Bar(NamedTuple):
@@ -119,8 +121,7 @@ def _render_facts(total: UsageRow) -> Iterator[str]:
         "Median response": UNKNOWN if total.median is None else format_duration(total.median),
         "Tool calls": _make_call_bar(total).label,
     }
-    items = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
-    yield f'<dl class="facts">{items}</dl>\n'
+    yield render_facts(facts.items(), "facts")
 
 
 def _render_days(statistics: UsageStatistics, first_day: date, today: date) -> Iterator[str]:
@@ -213,18 +214,27 @@ def _render_chart_head(metric: Metric) -> str:
 
 
 def _render_usage_table(heading: str, rows: Sequence[UsageRow], total: UsageRow | None = None) -> Iterator[str]:
-    tokens = ("Tokens in", "From cache", "To cache", "Tokens out")
-    headings = (heading, "Runs", *tokens, "Cost", "Median", "95% within", "Tool calls", "Failed")
+    headings = (heading, "Runs", *TOKEN_HEADINGS, "Cost", "Median", "95% within", "Tool calls", "Failed")
     yield from render_table(headings, map(_list_cells, rows), _list_cells(total) if total else ())
 
 
 def _list_cells(row: UsageRow) -> Sequence[str]:
-    usage = row.usage
-    counts = (usage.input_tokens, usage.cached_tokens, usage.cache_write_tokens, usage.output_tokens)
-    tokens = (UNKNOWN if count is None else f"{count:,}" for count in counts)
     times = (UNKNOWN if seconds is None else format_duration(seconds) for seconds in (row.median, row.p95))
     cost = format_cost(row.cost) or UNKNOWN
+    tokens = list_token_cells(row.usage)
     return (row.name, f"{row.runs:,}", *tokens, cost, *times, f"{row.calls:,}", f"{row.failures:,}")
+
+
+def list_token_cells(usage: Usage) -> list[str]:
+    """Return the cells under `TOKEN_HEADINGS`."""
+    counts = (usage.input_tokens, usage.cached_tokens, usage.cache_write_tokens, usage.output_tokens)
+    return [UNKNOWN if count is None else f"{count:,}" for count in counts]
+
+
+def render_facts(facts: Iterable[tuple[str, str]], css_class: str) -> str:
+    """Render names with their values; both are HTML."""
+    items = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
+    return f'<dl class="{css_class}">{items}</dl>\n'
 
 
 def render_table(headings: Sequence[str], rows: Iterable[Sequence[str]], total: Sequence[str] = ()) -> Iterator[str]:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import time
 
 from ask.errors import UsageError
-from ask.history.entries import (
-    Conversation,
-    query_conversations,
-)
+from ask.history.entries import Conversation, query_conversations
 from ask.history.listing import find_titles
 from ask.history.store import Store
 from ask.text import format_age, format_one_line

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from ask.app import AppContext
@@ -59,7 +60,7 @@ class DailyCostLimit:
     ) -> None:
         self._app = app
         self.dollars = dollars
-        self._sum_ledger = sum_ledger or self._read_ledger
+        self._sum_ledger = sum_ledger or partial(_read_ledger_costs, app.app_dirs.ledger_file)
         self._find_own_run = find_own_run
         self._calculate_cost = make_history_pricing(app, at_current_prices=True)
 
@@ -111,10 +112,6 @@ class DailyCostLimit:
             total = sum((cost for _, _, cost in costs), start=Cost())
             [(unsaved,)] = store.fetch_rows(SUM_COSTS.format(table="unsaved_costs"), [period])
         return total + Cost(unsaved + self._sum_ledger(period))
-
-    def _read_ledger(self, period: int) -> float:
-        """Return the costs in the user's ledger from a period on."""
-        return _read_ledger_costs(self._app.app_dirs.ledger_file, period)
 
 
 def _read_ledger_costs(ledger: Path, period: int) -> float:

@@ -341,9 +341,13 @@ def _has_types(fields: Mapping[str, Any], record_type: type[Citation | ServerToo
     )
 
 
-SUMMED_TIER = f"""CASE count(DISTINCT service_tier)
-    WHEN 0 THEN NULL WHEN 1 THEN group_concat(DISTINCT service_tier) ELSE '{MIXED_TIERS}' END"""
-"""The service tier of several runs in SQL, as `Usage` adds them. `max` would decide the row of columns without one."""
+SUMMED_USAGE = f"""{", ".join(f"sum({name}) AS {name}" for name in Usage._fields if name.endswith("_tokens"))},
+    CASE count(DISTINCT service_tier)
+    WHEN 0 THEN NULL WHEN 1 THEN group_concat(DISTINCT service_tier) ELSE '{MIXED_TIERS}' END AS service_tier"""
+"""The usage of several runs in SQL, as `Usage` adds it, without the cost.
+
+For the tier, `max` would decide the row of columns without an aggregate.
+"""
 
 
 def parse_usage(row: sqlite3.Row) -> Usage:

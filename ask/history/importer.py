@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from ask.errors import FileError, RunInterruptedError
 from ask.history.entries import Conversation, Run, insert_entry, insert_row, query_conversations, read_runs
 from ask.history.export_format import RUN_REFERENCES, ConversationExport, from_json_value, to_json_value
-from ask.history.store import TERMINATION_SIGNALS, Store
+from ask.history.store import Store, has_pending_signal
 from ask.messages import Usage
 from ask.records import NamedTuple
 
@@ -54,7 +53,7 @@ def import_conversations(
     results = []
     with store.write_transaction() as connection:
         for export in exports:
-            if signal.sigpending() & TERMINATION_SIGNALS:
+            if has_pending_signal():
                 raise RunInterruptedError("interrupted")
             results.append(_import_conversation(store, connection, export, generate_id))
     return results

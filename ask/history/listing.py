@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
-from ask.history.entries import SUMMED_TIER
+from ask.history.entries import SUMMED_USAGE
 from ask.history.store import Store
 from ask.records import NamedTuple
 
@@ -14,10 +14,7 @@ NO_LIMIT = -1  # as in SQL's LIMIT
 NEWEST_FIRST = "updated DESC, conversations.number DESC"
 WHERE_DIRECTORY = "WHERE conversations.number IN (SELECT conversation FROM runs WHERE directory = :directory)"
 LIST_COLUMNS = "id, title, updated, provider, model, sum(rounds), sum(cost)"
-DETAIL_COLUMNS = (
-    "created, directory, count(*), sum(input_tokens), sum(output_tokens), sum(cached_tokens), sum(reasoning_tokens), "
-    f"sum(cache_write_tokens), sum(cache_write_1h_tokens), sum(cache_write_12h_tokens), {SUMMED_TIER}"
-)
+DETAIL_COLUMNS = f"created, directory, count(*), {SUMMED_USAGE}"
 """The fields of `ConversationOverview` after `position`, in order. The details make the query about 50% slower."""
 OVERVIEW_QUERY = f"""
 SELECT max(runs.number), {{columns}}

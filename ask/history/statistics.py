@@ -7,19 +7,16 @@ from functools import partial
 from typing import Any
 
 from ask.client.cost import Cost
-from ask.history.entries import SUMMED_TIER, parse_usage
+from ask.history.entries import SUMMED_USAGE, parse_usage
 from ask.history.store import Store
 from ask.messages import Usage
 from ask.records import NamedTuple
 
 DAY = "date(runs.started, 'unixepoch', 'localtime')"
-USAGE_QUERY = """
-SELECT {key} AS name, count(DISTINCT number) AS runs, count(DISTINCT conversation) AS conversations,
-    sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cached_tokens) AS cached_tokens,
-    sum(reasoning_tokens) AS reasoning_tokens, NULL AS cost, sum(cache_write_tokens) AS cache_write_tokens,
-    sum(cache_write_1h_tokens) AS cache_write_1h_tokens, sum(cache_write_12h_tokens) AS cache_write_12h_tokens,
-    {tier} AS service_tier
-FROM {table} AS runs WHERE started >= ? GROUP BY name ORDER BY {order}
+USAGE_QUERY = f"""
+SELECT {{key}} AS name, count(DISTINCT number) AS runs, count(DISTINCT conversation) AS conversations,
+    NULL AS cost, {SUMMED_USAGE}
+FROM {{table}} AS runs WHERE started >= ? GROUP BY name ORDER BY {{order}}
 """
 FALLBACK_USAGE = "SELECT sum({column}) FROM messages WHERE run = runs.number AND model <> ''"
 OWN_COLUMNS = ", ".join(
@@ -140,14 +137,13 @@ def compute_statistics(
             costs[name] = costs.get(name, Cost()) + cost
     tokens = "coalesce(sum(input_tokens), 0) + coalesce(sum(output_tokens), 0)"
     by_model = USAGE_QUERY.format(
-        tier=SUMMED_TIER,
         table=USAGE_BY_MODEL,
         key="ltrim(provider || ':' || model, ':')",
         order=f"{tokens} DESC, runs DESC, 1",
     )
     query = partial(_query_usage, store, since, include_details=include_details)
-    totals = query(USAGE_QUERY.format(tier=SUMMED_TIER, table="runs", key="''", order="1"), "''", total_costs)
-    days = query(USAGE_QUERY.format(tier=SUMMED_TIER, table="runs", key=DAY, order="1"), DAY, day_costs)
+    totals = query(USAGE_QUERY.format(table="runs", key="''", order="1"), "''", total_costs)
+    days = query(USAGE_QUERY.format(table="runs", key=DAY, order="1"), DAY, day_costs)
     return UsageStatistics(
         total=(totals or [UsageRow("", 0, 0, Usage())])[0],
         days=tuple(days),

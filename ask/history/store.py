@@ -369,7 +369,7 @@ def _run_script(connection: sqlite3.Connection, script: str) -> None:
 
     It may take half a minute for each gigabyte of texts, so a termination signal ends it. The next process starts over.
     """
-    connection.set_progress_handler(_has_pending_signal, PROGRESS_STEPS)
+    connection.set_progress_handler(has_pending_signal, PROGRESS_STEPS)
     try:
         for statement in script.split(";"):  # `executescript` would commit the transaction
             connection.execute(statement)
@@ -381,7 +381,7 @@ def _run_script(connection: sqlite3.Connection, script: str) -> None:
         connection.set_progress_handler(None, 0)
 
 
-def _has_pending_signal() -> bool:
+def has_pending_signal() -> bool:
     return bool(signal.sigpending() & TERMINATION_SIGNALS)
 
 

@@ -51,14 +51,14 @@ def read_llm_data(folder: SourceFolder) -> SourceData:
         folder.notes.add(
             f"default options of the model {model}: set options for all models with ask config set options.NAME"
         )
-    aliases = {}
-    for alias, model in _read_json(folder, "aliases.json").items():
+    aliases, own_aliases = {}, _read_json(folder, "aliases.json")
+    for alias, model in own_aliases.items():
         if formatted := models.format_model(str(model)):
             aliases[alias] = formatted
         else:
             folder.notes.add(f"alias {alias}: the provider of {model} is unknown")
     default = (folder.read_text(folder.path / "default_model.txt") or "").strip()
-    default = str(_read_json(folder, "aliases.json").get(default, default))
+    default = str(own_aliases.get(default, default))
     default_model = models.format_model(default)
     if default and not default_model:
         folder.notes.add(f"default model {default}: its provider is unknown")

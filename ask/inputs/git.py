@@ -58,6 +58,7 @@ PATCH_OPTIONS = (
 SHOW_OPTIONS = (
     *("--patch", "--cc", "--format=medium"),  # settings name other formats, which may verify signatures with a command
     *("--no-show-signature", "--no-notes"),
+    "--end-of-options",
 )
 
 
@@ -104,7 +105,10 @@ def load_git(rest: str, readers: InputReaders) -> PromptInputs:
     folder = get_working_directory()
     try:
         _check_owner(folder, readers.environment)
-        data = _read_changes(folder, readers) if rest == "diff" else _read_revision(folder, readers, rest)
+        if rest == "diff":
+            data = _read_changes(folder, readers)
+        else:
+            data = run_git(folder, readers.environment, "show", *PATCH_OPTIONS, *SHOW_OPTIONS, rest, "--")
     except FileNotFoundError:
         raise MissingDependencyError("git is not installed", f"{name} needs it") from None
     except GitError as error:
@@ -175,11 +179,6 @@ def _report_untracked_files(top: Path, readers: InputReaders) -> None:
         if names := [decode_argument(os.fsdecode(name)) for name in listing.split(b"\0")[:-1]]:
             named = format_one_line(join_names(names, MAX_NAMED_FILES))
             readers.notify(f"git:diff leaves out what is untracked: {named} (git add -N PATH includes it)")
-
-
-def _read_revision(folder: Path, readers: InputReaders, revision: str) -> bytes:
-    options = (*PATCH_OPTIONS, *SHOW_OPTIONS, "--end-of-options", revision, "--")
-    return run_git(folder, readers.environment, "show", *options)
 
 
 def run_git(

@@ -24,8 +24,6 @@ from ask.login.redirect import SignInError, parse_redirect, receive_redirect
 from ask.parsing import read_str
 from ask.records import NamedTuple
 
-SIGN_IN_SECONDS = 300.0
-"""Seconds that the user has to sign in in the browser, also to an MCP server."""
 AGENT_NAME = "ask"
 """The name of this program, which the service shows to the user."""
 CLIENT_ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,200}")
@@ -80,13 +78,10 @@ def sign_in(store: LoginStore, service: SignInService, options: LoginOptions) ->
         redirect_uri = f"http://127.0.0.1:{listener.getsockname()[1]}{service.callback_path}"
         authorization = _Authorization(redirect_uri, *(secrets.token_urlsafe(48) for _ in range(3)))
         options.open_page(_build_url(service, authorization, login.host_id, account))
-        redirect = (
-            parse_redirect(options.read_redirect(), authorization.state)
-            if options.read_redirect
-            else asyncio.run(
-                receive_redirect(listener, redirect_uri, lambda: authorization.state, service.title, SIGN_IN_SECONDS)
-            )
-        )
+        if options.read_redirect:
+            redirect = parse_redirect(options.read_redirect(), authorization.state)
+        else:
+            redirect = asyncio.run(receive_redirect(listener, redirect_uri, lambda: authorization.state, service.title))
     client_id = _read_client_id(redirect, service, account)
     response = exchange_code(service, client_id, redirect["code"], authorization.verifier, redirect_uri)
     try:

@@ -17,6 +17,8 @@ from urllib.parse import parse_qs, urlsplit
 from ask.errors import ConfigError, NetworkError
 from ask.text import format_one_line
 
+SIGN_IN_SECONDS = 300.0
+"""Seconds that the user has to sign in in the browser."""
 MAX_REQUEST_BYTES = 65_536
 MAX_HEADERS = 100
 MAX_REASON_CHARACTERS = 300
@@ -69,7 +71,7 @@ def parse_redirect(url: str, state: str) -> dict[str, str]:
 
 
 async def receive_redirect(
-    listener: socket.socket, redirect_uri: str, get_state: Callable[[], str], title: str, seconds: float
+    listener: socket.socket, redirect_uri: str, get_state: Callable[[], str], title: str
 ) -> dict[str, str]:
     """Wait until the browser requests the redirect URI, and answer it with a page for the user.
 
@@ -78,7 +80,6 @@ async def receive_redirect(
         redirect_uri: the redirect URI.
         get_state: returns the state of the sign-in.
         title: the name of the service.
-        seconds: how long to wait.
 
     Returns:
         The parameters of the request, as from `parse_redirect`.
@@ -115,9 +116,9 @@ async def receive_redirect(
     # Not `async with`: from Python 3.12 on, that waits for connections that browsers open in advance and do not use.
     server = await asyncio.start_server(start, sock=listener.dup(), limit=MAX_REQUEST_BYTES)
     try:
-        return await asyncio.wait_for(received, seconds)
+        return await asyncio.wait_for(received, SIGN_IN_SECONDS)
     except TimeoutError:
-        raise SignInError(f"the browser did not return within {seconds:g} s") from None
+        raise SignInError(f"the browser did not return within {SIGN_IN_SECONDS:g} s") from None
     finally:
         server.close()
         for task in tasks:

@@ -15,14 +15,14 @@ from pyarrow import parquet
 
 from ask.errors import FileError, UsageError
 from ask.map.arrow_types import Array, ArrowType, to_json_values
+from ask.map.input_streams import STDIN
+from ask.map.json_values import NOT_UTF8
 from ask.records import NamedTuple
 
 BATCH_ROWS = 1000
 """How many rows become values of Python at a time."""
 BUFFER_BYTES = 1 << 18
 FILE_MAGIC, FEATHER_1_MAGIC = b"ARROW1\0\0", b"FEA1"
-NOT_UTF8 = "not UTF-8"
-STDIN = "-"
 
 
 class TypedRow(NamedTuple):

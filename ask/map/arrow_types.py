@@ -18,19 +18,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from ask.map.json_values import INT64_RANGE, list_types, to_valid_text
+
 Array = Any
 """`pyarrow.Array`: the package has no type hints."""
 ArrowType = Any
 """`pyarrow.DataType`."""
 pa.set_memory_pool(pa.system_memory_pool())  # the default one keeps 30 MB more of what it has freed
-encode_json = json.JSONEncoder(ensure_ascii=False).encode
 TYPES_BY_NAME = {"boolean": pa.bool_(), "integer": pa.int64(), "number": pa.float64()}
 TYPES_BY_FORMAT = {"date": pa.date32(), "date-time": pa.timestamp("ms", "UTC")}
 DAY_SECONDS = 86_400
 MAX_DAYS = 11_000_000
 """About 30,000 years before or after 1970."""
 TIME_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-INT64_RANGE = range(-(1 << 63), 1 << 63)
 CONVERSION_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError)
 
 
@@ -93,8 +93,7 @@ def from_json_schema(schema: Any) -> ArrowType | None:
     options = [each for each in schema.get("anyOf") or schema.get("oneOf") or () if each != {"type": "null"}]
     if options and "type" not in schema:
         return from_json_schema(options[0]) if len(options) == 1 else None
-    names = schema.get("type")
-    match [name for name in (names if isinstance(names, list) else [names]) if name != "null"]:
+    match list_types(schema):
         case ["string"]:
             return TYPES_BY_FORMAT.get(schema.get("format", ""), pa.string())
         case [("boolean" | "integer" | "number") as name]:
@@ -137,14 +136,7 @@ def build_array(values: Sequence[Any], data_type: ArrowType) -> Array | None:
 
 def build_text_array(values: Iterable[Any]) -> Array:
     """Return a column of text: values that are no text are JSON."""
-    return pa.array([_encode_text(value) for value in values], pa.string())
-
-
-def _encode_text(value: Any) -> str | None:
-    if value is None:
-        return None
-    # A lone surrogate is written as in JSON: "\ud800".
-    return (value if isinstance(value, str) else encode_json(value)).encode("utf-8", "backslashreplace").decode()
+    return pa.array([None if value is None else to_valid_text(value) for value in values], pa.string())
 
 
 def infer_type(values: Iterable[Any]) -> ArrowType:

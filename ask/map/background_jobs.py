@@ -20,7 +20,7 @@ from ask.client.provider_client import ProviderClient
 from ask.client.retries import choose_retry_delay
 from ask.config.settings import Settings
 from ask.errors import AskError, ProviderError, UsageError
-from ask.map.batch_jobs import MAX_GONE_POLLS, TAG_BYTES, UNCLEAR_STATUSES, BatchRunner, is_gone
+from ask.map.batch_jobs import TAG_BYTES, UNCLEAR_STATUSES, BatchRunner, is_gone
 from ask.map.job import Job
 from ask.map.ledger import Ledger, PendingBatch, RowKey, RowResult
 from ask.map.outages import classify_failure
@@ -196,10 +196,12 @@ class BackgroundRunner(BatchRunner):
                     try:
                         response = future.result()
                     except AskError as error:  # must not keep the others from being collected
-                        is_missing = is_gone(error)
-                        if not (is_missing and self._give_up(one)):
-                            first_error = first_error or error
-                        if is_missing:
+                        if is_gone(error) and self._is_given_up(one):
+                            reason = f"the service no longer has the response {one.batch_id}"
+                            self._end_batch(one, self._ledger.find_batch_rows(one.tag), reason)
+                            continue
+                        first_error = first_error or error
+                        if is_gone(error):
                             continue
                     else:
                         self._last_success = time.monotonic()
@@ -219,15 +221,6 @@ class BackgroundRunner(BatchRunner):
         if self._api.parse_batch(response).id != pending.batch_id:
             raise ProviderError("the answer is not the response that was asked for", None)
         return response
-
-    def _give_up(self, pending: PendingBatch) -> bool:
-        """Fail a row whose response, which is paid for, was missing in many polls in a row; return whether it was."""
-        self._gone_polls[pending.tag] = self._gone_polls.get(pending.tag, 0) + 1
-        if self._gone_polls[pending.tag] < MAX_GONE_POLLS:
-            return False
-        reason = f"the service no longer has the response {pending.batch_id}"
-        self._end_batch(pending, self._ledger.find_batch_rows(pending.tag), reason)
-        return True
 
     def _collect_response(self, pending: PendingBatch, response: Any) -> None:
         """Save the result of a row."""

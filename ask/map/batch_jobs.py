@@ -344,11 +344,15 @@ class BatchRunner:
         except ProviderError as error:
             if not is_gone(error):
                 raise
-            self._gone_polls[pending.tag] = self._gone_polls.get(pending.tag, 0) + 1
-            if self._gone_polls[pending.tag] < MAX_GONE_POLLS:
+            if not self._is_given_up(pending):
                 raise
             reason = error.summary
         self._end_batch(pending, [keys[number] for number in sorted(missing)], reason)
+
+    def _is_given_up(self, pending: PendingBatch) -> bool:
+        """Count a poll that missed a batch's results; check whether too many in a row did."""
+        self._gone_polls[pending.tag] = self._gone_polls.get(pending.tag, 0) + 1
+        return self._gone_polls[pending.tag] >= MAX_GONE_POLLS
 
     def _end_batch(self, pending: PendingBatch, unanswered: Sequence[RowKey], reason: str) -> None:
         self._save_results([(key, RowResult("failed", error=reason)) for key in unanswered])

@@ -71,25 +71,24 @@ class SampledRow:
 
 
 class PrioritySample:
-    """The entries with the smallest priorities. If these are random numbers, it is a random sample.
-
-    Attributes:
-        limit: only entries with a priority below it may be added.
-    """
+    """The entries with the smallest priorities. If these are random numbers, it is a random sample."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._heap: list[tuple[float, int, Any]] = []
-        self.limit = math.inf if size else -math.inf
+        self._limit = math.inf if size else -math.inf
 
-    def add(self, priority: float, position: int, entry: Any) -> None:
-        """Add an entry. No two of them have the same priority and position."""
-        if len(self._heap) < self._size:
-            heapq.heappush(self._heap, (-priority, -position, entry))
-        else:
-            heapq.heapreplace(self._heap, (-priority, -position, entry))
+    def add(self, priority: float, row: SampledRow, entry: Any = None) -> None:
+        """Add an entry, by default the row's excerpt, if its priority is among the smallest.
+
+        No two entries have the same priority and row.
+        """
+        if priority >= self._limit:
+            return
+        add = heapq.heappush if len(self._heap) < self._size else heapq.heapreplace
+        add(self._heap, (-priority, -row.position, row.excerpt if entry is None else entry))
         if len(self._heap) == self._size:
-            self.limit = -self._heap[0][0]
+            self._limit = -self._heap[0][0]
 
     def list_by_position(self) -> list[Any]:
         """Return the entries in the order of the rows."""
@@ -146,14 +145,10 @@ class NumberDistribution:
         self._total += number
         if self.is_integer and not isinstance(number, int):
             self.is_integer = False
-        if row.priority < self._numbers.limit:
-            self._numbers.add(row.priority, row.position, number)
-        if number < self.lowest.limit:
-            self.minimum = min(self.minimum, number)
-            self.lowest.add(number, row.position, row.excerpt)
-        if -number < self.highest.limit:
-            self.maximum = max(self.maximum, number)
-            self.highest.add(-number, row.position, row.excerpt)
+        self.minimum, self.maximum = min(self.minimum, number), max(self.maximum, number)
+        self._numbers.add(row.priority, row, number)
+        self.lowest.add(number, row)
+        self.highest.add(-number, row)
 
     @property
     def mean(self) -> float:
@@ -246,8 +241,7 @@ class ValueDistribution:
                 return
             counted = self._values[key] = self._start_count(value)
         counted.count += 1
-        if row.priority < counted.rows.limit:
-            counted.rows.add(row.priority, row.position, row.excerpt)
+        counted.rows.add(row.priority, row)
 
     def _start_count(self, value: str) -> ValueCount:
         rows = PrioritySample(SAMPLED_ROWS if len(self._values) < MAX_SAMPLED_VALUES else 0)

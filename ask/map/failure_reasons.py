@@ -48,8 +48,7 @@ class FailureReasons:
             reason.label = pattern
         reason.count += 1
         reason.unavailable_count += is_unavailable
-        if row.position < reason.rows.limit:
-            reason.rows.add(row.position, row.position, row.excerpt)
+        reason.rows.add(row.position, row)
 
     def list_by_count(self) -> list[FailureReason]:
         """Return the reasons, the most frequent first."""

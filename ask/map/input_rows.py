@@ -28,6 +28,7 @@ from ask.map.input_streams import (
     COMPRESSION_SUFFIXES,
     READ_BYTES,
     SCANNED_BYTES,
+    STDIN,
     UTF8,
     ChunkStream,
     InputFile,
@@ -36,7 +37,15 @@ from ask.map.input_streams import (
     is_compressed,
     transcode,
 )
-from ask.map.json_values import HAS_NUL, NOT_JSON, NOT_UTF8, decode_json, encode_json, read_json_values
+from ask.map.json_values import (
+    HAS_NUL,
+    NOT_JSON,
+    NOT_UTF8,
+    decode_json,
+    encode_json,
+    has_invalid_bytes,
+    read_json_values,
+)
 from ask.map.sqlite_table import SqliteTable
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
@@ -61,7 +70,6 @@ FORMATS_BY_SUFFIX: Mapping[str, InputFormat] = {
 }
 RAW_FORMATS = ("nul", "files")
 """The formats whose encoding is not detected, because they may be file names, which are bytes."""
-STDIN = "-"
 LINE, PATH, INDEX = "line", "path", "index"
 """The placeholders besides columns: a line of text, the path of a file, and the number of the row from 1."""
 NUL = "\0"
@@ -416,7 +424,7 @@ def _create_json_row(location: str, value: Any, text: str, error: str) -> Row:
     if not isinstance(value, dict):
         value, error = {}, error or "not a JSON object"
     if error:
-        value = {column: each for column, each in value.items() if _is_encodable(column + encode_json(each))}
+        value = {column: each for column, each in value.items() if not has_invalid_bytes(column + encode_json(each))}
     return Row(location, value, text, error)
 
 
@@ -535,7 +543,7 @@ def _read_header(name: str, records: Iterator[list[str]]) -> list[str]:
         header = next(filter(any, ([column.strip() for column in record] for record in records)), [])
     except csv.Error as error:
         raise UsageError(f"{name}: the header is not CSV ({error})", "correct the first line") from None
-    if not all(map(_is_encodable, header)):
+    if any(map(has_invalid_bytes, header)):
         raise UsageError(f"{name}: the header is not UTF-8", "name the encoding of the file with --encoding")
     if header.count("") > 1:  # empty cells at the end of each line, as Excel writes them
         while not header[-1]:
@@ -547,14 +555,9 @@ def _read_header(name: str, records: Iterator[list[str]]) -> list[str]:
     return header
 
 
-def _is_encodable(text: str) -> bool:
-    """Check that a text contains no bytes that were not UTF-8."""
-    return text.isascii() or not any("\udc80" <= char <= "\udcff" for char in text)
-
-
 def _is_readable(text: str) -> bool:
     """Check that a text contains no bytes that were not UTF-8, and no NUL."""
-    return NUL not in text and _is_encodable(text)
+    return NUL not in text and not has_invalid_bytes(text)
 
 
 def read_in_background(rows: Iterator[Row]) -> Iterator[Row | None]:

@@ -33,6 +33,7 @@ BINARY_SIGNATURES = {
 }
 """What to do with a file that begins with these bytes."""
 UTF8 = "utf-8"
+STDIN = "-"
 _WIDE_MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is its beginning
     (codecs.BOM_UTF32_BE, "utf-32-be"),

@@ -33,7 +33,7 @@ from ask.map.input_rows import INDEX, LINE, PATH, Row
 from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.outages import Failure
 from ask.map.output_target import check_output
-from ask.map.shards import Shard
+from ask.map.shards import Shard, name_file
 from ask.map.sqlite_table import SqliteTable
 from ask.messages import EMPTY_MAPPING, Attachment, Message, Usage
 from ask.records import NamedTuple
@@ -352,9 +352,9 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
         AskError: an option or the configuration is invalid.
     """
     app.keeps_loader_processes = True  # a process for each row would take most of the time
-    path, shard = options.output, options.shard
-    name = str(shard.name_file(Path(path))) if shard and path else path
-    output = check_output(name, app.app_dirs, app.notify) if name else None
+    shard, output = options.shard, None
+    if options.output:
+        output = check_output(name_file(options.output, shard), app.app_dirs, app.notify)
     first_model, *other_models = options.models or (None,)
     prepared = prepare_without_message(options.run._replace(model=first_model), app, has_columns=True)
     first, template = prepared.request, prepared.template

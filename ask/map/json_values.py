@@ -1,4 +1,4 @@
-"""JSON values, read one by one from a stream: the elements of arrays, or values that follow one another."""
+"""JSON values: read one by one from a stream, as text, and what a JSON Schema says about them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BufferedReader
 from typing import Any
 
 from ask.errors import FileError
+from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
 
 READ_BYTES = 1 << 16
@@ -20,6 +21,7 @@ MAX_INDENTATION = 200
 """How many characters before a value are kept to find others of the same indentation."""
 NOT_UTF8, HAS_NUL, NOT_JSON = "not UTF-8", "contains a NUL character", "not JSON"
 NO_END = "the array has no end"
+INT64_RANGE = range(-(1 << 63), 1 << 63)
 _SEPARATORS = re.compile(r"[ \t\r\n\ufeff]*")
 _ELEMENT_SEPARATORS = re.compile(r"[ \t\r\n,]*")
 _INVALID_BYTES = re.compile("[\udc80-\udcff]")
@@ -40,6 +42,30 @@ encode_json = json.JSONEncoder(ensure_ascii=False).encode
 # Python writes NaN and Infinity, which are not JSON. As in JavaScript, they become null.
 _decoder = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_parse_finite)
 decode_json = _decoder.decode
+
+
+def to_valid_text(value: Any) -> str:
+    r"""Return text, and other values as JSON. A lone surrogate is written as in JSON: "\ud800"."""
+    text = value if isinstance(value, str) else encode_json(value)
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def has_invalid_bytes(text: str) -> bool:
+    """Check whether a text contains bytes that were not UTF-8, which "surrogateescape" has decoded."""
+    return not text.isascii() and _INVALID_BYTES.search(text) is not None
+
+
+def get_properties(schema: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return the schemas of the fields of answers; empty if an answer is one value."""
+    properties = schema.get("properties") if schema and schema.get("type") == "object" else None
+    return properties or EMPTY_MAPPING
+
+
+def list_types(schema: Mapping[str, Any]) -> list[str]:
+    """Return the types that a JSON Schema names, without null."""
+    types = schema.get("type")
+    names = types if isinstance(types, list) else [types]
+    return [name for name in names if isinstance(name, str) and name != "null"]
 
 
 def parse_json_answer(text: str) -> Any:
@@ -202,4 +228,4 @@ class _JsonSource:
             self._is_complete = not chunk
             missing -= len(chunk)
         self._text = "".join(parts)
-        self._has_invalid_bytes = not self._text.isascii() and bool(_INVALID_BYTES.search(self._text))
+        self._has_invalid_bytes = has_invalid_bytes(self._text)

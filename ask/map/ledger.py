@@ -114,28 +114,20 @@ class RowResult(NamedTuple):
     @property
     def usage(self) -> Usage:
         """The tokens and the cost of its requests, also of those in earlier runs."""
-        return Usage(
-            self.input_tokens,
-            self.output_tokens,
-            self.cached_tokens,
-            cost=self.cost,
-            cache_write_tokens=self.cache_write_tokens,
-        )
+        return Usage(**{name: getattr(self, name) for name in USAGE_FIELDS})
 
     def add_usage(self, usage: Usage) -> RowResult:
         """Return the result with the tokens and the cost of further requests."""
         total = self.usage + usage
-        return self._replace(
-            input_tokens=total.input_tokens,
-            output_tokens=total.output_tokens,
-            cached_tokens=total.cached_tokens,
-            cache_write_tokens=total.cache_write_tokens,
-            cost=total.cost,
-        )
+        return self._replace(**{name: getattr(total, name) for name in USAGE_FIELDS})
 
     def is_final(self, *, retry_failed: bool) -> bool:
         """Check whether the row is not sent again."""
         return self.status == "answered" or (self.status == "failed" and not retry_failed)
+
+
+USAGE_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "cost")
+"""The fields of `Usage` that a result has."""
 
 
 class RowKey(NamedTuple):
@@ -381,10 +373,9 @@ class Ledger:
 
     def compute_usage(self, job: str) -> Usage:
         """Return the tokens and the cost of all rows of a job, as far as they are known."""
-        names = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "cost")
-        query = f"SELECT {', '.join(f'sum({name})' for name in names)} FROM results WHERE job = ?"  # noqa: S608
+        query = f"SELECT {', '.join(f'sum({name})' for name in USAGE_FIELDS)} FROM results WHERE job = ?"  # noqa: S608
         [sums] = self._execute(query, (job,))
-        return Usage()._replace(**dict(zip(names, sums, strict=True)))
+        return Usage(**dict(zip(USAGE_FIELDS, sums, strict=True)))
 
     def count_answers(self, job: str) -> tuple[int, float]:
         """Return how many rows of a job are answered, and when the last one was, in seconds since 1970."""
@@ -400,15 +391,13 @@ class Ledger:
         """Delete the results of a job."""
         self._execute("DELETE FROM results WHERE job = ?", (job,))
 
-    def forget_job(self, job: str) -> bool:
-        """Delete a job; return whether there was one."""
-        is_known = bool(self._execute("SELECT 1 FROM jobs WHERE id = ?", (job,)))
+    def forget_job(self, job: str) -> None:
+        """Delete a job."""
         self._execute("DELETE FROM jobs WHERE id = ?", (job,))
         [(pages, free_pages)] = self._execute("SELECT * FROM pragma_page_count, pragma_freelist_count")
         if free_pages > pages // 2:
             with suppress(FileError):  # another job writes, or there is no space for a copy of the rest
                 self._execute("VACUUM")
-        return is_known
 
     def list_jobs(self) -> list[JobSummary]:
         """Return all jobs, the newest first."""

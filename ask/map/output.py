@@ -17,13 +17,13 @@ from ask.atomic_files import Ownership, convert_write_errors, replace_or_overwri
 from ask.console import StandardOutput, close_standard_output, protect_standard_output
 from ask.errors import FileError, UsageError
 from ask.map.csv_cells import escape_formula, format_cell
+from ask.map.json_values import encode_json, get_properties, to_valid_text
 from ask.map.ledger import RowResult
 from ask.messages import EMPTY_MAPPING
 from ask.text import format_suggestion, join_names
 
 TABLE_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 ANSWER = "answer"
-encode_json = json.JSONEncoder(ensure_ascii=False).encode
 PATCH = "patch"
 """The column with what tools changed in the row's working copy."""
 CITATIONS = "citations"
@@ -89,7 +89,7 @@ class ColumnNames:
         ignores_case: bool = False,
         chosen: Sequence[str] | None = None,
     ) -> None:
-        properties = schema.get("properties") if schema and schema.get("type") == "object" else None
+        properties = get_properties(schema)
         self._answer_fields = tuple(properties) if properties else None
         answer_schemas = properties or {ANSWER: {"type": "string"} if schema is None else EMPTY_MAPPING}
         self._has_patch, self._has_citations = has_patch, has_citations
@@ -153,11 +153,6 @@ def _format_lines(records: Iterable[Mapping[str, Any]]) -> str:
     return "\n".join([*map(encode_json, records), ""])
 
 
-def _encode_text(text: str) -> bytes:
-    r"""Encode the text of rows. A lone surrogate is written as JSON does it: "\ud800"."""
-    return text.encode("utf-8", "backslashreplace")
-
-
 def _format_time(seconds: float | None) -> str | None:
     """Format a time in seconds since 1970 in ISO 8601 (UTC)."""
     return None if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
@@ -174,7 +169,7 @@ class StdoutWriter:
 
     def write(self, records: Sequence[Mapping[str, Any]]) -> None:
         self._erase_status()
-        self._output.write(_encode_text(_format_lines(records)).decode())
+        self._output.write(to_valid_text(_format_lines(records)))
 
     def publish(self) -> None:
         """Do nothing: what is written cannot be replaced."""
@@ -291,7 +286,7 @@ class FileWriter:
                 self._file.discard()
 
     def _append(self, text: str) -> None:
-        data = memoryview(_encode_text(text))
+        data = memoryview(to_valid_text(text).encode())
         size = os.fstat(self._descriptor).st_size
         try:
             while data:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from ask.config.directories import AppDirs
@@ -62,7 +62,7 @@ def is_table(output: Path | SqliteTable | None) -> bool:
     return is_arrow or is_text_table(output) or isinstance(output, SqliteTable)
 
 
-def is_input(output: Path | SqliteTable, paths: Iterable[str]) -> bool:
+def _is_input(output: Path | SqliteTable, paths: Iterable[str]) -> bool:
     """Check whether an output is one of the inputs. Another table of an input's database is not."""
     if isinstance(output, SqliteTable):
         tables = filter(None, map(SqliteTable.parse, paths))
@@ -76,7 +76,28 @@ def is_input(output: Path | SqliteTable, paths: Iterable[str]) -> bool:
     return os.path.realpath(output) in map(os.path.realpath, files)
 
 
-def is_same_output(output: Path | SqliteTable, other: Path | SqliteTable) -> bool:
+def check_distinct(
+    output: Path | SqliteTable, name: str, inputs: Iterable[str], others: Mapping[Path | SqliteTable, str], content: str
+) -> None:
+    """Check that an output replaces no file that the job needs.
+
+    Args:
+        output: the output.
+        name: its name for the user.
+        inputs: the inputs of the job.
+        others: further files and tables, each with what it is, as in "the ledger".
+        content: what is written to the output.
+
+    Raises:
+        UsageError: it is an input or one of the others.
+    """
+    kinds = ["an input"] if _is_input(output, inputs) else []
+    kinds += [kind for other, kind in others.items() if _is_same_output(output, other)]
+    if kinds:
+        raise UsageError(f"{name} is {kinds[0]}", f"write {content} to another file")
+
+
+def _is_same_output(output: Path | SqliteTable, other: Path | SqliteTable) -> bool:
     """Check whether two outputs replace each other. Two tables of a database do not."""
     files = [each.file if isinstance(each, SqliteTable) else each for each in (output, other)]
     if os.path.realpath(files[0]) != os.path.realpath(files[1]):

@@ -17,14 +17,13 @@ from ask.map.distributions import (
 )
 from ask.map.failure_reasons import FailureReason, FailureReasons
 from ask.map.job import RowTask
-from ask.map.json_values import parse_json_answer
+from ask.map.json_values import get_properties, parse_json_answer
 from ask.map.ledger import RowResult
 from ask.map.output import ANSWER
 from ask.messages import Usage
 from ask.templates.placeholders import COLUMN_PATTERN, find_placeholders
 from ask.text import format_one_line
 
-USAGE_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "cost")
 MAX_EXCERPT_COLUMNS = 6
 MAX_CELL_CHARACTERS = 300
 MAX_ANSWER_CHARACTERS = 600
@@ -37,6 +36,7 @@ class ModelReport:
     Attributes:
         name: the name of the model.
         status_counts: how many rows were answered, failed or unavailable.
+        usage: the tokens and the cost of the rows, as far as they are known.
         latencies: the seconds that the last requests of the rows took.
         tries: how often each number of requests was needed.
         finish_reasons: how often each occurs.
@@ -47,7 +47,7 @@ class ModelReport:
         self.name = name
         self.columns = columns
         self.status_counts: Counter[str] = Counter()
-        self._sums: dict[str, Any] = {}
+        self.usage = Usage()
         self.latencies = NumberDistribution()
         self.tries: Counter[int] = Counter()
         self.finish_reasons: Counter[str] = Counter()
@@ -55,20 +55,13 @@ class ModelReport:
     def add(self, row: SampledRow, result: RowResult) -> None:
         """Count a row."""
         self.status_counts[result.status] += 1
-        for name in USAGE_FIELDS:
-            if (amount := getattr(result, name)) is not None:
-                self._sums[name] = self._sums.get(name, 0) + amount
+        self.usage += result.usage
         if result.latency is not None:
             self.latencies.add(row, result.latency)
         if result.tries:
             self.tries[result.tries] += 1
         if result.finish_reason:
             self.finish_reasons[result.finish_reason] += 1
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens and the cost of the rows, as far as they are known."""
-        return Usage()._replace(**self._sums)
 
 
 class JobReport:
@@ -93,9 +86,9 @@ class JobReport:
     ) -> None:
         self._redact = redact
         self._has_schema = schema is not None
-        properties = schema.get("properties") if schema and schema.get("type") == "object" else None
-        self._fields = tuple(properties or ())
-        columns: Mapping[str, Any] = properties or {ANSWER: schema}
+        properties = get_properties(schema)
+        self._fields = tuple(properties)
+        columns = properties or {ANSWER: schema}
         self.models = [
             ModelReport(name, [ColumnDistribution(*column, self._redact) for column in columns.items()])
             for name in models
@@ -115,8 +108,7 @@ class JobReport:
         if result.time:
             self.first_time = min(self.first_time or result.time, result.time)
             self.last_time = max(self.last_time or result.time, result.time)
-        if row.priority < self.rows.limit:
-            self.rows.add(row.priority, row.position, row.excerpt)
+        self.rows.add(row.priority, row)
         if result.status != "answered":
             error = self._redact(result.error.removeprefix(f"{task.location}: "))
             self._reasons.add(error, row, is_unavailable=result.status == "unavailable")

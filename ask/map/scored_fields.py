@@ -7,6 +7,7 @@ from typing import Any
 
 from ask.errors import UsageError
 from ask.map.distributions import to_text
+from ask.map.json_values import get_properties, list_types
 from ask.map.label_matching import BOOLEAN_WORDS, make_key
 from ask.map.output import ANSWER
 from ask.records import NamedTuple
@@ -71,12 +72,6 @@ def parse_scores(options: Sequence[str], schema: Mapping[str, Any] | None) -> li
     return list(scored.values())
 
 
-def get_properties(schema: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return the schemas of the fields of answers; empty if an answer is one value."""
-    properties = schema.get("properties") if schema and schema.get("type") == "object" else None
-    return properties or {}
-
-
 def _split_option(option: str, fields: Sequence[str]) -> tuple[str, str]:
     """Return the field and the column that an option names.
 
@@ -101,11 +96,9 @@ def _describe_field(field: str, column: str, schema: Any) -> ScoredField:
     """Describe a field by its schema."""
     if not isinstance(schema, Mapping):
         return ScoredField(field, column)
-    types = schema.get("type")
-    names = {types} if isinstance(types, str) else {name for name in types or () if isinstance(name, str)}
     allowed = schema.get("enum")
     values = [value for value in allowed if value is not None] if isinstance(allowed, list) else []
-    is_boolean = names - {"null"} == {"boolean"} or (bool(values) and all(isinstance(each, bool) for each in values))
+    is_boolean = list_types(schema) == ["boolean"] or set(map(type, values)) == {bool}
     if is_boolean:
         values = [True, False]
     is_ordered = schema.get("ordered") is True or _are_levels(values)

@@ -10,11 +10,11 @@ from typing import Any
 
 from ask.map.distributions import PrioritySample, RowExcerpt, SampledRow, is_number, to_text
 from ask.map.job import RowTask
-from ask.map.json_values import parse_json_answer
+from ask.map.json_values import get_properties, parse_json_answer
 from ask.map.label_matching import parse_number
 from ask.map.ledger import RowResult
 from ask.map.output import ANSWER
-from ask.map.scored_fields import ScoredField, get_properties
+from ask.map.scored_fields import ScoredField
 from ask.records import NamedTuple
 from ask.text import format_one_line
 
@@ -275,9 +275,7 @@ class FieldScore:
         if row and not is_right:
             # A random fraction of a step selects among rows with the same probability.
             steps = round(PROBABILITY_STEPS * probability) if has_probability else 0
-            priority = row.priority / MAX_PRIORITY - steps
-            if priority < self.wrong_rows.limit:
-                self.wrong_rows.add(priority, row.position, row.excerpt)
+            self.wrong_rows.add(row.priority / MAX_PRIORITY - steps, row)
         return is_right
 
     def add_cost(self, cost: float | None) -> None:

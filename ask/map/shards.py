@@ -50,6 +50,11 @@ class Shard(NamedTuple):
         return path.with_name(f"{path.stem}.{number}-of-{self.total}{path.suffix}")
 
 
+def name_file(name: str, shard: Shard | None) -> str:
+    """Return the name of a file of a job; that of a shard has its number."""
+    return str(shard.name_file(Path(name))) if shard else name
+
+
 class ShardInput(NamedTuple):
     """What a shard was made from, and how many of its rows failed.
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from ask.errors import FileError, UsageError
-from ask.map.output import ColumnNames, encode_json
+from ask.map.json_values import INT64_RANGE, list_types, to_valid_text
+from ask.map.output import ColumnNames
 from ask.map.sqlite_table import LOCK_SECONDS, SqliteTable, quote_identifier, suggest_unlocking
 
 MAX_BUFFERED_ROWS = 500
@@ -18,7 +19,6 @@ COMMIT_SECONDS = 0.5
 TYPES = {"integer": "INTEGER", "boolean": "INTEGER", "number": "REAL"}
 NUMBER_TYPES = frozenset(TYPES.values())
 PENDING = "temp.pending"
-INT64_RANGE = range(-(1 << 63), 1 << 63)
 EXACT_RANGE = range(-(1 << 53), (1 << 53) + 1)
 """The integers that all are the same as numbers of a column of type REAL."""
 
@@ -149,9 +149,8 @@ class SqliteWriter:
 def _choose_type(name: str, names: ColumnNames, first_row: Mapping[str, Any]) -> str:
     """Return the type of a column; "" if it gets values of any type."""
     if name in names.schemas:
-        schema_type = names.schemas[name].get("type")
-        types = [each for each in (schema_type if isinstance(schema_type, list) else [schema_type]) if each != "null"]
-        return TYPES.get(types[0], "TEXT") if len(types) == 1 and types[0] else ""
+        types = list_types(names.schemas[name])
+        return TYPES.get(types[0], "TEXT") if len(types) == 1 else ""
     value = first_row.get(name)
     if isinstance(value, int | float):
         return "REAL" if isinstance(value, float) else "INTEGER"
@@ -173,5 +172,4 @@ def _to_sqlite_value(value: Any) -> Any:
     """Return a value of JSON for SQLite: lists, objects and integers of more than 64 bits as JSON text."""
     if value is None or isinstance(value, float) or (isinstance(value, int) and value in INT64_RANGE):
         return value
-    text = value if isinstance(value, str) else encode_json(value)
-    return text.encode("utf-8", "backslashreplace").decode()
+    return to_valid_text(value)

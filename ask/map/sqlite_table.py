@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from ask.errors import FileError, UsageError
+from ask.map.json_values import NOT_UTF8, has_invalid_bytes
 from ask.records import NamedTuple
 from ask.text import format_suggestion, join_names
 
@@ -25,7 +26,6 @@ LOCK_SECONDS = 30.0
 NOTICE_SECONDS = 1.0
 """After how long the user learns that a database is locked."""
 READ_STATEMENT = "SELECT 1 FROM sqlite_schema"
-NOT_UTF8 = "not UTF-8"
 SQLITE_ERRORS = (sqlite3.Error, sqlite3.Warning)
 """`Warning` is raised for a query of several statements in Python 3.11."""
 
@@ -197,4 +197,4 @@ def _to_json_value(value: Any) -> Any:
 
 def _is_encodable(value: Any) -> bool:
     """Check that a value is not text with bytes that were not UTF-8."""
-    return not isinstance(value, str) or value.isascii() or not any("\udc80" <= char <= "\udcff" for char in value)
+    return not (isinstance(value, str) and has_invalid_bytes(value))

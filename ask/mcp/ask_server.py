@@ -40,6 +40,7 @@ from ask.process.child_process import (
 )
 from ask.records import NamedTuple
 from ask.schemas.short_form import parse_short_form
+from ask.tools.base import build_parameters_schema
 from ask.tools.secret_files import can_contain_secrets
 
 APPROVAL_SECONDS = 3600
@@ -49,14 +50,13 @@ LAST_WRITE_SECONDS = 5
 APPROVAL_KEY = "approval"
 MAX_PARALLEL_CALLS = 16
 """The limit for the calls that run at the same time; others wait."""
-DEFAULT_DENIAL = "the client cannot ask its user for approval"
+DEFAULT_DENIAL = {"decision": "deny", "reason": "the client cannot ask its user for approval"}
 ASK_TOOL = types.Tool(
     name="ask",
     description="Ask a language model a question. The answer's conversation can be continued by its ID.",
-    input_schema={
-        "type": "object",
-        "properties": {
-            "prompt": {"type": "string", "minLength": 1, "description": "The question"},
+    input_schema=build_parameters_schema(
+        {"prompt": {"type": "string", "minLength": 1, "description": "The question"}},
+        {
             "model": {"type": "string", "description": "A model, provider:model, or an alias of the user"},
             "conversation": {"type": "string", "description": "The ID of a conversation that this server began"},
             "files": {
@@ -65,9 +65,7 @@ ASK_TOOL = types.Tool(
                 "description": "Files in the server's working folder to attach",
             },
         },
-        "required": ["prompt"],
-        "additionalProperties": False,
-    },
+    ),
 )
 MAX_ROWS_CHARACTERS = 100_000
 """The limit for the rows in the result of `map_rows`; more are in a file that the result names."""
@@ -77,10 +75,9 @@ MAP_TOOL = types.Tool(
         "Ask a language model one question about each of many rows. Placeholders such as {{text}} in the prompt stand "
         "for the columns of a row. Interrupted calls continue where they stopped."
     ),
-    input_schema={
-        "type": "object",
-        "properties": {
-            "prompt": {"type": "string", "minLength": 1, "description": "The question, with placeholders"},
+    input_schema=build_parameters_schema(
+        {"prompt": {"type": "string", "minLength": 1, "description": "The question, with placeholders"}},
+        {
             "rows": {
                 "type": "array",
                 "items": {"type": ["object", "string"]},
@@ -93,22 +90,15 @@ MAP_TOOL = types.Tool(
             },
             "model": {"type": "string", "description": "A model, provider:model, or an alias of the user"},
         },
-        "required": ["prompt"],
-        "additionalProperties": False,
-    },
+    ),
 )
 SEARCH_TOOL = types.Tool(
     name="search_history",
     description="Find the user's saved conversations that contain all words.",
-    input_schema={
-        "type": "object",
-        "properties": {
-            "query": {"type": "string", "minLength": 1, "description": "Words, or a phrase in double quotes"},
-            "limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "At most so many (20)"},
-        },
-        "required": ["query"],
-        "additionalProperties": False,
-    },
+    input_schema=build_parameters_schema(
+        {"query": {"type": "string", "minLength": 1, "description": "Words, or a phrase in double quotes"}},
+        {"limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "At most so many (20)"}},
+    ),
 )
 APPROVAL_SCHEMA: types.ElicitRequestedSchema = {
     "type": "object",
@@ -202,12 +192,12 @@ class AskCall:
         capabilities = self.ctx.session.client_capabilities
         elicitation = capabilities and capabilities.elicitation
         if not elicitation or (elicitation.url and not elicitation.form):
-            return {"decision": "deny", "reason": DEFAULT_DENIAL}
+            return DEFAULT_DENIAL
         danger = f"\nDangerous: {event['danger']}" if event["danger"] else ""
         try:
             answer = await self._elicit(f"Allow {event['name']}?\n{event['description']}{danger}")
         except (MCPError, ValueError):  # the answer is an error or not valid
-            return {"decision": "deny", "reason": DEFAULT_DENIAL}
+            return DEFAULT_DENIAL
         if answer.action == "accept" and answer.content and answer.content.get("allow") is True:
             return {"decision": "allow"}
         return {"decision": "deny"}
@@ -284,9 +274,9 @@ class AskServer:
                 raise UsageError("the prompt is empty", "give a question")
             return await call(ctx, arguments, params)
         except WrongTypeError as error:
-            return _create_error(str(error), {"exit_code": UsageError.exit_code})
+            return _create_result(str(error), {"exit_code": UsageError.exit_code}, is_error=True)
         except AskError as error:
-            return _create_error(str(error), {"exit_code": error.exit_code})
+            return _create_result(str(error), {"exit_code": error.exit_code}, is_error=True)
 
     async def _begin_or_continue(
         self, ctx: ServerRequestContext[Any], arguments: AskArguments, params: types.CallToolRequestParams
@@ -382,7 +372,8 @@ class AskServer:
                         await ctx.session.report_progress(len(answered), len(rows) or None)
                 error, exit_code = await errors, await process.wait()
         if exit_code not in (0, RowsFailedError.exit_code):
-            return _create_error(error.removeprefix("ask: "), {"exit_code": exit_code, "count": len(answered)})
+            counts = {"exit_code": exit_code, "count": len(answered)}
+            return _create_result(error.removeprefix("ask: "), counts, is_error=True)
         failed = sum(_get_result_column(row, "error") is not None for row in answered)
         fields: dict[str, Any] = {"count": len(answered), "failed": failed, "exit_code": exit_code, "summary": error}
         text = json.dumps(answered, ensure_ascii=False)
@@ -390,7 +381,7 @@ class AskServer:
             fields["rows"] = answered
         else:
             fields["file"] = text = str(self._save_rows(answered))
-        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=fields)
+        return _create_result(text, fields)
 
     def _list_map_options(self, arguments: MapArguments, max_cost: float | None) -> list[str]:
         options = self._options
@@ -424,9 +415,8 @@ class AskServer:
             text = (await get_pipe(process.stdout).read()).decode()
             error, exit_code = await errors, await process.wait()
         if exit_code:
-            return _create_error(error.removeprefix("ask: "), {"exit_code": exit_code})
-        fields = {"conversations": json.loads(text)}
-        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=fields)
+            return _create_result(error.removeprefix("ask: "), {"exit_code": exit_code}, is_error=True)
+        return _create_result(text, {"conversations": json.loads(text)})
 
     def _compute_remaining_cost(self, job: str = "") -> float | None:
         """Return how many US dollars a call may cost, with what its job has cost before; None without a limit.
@@ -451,10 +441,8 @@ class AskServer:
             self._conversations.add(event["conversation"])
         fields = {name: event[name] for name in ("conversation", "provider", "model", "usage", "exit_code")}
         if event["exit_code"]:
-            return _create_error(event["error"] or f"exit code {event['exit_code']}", fields)
-        return types.CallToolResult(
-            content=[types.TextContent(type="text", text=event["text"])], structured_content=fields
-        )
+            return _create_result(event["error"] or f"exit code {event['exit_code']}", fields, is_error=True)
+        return _create_result(event["text"], fields)
 
 
 def _find_file(name: str) -> str:
@@ -481,9 +469,9 @@ def _find_file(name: str) -> str:
     return str(path)
 
 
-def _create_error(message: str, fields: dict[str, Any] | None = None) -> types.CallToolResult:
-    content: list[types.ContentBlock] = [types.TextContent(type="text", text=message)]
-    return types.CallToolResult(content=content, structured_content=fields, is_error=True)
+def _create_result(text: str, fields: Mapping[str, Any], *, is_error: bool = False) -> types.CallToolResult:
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
+    return types.CallToolResult(content=content, structured_content=fields, is_error=is_error)
 
 
 def _describe_event(event: Mapping[str, Any]) -> str | None:

@@ -14,8 +14,7 @@ from mcp.shared.auth import AuthorizationCodeResult
 from ask.config.base_url import is_loopback
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import ConfigError, NetworkError
-from ask.login.browser_login import SIGN_IN_SECONDS
-from ask.login.redirect import SignInError, parse_redirect, receive_redirect
+from ask.login.redirect import SIGN_IN_SECONDS, SignInError, parse_redirect, receive_redirect
 from ask.mcp.connection import RequestError, ServerConnection
 from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.sign_in import InteractiveAuth
@@ -60,9 +59,7 @@ async def sign_in(
             if read_redirect:
                 redirect = parse_redirect(read_redirect(), auth.state)
             else:
-                redirect = await receive_redirect(
-                    listener, redirect_uri, lambda: auth.state, server.name, SIGN_IN_SECONDS
-                )
+                redirect = await receive_redirect(listener, redirect_uri, lambda: auth.state, server.name)
         except SignInError as error:
             raise OAuthFlowError(error.summary) from None
         return auth.read_redirect(redirect)

@@ -27,7 +27,7 @@ from ask.mcp.elicitation import (
     describe_required_pages,
     is_elicitation_refusal,
 )
-from ask.mcp.http_connection import HttpServerTransport
+from ask.mcp.http_connection import HttpServerTransport, unwrap_group
 from ask.mcp.message_repair import read_raw_result, replace_result
 from ask.mcp.process import SHUTDOWN_SECONDS, ServerProcess
 from ask.mcp.tool_listing import MAX_TOOLS, ServerTools, ToolListing, parse_tools, select_tools
@@ -412,8 +412,7 @@ def _find_host(error: Any) -> tuple[str, str]:
 
 def describe_error(error: BaseException) -> str:
     """Describe an error of a server, or of the connection to it, in one line."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = unwrap_group(error)
     module = type(error).__module__.partition(".")[0]
     reason = str(getattr(error, "message", error)) or type(error).__name__
     if isinstance(error, AskError):

@@ -15,10 +15,14 @@ Resolver = Callable[[str, int], Sequence[str]]
 
 def find_sign_in_problem(url: str, server: ServerConfig) -> str:
     """Return why a sign-in must send neither anything nor the browser to a URL; "" if it may."""
-    known_urls = filter(None, (server.url, server.oauth.get("issuer")))
-    if urlsplit(url).hostname in [urlsplit(known_url).hostname for known_url in known_urls]:
+    return describe_foreign_url(url, server.url, [server.url, server.oauth.get("issuer", "")])
+
+
+def describe_foreign_url(url: str, server_url: str, known_urls: Sequence[str]) -> str:
+    """Return why nothing must be sent to a URL whose host is not that of a known one; "" if it may."""
+    if urlsplit(url).hostname in [urlsplit(known_url).hostname for known_url in known_urls if known_url]:
         return ""
-    problem = find_url_problem(url, server.url)
+    problem = find_url_problem(url, server_url)
     return f"the server leads to {url}, and {problem}" if problem else ""
 
 

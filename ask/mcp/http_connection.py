@@ -82,9 +82,7 @@ class HttpServerTransport:
         explanation = explain_certificate_error(error, self._ca_bundle)
         if explanation:
             return f"{explanation.reason}: {explanation.hint}"
-        cause: BaseException = error
-        while isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
+        cause = unwrap_group(error)
         if type(cause).__module__.startswith("mcp.client.auth"):
             return f"the sign-in failed ({cause})"
         if LOGIN_COMMAND in self._failure and type(cause).__name__ in ("ConnectError", "ConnectTimeout"):
@@ -246,6 +244,13 @@ class HttpServerTransport:
         with suppress(FileError):
             self._store.update({"challenge": [status, challenge]})
         return f"{failure}: sign in with {LOGIN_COMMAND} {name}"
+
+
+def unwrap_group(error: BaseException) -> BaseException:
+    """Return the first exception of a group, of groups in it, too."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _is_placeholder_error(error: BaseException) -> bool:

@@ -5,7 +5,6 @@ The tools that are offered stay the same during a run, even if a server lists ot
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,8 +16,8 @@ from ask.errors import ConfigError
 from ask.mcp.server_config import expand_variables
 from ask.mcp.tool_list_cache import ToolListCache, compute_fingerprint, find_command_files
 from ask.mcp.tool_listing import ServerTools
-from ask.text import repair_surrogates
-from ask.tools.base import ToolContext, ToolError, ToolResult
+from ask.text import repair_json_surrogates
+from ask.tools.base import RunToolContext, ToolError, ToolResult
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -109,7 +108,7 @@ class LazyServers:
         return results
 
     def call_tool(
-        self, server_name: str, tool_name: str, arguments: Mapping[str, Any], context: ToolContext
+        self, server_name: str, tool_name: str, arguments: Mapping[str, Any], context: RunToolContext
     ) -> ToolResult:
         """Call a tool of a server, which is started first if necessary.
 
@@ -120,8 +119,7 @@ class LazyServers:
         from ask.mcp.message_repair import read_raw_result
         from ask.mcp.tool_results import read_linked_files, to_tool_result
 
-        # Messages are UTF-8, which has no unpaired surrogates.
-        valid_arguments = json.loads(repair_surrogates(json.dumps(arguments, ensure_ascii=False)))
+        valid_arguments = repair_json_surrogates(dict(arguments))  # messages are UTF-8
 
         async def send(client: Client) -> ToolResult:
             result = read_raw_result(await client.call_tool(tool_name, valid_arguments))

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
-from ask.parsing import read_dict, read_list
+from ask.parsing import parse_json, read_dict, read_list
 
 INTERNAL_ERROR = -32603
 """JSON-RPC's error code, for errors without a valid one."""
@@ -36,10 +36,7 @@ def parse_messages(data: bytes) -> list[dict[str, Any]]:
 
     A batch, as in protocol revision 2025-03-26, contains several.
     """
-    try:
-        value = json.loads(data.decode(errors="replace").removeprefix("\ufeff"))
-    except (ValueError, RecursionError):
-        return []
+    value = parse_json(data.decode(errors="replace").removeprefix("\ufeff"), strict=True)
     messages = map(_repair_message, value if isinstance(value, list) else [value])
     return [message for message in messages if message]
 

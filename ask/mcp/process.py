@@ -18,7 +18,7 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import TYPE_CHECKING, Any
 
-from ask.atomic_files import create_private_folder
+from ask.atomic_files import create_private_folder, open_private_file
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import ConfigError
 from ask.mcp.message_repair import parse_messages
@@ -75,7 +75,7 @@ class ServerLog:
     def _open_file(self) -> FileIO:
         if self._file is None:
             create_private_folder(self.path.parent)
-            self._file = FileIO(self.path, "a", opener=lambda path, flags: os.open(path, flags, 0o600))
+            self._file = FileIO(open_private_file(self.path, os.O_WRONLY | os.O_APPEND), "a")
             if os.fstat(self._file.fileno()).st_size > MAX_LOG_BYTES:
                 self._file.truncate(0)
             self._file.write(f"-- {datetime.now().astimezone().isoformat(timespec='seconds')}\n".encode())

@@ -5,7 +5,6 @@ https://modelcontextprotocol.io/specification/2025-11-25/server/resources
 
 from __future__ import annotations
 
-from binascii import Error as Base64Error
 from binascii import a2b_base64
 from typing import TYPE_CHECKING, Any
 
@@ -101,5 +100,5 @@ def decode_base64(text: Any) -> bytes:
     """
     try:
         return a2b_base64(f"{text.rstrip('=')}===")
-    except (Base64Error, ValueError, AttributeError):
+    except (ValueError, AttributeError):
         raise RequestError("the server returned invalid Base64") from None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from ask.client.certificates import create_ssl_context, explain_certificate_error, find_ca_bundle
 from ask.errors import ConfigError
-from ask.mcp.foreign_urls import find_url_problem
+from ask.mcp.foreign_urls import describe_foreign_url
 from ask.parsing import read_dict
 from ask.text import format_one_line
 
@@ -26,10 +26,8 @@ def revoke_tokens(record: Mapping[str, Any], environment: Mapping[str, str]) -> 
     if not isinstance(endpoint, str):
         return "the server does not offer to revoke them"
     server_url = read_dict(record.get("configuration")).get("url")
-    if urlsplit(endpoint).hostname != urlsplit(str(token_endpoint)).hostname and (
-        problem := find_url_problem(endpoint, str(server_url))
-    ):
-        return f"the server leads to {endpoint}, and {problem}"
+    if problem := describe_foreign_url(endpoint, str(server_url), [str(token_endpoint)]):
+        return problem
     try:
         import httpx2
 

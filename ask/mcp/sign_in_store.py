@@ -5,7 +5,6 @@ There is one JSON file per server, which only the user can read.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -13,7 +12,13 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ask.atomic_files import create_private_folder, open_private_file, write_private_file
+from ask.atomic_files import (
+    convert_write_errors,
+    create_private_folder,
+    open_private_file,
+    try_lock,
+    write_private_file,
+)
 from ask.config.mcp_servers import ServerConfig
 from ask.config.secrets import read_sign_in
 from ask.errors import FileError
@@ -49,10 +54,8 @@ class SignInStore:
         record = {key: value for key, value in record.items() if value is not None}
         if record == old:
             return
-        try:
+        with convert_write_errors(self._path):
             write_private_file(self._path, json.dumps(record, indent=2).encode(), durable=True)
-        except OSError as error:
-            raise FileError(f"cannot write {self._path} ({error.strerror})") from error
 
     @property
     def is_signed_in(self) -> bool:
@@ -77,14 +80,8 @@ class SignInStore:
             with suppress(OSError):
                 create_private_folder(self._path.parent)
                 descriptor = open_private_file(self._path.with_suffix(".lock"), os.O_WRONLY)
-            while descriptor >= 0:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    await asyncio.sleep(_LOCK_POLL_SECONDS)
-                except OSError:
-                    break
+            while descriptor >= 0 and not try_lock(descriptor):
+                await asyncio.sleep(_LOCK_POLL_SECONDS)
             yield
         finally:
             if descriptor >= 0:

@@ -15,7 +15,7 @@ from ask.messages import ToolSpec
 from ask.parsing import read_dict
 from ask.records import NamedTuple
 from ask.text import format_one_line, repair_surrogates
-from ask.tools.base import Tool, ToolContext, ToolResult
+from ask.tools.base import RunToolContext, Tool, ToolResult
 
 MAX_NAME_CHARACTERS = 64
 MAX_TOOLS = 128
@@ -60,7 +60,7 @@ class ServerTools(NamedTuple):
     """How long the start took."""
 
 
-ToolCaller = Callable[[str, Mapping[str, Any], ToolContext], ToolResult]
+ToolCaller = Callable[[str, Mapping[str, Any], RunToolContext], ToolResult]
 """Calls a tool by the name that its server uses, with arguments and the context of the call."""
 
 

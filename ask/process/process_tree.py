@@ -13,9 +13,15 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 TERM_GRACE_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL."""
+EXIT_SECONDS = 1.0
+"""Seconds that a process has to exit that was killed or is no longer needed."""
 _POLL_SECONDS = 0.02
 _MARK_VARIABLE = "ASK_CALL"
 
@@ -34,6 +40,14 @@ def describe_exit(return_code: int) -> str:
     if return_code >= 0:
         return f"exit status {return_code}"
     return f"killed by signal {-return_code}: {signal.strsignal(-return_code)}"
+
+
+def wait_for_exit(process: Popen[bytes]) -> None:
+    """Wait until a process ends, but not forever: one that is stuck in the kernel never does."""
+    from subprocess import TimeoutExpired
+
+    with suppress(TimeoutExpired):
+        process.wait(EXIT_SECONDS)
 
 
 def kill_process_tree(session_id: int | None, mark: str) -> None:

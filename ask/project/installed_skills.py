@@ -19,7 +19,7 @@ from typing import TypedDict
 
 from ask.atomic_files import convert_write_errors, create_private_folder, lock_file, replace_atomically
 from ask.config.directories import AppDirs
-from ask.config.type_checks import WrongTypeError, parse_value
+from ask.config.type_checks import parse_value
 from ask.errors import FileError, UsageError
 from ask.project.skill_repository import IGNORED_NAMES, RepositorySkill, SkillFile, SkillPackage, SkillRepository
 from ask.project.skill_sources import SkillLocation
@@ -48,7 +48,6 @@ class InstalledSkill(NamedTuple):
         location: where it is from.
         commit: the commit that is installed.
         digest: the digest of the files as they were installed.
-        time: when it was installed, in seconds since the epoch.
     """
 
     name: str
@@ -56,7 +55,6 @@ class InstalledSkill(NamedTuple):
     location: SkillLocation
     commit: str
     digest: str
-    time: float
 
     def is_changed(self) -> bool:
         """Check whether its files have changed since it was installed.
@@ -89,12 +87,10 @@ class InstalledSkills:
         try:
             content = json.loads((folder.parent / SOURCE_FILE).read_bytes())
             source = parse_value(content, _StoredSource)
-        except (OSError, ValueError, RecursionError, WrongTypeError):
+        except (OSError, ValueError, RecursionError):
             return None
         location = SkillLocation(source["url"], source["ref"], source["path"])
-        return InstalledSkill(
-            decode_argument(link.name), folder, location, source["commit"], source["digest"], source["time"]
-        )
+        return InstalledSkill(decode_argument(link.name), folder, location, source["commit"], source["digest"])
 
     def check_name(self, name: str) -> None:
         """Check that no skill of the user has a name.

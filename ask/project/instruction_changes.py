@@ -6,19 +6,24 @@ about what has changed before it is sent. Marks are stored where no call in safe
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
-from ask.atomic_files import create_private_folder, lock_file, read_decisions, write_decisions
+from ask.atomic_files import (
+    convert_write_errors,
+    create_private_folder,
+    lock_file,
+    open_private_file,
+    read_decisions,
+    try_lock,
+    write_decisions,
+)
 from ask.config.type_checks import parse_value
-from ask.errors import FileError
 from ask.messages import EMPTY_MAPPING
 from ask.project.file_ownership import UnsafeFileError, read_owned_file
 from ask.project.instructions import DEPENDENCY_FOLDERS, MAX_COMPARED_BYTES
@@ -279,13 +284,10 @@ class RunMark:
 
     def __init__(self, path: Path, states: Mapping[str, ProjectState], names: Sequence[str]) -> None:
         self._path, self._states, self._names = path.with_suffix(".json"), states, names
-        try:
+        with convert_write_errors(path):
             create_private_folder(path.parent)
-            self._lock = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(self._lock, fcntl.LOCK_EX)
-        except OSError as error:
-            raise FileError(f"cannot write {path} ({error.strerror})") from error
+            self._lock = open_private_file(path.with_suffix(".lock"), os.O_RDWR)
+        try_lock(self._lock)
         _write_states(self._path, states)
 
     def close(self) -> list[Path]:
@@ -311,7 +313,7 @@ def select_writable_projects(store: TrustStore, writable_folders: Sequence[Path]
     return [
         root
         for root, decision in store.read().items()
-        if decision.is_trusted
+        if decision.trusted
         and any(root.is_relative_to(folder) or folder.is_relative_to(root) for folder in writable_folders)
     ]
 
@@ -335,14 +337,9 @@ def _is_running(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+        return not try_lock(descriptor)
     finally:
         os.close(descriptor)
-    return False
 
 
 def _write_states(path: Path, states: Mapping[str, ProjectState]) -> None:

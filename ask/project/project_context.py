@@ -93,14 +93,15 @@ def load_project_context(
             files.append(file)
     project_skills = find_project_skills(directory, shared_folders)
     usable_skills = _select_usable_skills(project_skills)
-    root, folders = find_project_root(directory), list_project_folders(directory)
+    folders, marks = list_project_folders(directory), TrustMarks(app.app_dirs.trust_marks)
+    root = folders[0]
     contents = {os.path.realpath(file.path): file.data for file in files}
     contents |= {os.path.realpath(skill.folder / SKILL_FILE): skill.data for skill in usable_skills}
     if not (files or usable_skills) or not (
         allowed
         or (
             _is_project_trusted(app, root, files, usable_skills, confirm)
-            and _are_changes_accepted(app, root, folders, file_names, contents, confirm=confirm)
+            and _are_changes_accepted(app, marks, folders, file_names, contents, confirm=confirm)
         )
     ):
         return ProjectContext(skills=_select_usable_skills(user_skills))
@@ -110,7 +111,7 @@ def load_project_context(
         return ProjectContext(format_instructions(files), skills)
 
     def is_accepted(path: Path, data: bytes) -> bool:
-        changes = _find_changes(app, root, folders, file_names, {str(path): data})
+        changes = marks.find_changes(root, folders, file_names, {str(path): data})
         return all(os.path.realpath(change.path) != str(path) for change in changes)
 
     return ProjectContext(format_instructions(files), skills, is_accepted)
@@ -129,7 +130,7 @@ def list_all_skills(app: AppContext, directory: Path) -> list[Skill]:
     decision = TrustStore(app.app_dirs.trust_file).read().get(find_project_root(directory))
     shared_folders = app.config.get("skills.folders", ())
     project_skills = find_project_skills(directory, shared_folders)
-    if not (decision and decision.is_trusted):
+    if not (decision and decision.trusted):
         project_skills = [skill._replace(problem=skill.problem or UNTRUSTED) for skill in project_skills]
     return mark_hidden_skills([*project_skills, *find_user_skills(app.app_dirs.skills, shared_folders)])
 
@@ -190,7 +191,7 @@ def _is_project_trusted(
     store = TrustStore(app.app_dirs.trust_file)
     decision = store.read().get(root)
     if decision:
-        return decision.is_trusted
+        return decision.trusted
     lines = [f"{file.name} ({file.size:,} bytes)" for file in files]
     lines += [f"{decode_argument(str(skill.folder.relative_to(root)))} (a skill)" for skill in skills]
     shown = "\n".join(f"  {escape_non_ascii(format_one_line(line))}" for line in lines)
@@ -212,7 +213,7 @@ def _is_project_trusted(
 
 def _are_changes_accepted(
     app: AppContext,
-    root: Path,
+    marks: TrustMarks,
     folders: Sequence[Path],
     file_names: Sequence[str],
     contents: Mapping[str, bytes],
@@ -224,7 +225,8 @@ def _are_changes_accepted(
     Raises:
         FileError: the marks of such runs cannot be read.
     """
-    changes = _find_changes(app, root, folders, file_names, contents)
+    root = folders[0]
+    changes = marks.find_changes(root, folders, file_names, contents)
     if not changes:
         return True
     lines = [line for change in changes[:MAX_CHANGES] for line in _format_change(change, root)]
@@ -241,21 +243,8 @@ def _are_changes_accepted(
         )
         return False
     if answer:
-        TrustMarks(app.app_dirs.trust_marks).accept(root, file_names, changes)
+        marks.accept(root, file_names, changes)
     return answer
-
-
-def _find_changes(
-    app: AppContext,
-    root: Path,
-    folders: Sequence[Path],
-    file_names: Sequence[str],
-    contents: Mapping[str, bytes],
-) -> Sequence[ChangedFile]:
-    """Return the changed files, as `TrustMarks.find_changes` does."""
-    if not app.app_dirs.trust_marks.exists():
-        return ()
-    return TrustMarks(app.app_dirs.trust_marks).find_changes(root, folders, file_names, contents)
 
 
 def _format_change(change: ChangedFile, root: Path) -> list[str]:

@@ -46,12 +46,12 @@ def find_problem(values: SkillFrontMatter, folder_name: str) -> str:
     return _find_name_problem(values.name, folder_name) or _find_description_problem(values.description)
 
 
-def _find_name_problem(name: str, folder_name: str | None = None) -> str:
+def _find_name_problem(name: str, folder_name: str) -> str:
     """Return why a name is invalid, or is not that of its folder; "" for neither."""
     name = unicodedata.normalize("NFKC", name.strip())
     if not name:
         return "it has no name"
-    if folder_name is not None and name != unicodedata.normalize("NFKC", folder_name):
+    if name != unicodedata.normalize("NFKC", folder_name):
         return f"its name is {name!r}, not that of its folder"
     words = name.split("-")
     if len(name) > MAX_NAME_CHARACTERS or name != name.lower() or not all(word.isalnum() for word in words):

@@ -19,7 +19,7 @@ from ask.project.instructions import list_project_folders
 from ask.project.skill_validation import SKILL_FILE, decode_skill_file, find_problem, read_front_matter
 from ask.records import NamedTuple
 from ask.text import decode_argument, format_one_line, format_suggestion
-from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
+from ask.tools.base import RunToolContext, Tool, ToolError, ToolResult, build_parameters_schema
 from ask.tools.definitions import READ_SKILL_NAME
 
 PROJECT_SKILLS_FOLDER = ".agents/skills"
@@ -137,7 +137,7 @@ def create_skill_tool(skills: Sequence[Skill], is_accepted: Callable[[Path, byte
     """
     skills_by_name = {skill.name: skill for skill in skills}
 
-    def read_skill(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    def read_skill(arguments: Mapping[str, Any], context: RunToolContext) -> ToolResult:
         """Return the instructions of a skill, or one of its files.
 
         Raises:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from ask.atomic_files import lock_file, read_decisions, write_decisions
 from ask.config.type_checks import WrongTypeError, parse_value
@@ -16,11 +16,6 @@ from ask.records import NamedTuple
 class TrustDecision(NamedTuple):
     """The user's decision about a project, and when it was made, in seconds since the epoch."""
 
-    is_trusted: bool
-    time: float
-
-
-class _StoredDecision(TypedDict):
     trusted: bool
     time: float
 
@@ -53,16 +48,12 @@ class TrustStore:
             return True
 
     def _write(self, decisions: Mapping[Path, TrustDecision]) -> None:
-        content = {
-            str(root): {"trusted": decision.is_trusted, "time": decision.time} for root, decision in decisions.items()
-        }
-        write_decisions(self._path, content)
+        write_decisions(self._path, {str(root): decision._asdict() for root, decision in decisions.items()})
 
 
 def _parse_decisions(content: Any) -> dict[Path, TrustDecision]:
     decisions = {}
     for root, value in sorted(parse_value(content, dict[str, Any]).items()):
         with suppress(WrongTypeError):  # the user is asked again
-            stored = parse_value(value, _StoredDecision)
-            decisions[Path(root)] = TrustDecision(stored["trusted"], stored["time"])
+            decisions[Path(root)] = parse_value(value, TrustDecision)
     return decisions

@@ -111,8 +111,7 @@ class _ApprovalPrompt:
     def _list_keys(self) -> Iterator[PromptKey]:
         yield PromptKey(ApprovalKey.ONCE, "Allow once")
         if not self._call.danger:
-            scope, duration = self._similar_calls
-            yield PromptKey(ApprovalKey.SIMILAR, f"Allow {self._format_scope(scope)} {DURATION_LABELS[duration]}")
+            yield PromptKey(ApprovalKey.SIMILAR, self._format_extent(*self._similar_calls))
             yield PromptKey(ApprovalKey.MORE, "More ways to allow")
         yield PromptKey(ApprovalKey.NO, "No")
         yield PromptKey(ApprovalKey.REASON, "No, and tell the model why")
@@ -127,6 +126,9 @@ class _ApprovalPrompt:
         if ApprovalScope.PROGRAM in self._approvable:
             return ApprovalScope.PROGRAM, ApprovalDuration.FOLDER
         return next(iter(self._approvable)), ApprovalDuration.RUN
+
+    def _format_extent(self, scope: ApprovalScope, duration: ApprovalDuration) -> str:
+        return f"Allow {self._format_scope(scope)} {DURATION_LABELS[duration]}"
 
     def _format_scope(self, scope: ApprovalScope) -> str:
         redact = self._call.context.redactor.redact
@@ -210,10 +212,7 @@ class _ApprovalPrompt:
     def _read_extent(self) -> ApprovalResponse | None:
         """Ask which calls to approve and for how long; return None to go back."""
         extents = list(product(self._approvable, ApprovalDuration))
-        keys = [
-            PromptKey(str(number), f"Allow {self._format_scope(scope)} {DURATION_LABELS[duration]}")
-            for number, (scope, duration) in enumerate(extents, 1)
-        ]
+        keys = [PromptKey(str(number), self._format_extent(*extent)) for number, extent in enumerate(extents, 1)]
         keys.append(PromptKey(ApprovalKey.NO, "Back"))
         key = ""
         while not key:

@@ -24,7 +24,7 @@ from ask.safety.approval_scope import ApprovalScope, list_approvable
 from ask.safety.command_rules import CallRule, build_program_rule, find_allow_rules
 from ask.safety.git_commands import find_executed_files
 from ask.safety.tool_policy import NETWORK_LEVEL, PendingToolCall
-from ask.tools.base import ToolContext
+from ask.tools.base import RunToolContext
 
 _COMMAND_SCOPES = frozenset({"command", "program"})
 _PROGRAM_NAME, _QUOTE = re.compile(r"[\w.+-]+"), re.compile(r"[\"'\\]")
@@ -166,7 +166,7 @@ class ApprovalStore:
         write_decisions(self.path, [row._asdict() if isinstance(row, Approval) else row for row in rows])
 
 
-def _find_change_time(command: str, context: ToolContext, folders: Sequence[Path]) -> float:
+def _find_change_time(command: str, context: RunToolContext, folders: Sequence[Path]) -> float:
     """Return when a program or script in one of the folders that a command names has last changed; 0 if there is none.
 
     No call can set the time of the last status change, which is also that of renaming a file, or a folder around it.
@@ -194,7 +194,7 @@ def _read_change_time(path: Path) -> float:
     return 0.0
 
 
-def _find_programs(command: str, context: ToolContext) -> Iterator[Path]:
+def _find_programs(command: str, context: RunToolContext) -> Iterator[Path]:
     """Yield the programs on PATH that words of a command may name: a virtual environment may be there."""
     words = frozenset(_PROGRAM_NAME.findall(f"{command} {_QUOTE.sub('', command)}"))
     for entry in context.environment.get("PATH", "").split(os.pathsep):

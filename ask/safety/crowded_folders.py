@@ -45,20 +45,19 @@ def limit_mounts(filesystem: HostFilesystem, writable_folders: Sequence[Path]) -
     hidden = _select_crowded_folders(costs, excess, _HIDDEN_FOLDER_MOUNTS, writable_folders)
     warnings = []
     if hidden:
-        names = _format_counts(frozenset(hidden), (*filesystem.hidden_files, *filesystem.hidden_folders))
+        names = _format_counts(frozenset(hidden), filesystem.hidden_paths)
         warnings.append(
             f"hidden in this run, because of too many files for secrets in total: {names}; to use one of these "
             f"folders, {_WAY_OUT}"
         )
         filesystem = cover_paths(filesystem._replace(hidden_folders=(*filesystem.hidden_folders, *hidden)))
 
-    hidden_paths = (*filesystem.hidden_files, *filesystem.hidden_folders)
     hidden_count = len(filesystem.hidden_files) + _HIDDEN_FOLDER_MOUNTS * len(filesystem.hidden_folders)
     read_only, pinned = _select_read_only(filesystem, writable_folders)
     excess = len({*read_only, *pinned}) - (MAX_MOUNTS - min(hidden_count, MAX_HIDDEN_MOUNTS))
     crowded = _select_crowded_folders(dict.fromkeys((*read_only, *pinned), 1), excess, 1, writable_folders)
     if crowded:
-        names = _format_counts(frozenset(crowded), (*filesystem.protected_paths, *hidden_paths))
+        names = _format_counts(frozenset(crowded), (*filesystem.protected_paths, *filesystem.hidden_paths))
         warnings.append(
             f"read-only in this run, because of too many protected files in total: {names}; to change one of these "
             f"folders, {_WAY_OUT}"
@@ -66,7 +65,8 @@ def limit_mounts(filesystem: HostFilesystem, writable_folders: Sequence[Path]) -
         filesystem = filesystem._replace(crowded_folders=(*filesystem.crowded_folders, *crowded))
         read_only, pinned = _select_read_only(filesystem, writable_folders)
     if len(read_only) + len(pinned) + hidden_count > MAX_POSSIBLE_MOUNTS:
-        folder, count = Counter(path.parent for path in {*read_only, *pinned, *hidden_paths}).most_common(1)[0]
+        paths = {*read_only, *pinned, *filesystem.hidden_paths}
+        folder, count = Counter(path.parent for path in paths).most_common(1)[0]
         raise SafetyError(
             f"safe mode cannot protect the {count:,} files and folders in {folder} that programs run, that may contain "
             "secrets, or that contain such files",
@@ -99,9 +99,9 @@ def _select_read_only(
     filesystem: HostFilesystem, writable_folders: Sequence[Path]
 ) -> tuple[list[Path], tuple[Path, ...]]:
     """Return the outermost read-only paths, and the folders to pin: no call can move what is in a read-only one."""
-    read_only = select_outermost((*filesystem.protected_paths, *filesystem.crowded_folders))
+    read_only = select_outermost(filesystem.read_only_paths)
     covered = frozenset(read_only)
-    others = (*filesystem.hidden_files, *filesystem.hidden_folders, *writable_folders)
+    others = (*filesystem.hidden_paths, *writable_folders)
     paths = [*read_only, *(path for path in others if covered.isdisjoint(path.parents))]
     return read_only, _find_parent_folders(paths, writable_folders)
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from ask.atomic_files import create_private_folder
+from ask.atomic_files import FOLDER_FLAGS, create_private_folder
 from ask.errors import SafetyError
 from ask.safety.folder_scan import inspect_filesystem
 from ask.safety.protected_paths import is_protected_name
@@ -44,15 +44,14 @@ class FileConfinement:
         try:
             filesystem, self.warnings = inspect_filesystem(config, None, HostFilesystem())
             create_private_folder(config.overflow_directory)
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
             folders = (*config.writable_folders, config.overflow_directory)
-            self.context = self.context._replace(folders={path: os.open(path, flags) for path in folders})
+            self.context = self.context._replace(folders={path: os.open(path, FOLDER_FLAGS) for path in folders})
         except OSError as error:
             path = error.filename or config.working_directory
             raise SafetyError(f"safe mode cannot use {path} ({error.strerror})", "check its permissions") from error
         self._protected_paths = _normalize_paths(filesystem.protected_paths)
         self._hidden_files, self._hidden_folders = filesystem.hidden_files, filesystem.hidden_folders
-        self._hidden_paths = _normalize_paths((*self._hidden_files, *self._hidden_folders))
+        self._hidden_paths = _normalize_paths(filesystem.hidden_paths)
 
     def find_denial(self, path: Path, for_writing: bool) -> str:
         """Return why a path must not be read, or written; "" if it may be.

@@ -95,7 +95,7 @@ def inspect_filesystem(
     ]
     secrets = _add_earlier_secrets(scan, record, protected_paths, is_complete=is_complete)
     hidden = [*private_paths, *protected_paths.unreadable_folders, *secrets]
-    hidden += scan.filter_existing((*previous.hidden_files, *previous.hidden_folders))
+    hidden += scan.filter_existing(previous.hidden_paths)
     filesystem = cover_paths(
         HostFilesystem(
             *_list_root_folder(),

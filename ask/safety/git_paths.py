@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _TIMEOUT_SECONDS = 5.0
 _MAX_PROCESSES = 16
 _MAX_INCLUDED_FILES = 100
-_MAX_HOOK_BYTES = 10_000
+_MAX_FILE_BYTES = 10_000
 _LOCAL_LEFTHOOK_FILES = tuple(
     f"{name}.{suffix}"
     for name in ("lefthook-local", ".lefthook-local", ".config/lefthook-local")
@@ -340,7 +340,7 @@ def _find_hook_manager_files(hooks: Path, top: Path) -> Iterator[GitPath]:
 
     lefthook adds the first local file, even if that is empty. pre-commit and prek may skip a missing file.
     """
-    content = b"\n".join(map(_read_start, _list_files(hooks)))
+    content = b"\n".join(map(read_start, _list_files(hooks)))
     if b"lefthook" in content:
         yield GitPath(top / _LOCAL_LEFTHOOK_FILES[0], "file")
         yield from (GitPath(top / name, "folder") for name in _LOCAL_LEFTHOOK_FILES[1:])
@@ -351,15 +351,17 @@ def _find_hook_manager_files(hooks: Path, top: Path) -> Iterator[GitPath]:
             yield from (GitPath(top / name, "folder") for name in names)
 
 
-def _read_start(hook: Path) -> bytes:
-    with suppress(OSError), hook.open("rb") as file:
-        return file.read(_MAX_HOOK_BYTES)
+def read_start(file: Path) -> bytes:
+    """Read the beginning of a hook or of a small file of git; b"" if it cannot be read."""
+    with suppress(OSError), file.open("rb") as stream:
+        return stream.read(_MAX_FILE_BYTES)
     return b""
 
 
 def _list_files(folder: Path) -> list[Path]:
     with suppress(OSError), os.scandir(folder) as entries:
-        return [Path(entry.path) for entry in entries if entry.is_file()]
+        # Not entry.is_file(), which raises an exception for a link to itself: the other files would not be listed.
+        return [Path(entry.path) for entry in entries if os.path.isfile(entry.path)]
     return []
 
 

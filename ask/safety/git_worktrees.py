@@ -12,13 +12,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 
 from ask.records import NamedTuple
-from ask.safety.git_paths import GitReader
+from ask.safety.git_paths import GitReader, read_start
 
-_MAX_FILE_BYTES = 10_000
 REPOSITORY_CONTENT = ("HEAD", "objects", "refs")
 """The names by which git recognizes a repository."""
 _BARE_SUFFIXES = (".git", ".bare")
@@ -102,13 +101,14 @@ def _find_wrong_reference(git_dir: Path, common: Path, top: Path, git: str | Non
         if not reader or reader.read_repositories([top])[0].git_dir != git_dir:
             return f"git does not recognize the repository {git_dir}"
         worktree = reader.read_setting(git_dir / "config", "core.worktree")
+    # Without a name, "?" is used: with "", the path would be that of the repository itself.
     if common == git_dir:
-        # Without a name, "?" is used: with "", the path would be that of the repository itself.
         names_top = os.path.realpath(git_dir / (worktree or "?")) == str(top)
         # With this file, git would use the objects and the configuration of another repository.
         names_top &= not os.path.lexists(git_dir / "commondir")
     else:
-        names_top = os.path.realpath(git_dir / _read_line(git_dir / "gitdir")) == str(top / ".git")
+        name = os.fsdecode(read_start(git_dir / "gitdir").partition(b"\0")[0].strip())
+        names_top = os.path.realpath(git_dir / (name or "?")) == str(top / ".git")
     return "" if names_top and _is_repository(common) else f"{git_dir} does not refer back to {top}"
 
 
@@ -125,22 +125,13 @@ def _find_foreign_content(common: Path) -> str:
 def read_gitfile(path: Path) -> Path | None:
     """Return the repository that a `.git` file points to, even if it does not exist: a call could create it."""
     if os.path.isfile(path):
-        with suppress(OSError), path.open("rb") as file:
-            prefix, _, name = file.read(_MAX_FILE_BYTES).partition(b"\0")[0].partition(b"gitdir:")
-            return path.parent / os.fsdecode(name.strip()) if name.strip() and not prefix else None
+        prefix, _, name = read_start(path).partition(b"\0")[0].partition(b"gitdir:")
+        return path.parent / os.fsdecode(name.strip()) if name.strip() and not prefix else None
     return None
 
 
-def _read_line(path: Path) -> str:
-    with suppress(OSError), path.open("rb") as file:
-        return os.fsdecode(file.read(_MAX_FILE_BYTES).partition(b"\0")[0].strip()) or "?"
-    return "?"
-
-
 def _read_alternates(git_dir: Path) -> tuple[str, ...]:
-    text = ""
-    with suppress(OSError, ValueError):
-        text = (git_dir / "objects/info/alternates").read_text()[:_MAX_FILE_BYTES]
+    text = read_start(git_dir / "objects/info/alternates").decode(errors="replace")
     return tuple(line for line in text.splitlines() if line and not line.startswith("#"))
 
 

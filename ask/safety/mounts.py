@@ -36,7 +36,7 @@ def list_bind_mounts(config: SandboxConfig, filesystem: HostFilesystem) -> list[
         for path in sorted({*config.readable_folders, *config.readable_repository_paths})
         if {path, *path.parents}.isdisjoint(config.writable_folders)
     ]
-    protected = sorted(select_outermost((*filesystem.protected_paths, *filesystem.crowded_folders)))
+    protected = sorted(select_outermost(filesystem.read_only_paths))
     return [
         *(BindMount(path, path) for path in (*filesystem.system_folders, *readable)),
         *(BindMount(path, path, writable=True) for path in writable if {*path.parents}.isdisjoint(protected)),

@@ -37,6 +37,7 @@ _SYSTEM_VIM_FILES = ("/etc/vimrc", "/etc/vim/vimrc", "/etc/vim/vimrc.local")
 _EXRC_COMMAND = re.compile(
     r"^(?!\s*\").*(?:\bexrc\b|\bset?(?:g|l|global|local)?\s(?:.*\s)?ex\b|&(?:[gl]:)?ex\b)", re.MULTILINE
 )
+"""A command of Vim that may set 'exrc'."""
 _MAX_NAME_BYTES = 255
 """The longest name of a file on Linux (NAME_MAX)."""
 
@@ -155,14 +156,14 @@ def _find_mise_folders(
 ) -> Iterator[Path]:
     """Yield the folders in which mise would load a new file without asking."""
     settings = Path(environment.get("MISE_CONFIG_DIR") or f"{config}/mise") / "config.toml"
-    if "MISE_TRUSTED_CONFIG_PATHS" in environment or _contains(settings, "trusted_config_paths"):
+    if "MISE_TRUSTED_CONFIG_PATHS" in environment or "trusted_config_paths" in _read_text(settings):
         yield from folders
     state = environment.get("MISE_STATE_DIR") or f"{environment.get('XDG_STATE_HOME') or f'{home}/.local/state'}/mise"
     with suppress(OSError):
         for link in sorted(Path(state, "trusted-configs").iterdir()):
             path = Path(os.path.realpath(link))
             if is_in_any(path, folders):
-                yield path if path.is_dir() else path.parent
+                yield path if os.path.isdir(path) else path.parent
 
 
 def find_direnv_watches(environment: Mapping[str, str]) -> list[Path]:
@@ -176,10 +177,11 @@ def find_direnv_watches(environment: Mapping[str, str]) -> list[Path]:
     return []
 
 
-def _contains(file: Path, text: str) -> bool:
+def _read_text(file: str | Path) -> str:
+    """Read a file in which a program may be configured; "" if there is none."""
     with suppress(OSError):
-        return file.is_file() and text in file.read_text(errors="replace")
-    return False
+        return Path(file).read_text(errors="replace") if os.path.isfile(file) else ""
+    return ""
 
 
 def _find_placeholder_names(environment: Mapping[str, str], home: str, config: str) -> Iterator[tuple[str, str]]:
@@ -193,24 +195,13 @@ def _find_placeholder_names(environment: Mapping[str, str], home: str, config: s
     # Without a whitelist, direnv loads only files that the user has allowed.
     direnv = Path(environment.get("DIRENV_CONFIG") or f"{config}/direnv")
     for path in (direnv / "direnv.toml", direnv / "config.toml"):
-        if _contains(path, "whitelist"):
+        if "whitelist" in _read_text(path):
             yield ".envrc", "folder"
     # Vim reads these in the working directory only with the option 'exrc'; Neovim asks first.
     names = (f"{home}/.vimrc", f"{home}/.vim/vimrc", f"{config}/vim/vimrc", f"{home}/.exrc")
-    vim_files = (*names, *_SYSTEM_VIM_FILES)
-    if _sets_exrc(environment.get("VIMINIT", "")) or any(map(_file_sets_exrc, vim_files)):
+    commands = (environment.get("VIMINIT", ""), *map(_read_text, (*names, *_SYSTEM_VIM_FILES)))
+    if any(map(_EXRC_COMMAND.search, commands)):
         yield from ((name, "folder") for name in (".vimrc", ".exrc", ".gvimrc"))
-
-
-def _file_sets_exrc(path: str) -> bool:
-    with suppress(OSError):
-        return os.path.isfile(path) and _sets_exrc(Path(path).read_text(errors="replace"))
-    return False
-
-
-def _sets_exrc(commands: str) -> bool:
-    """Check whether Vim commands may set 'exrc'."""
-    return bool(_EXRC_COMMAND.search(commands))
 
 
 class ProtectedPaths:

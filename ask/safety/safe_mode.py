@@ -66,8 +66,8 @@ class SafeModeSession:
         app: AppContext,
         *,
         uses_network: bool,
-        programs: Sequence[Path] = (),
-        list_idle_programs: Callable[[], Iterable[Path]] = tuple,
+        programs: Sequence[Path],
+        list_idle_programs: Callable[[], Iterable[Path]],
     ) -> None:
         self.level = settings.safe_level
         self.policy = ToolPolicy.from_settings(settings)._replace(
@@ -106,7 +106,9 @@ class SafeModeSession:
         for warning in self._confinement.warnings:
             if not warning.endswith(SHOWN_ONCE) or self._is_new(warning):
                 self._notify(warning)
-        self._imported_modules = self._find_imported_modules()
+        # The warning about commands of git is one of these. Without such commands, nothing is watched.
+        shown_once = [warning for warning in self._confinement.warnings if warning.endswith(SHOWN_ONCE)]
+        self._imported_modules = watch_imported_modules(self.sandbox_config.writable_folders, shown_once)
         self._explain_git_access(allow_git=settings.allow_git)
         self._initial_repositories = set(filter(has_repository_content, self.sandbox_config.writable_folders))
 
@@ -115,16 +117,6 @@ class SafeModeSession:
         digest = sha256(warning.encode(errors="surrogateescape")).hexdigest()
         marker = self.sandbox_config.state_folder / f"shown-{digest[:32]}"
         return not self._app.console.is_quiet and (create_marker_file(marker) or not marker.exists())
-
-    def _find_imported_modules(self) -> ChangedFiles | None:
-        """Find the modules that git's Python commands would import from the folders; None if git runs no such command.
-
-        The warning about such commands is shown once.
-        """
-        unclear_commands = [warning for warning in self._confinement.warnings if warning.endswith(SHOWN_ONCE)]
-        if not unclear_commands:
-            return None
-        return watch_imported_modules(self.sandbox_config.writable_folders, unclear_commands)
 
     def _list_later_programs(self) -> Iterator[Path]:
         """Yield the programs and scripts in the writable folders that later runs start: of MCP servers and of hooks."""
@@ -252,7 +244,7 @@ class SafeModeSession:
                 f"{names} {was} created or changed in this run; the next run without safe mode may start {them} as an "
                 f"MCP server or hook: check {them} first"
             )
-        if modules := self._imported_modules.find_changes() if self._imported_modules else ():
+        if modules := self._imported_modules.find_changes():
             self._notify(
                 f"{format_paths(modules, self._directory)} was created or changed in this run, and a git command that "
                 "runs Python may import it: check it before you use git there"

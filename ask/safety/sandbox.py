@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ask.atomic_files import create_private_folder
-from ask.config.type_checks import WrongTypeError, parse_value
+from ask.config.type_checks import parse_value
 from ask.errors import FileError, SafetyError
 from ask.messages import Attachment
 from ask.parsing import read_dict
@@ -102,7 +102,7 @@ class Sandbox:
     @property
     def protected_paths(self) -> Sequence[Path]:
         """The files and folders in the writable folders that no call can change."""
-        return (*self._filesystem.protected_paths, *self._filesystem.crowded_folders)
+        return self._filesystem.read_only_paths
 
     def close(self) -> None:
         """Kill all processes and remove the placeholders. Later calls fail."""
@@ -126,7 +126,9 @@ class Sandbox:
             except SafetyError as error:
                 time.sleep(delay)
                 self._inspect_filesystem()
-                if self._filesystem == filesystem and not _names_hidden_path(error, filesystem):
+                # A path to hide may have been deleted and created again.
+                is_hidden = any(str(path) in error.message for path in filesystem.hidden_paths)
+                if self._filesystem == filesystem and not is_hidden:
                     raise
         return self._start_tested_process(self._filesystem)
 
@@ -137,7 +139,7 @@ class Sandbox:
             self._filesystem, self.warnings = inspect_filesystem(
                 self._config, self._placeholders.create, self._filesystem
             )
-            check_case((*self.protected_paths, *self._filesystem.hidden_files, *self._filesystem.hidden_folders))
+            check_case((*self.protected_paths, *self._filesystem.hidden_paths))
         except FileError as error:
             raise SafetyError(f"safe mode: {error.message}", error.hint) from error
         except OSError as error:  # such as a link that became a folder between two checks
@@ -247,11 +249,6 @@ class Sandbox:
         self.close()
 
 
-def _names_hidden_path(error: SafetyError, filesystem: HostFilesystem) -> bool:
-    """Check whether an error is about a path to hide, which may have been deleted and created again."""
-    return any(str(path) in error.message for path in (*filesystem.hidden_files, *filesystem.hidden_folders))
-
-
 def parse_tool_result(payload: bytes) -> ToolResult:
     """Parse the result of a call.
 
@@ -261,26 +258,15 @@ def parse_tool_result(payload: bytes) -> ToolResult:
     """
     try:
         result = read_dict(json.loads(payload))
-    except (ValueError, RecursionError):
+        files = tuple(Attachment(str(name), "", a2b_base64(data)) for name, data in result.get("attachments", ()))
+        diff = None if result.get("diff") is None else parse_value(result["diff"], TextDiff)
+    except (TypeError, ValueError, RecursionError):
         raise WorkerDiedError from None
     text, failed, status, error = (result.get(key) for key in ("text", "failed", "exit_status", "error"))
-    try:
-        files = tuple(Attachment(str(name), "", a2b_base64(data)) for name, data in result.get("attachments", ()))
-    except (TypeError, ValueError):
-        raise WorkerDiedError from None
     if isinstance(error, str):
         raise ToolError(error)
     if not isinstance(text, str) or not isinstance(failed, bool):
         raise WorkerDiedError
     # Not isinstance(): True is an int, too.
     exit_status = status if type(status) is int and 0 <= status <= 255 else None
-    return ToolResult(text, failed, exit_status, files, _parse_diff(result.get("diff")))
-
-
-def _parse_diff(value: object) -> TextDiff | None:
-    if value is None:
-        return None
-    try:
-        return parse_value(value, TextDiff)
-    except WrongTypeError:
-        raise WorkerDiedError from None
+    return ToolResult(text, failed, exit_status, files, diff)

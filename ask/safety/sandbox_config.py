@@ -94,3 +94,12 @@ class HostFilesystem(NamedTuple):
     """Files that cannot be read."""
     hidden_folders: tuple[Path, ...] = ()
     """Folders that are covered with empty ones."""
+
+    @property
+    def hidden_paths(self) -> tuple[Path, ...]:
+        return (*self.hidden_files, *self.hidden_folders)
+
+    @property
+    def read_only_paths(self) -> tuple[Path, ...]:
+        """The paths in the writable folders that no call can change."""
+        return (*self.protected_paths, *self.crowded_folders)

@@ -23,7 +23,7 @@ from ask.safety.refused_folders import (
     resolve_path,
 )
 from ask.safety.sandbox_config import INHERITED_VARIABLES, SandboxConfig
-from ask.safety.scan_record import read_scan_record, read_scanned_folders
+from ask.safety.scan_record import read_hidden_paths, read_scanned_folders
 from ask.safety.toolchains import find_toolchains
 
 _FALLBACK_HOME = Path("/run/home")
@@ -54,6 +54,7 @@ def build_sandbox_config(
     """
     homes = _find_home_folders(environment)
     secret_folders = (resolve_path(config_dir), resolve_path(data_dir))
+    state_folder = secret_folders[1] / SAFE_STATE_FOLDER
     folders = [_resolve_folder(folder) for folder in (working_directory, *allowed_folders)]
     check_folders(folders, homes, (*secret_folders, resolve_path(cache_dir)), environment)
     private_folders, home = (*homes, *secret_folders), _choose_covered_home(homes[0])
@@ -62,10 +63,9 @@ def build_sandbox_config(
     if runs_commands:
         check_homes(homes)
         check_python(private_folders)
-        changeable_folders = read_scanned_folders(secret_folders[1] / SAFE_STATE_FOLDER)
-        toolchains = find_toolchains(environment.get("PATH", ""), private_folders, changeable_folders)
+        toolchains = find_toolchains(environment.get("PATH", ""), private_folders, read_scanned_folders(state_folder))
         readable = dict.fromkeys((*PYTHON_PREFIXES, PACKAGE_FOLDER, *toolchains))
-        hidden_paths = map(Path, read_scan_record(secret_folders[1] / SAFE_STATE_FOLDER, changeable_folders).hidden)
+        hidden_paths = map(Path, read_hidden_paths(state_folder))
         git = find_git(environment, folders)
         repositories = tuple(find_outer_repositories(sorted({*folders}), (*homes, *hidden_paths), secret_folders, git))
     outer_paths = dict.fromkeys(path for repository in repositories for path in repository.paths)
@@ -76,7 +76,7 @@ def build_sandbox_config(
         readable_folders=tuple(path for path in readable if not any(map(path.is_relative_to, SYSTEM_FOLDERS))),
         secret_folders=secret_folders,
         overflow_directory=resolve_path(overflow_directory),
-        state_folder=secret_folders[1] / SAFE_STATE_FOLDER,
+        state_folder=state_folder,
         home=home,
         environment={
             "LANG": "C.UTF-8",

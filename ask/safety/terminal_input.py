@@ -13,6 +13,7 @@ import termios
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from select import select
 from typing import Any, Self
 
@@ -118,7 +119,7 @@ class Terminal:
         *above, question = prompt.split("\n")
         wrapped = [*wrap_lines("\n".join(above), self.columns)] if above else []
         line, rows = b"", "\n".join([*wrapped, *wrap_lines(question, self.columns, PROMPT_PREFIX)])
-        with self._end_line_on_interrupt(), self._repeat_after_stop(rows), _convert_errors():
+        with self._end_line_on_interrupt(), _handle_continue(partial(self.write, rows)), _convert_errors():
             self.write(rows)
             while not line.endswith(b"\n"):
                 # If another thread gets the signal, its handler runs only after a call in this thread has returned.
@@ -141,7 +142,8 @@ class Terminal:
             program continues after Ctrl-Z, so that everything has to be shown again.
         """
         self._set_modes(echo=False)
-        with self._end_line_on_interrupt(), self._notice_stop() as has_stopped, _convert_errors():
+        continued: list[bool] = []
+        with self._end_line_on_interrupt(), _handle_continue(partial(continued.append, True)), _convert_errors():
             while self._has_input(_SETTLE_SECONDS):
                 self._read_bytes()
             self.write("\n".join(wrap_lines(prompt, self.columns, PROMPT_PREFIX)))
@@ -156,7 +158,7 @@ class Terminal:
                         key = keys[:1] + keys[1:].strip("\r\n")
                         return key.lower() if len(key) == 1 else ""
                 size = os.get_terminal_size(self._fd)
-                if has_stopped() or size != self._size or termios.tcgetattr(self._fd) != modes:
+                if continued or size != self._size or termios.tcgetattr(self._fd) != modes:
                     self._set_size(size)
                     self.write("\n")
                     return None
@@ -216,31 +218,6 @@ class Terminal:
             termios.tcsetattr(self._fd, termios.TCSAFLUSH, modes)
 
     @contextmanager
-    def _notice_stop(self) -> Iterator[Callable[[], bool]]:
-        """Yield a function that checks whether the program has continued after Ctrl-Z."""
-        if threading.current_thread() is not threading.main_thread():  # only this one can handle signals
-            yield lambda: False
-            return
-        continued: list[int] = []
-        previous = signal.signal(signal.SIGCONT, lambda number, _: continued.append(number))
-        try:
-            yield lambda: bool(continued)
-        finally:
-            signal.signal(signal.SIGCONT, previous)
-
-    @contextmanager
-    def _repeat_after_stop(self, text: str) -> Iterator[None]:
-        """Write the text again when the program continues after Ctrl-Z: the shell has written to the terminal."""
-        if threading.current_thread() is not threading.main_thread():  # only this one can handle signals
-            yield
-            return
-        previous = signal.signal(signal.SIGCONT, lambda *_: self.write(text))
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGCONT, previous)
-
-    @contextmanager
     def _end_line_on_interrupt(self) -> Iterator[None]:
         """Start a new line after Ctrl-C, which leaves the cursor at the end of the prompt."""
         try:
@@ -249,6 +226,19 @@ class Terminal:
             with suppress(NoTerminalError):
                 self.write("\n")
             raise
+
+
+@contextmanager
+def _handle_continue(handle: Callable[[], object]) -> Iterator[None]:
+    """Call a function when the program continues after Ctrl-Z: the shell has written to the terminal."""
+    if threading.current_thread() is not threading.main_thread():  # only this one can handle signals
+        yield
+        return
+    previous = signal.signal(signal.SIGCONT, lambda *_: handle())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCONT, previous)
 
 
 @contextmanager

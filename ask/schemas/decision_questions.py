@@ -54,12 +54,12 @@ def build_result_schema(questions: Iterable[DecisionQuestion]) -> dict[str, Any]
     for question in questions:
         properties[question.name] = _build_value_schema(question)
         properties[question.name + PROBABILITY_SUFFIX] = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [*properties],
-        "additionalProperties": False,
-    }
+    return make_object_schema(properties)
+
+
+def make_object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object with exactly these properties."""
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
 def _build_value_schema(question: DecisionQuestion) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def build_answer_schema(questions: Iterable[DecisionQuestion]) -> dict[str, Any]
             **({} if question.kind == "predicate" else {"enum": [*question.values]}),
             "description": "\n".join(lines),
         }
-    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+    return make_object_schema(properties)
 
 
 def format_decisions(answers: Iterable[DecisionAnswer]) -> dict[str, Any]:

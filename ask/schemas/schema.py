@@ -52,7 +52,7 @@ class JsonSchema:
     def _validator(self) -> Validator:
         from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 
-        validator_class = guard_patterns(_find_validator_class(self.value), self.value)
+        validator_class = _find_guarded_class(self.value)
         return validator_class(self.value, registry=SPECIFICATIONS, format_checker=validator_class.FORMAT_CHECKER)
 
     def describe_problems(self, value: Any) -> str:
@@ -122,7 +122,7 @@ class LenientSchema(JsonSchema):
         from jsonschema.validators import extend
         from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 
-        validator_class = guard_patterns(_find_validator_class(self.value), self.value)
+        validator_class = _find_guarded_class(self.value)
         checks = {**validator_class.VALIDATORS, "enum": _ignore_contradiction(validator_class.VALIDATORS["enum"])}
         checks |= {
             name: _ignore_draft_4(checks[name]) for name in ("exclusiveMinimum", "exclusiveMaximum") if name in checks
@@ -174,15 +174,15 @@ class CheckTimeoutError(Exception):
     """The evaluation of a schema takes too long."""
 
 
-def guard_patterns(validator_class: type[Validator], schema: Any) -> type[Validator]:
-    """Return a validator class that searches with a pattern only after this was tried in another process."""
-    pending, patterns = [schema], dict[str, None]()
+def _find_guarded_class(schema: Mapping[str, Any]) -> type[Validator]:
+    """Return the validator class for a schema; a pattern is searched with only after another process tried it."""
+    pending, patterns = list[Any]([schema]), dict[str, None]()
     while pending:
         part = pending.pop()
         if isinstance(part, Mapping):
             patterns |= dict.fromkeys(read_dict(part.get("patternProperties")))
         pending += part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ()
-    return _guard_patterns(validator_class, tuple(patterns))
+    return _guard_patterns(_find_validator_class(schema), tuple(patterns))
 
 
 @lru_cache(maxsize=16)
@@ -319,7 +319,7 @@ def parse_schema(value: Any) -> ResponseSchema:
         raise UsageError("--schema: nothing matches false", "true matches any JSON value")
     if not isinstance(value, dict):
         raise UsageError("--schema: a JSON Schema must be an object", 'for example {"type": "array", ...}')
-    value = _to_standard_schema(value)
+    value = _standardize_draft(value)
     validator_class = _find_validator_class(value)
     draft = value.get("$schema", validator_class.META_SCHEMA["$schema"])
     if not isinstance(draft, str) or draft.rstrip("#") != str(validator_class.META_SCHEMA["$schema"]).rstrip("#"):
@@ -329,6 +329,7 @@ def parse_schema(value: Any) -> ResponseSchema:
             "--schema: it does not constrain the answer", 'a JSON Schema has keywords such as "type" or "properties"'
         )
     try:
+        value = _allow_null(value)
         validator_class.check_schema(value)
         _check_references(value, validator_class)
     except SchemaError as error:
@@ -345,23 +346,13 @@ def parse_schema(value: Any) -> ResponseSchema:
     return ResponseSchema(value)
 
 
-def _to_standard_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema with `nullable` of OpenAPI as a type, and the official URL of its draft.
-
-    Many files have https for drafts that have http.
-
-    Raises:
-        UsageError: it is nested too deeply.
-    """
+def _standardize_draft(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema with the official URL of its draft. Many files have https for drafts that have http."""
     draft = schema.get("$schema")
-    if isinstance(draft, str):
-        scheme = "http" if "/draft-0" in draft else "https"
-        schema = schema | {"$schema": re.sub(r"^https?(?=://json-schema\.org/)", scheme, draft)}
-    try:
-        standard: dict[str, Any] = _allow_null(schema)
-    except RecursionError:
-        raise UsageError("--schema: it is nested too deeply") from None
-    return standard
+    if not isinstance(draft, str):
+        return schema
+    scheme = "http" if "/draft-0" in draft else "https"
+    return schema | {"$schema": re.sub(r"^https?(?=://json-schema\.org/)", scheme, draft)}
 
 
 def _allow_null(schema: Any, *, has_names: bool = False) -> Any:

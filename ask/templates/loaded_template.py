@@ -6,7 +6,6 @@ costs, and they can only leave out tools.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from ask.app import AppContext
@@ -15,7 +14,7 @@ from ask.inputs.loaders import create_readers, load_template, split_source
 from ask.inputs.prompt_inputs import InputReaders
 from ask.messages import EMPTY_MAPPING
 from ask.plugin_api.types import PromptTemplate
-from ask.templates.template import Template, fill_template, list_template_files, parse_template
+from ask.templates.template import Template, list_template_files, parse_template
 from ask.text import decode_argument, format_one_line, join_names
 
 MAX_NAMED_KEYS = 4
@@ -54,14 +53,3 @@ def create_loaded_template(source: str, content: PromptTemplate | str, readers: 
         names = join_names(ignored, MAX_NAMED_KEYS)
         readers.notify(f"ignoring {names} of {title}, which only a template of your own can set")
     return template._replace(provider="", model="", options=EMPTY_MAPPING)
-
-
-def select_loaded_template(
-    source: str, variables: Iterable[str], settings: Settings, app: AppContext, *, has_columns: bool = False
-) -> Template:
-    """Return the template of PREFIX:REST with the values of --var.
-
-    Raises:
-        AskError: the loader or the template cannot be used, a value is missing, or it has no placeholder for one.
-    """
-    return fill_template(read_loaded_template(source, settings, app), variables, has_columns=has_columns)

@@ -225,7 +225,7 @@ class AnswerTests(ContractBase):
         """Check how an answer is continued, if the sample "length" or "cut" has a continuation token."""
         for kind in ("length", "cut"):
             if kind in self.streams and self.is_correct(self.check_stream, kind):
-                response = self.get_response(self.feed(self.streams[kind])[0])
+                response = self.get_streamed_response(kind)
                 if token := self.read(response)[0].continuation_token:
                     self.check_continuation(kind, response, token)
 

@@ -105,6 +105,16 @@ class CheckedReader:
         return list(deltas)
 
 
+def copy_request(request: HttpRequest, source: str) -> HttpRequest:
+    """Check that the body of a request is JSON; return a copy, which later calls cannot change."""
+    __tracebackhide__ = True
+    try:
+        body = json.dumps(request.body, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        fail(f"{source} returned a body that is not JSON ({error}). Use only JSON values in the body.")
+    return request._replace(body=json.loads(body), headers=dict(request.headers))
+
+
 def remove_end_markers(events: Sequence[RawEvent]) -> list[RawEvent]:
     """Return the events that reach a reader: ask takes "[DONE]" as the end of the stream, and does not pass it on."""
     return [event for event in events if event.data.strip() != DONE_DATA]
@@ -147,7 +157,7 @@ class ContractBase:
         made_up: dict[str, Mapping[str, Any]] = {}
         for kind in self.list_unconfirmed_kinds():
             with suppress(Exception, pytest.fail.Exception):  # the tests of the streams report it
-                made_up[kind] = self.get_response(self.feed(self.streams[kind])[0])
+                made_up[kind] = self.get_streamed_response(kind)
         return deepcopy({**made_up, **self.given_responses})  # a hook may change what it gets
 
     def list_unconfirmed_kinds(self) -> list[str]:
@@ -194,18 +204,15 @@ class ContractBase:
 
     def takes(self, media_type: str) -> bool:
         """Check whether the provider accepts files of this MIME type."""
-        accepted: bool = self.call("provider_supports_attachment", model=self.model_name, media_type=media_type)
-        return accepted
+        return bool(self.call("provider_supports_attachment", model=self.model_name, media_type=media_type))
 
     def takes_in_result(self, media_type: str) -> bool:
         """Check whether the provider sends files of this MIME type inside tool results."""
-        accepted: bool = self.call("provider_supports_result_attachment", model=self.model, media_type=media_type)
-        return accepted
+        return bool(self.call("provider_supports_result_attachment", model=self.model, media_type=media_type))
 
     def takes_in_answer(self, media_type: str) -> bool:
         """Check whether the provider sends generated images of this MIME type inside answers."""
-        accepted: bool = self.call("provider_supports_answer_attachment", model=self.model, media_type=media_type)
-        return accepted
+        return bool(self.call("provider_supports_answer_attachment", model=self.model, media_type=media_type))
 
     def build(
         self,
@@ -237,14 +244,8 @@ class ContractBase:
     def build_formatted(self, request: ChatRequest, key: str = KEY) -> HttpRequest:
         """Build the HTTP request and check that its body is JSON; return a copy, which later calls cannot change."""
         __tracebackhide__ = True
-        http_request: HttpRequest = self.call("provider_build_request", request=request, key=key)
-        try:
-            body = json.dumps(http_request.body, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            fail(
-                f"provider_build_request returned a body that is not JSON ({error}). Use only JSON values in the body."
-            )
-        return http_request._replace(body=json.loads(body), headers=dict(http_request.headers))
+        hook = "provider_build_request"
+        return copy_request(self.call(hook, request=request, key=key), hook)
 
     def get_batch_api(self) -> BatchApi | None:
         """Return the provider's batch API, which checks the types of its results."""
@@ -279,9 +280,13 @@ class ContractBase:
         with guard_hook(RESPONSE):
             return self.loaded.get_response(reader)
 
+    def get_streamed_response(self, kind: str) -> dict[str, Any]:
+        """Return what a stream reader makes of the streamed sample of a kind."""
+        return self.get_response(self.feed(self.streams[kind])[0])
+
     def read_stream(self, kind: str) -> tuple[ModelResponse, list[ToolCall]]:
         """Parse the streamed sample of a kind."""
-        return self.read(self.get_response(self.feed(self.streams[kind])[0]))
+        return self.read(self.get_streamed_response(kind))
 
 
 def warn_author(test_class: type, text: str) -> None:

@@ -126,7 +126,7 @@ class ChangedAnswerTests(AnswerTests):
     def test_unknown_finish_reasons_are_reported(self) -> None:
         if not (self.is_parsed("text") and self.is_parsed("length")):
             return
-        text, length = (self.get_response(self.feed(self.streams[kind])[0]) for kind in ("text", "length"))
+        text, length = (self.get_streamed_response(kind) for kind in ("text", "length"))
         ends = {path: leaf for path, leaf in iterate_paths(text) if isinstance(leaf, str)}
         paths = {
             path
@@ -153,7 +153,7 @@ class ChangedAnswerTests(AnswerTests):
         if "usage" in self.unsupported or not self.passes("test_usage_is_reported"):
             return
         for kind in filter(self.is_parsed, ("text", "reasoning")):
-            response = self.get_response(self.feed(self.streams[kind])[0])
+            response = self.get_streamed_response(kind)
             events = [parse_json(event.data) for event in self.streams[kind]]
             counts = dict(_find_cached_counts(events)) | dict(_find_cached_counts(response))
             cached = self.read(response)[0].usage.cached_tokens

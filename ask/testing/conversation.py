@@ -65,6 +65,12 @@ FOREIGN_STATE = {
 }
 
 
+def change_arguments(arguments: str) -> list[Message]:
+    """Return `TOOL_CONVERSATION` with other arguments of the first call."""
+    calls = (TOOL_CALLS[0]._replace(arguments=arguments), TOOL_CALLS[1])
+    return [message._replace(tool_calls=calls) if message.tool_calls else message for message in TOOL_CONVERSATION]
+
+
 def iterate_leaves(value: Any) -> Iterator[Any]:
     """Yield all scalar values inside a JSON value, in order."""
     return (leaf for _, leaf in iterate_fields(value))

@@ -17,9 +17,9 @@ from ask import (
     HttpRequest,
     Message,
 )
-from ask.testing.base import ContractBase, fail
+from ask.testing.base import ContractBase, copy_request, fail
 from ask.testing.blocked_actions import guard_hook
-from ask.testing.conversation import KEY, iterate_leaves
+from ask.testing.conversation import KEY, iterate_parts
 from ask.testing.failure_tests import generate_corruptions
 from ask.testing.samples import DECISION_QUESTIONS, EXPECTED_DECISIONS
 
@@ -59,11 +59,7 @@ class DecisionTests(ContractBase):
         request = DecisionRequest(self.decision_model, messages, DECISION_QUESTIONS, {OPTION: 1})
         with guard_hook("build_request of the decisions API"):
             built = api.build_request(request=request, key=KEY)
-        try:
-            body = json.dumps(built.body, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            fail(f"build_request of the decisions API returned a body that is not JSON ({error}). Use JSON values.")
-        return built._replace(body=json.loads(body), headers=dict(built.headers))
+        return copy_request(built, "build_request of the decisions API")
 
     def test_decision_requests_contain_the_input_and_the_questions(self) -> None:
         api = self.get_decision_api()
@@ -82,7 +78,7 @@ class DecisionTests(ContractBase):
         assert positions == sorted(positions), "The system message must come first in the input."
         for question in DECISION_QUESTIONS:
             assert question.instructions in text, f"The question {question.name!r} is sent without its instructions."
-        strings = {leaf for leaf in iterate_leaves(body) if isinstance(leaf, str)} | {*list_names(body)}
+        strings = {text for pair in iterate_parts(body) for text in pair if isinstance(text, str)}
         for label in (label for question in DECISION_QUESTIONS[1:3] for label in question.labels):
             assert label in strings, f"The value {label!r} of a question is not sent."
         assert self.build_decision_request(api) == built, "The same questions must produce the same request."
@@ -127,10 +123,3 @@ class DecisionTests(ContractBase):
                     f"parse_response of the decisions API returned answers to {names} for {value}. Return one answer "
                     f"for each question, in their order."
                 )
-
-
-def list_names(value: Any) -> list[str]:
-    """Return the names of all fields in a JSON value."""
-    if isinstance(value, dict):
-        return [*value, *(name for part in value.values() for name in list_names(part))]
-    return [name for part in value for name in list_names(part)] if isinstance(value, list) else []

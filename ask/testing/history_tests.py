@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from ask import Attachment, Message, ToolCall, ToolSpec
@@ -24,9 +24,11 @@ from ask.testing.conversation import (
     TOOL_RESULTS,
     TOOLS,
     USER_MESSAGE,
+    change_arguments,
     check_once,
     find_occurrences,
     iterate_leaves,
+    iterate_parts,
     shorten,
 )
 from ask.testing.request_tests import RequestTests
@@ -158,7 +160,7 @@ class HistoryTests(RequestTests):
         tools = self.format_tools(TOOLS)
         body = self.build(tools=TOOLS, schema=OBJECT_SCHEMA).body
         for tool in tools:
-            assert _contains(body, tool), (
+            assert any(part == tool for _, part in iterate_parts(body)), (
                 f"With a schema, provider_build_request sent the tool {shorten(json.dumps(tool))} changed. Send "
                 "request.tools unchanged."
             )
@@ -170,14 +172,11 @@ class HistoryTests(RequestTests):
         if not sends_text(self.responses.get("call", {}), ADD_2_3[1]):
             return
         for arguments in (MALFORMED_ARGUMENTS, "no JSON", ""):
-            calls = (TOOL_CALLS[0]._replace(arguments=arguments), TOOL_CALLS[1])
-            messages = [
-                message._replace(tool_calls=calls) if message.tool_calls else message for message in TOOL_CONVERSATION
-            ]
             # The arguments are at the path where those of a correct call are.
             correct = self.build(TOOL_CONVERSATION, tools=TOOLS).body
             (path,) = [path for path, leaf in iterate_paths(correct) if isinstance(leaf, str) and "lundi" in leaf][:1]
-            sent = dict(iterate_paths(self.build(messages, tools=TOOLS).body)).get(path)
+            body = self.build(change_arguments(arguments), tools=TOOLS).body
+            sent = dict(iterate_paths(body)).get(path)
             assert isinstance(sent, str) and decode_arguments(sent) is not None, (
                 f"provider_build_request sent {sent!r} as {format_path(path)}, the malformed arguments of an earlier "
                 "call: services reject the conversation. Send '{}' if ask.parsing.decode_arguments(call.arguments) is "
@@ -261,11 +260,3 @@ def _iterate_containers(value: Any, name: str = "") -> Iterator[tuple[str, Any]]
         yield name, value
         for part in value:
             yield from _iterate_containers(part)
-
-
-def _contains(value: Any, part: Any) -> bool:
-    """Check whether a JSON value contains another as one of its parts."""
-    if value == part:
-        return True
-    parts: Sequence[Any] = list(value.values()) if isinstance(value, dict) else value
-    return isinstance(parts, list | tuple) and any(_contains(each, part) for each in parts)

@@ -132,7 +132,7 @@ class IsolationTests(HistoryTests):
             return
         if not self.passes("test_hooks_return_the_documented_types"):
             return
-        one, two = (self.get_response(self.feed(self.streams[kind])[0]) for kind in ("call", "parallel"))
+        one, two = (self.get_streamed_response(kind) for kind in ("call", "parallel"))
         _, expected = self.read(one)
         self.read(two)
         calls = self.parse_tool_calls(one)

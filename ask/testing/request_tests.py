@@ -25,6 +25,7 @@ from ask.testing.conversation import (
     TOOL_RESULTS,
     TOOLS,
     USER_MESSAGE,
+    change_arguments,
     check_once,
     find_occurrences,
     is_prefix,
@@ -269,11 +270,7 @@ class RequestTests(ContractBase):
         if not self.passes("test_each_tool_result_is_sent_once"):
             return
         for arguments in ("", '{"word": ', '{"a": 1}{"a": 2}', "[1]", "null", '"lundi"', "no JSON", "\ud800"):
-            calls = (TOOL_CALLS[0]._replace(arguments=arguments), TOOL_CALLS[1])
-            messages = [
-                message._replace(tool_calls=calls) if message.tool_calls else message for message in TOOL_CONVERSATION
-            ]
-            check_once(self.build(messages, tools=TOOLS).body, *TOOL_RESULTS)
+            check_once(self.build(change_arguments(arguments), tools=TOOLS).body, *TOOL_RESULTS)
 
     def test_options_are_sent(self) -> None:
         values = list(iterate_leaves(self.build(options={"temperature": 0.25, "max_tokens": 1234}).body))

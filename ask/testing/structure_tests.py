@@ -191,7 +191,7 @@ class StructureTests(ContractBase):
         kind = "reasoning_and_call"
         if self.samples is None or kind not in self.streams or not self.has_tools:
             return ""
-        answer, calls = self.read(self.get_response(self.feed(self.streams[kind])[0]))
+        answer, calls = self.read_stream(kind)
         if not answer.reasoning or answer.provider_state:
             return ""
         message = Message("assistant", answer.text, tuple(calls))
@@ -240,7 +240,7 @@ class StructureTests(ContractBase):
         yield "provider_notice", self.get_ordinary_notice
 
     def parse_ordinary_stream(self, kind: str) -> None:
-        self.parse_ordinary_response(self.get_response(self.feed(self.streams[kind])[0]), kind)
+        self.parse_ordinary_response(self.get_streamed_response(kind), kind)
 
     def parse_ordinary_response(self, response: Mapping[str, Any], kind: str) -> None:
         self.call("provider_parse_logprobs", response=response)
@@ -277,7 +277,7 @@ class StructureTests(ContractBase):
     def test_stream_readers_are_independent(self) -> None:
         """Streams that are read at the same time, or one after the other, do not mix."""
         kinds = [kind for kind in ("text", "length", "cut", "parallel") if kind in self.streams]
-        alone = [self.get_response(self.feed(self.streams[kind])[0]) for kind in kinds]
+        alone = [self.get_streamed_response(kind) for kind in kinds]
         alone = json.loads(json.dumps(alone))
         readers = [self.open_reader() for _ in kinds]
         for events in zip_longest(*(self.streams[kind] for kind in kinds)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -242,11 +242,11 @@ def _validate_value(value: Any, schema: Any, path: str, is_nullable: _NullCheck)
         return value
     types = _list_allowed_types(schema)
     value = _convert_value(value, types, schema)
-    if isinstance(value, float) and value.is_integer() and "integer" in types and "number" not in types:
+    if _is_whole(value, types) and "number" not in types:
         value = int(value)
     if value is None and is_nullable(schema):
         return value
-    if types and not any(_is_of_type(value, name) for name in types):
+    if types and not _has_type(value, types):
         _reject_arguments(f"have the wrong type: {path!r} must be {' or '.join(types)}, not {_get_type_name(value)}")
     choices = _list_choices(schema, types)
     # Python's True equals 1.
@@ -261,29 +261,22 @@ def _convert_value(value: Any, types: list[str], schema: Mapping[str, Any]) -> A
     Models and gateways write such arguments; asking some of them again does not help:
     https://github.com/jjang-ai/vmlx/pull/48
     """
-    if not types or any(_is_of_type(value, name) for name in types):
+    if not types or _has_type(value, types):
         return value
     if isinstance(value, str):
         decoded = _decode_text(value)
-        if not isinstance(decoded, float) or math.isfinite(decoded):
-            is_whole = isinstance(decoded, float) and decoded.is_integer() and "integer" in types
-            if is_whole or any(_is_of_type(decoded, name) for name in types):
-                return decoded
+        is_finite = not isinstance(decoded, float) or math.isfinite(decoded)
+        if is_finite and (_has_type(decoded, types) or _is_whole(decoded, types)):
+            return decoded
     item_types = _list_allowed_types(read_dict(schema.get("items")))
-    is_item = value != "" and any(_is_of_type(value, name) for name in item_types)
+    is_item = value != "" and _has_type(value, item_types)
     return [value] if types == ["array"] and is_item else value
 
 
 def _list_choices(schema: Mapping[str, Any], types: list[str]) -> list[Any]:
     """Return the values in a schema's enum that have an allowed type; others are not sent to providers, either."""
     choices = read_list(schema.get("enum"))
-    return [
-        choice
-        for choice in choices
-        if not types
-        or any(_is_of_type(choice, name) for name in types)
-        or (isinstance(choice, float) and choice.is_integer() and "integer" in types)
-    ]
+    return [choice for choice in choices if not types or _has_type(choice, types) or _is_whole(choice, types)]
 
 
 def _list_allowed_types(schema: Mapping[str, Any]) -> list[str]:
@@ -293,9 +286,17 @@ def _list_allowed_types(schema: Mapping[str, Any]) -> list[str]:
     return names if all(isinstance(name, str) and name in _PYTHON_TYPES for name in names) else []
 
 
-def _is_of_type(value: Any, type_name: str) -> bool:
-    return isinstance(value, _PYTHON_TYPES[type_name]) and (type_name == "boolean" or not isinstance(value, bool))
+def _has_type(value: Any, types: Iterable[str]) -> bool:
+    """Check whether a value has one of these types. Python's booleans are integers, too."""
+    return any(
+        isinstance(value, _PYTHON_TYPES[name]) and (name == "boolean" or not isinstance(value, bool)) for name in types
+    )
+
+
+def _is_whole(value: Any, types: Sequence[str]) -> bool:
+    """Check whether a value is a number such as 5.0 where an integer is allowed."""
+    return isinstance(value, float) and value.is_integer() and "integer" in types
 
 
 def _get_type_name(value: Any) -> str:
-    return next(name for name in ("integer", *_PYTHON_TYPES) if _is_of_type(value, name))
+    return next(name for name in ("integer", *_PYTHON_TYPES) if _has_type(value, [name]))

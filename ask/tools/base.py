@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from ask.config.redaction import NO_SECRETS, Redactor
 from ask.config.settings import MAX_COMMAND_SECONDS
@@ -74,8 +74,8 @@ class ToolContext(NamedTuple):
     on_output: Callable[[str], None]
 
 
-class RunToolContext(ToolContext):
-    """The `ToolContext` of ask's own tools, with what only they and the code that calls them use.
+class RunToolContext(NamedTuple):
+    """The fields of `ToolContext`, and what only ask's own tools and the code that calls them use.
 
     Attributes:
         before_write: called before a file changes, with its path (symbolic links resolved), its new content, and the
@@ -94,54 +94,22 @@ class RunToolContext(ToolContext):
         max_command_timeout: how long a command may take for which the model has given more time, in seconds.
     """
 
-    before_write: Callable[[Path, bytes, int | None], None]
-    max_result_length: int | None
-    redactor: Redactor
-    restrict_hosts: frozenset[str] | None
-    niceness: int
-    approved_file: ApprovedFile | None
-    keep_hard_links: bool
-    placeholders: Collection[Path]
-    confinement: FolderConfinement | None
-    hides_files: bool
-    max_command_timeout: float
-
-    def __new__(
-        cls,
-        directory: Path,
-        environment: Mapping[str, str],
-        command_timeout: float,
-        overflow_directory: Path,
-        on_output: Callable[[str], None],
-        *,
-        before_write: Callable[[Path, bytes, int | None], None] = _skip_backup,
-        max_result_length: int | None = None,
-        redactor: Redactor = NO_SECRETS,
-        restrict_hosts: frozenset[str] | None = None,
-        niceness: int = 0,
-        approved_file: ApprovedFile | None = None,
-        keep_hard_links: bool = True,
-        placeholders: Collection[Path] = frozenset(),
-        confinement: FolderConfinement | None = None,
-        hides_files: bool = False,
-        max_command_timeout: float = MAX_COMMAND_SECONDS,
-    ) -> Self:
-        self = super().__new__(cls, directory, environment, command_timeout, overflow_directory, on_output)
-        self.before_write = before_write
-        self.max_result_length = max_result_length
-        self.redactor = redactor
-        self.restrict_hosts = restrict_hosts
-        self.niceness = niceness
-        self.approved_file = approved_file
-        self.keep_hard_links = keep_hard_links
-        self.placeholders = placeholders
-        self.confinement = confinement
-        self.hides_files = hides_files
-        self.max_command_timeout = max_command_timeout
-        return self
-
-    def _replace(self, /, **changes: Any) -> Self:
-        return type(self)(**self._asdict() | vars(self) | changes)
+    directory: Path
+    environment: Mapping[str, str]
+    command_timeout: float
+    overflow_directory: Path
+    on_output: Callable[[str], None]
+    before_write: Callable[[Path, bytes, int | None], None] = _skip_backup
+    max_result_length: int | None = None
+    redactor: Redactor = NO_SECRETS
+    restrict_hosts: frozenset[str] | None = None
+    niceness: int = 0
+    approved_file: ApprovedFile | None = None
+    keep_hard_links: bool = True
+    placeholders: Collection[Path] = frozenset()
+    confinement: FolderConfinement | None = None
+    hides_files: bool = False
+    max_command_timeout: float = MAX_COMMAND_SECONDS
 
     def get_time_limit(self, arguments: Mapping[str, Any]) -> float:
         """Return how many seconds the command of a call may take: what the call's `timeout` says, up to the maximum.

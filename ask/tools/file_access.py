@@ -11,9 +11,9 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from ask.atomic_files import OWNER_ERRORS, Ownership, overwrite_content, replace_file
+from ask.atomic_files import FILE_FLAGS, FOLDER_FLAGS, OWNER_ERRORS, Ownership, overwrite_content, replace_file
 from ask.records import NamedTuple
-from ask.text import find_similar
+from ask.text import decode_argument, find_similar
 from ask.tools.base import ApprovedFile, FolderConfinement, RunToolContext, ToolError
 from ask.tools.file_names import find_equivalent_path
 
@@ -92,8 +92,7 @@ def open_listing(
         OSError: it is not a folder, or cannot be read.
     """
     with open_target(path, context) as target:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        folder = os.open(target.require_name(), flags, dir_fd=target.dir_fd)
+        folder = os.open(target.require_name(), FOLDER_FLAGS, dir_fd=target.dir_fd)
     try:
         with os.scandir(folder) as entries:
             listing = list(islice(entries, limit))
@@ -160,8 +159,7 @@ class FileTarget(NamedTuple):
         name = self.require_name()
         if self.stat_result:
             _require_regular_file(display_name, self.stat_result)  # opening some devices has side effects
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(name, flags, dir_fd=self.dir_fd)
+        descriptor = os.open(name, FILE_FLAGS, dir_fd=self.dir_fd)
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             _require_regular_file(display_name, status)
@@ -205,7 +203,7 @@ def open_target(path: Path, context: RunToolContext, *, for_writing: bool = Fals
             with suppress(FileNotFoundError):
                 status = os.stat(target.name, dir_fd=target.dir_fd, follow_symlinks=False)
         if context.hides_files and status and _is_null_device(status) and target.path != Path(os.devnull):
-            raise ToolError(f"{escape_for_display(str(target.path))} {HIDDEN_REASON}")
+            raise ToolError(f"{escape_for_display(target.path)} {HIDDEN_REASON}")
         is_hidden_file = context.confinement.is_hidden_file if context.confinement else None
         yield target._replace(stat_result=status, is_hidden_file=is_hidden_file)
     finally:
@@ -256,8 +254,8 @@ def _split_path(path: Path, confinement: FolderConfinement | None) -> tuple[Path
     """Return the innermost of the folders that a path is in, and the names below it."""
     roots = [folder for folder in confinement.folders if path.is_relative_to(folder)] if confinement else [Path("/")]
     if confinement and not roots:
-        folders = ", ".join(escape_for_display(str(folder)) for folder in confinement.folders)
-        raise ToolError(f"{escape_for_display(str(path))} is outside the folders that safe mode allows: {folders}")
+        folders = ", ".join(map(escape_for_display, confinement.folders))
+        raise ToolError(f"{escape_for_display(path)} is outside the folders that safe mode allows: {folders}")
     root = max(roots, key=lambda folder: len(folder.parts))
     return root, path.relative_to(root).parts
 
@@ -277,7 +275,7 @@ def _check_access(path: Path, confinement: FolderConfinement | None, *, for_writ
         ToolError: it must not be accessed.
     """
     if confinement and (reason := confinement.find_denial(path, for_writing)):
-        raise ToolError(f"{escape_for_display(str(path))} {reason}")
+        raise ToolError(f"{escape_for_display(path)} {reason}")
     return path
 
 
@@ -405,17 +403,17 @@ def _overwrite_file(name: str, data: bytes, status: os.stat_result, folder: int,
 
 
 def rewrite_file_in_place(
-    path: Path | str, chunks: Iterable[bytes], size: int, expected_stat: os.stat_result, dir_fd: int | None = None
+    name: str, chunks: Iterable[bytes], size: int, expected_stat: os.stat_result, dir_fd: int
 ) -> None:
-    """Rewrite a file in place, for all its hard links.
+    """Rewrite a file in an open folder in place, for all its hard links.
 
-    Disk space is allocated before anything is overwritten. With a `dir_fd`, `path` is a name in that open folder.
-    `size` is the size of the new content. Nothing is written if the file is not the one with status `expected_stat`.
+    Disk space is allocated before anything is overwritten. `size` is the size of the new content. Nothing is written if
+    the file is not the one with status `expected_stat`.
 
     Raises:
         OSError: it cannot be written, or has been replaced by another file.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+    descriptor = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
     with os.fdopen(descriptor, "wb") as file:
         status = os.fstat(descriptor)
         if not os.path.samestat(status, expected_stat):
@@ -432,9 +430,9 @@ def compute_digest(content: bytes) -> str:
     return sha256(content).hexdigest()
 
 
-def escape_for_display(name: str) -> str:
-    """Return a file name on one line, with control characters and invalid UTF-8 escaped."""
-    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+def escape_for_display(name: str | Path) -> str:
+    """Return a file name or path on one line, with control characters and invalid UTF-8 escaped."""
+    text = decode_argument(str(name))
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -451,7 +449,7 @@ def _require_regular_file(display_name: str, status: os.stat_result) -> None:
 
 def _describe_missing_path(display_name: str, path: Path, context: RunToolContext, expected_type: str) -> str:
     if not context.confinement and path.is_symlink():
-        return f"{display_name} is a link to {escape_for_display(str(path.readlink()))}, which does not exist"
+        return f"{display_name} is a link to {escape_for_display(path.readlink())}, which does not exist"
     if not context.confinement and not path.parent.is_dir():
         return f"{display_name}: no such {expected_type}; its directory does not exist either"
     try:

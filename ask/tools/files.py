@@ -239,13 +239,9 @@ _MAX_EXCERPT_CHARACTERS = 200
 
 
 def adapt_line_ends(content: str, old_text: str) -> str:
-    """Give the content of a file the line ends of the text that it replaces."""
-    return content.replace("\r\n", "\n").replace("\n", "\r\n") if _has_crlf(old_text) else content
-
-
-def _has_crlf(text: str) -> bool:
-    """Check whether most lines of a text end with CR LF."""
-    return text.count("\r\n") * 2 > text.count("\n")
+    """Give a text the line ends of the text that it replaces: CR LF if most lines of that end with it."""
+    has_crlf = old_text.count("\r\n") * 2 > old_text.count("\n")
+    return content.replace("\r\n", "\n").replace("\n", "\r\n") if has_crlf else content
 
 
 def replace_once(text: str, old_text: str, new_text: str) -> tuple[str, int]:
@@ -280,8 +276,8 @@ def replace_once(text: str, old_text: str, new_text: str) -> tuple[str, int]:
         start, end = _to_crlf_offset(text, start), _to_crlf_offset(text, end)
     # The line ends of what is replaced count, or else those of the file.
     example = text[start:end] if "\n" in text[start:end] else text
-    if not match_exactly and _has_crlf(example):
-        new_text = new_text.replace("\r\n", "\n").replace("\n", "\r\n")
+    if not match_exactly:
+        new_text = adapt_line_ends(new_text, example)
     return text[:start] + new_text + text[end:], line
 
 

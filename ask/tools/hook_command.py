@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from io import SEEK_END
 from subprocess import Popen, TimeoutExpired
 from tempfile import TemporaryFile
 from typing import IO, Any
 
 from ask.messages import ToolSpec
-from ask.process.process_tree import describe_exit, kill_process_tree, mark_environment
+from ask.process.process_tree import describe_exit, kill_process_tree, mark_environment, wait_for_exit
 from ask.text import format_size
 from ask.tools.base import RunToolContext, Tool, ToolError, ToolResult
 from ask.tools.shell import UNATTENDED_VARIABLES
@@ -63,8 +62,7 @@ def _run_with_files(arguments: Mapping[str, Any], context: RunToolContext) -> tu
         except BaseException as error:
             kill_process_tree(process.pid if process else None, mark)
             if process:
-                with suppress(TimeoutExpired):
-                    process.wait(1)
+                wait_for_exit(process)
             if isinstance(error, TimeoutExpired):
                 raise ToolError(f"it timed out after {context.command_timeout:g} s") from None
             raise

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from ask.client.network_errors import find_connect_reason
+from ask.config.base_url import is_loopback
 from ask.records import NamedTuple
 from ask.tools.base import ToolError
 
@@ -155,8 +156,7 @@ def check_public_host(host: str) -> None:
     Raises:
         AddressRefusedError: it is this machine, or an address that is not public.
     """
-    is_localhost = host == "localhost" or host.endswith(".localhost")
-    if is_localhost or (is_ip_address(host) and not is_public_address(host)):
+    if is_loopback(host) or (is_ip_address(host) and not is_public_address(host)):
         raise AddressRefusedError(f"not fetched: {host} is not public, and safe mode reaches only public hosts")
 
 

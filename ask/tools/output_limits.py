@@ -8,7 +8,7 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ask.atomic_files import create_private_folder
+from ask.atomic_files import create_private_folder, open_private_file
 
 if TYPE_CHECKING:
     from ask.tools.base import RunToolContext
@@ -94,7 +94,7 @@ class OutputCapture:
         with suppress(OSError):
             if not self._file:
                 create_private_folder(self._path.parent)
-                self._file = FileIO(self._path, "x", opener=lambda name, flags: os.open(name, flags, 0o600))
+                self._file = FileIO(open_private_file(self._path, os.O_WRONLY | os.O_EXCL), "w")
             written = self._file.write(data[: MAX_OVERFLOW_BYTES - self._saved_size])
         self._saved_size += written
         self._is_saved = written == len(data)

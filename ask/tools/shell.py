@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
-from ask.process.process_tree import describe_exit, kill_process_tree, mark_environment
+from ask.process.process_tree import describe_exit, kill_process_tree, mark_environment, wait_for_exit
 from ask.tools.base import RunToolContext, ToolError, ToolResult
 from ask.tools.output_limits import MAX_RESULT_CHARACTERS, OutputCapture
 from ask.tools.terminal_output import TerminalOutputFilter
@@ -48,8 +48,6 @@ def run_bash(arguments: Mapping[str, Any], context: RunToolContext) -> ToolResul
     Raises:
         ToolError: bash cannot be started, or `timeout` is not positive.
     """
-    from subprocess import TimeoutExpired
-
     seconds = context.get_time_limit(arguments)
     environment, mark = mark_environment({**context.environment, **UNATTENDED_VARIABLES})
     process = None
@@ -73,8 +71,7 @@ def run_bash(arguments: Mapping[str, Any], context: RunToolContext) -> ToolResul
         for stream in streams:
             stream.pipe.close()
         if process:
-            with suppress(TimeoutExpired):  # a process stuck in the kernel never exits
-                process.wait(1)
+            wait_for_exit(process)
     if not exited:
         more = f"the timeout can be up to {context.max_command_timeout:g} s"
         if seconds == context.max_command_timeout:

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ask.atomic_files import create_private_folder, open_private_file
+from ask.atomic_files import FILE_FLAGS, create_private_folder, open_private_file, try_lock
 from ask.config.directories import get_working_directory
 from ask.text import format_size, join_names
 from ask.tools.file_access import escape_for_display
@@ -27,11 +27,9 @@ from ask.undo.journal import (
     JournalHeader,
     PathChange,
     find_folder_changes,
-    try_lock,
 )
 from ask.undo.retention import prune, remove_backup_set
 from ask.undo.trees import (
-    FILE_FLAGS,
     OpenEntry,
     PathState,
     SavedEntry,
@@ -97,7 +95,7 @@ class BackupWriter:
                 self._record(PathChange(path, self._folder, None, frozenset([new_state]), backup_error=reason))
         if reason and path not in self._failed:
             self._failed.add(path)
-            name = escape_for_display(str(path))
+            name = escape_for_display(path)
             self._warn(f"cannot back up {name} ({reason}): ask undo will not restore it")
 
     def back_up(self, path: Path, new_state: PathState, root: Path | None) -> None:

@@ -8,7 +8,6 @@ copy. A journal is locked as long as a process writes to it.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -17,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ask.atomic_files import try_lock
 from ask.errors import FileError
 from ask.records import NamedTuple
 from ask.undo.trees import (
@@ -367,17 +367,3 @@ def lock_backup_sets(backup_sets: Iterable[BackupSet]) -> Iterator[None]:
             if not try_lock(journal.fileno()):
                 raise FileError("a run that changed these files is still running", "try again when it has finished")
         yield
-
-
-def try_lock(descriptor: int) -> bool:
-    """Lock a journal until it is closed; return False if it is already locked.
-
-    On a file system without locks this always succeeds.
-    """
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass
-    return True

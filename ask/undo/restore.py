@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from ask.atomic_files import (
+    CHUNK_BYTES,
     OWNER_ERRORS,
     Ownership,
     copy_extended_attributes,
@@ -25,7 +26,6 @@ from ask.undo.backups import BackupWriter
 from ask.undo.journal import RESTORE_DONE, PathChange
 from ask.undo.trees import (
     ABSENT_STATE,
-    CHUNK_BYTES,
     LINK_PREFIX,
     OWNER_RWX,
     SPECIAL_FILE,
@@ -126,7 +126,7 @@ def read_current_state(change: PathChange) -> PathState:
     try:
         return read_path_state(change.path)
     except OSError as error:
-        raise FileError(f"cannot read {escape_for_display(str(change.path))} ({error.strerror})") from error
+        raise FileError(f"cannot read {escape_for_display(change.path)} ({error.strerror})") from error
 
 
 def _is_plain_file(path: Path, state: PathState) -> bool:
@@ -206,11 +206,11 @@ def apply_restore(
 
 def _check_restorable(change: PathChange) -> None:
     """Raise a FileError unless a path can be restored."""
-    name = escape_for_display(str(change.path))
+    name = escape_for_display(change.path)
     folder = next(folder for folder in change.path.parents if folder.exists())
     is_own_folder = change.root and folder.stat().st_uid == os.geteuid()
     if not (is_own_folder or os.access(folder, os.W_OK | os.X_OK)):
-        raise FileError(f"nothing was restored: cannot write {escape_for_display(str(folder))}")
+        raise FileError(f"nothing was restored: cannot write {escape_for_display(folder)}")
     if change.original:
         try:
             copied_entry = change.original.hash_copy(change.backup_folder)
@@ -239,7 +239,7 @@ def _execute_changes(changes: Sequence[PathChange], progress: ProgressCallback) 
         try:
             operation(change)
         except OSError as error:
-            name = escape_for_display(str(change.path))
+            name = escape_for_display(change.path)
             message = f"restored {done} of {len(changes)} files, but not {name} ({error.strerror})"
             raise FileError(message, "run the same command again to continue") from error
         done += operation is _restore_path

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
 
-from ask.atomic_files import create_private_folder
+from ask.atomic_files import create_private_folder, try_lock
 from ask.config.directories import RESULTS_FOLDER
 from ask.errors import FileError
 from ask.tools.output_limits import MAX_RESULT_AGE_SECONDS, MAX_STORED_RESULTS_BYTES, MIN_RESULT_AGE_SECONDS
@@ -24,7 +24,6 @@ from ask.undo.journal import (
     list_backup_folders,
     parse_start_time,
     read_backup_set,
-    try_lock,
 )
 
 MAX_AGE_DAYS = 30

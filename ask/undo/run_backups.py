@@ -46,8 +46,8 @@ class RunBackups:
         on_event: Callable[[Event], None],
         *,
         enabled: bool,
-        folders: Sequence[Path] = (),
-        list_protected_paths: Callable[[], set[str]] = set,
+        folders: Sequence[Path],
+        list_protected_paths: Callable[[], set[str]],
     ) -> None:
         self._app = app
         self._conversation_id = conversation_id

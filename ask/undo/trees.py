@@ -16,7 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ask.atomic_files import Ownership, open_private_file
+from ask.atomic_files import CHUNK_BYTES, FILE_FLAGS, FOLDER_FLAGS, Ownership, open_private_file
 from ask.records import NamedTuple
 from ask.tools.file_access import open_existing_folder, open_folders
 from ask.undo.backup_scope import MAX_BACKUP_BYTES, MAX_DEPTH
@@ -30,9 +30,6 @@ MOUNTED, MOUNTED_READ_ONLY = MOUNT_REASONS = (
     "another file system is mounted there",
     "another file system is mounted there, read-only",
 )
-FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-CHUNK_BYTES = 1 << 20
 
 
 class PathState(NamedTuple):

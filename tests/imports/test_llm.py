@@ -313,6 +313,12 @@ def test_an_alias_with_a_lone_surrogate_costs_only_itself(llm: Callable[..., Res
     assert read_summary(llm("--json"), 9)["aliases"] == {"good": "openai:gpt-4o"}
 
 
+def test_a_damaged_file_is_reported_once(llm: Callable[..., Result], folder: Path) -> None:
+    (folder / "aliases.json").write_text("{")
+    (problem,) = read_summary(llm("--json"), 9)["problems"]
+    assert "aliases.json" in problem
+
+
 def test_a_template_with_yaml_aliases_costs_only_itself(llm: Callable[..., Result], folder: Path) -> None:
     lines = ["x0: &x0 [a, b]", *(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9)}]" for n in range(1, 12))]
     (folder / "templates/odd.yaml").write_text("\n".join([*lines, "system: *x11", "prompt: Hi", ""]))

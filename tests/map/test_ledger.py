@@ -82,8 +82,7 @@ def test_a_forgotten_job_takes_its_results_along(file: Path) -> None:
         [(key, _)] = ledger.find_results("job", [A])
         ledger.save_results("job", [(key, YES)])
         assert ledger.find_job_with_output("/out.jsonl") == "job"
-        assert ledger.forget_job("job")
-        assert not ledger.forget_job("job")
+        ledger.forget_job("job")
         assert ledger.list_jobs() == []
         assert ledger.compute_usage("job") == Usage()
 
@@ -93,7 +92,7 @@ def test_the_file_shrinks_when_most_of_it_is_forgotten(file: Path) -> None:
         for job, answer in (("small", "yes"), ("large", "x" * 1_000_000)):
             ledger.begin_job(job, "prompt", "m", "")
             ledger.save_results(job, [(RowKey(b"1", 0), RowResult("answered", answer))])
-        assert ledger.forget_job("large")
+        ledger.forget_job("large")
     assert file.stat().st_size < 200_000
     with Ledger(file) as ledger:
         assert [job.id for job in ledger.list_jobs()] == ["small"]

@@ -18,14 +18,14 @@ from ask.mcp.tool_listing import (
     select_tools,
     to_tools,
 )
-from ask.tools.base import Tool, ToolContext, ToolResult
+from ask.tools.base import RunToolContext, Tool, ToolResult
 from tests.mcp.values import json_values
 
 SERVER = ServerConfig("git", Path("config.toml"))
 NAMES = st.from_regex(r"(?!.*__)[A-Za-z0-9_-]{1,32}", fullmatch=True)
 
 
-def no_call(tool: str, arguments: Any, context: ToolContext) -> ToolResult:
+def no_call(tool: str, arguments: Any, context: RunToolContext) -> ToolResult:
     return ToolResult(f"{tool} {arguments} {context.command_timeout}")
 
 

@@ -144,7 +144,7 @@ def test_decisions_round_trip(tmp_path: Path) -> None:
     odd = Path("/caf\udce9/a b")
     store.remember(odd, trusted=True)
     store.remember(Path("/b"), trusted=False)
-    assert {root: decision.is_trusted for root, decision in store.read().items()} == {Path("/b"): False, odd: True}
+    assert {root: decision.trusted for root, decision in store.read().items()} == {Path("/b"): False, odd: True}
     assert store.forget(odd)
     assert not store.forget(odd)
     assert [*store.read()] == [Path("/b")]

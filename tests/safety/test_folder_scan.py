@@ -91,6 +91,7 @@ def test_files_that_lefthook_reads_are_protected_if_a_hook_runs_it(folders: Fold
     folders.git("init", "-q")
     for name in ("lefthook.toml", ".config/lefthook.json", "lefthooks/x"):
         folders.write(f"work/{name}")
+    (folders.work / "loop").symlink_to("loop")
     hook = folders.work / ".git/hooks/pre-commit"
     hook.write_text("#!/bin/sh\nexec something\n")
     assert folders.scan() == {"work/.git"}

@@ -107,19 +107,14 @@ def parse_input(text: str) -> tuple[SlashCommand, str] | str:
 @_slash_command("[NAME]", "Use this model, also as provider:model.")
 def model(session: ChatSession, name: str) -> None:
     if name:
-        from ask.agent.provider_selection import ModelSelection
-
-        current = session.request.endpoint.provider_name
-        session.switch_endpoint(ModelSelection(model=name, conversation_model=(current, "")))
+        session.switch_endpoint(model=name, conversation_model=(session.request.endpoint.provider_name, ""))
     _print_endpoint(session)
 
 
 @_slash_command("[NAME]", "Use this provider.")
 def provider(session: ChatSession, name: str) -> None:
     if name:
-        from ask.agent.provider_selection import ModelSelection
-
-        session.switch_endpoint(ModelSelection(provider=name))
+        session.switch_endpoint(provider=name)
     _print_endpoint(session)
     if not name:
         session.print_line(f"Providers: {', '.join(session.app.provider_names)}")
@@ -169,8 +164,9 @@ def safe(session: ChatSession, mode: str) -> None:
 @_slash_command("PATH", "Attach a file, folder, image, PDF or URL.")
 def file(session: ChatSession, path: str) -> None:
     from ask.attachments import describe_attachment
+    from ask.inputs.file_option import parse_dropped_paths
 
-    inputs = session.attach_files(path)
+    inputs = session.add_files(parse_dropped_paths(path))
     skipped, named = inputs.skipped_files, " will be sent with the next message"
     texts = inputs.texts[:-1] if skipped else inputs.texts  # the last text lists the skipped files
     lines = [f"{name}{named} ({format_count(len(text.splitlines()), 'line')})" for name, text in texts]

@@ -437,8 +437,11 @@ class ChatSession:
 
     # Settings of the next request
 
-    def switch_endpoint(self, selection: ModelSelection) -> None:
-        """Use this provider and model from now on."""
+    def switch_endpoint(
+        self, *, provider: str | None = None, model: str | None = None, conversation_model: tuple[str, str] = ("", "")
+    ) -> None:
+        """Use this provider and model, as `ModelSelection` describes them, from now on."""
+        selection = ModelSelection(provider, model, conversation_model=conversation_model)
         self.app.key_store.reload()  # the user may have saved the key in another terminal
         endpoint = resolve_other_endpoint(self.app, selection, self.request.endpoint)
         secrets = self.app.collect_secrets()
@@ -460,15 +463,12 @@ class ChatSession:
 
     def enable_safe_mode(self, *, without_commands: bool) -> None:
         """Run the tools in safe mode from now on; stays off if that is not available."""
-        original_options = self.options
-        if without_commands:
-            self.options = self.options._replace(safe_files=True)
-        else:
-            self.options = self.options._replace(safe=True)
+        original = self.options
+        self.options = original._replace(safe_files=True) if without_commands else original._replace(safe=True)
         try:
             self._apply_settings()
         except BaseException:
-            self.options = original_options
+            self.options = original
             raise
 
     def _apply_settings(self) -> None:
@@ -478,12 +478,6 @@ class ChatSession:
         if self._tools_override is not None:
             settings = settings._replace(tools=self._tools_override)
         self.request = apply_settings(self._prepare(request), settings, self.options, self.app)
-
-    def attach_files(self, text: str) -> PromptInputs:
-        """Attach the files named by one or more paths or URLs to the next message; return their content."""
-        from ask.inputs.file_option import parse_dropped_paths
-
-        return self.add_files(parse_dropped_paths(text))
 
     def add_files(self, sources: Sequence[str]) -> PromptInputs:
         """Attach files to the next message; return their content."""
@@ -548,7 +542,7 @@ class ChatSession:
         try:
             endpoint = original_request.endpoint
             if conversation.last_model != (endpoint.provider_name, endpoint.model):
-                self.switch_endpoint(ModelSelection(conversation_model=conversation.last_model))
+                self.switch_endpoint(conversation_model=conversation.last_model)
             self.set_extra_system_prompt(conversation.system)
         except BaseException:
             self.request = original_request

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping
-from inspect import iscoroutine
 from types import ModuleType
 from typing import Any
 
@@ -14,7 +13,7 @@ from ask.messages import Attachment, ToolSpec
 from ask.plugin_api.types import PromptTemplate
 from ask.text import format_size
 from ask.tools.base import Tool, ToolContext, ToolResult
-from ask.tools.plugins.functions import get_runner
+from ask.tools.plugins.functions import await_result, to_items
 from ask.tools.plugins.type_hints import ToolDefinitionError
 
 LOADER_TOOL, REST = "load", "rest"
@@ -36,9 +35,7 @@ def create_loader_tool(function: Callable[[str], Any]) -> Tool:
 
     def run(arguments: Mapping[str, Any], _: ToolContext) -> ToolResult:
         try:
-            value = function(arguments[REST])
-            if iscoroutine(value):
-                value = get_runner().run(value)
+            value = await_result(function(arguments[REST]))
         except AskError as error:
             return ToolResult(json.dumps({"error": str(error)}))
         return ToolResult(json.dumps(_encode_content(value)))
@@ -60,10 +57,9 @@ def _encode_content(value: object) -> dict[str, Any]:
             if not isinstance(text, str):
                 raise ToolDefinitionError(f"it returned a PromptTemplate whose {name} is {text!r}, not text")
         return {"template": fields}
-    parts = value if isinstance(value, list | tuple) and not isinstance(value, Attachment) else [value]
     files: list[list[str]] = []
     size = 0
-    for part in parts:
+    for part in to_items(value):
         file = _to_file(part)
         size += len(file.data)
         if size > MAX_RESULT_BYTES or len(files) == MAX_RESULT_FILES:

@@ -10,7 +10,7 @@ import dataclasses
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, overload
@@ -165,7 +165,7 @@ def _is_context_hint(hint: Any) -> bool:
 
 
 @cache
-def get_runner() -> Runner:
+def _get_runner() -> Runner:
     """Return the event loop for all calls.
 
     It is shared, because connections that a tool keeps open between calls belong to it.
@@ -177,6 +177,16 @@ def get_runner() -> Runner:
     return runner
 
 
+def await_result(value: Any) -> Any:
+    """Return what a function has returned; a coroutine is awaited."""
+    return _get_runner().run(value) if inspect.iscoroutine(value) else value
+
+
+def to_items(value: Any) -> Sequence[Any]:
+    """Return the items of a list or tuple; any other value, such as an attachment, is the only item."""
+    return value if isinstance(value, list | tuple) and not isinstance(value, Attachment) else [value]
+
+
 def to_tool_result(value: Any) -> ToolResult:
     """Convert a return value to a result.
 
@@ -186,12 +196,12 @@ def to_tool_result(value: Any) -> ToolResult:
     Raises:
         ToolError: it is or contains bytes that are not text, or has attachments of a wrong type.
     """
-    value = get_runner().run(value) if inspect.iscoroutine(value) else value
+    value = await_result(value)
     if isinstance(value, ToolResult):
         if isinstance(value.text, bytes):
             raise ToolError(BYTES_RETURNED)
         return _check_attachments(value) if value.attachments else value
-    items = value if isinstance(value, list | tuple) and not isinstance(value, Attachment) else [value]
+    items = to_items(value)
     if any(isinstance(item, Attachment) for item in items) and all(
         isinstance(item, Attachment | str) for item in items
     ):

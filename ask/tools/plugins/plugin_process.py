@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ask.messages import Attachment, ToolSpec
-from ask.process.process_tree import describe_exit, kill_process_tree, mark_environment
+from ask.process.process_tree import describe_exit, kill_process_tree, mark_environment, wait_for_exit
 from ask.process.worker_channel import CALL, READ_BYTES, START, WorkerChannel, WorkerDiedError, WorkerTimeoutError
 from ask.records import NamedTuple
 from ask.tools.base import RunToolContext, Tool, ToolError, ToolResult
@@ -28,8 +28,6 @@ WORKER_CODE = "from ask.tools.plugins.worker import main; main()"
 MAX_FINAL_READS = 16
 """Maximum number of reads after a call has ended: a thread in the plugin may never stop printing."""
 MAX_REPLY_BYTES = 1 << 28
-EXIT_SECONDS = 1.0
-"""Seconds that a process gets to exit by itself once it is no longer needed."""
 RESTART_NOTE = "Its state in memory is lost; the next call starts it again"
 
 
@@ -237,22 +235,16 @@ class PluginProcess:
         return reply
 
     def _describe_exit(self) -> str:
-        self._wait_for_exit()
+        wait_for_exit(self._process)
         code = self._process.returncode
         return "it closed its channel" if code is None else describe_exit(code)
-
-    def _wait_for_exit(self) -> None:
-        from subprocess import TimeoutExpired
-
-        with suppress(TimeoutExpired):  # not forever: a process stuck in the kernel never exits
-            self._process.wait(EXIT_SECONDS)
 
     def close(self, *, immediately: bool) -> None:
         """Close the channel, and kill all processes that are left; `immediately` does not wait for them to exit."""
         try:
             if not immediately:
                 self._close_pipes()
-                self._wait_for_exit()
+                wait_for_exit(self._process)
         finally:
             # After the process is reaped, its id may belong to another process.
             session = self._process.pid if self._process.returncode is None else None
@@ -260,7 +252,7 @@ class PluginProcess:
                 kill_process_tree(session, self._mark)
             finally:
                 self._close_pipes()
-                self._wait_for_exit()
+                wait_for_exit(self._process)
 
     def _close_pipes(self) -> None:
         for pipe in self._pipes:
