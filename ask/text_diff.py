@@ -130,6 +130,12 @@ def draw_diff(
         yield f"{ellipsis} {omitted:,} more line{'' if omitted == 1 else 's'}", DIM
 
 
+def cut_row(row: str, limit: int) -> str:
+    """Cut off what is longer than the limit, and say how much that is: the row is to be approved."""
+    omitted = len(row) - limit
+    return f"{row[:limit]}[... {omitted:,} more characters ...]" if omitted > 0 else row
+
+
 def _shorten_pairs(texts: Sequence[str], width: int, ellipsis: str) -> list[str]:
     """Leave out the common beginning of a removed line and the added one in its place, if they are too long."""
     shortened = list(texts)

@@ -250,8 +250,8 @@ class AskCommand(SectionedCommand):
                 raise UsageError(f"--json and {option} cannot be combined", "use one of them")
         may_call = ctx.info_name == "ask" and parsed.options and not parsed.explicit
         if may_call and (name := _find_called_command(parsed.words)):
-            hint = f"write: ask {name} ...; to ask it as a question, put -- before it"
-            raise UsageError(f"options precede the command {name}", hint)
+            hint = f"write ask {name} ...; to ask this as a question, put -- before it"
+            raise UsageError("options come after the name of a command", hint)
         if parsed.misplaced_option:
             option = parsed.misplaced_option
             hint = f"put options first or quote the question; to ask about {option}, put -- before the question"
@@ -308,12 +308,14 @@ def _find_mistyped_command(words: Sequence[str]) -> str:
 
 
 def _find_called_command(words: Sequence[str]) -> str:
-    """Return the command that the first two words of a prompt call, such as "history list"; "" if they call none.
+    """Return the command that a prompt calls, such as "history list" in its first two words; "" if it calls none.
 
     Options precede it if `ask` is an alias such as `ask -p ollama`.
     """
     if len(words) < 2 or get_own_names(words[:2])[0] not in COMMANDS:
         return ""
+    if words[0] == "map" and any("{{" in word for word in words):
+        return "map"
     is_script = words[0] == "init" and words[1] in ("bash", "fish", "zsh")
     return " ".join(words[:2]) if is_script or load_command(words[:2]) else ""
 

@@ -17,10 +17,10 @@ from ask.project.file_ownership import UnsafeFileError
 from ask.project.installed_skills import InstalledSkill, InstalledSkills
 from ask.project.project_context import list_all_skills
 from ask.project.skill_validation import SKILL_FILE, decode_skill_file, find_violations
-from ask.project.skills import PROJECT_SKILLS_FOLDER
+from ask.project.skills import MAX_SKILL_FILE_BYTES, PROJECT_SKILLS_FOLDER
 from ask.render.amounts import format_count
 from ask.render.table import write_table
-from ask.text import decode_argument, format_one_line, format_suggestion
+from ask.text import decode_argument, format_one_line, format_size, format_suggestion
 
 
 @click.group("skills", cls=CommandGroup)
@@ -98,15 +98,27 @@ def check_command(*, paths: Sequence[Path]) -> None:
         folders = [(skill.name, skill.folder) for skill in list_all_skills(AppContext(), get_working_directory())]
     problems = 0
     for name, folder in folders:
-        try:
-            violations = find_violations(name, (folder / SKILL_FILE).read_bytes())
-        except OSError as error:
-            violations = [f"it cannot be read ({error.strerror})"]
+        violations = _check_file(name, folder / SKILL_FILE)
         problems += bool(violations)
         shown_folder = format_one_line(decode_argument(str(folder)))
         print_text("\n".join(f"{shown_folder}: {format_one_line(text)}" for text in violations or ["ok"]))
     if problems:
         raise FileError(f"{problems:,} of {format_count(len(folders), 'skill')} with problems")
+
+
+def _check_file(name: str, file: Path) -> list[str]:
+    try:
+        if file.exists() and not file.is_file():  # a device or pipe may have no end
+            return ["it is not a regular file"]
+        with file.open("rb") as opened:
+            data = opened.read(MAX_SKILL_FILE_BYTES + 1)
+    except OSError as error:
+        return [f"it cannot be read ({error.strerror})"]
+    return (
+        find_violations(name, data)
+        if len(data) <= MAX_SKILL_FILE_BYTES
+        else [f"it is larger than {format_size(MAX_SKILL_FILE_BYTES)}"]
+    )
 
 
 def _find_skill_folders(path: Path) -> list[Path]:

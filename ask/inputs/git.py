@@ -33,6 +33,7 @@ GIT_CONFIG_VARIABLES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_
 GIT_TIMEOUT_SECONDS = 20.0
 MAX_ERROR_BYTES = 10_000
 MAX_LISTING_BYTES = 1 << 30
+MAX_PATH_BYTES = 10_000
 MAX_NAME_CHARACTERS = 200
 MAX_NAMED_FILES = 3
 """How many untracked files a notice names."""
@@ -131,10 +132,12 @@ def _check_owner(folder: Path, environment: Mapping[str, str]) -> None:
     lines = run_git(folder, environment, "rev-parse", *options).splitlines()
     git_folder, *paths = (Path(folder, os.fsdecode(line)) for line in lines)
     owner = next((each for each in (folder, *folder.parents) if (each / GIT_FOLDER).exists()), folder).resolve()
-    with suppress(OSError):  # it is not a linked worktree
-        worktree = Path(git_folder, os.fsdecode((git_folder / "gitdir").read_bytes().removesuffix(b"\n")))
-        if (owner / GIT_FOLDER).is_file() and worktree.resolve() == owner / GIT_FOLDER:
-            return
+    # In a linked worktree, both are files. A hostile repository may have a device or a named pipe instead.
+    if (owner / GIT_FOLDER).is_file() and (git_folder / "gitdir").is_file():
+        with suppress(OSError, ValueError), (git_folder / "gitdir").open("rb") as file:
+            worktree = Path(git_folder, os.fsdecode(file.read(MAX_PATH_BYTES).removesuffix(b"\n")))
+            if worktree.resolve() == owner / GIT_FOLDER:
+                return
     for path in (git_folder, *paths):
         parents = [each.parent for each in (path.resolve(), *path.resolve().parents) if each.name == GIT_FOLDER]
         if parents and not owner.is_relative_to(parents[0]):

@@ -7,11 +7,13 @@ of the row.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import threading
@@ -35,6 +37,7 @@ from ask.plugin_api.loaded_provider import discard_notice
 from ask.process.parent_exit import end_with_parent
 from ask.records import NamedTuple
 from ask.text import format_one_line
+from ask.tools.file_access import open_existing_folder
 from ask.traces.lifecycle import LATE_PROBLEM, report_problem
 
 MAX_CONCURRENT_PROCESSES = 256
@@ -237,11 +240,20 @@ class AgentRunner:
 
 
 def _take_file(fields: Mapping[str, Any]) -> Attachment:
-    """Read an image that the process of a row has saved, and delete it: it is saved under the name of the row."""
+    """Read an image that the process of a row has saved, and delete it: it is saved under the name of the row.
+
+    Raises:
+        OSError: a tool has replaced it, for example by a link to a file that safe mode hides.
+    """
     path = Path(fields["path"])
-    file = Attachment(path.name, fields["media_type"], path.read_bytes())
-    path.unlink()
-    return file
+    with open_existing_folder("/", path.parent.parts[1:]) as folder:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(path.name, flags, dir_fd=folder), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "it is not a regular file")
+            data = file.read()
+        os.unlink(path.name, dir_fd=folder)
+    return Attachment(path.name, fields["media_type"], data)
 
 
 def _stop_processes(processes: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -575,7 +575,12 @@ class ChatCompletions(Provider):
             reasoning_tokens=read_int(read_dict(usage.get("completion_tokens_details")).get("reasoning_tokens")),
             cost=read_cost(usage),
         )
-        return add_cache_writes(parsed, details or usage)  # Portkey: https://github.com/Portkey-AI/gateway/pull/1211
+        parsed = add_cache_writes(parsed, {**usage, **details})  # LiteLLM has only those read from it in the details
+        counted = (parsed.input_tokens or 0) + (parsed.output_tokens or 0)
+        cached = (parsed.cached_tokens or 0) + (parsed.cache_write_tokens or 0)
+        # Portkey's prompt tokens do not include Anthropic's cache: https://github.com/Portkey-AI/gateway/pull/1754
+        is_left_out = cached and read_int(usage.get("total_tokens")) == counted + cached
+        return parsed._replace(input_tokens=(parsed.input_tokens or 0) + cached) if is_left_out else parsed
 
     def provider_logprob_options(self) -> dict[str, Any]:
         return {"logprobs": True, "top_logprobs": MAX_TOP_LOGPROBS}

@@ -29,7 +29,7 @@ from ask.project.skills import Skill, accept_any, find_project_skills, find_user
 from ask.project.trust_decisions import TrustStore
 from ask.records import NamedTuple
 from ask.text import decode_argument, escape_non_ascii, format_one_line, format_paths
-from ask.text_diff import draw_diff, format_unified_diff
+from ask.text_diff import cut_row, draw_diff, format_unified_diff
 
 TRUST_QUESTION = "Trust this project and send them now and in later runs?"
 SHARED_SKILLS_QUESTION = "Offer skills of these programs to the model, now and in later runs?"
@@ -255,7 +255,7 @@ def _format_change(change: ChangedFile, root: Path) -> list[str]:
     if not lines:
         return [f"  {name}"]
     rows = draw_diff(lines, limit=MAX_DIFF_LINES, width=MAX_DIFF_LINE_CHARACTERS, ellipsis="...")
-    return [f"  {name}", *(f"    {text[:MAX_DIFF_LINE_CHARACTERS]}" for text, _ in rows)]
+    return [f"  {name}", *(f"    {cut_row(text, MAX_DIFF_LINE_CHARACTERS)}" for text, _ in rows)]
 
 
 def _report_files(files: Sequence[InstructionFile], root: Path, app: AppContext, footer: str) -> None:

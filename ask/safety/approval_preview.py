@@ -16,7 +16,7 @@ from typing import Any
 from ask.records import NamedTuple
 from ask.safety.tool_policy import COMMAND_TOOL, PendingToolCall
 from ask.text import escape_non_ascii
-from ask.text_diff import draw_diff, format_unified_diff
+from ask.text_diff import cut_row, draw_diff, format_unified_diff
 from ask.tools.base import ApprovedFile, ToolError
 from ask.tools.file_access import FileTarget, compute_digest, open_target, resolve_path
 from ask.tools.files import adapt_line_ends, decode_file, decode_for_editing, replace_once
@@ -128,7 +128,7 @@ def _build_diff_preview(pending_call: PendingToolCall, target: FileTarget, shown
     is_complete = len(lines) <= MAX_DIFF_LINES and all(len(text) <= MAX_LINE_CHARACTERS for text, _ in rows)
     return Preview(
         f"the changes to {path}:",
-        tuple((_truncate_line(text), style) for text, style in rows),
+        tuple((cut_row(text, MAX_LINE_CHARACTERS), style) for text, style in rows),
         shown_arguments if is_complete else frozenset(),
         file,
         tuple(lines),
@@ -160,8 +160,3 @@ def _diff_content(tool_name: str, old_content: str, arguments: Mapping[str, Any]
     if lines is None:
         raise ToolError(f"too many of the file's {len(old_content):,} characters would change")
     return lines
-
-
-def _truncate_line(line: str) -> str:
-    omitted = len(line) - MAX_LINE_CHARACTERS
-    return f"{line[:MAX_LINE_CHARACTERS]}[... {omitted:,} more characters ...]" if omitted > 0 else line

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from ask.safety.command_rules import RUNNERS, SHELLS, WRAPPERS
+from ask.safety.command_rules import RUNNERS, SHELLS, WRAPPERS, build_program_rule, find_allow_rules
 from ask.safety.shell_syntax import parse_command_line
 from ask.safety.tool_policy import COMMAND_TOOL, PendingToolCall
 from ask.tools.definitions import FILE_TOOL_NAMES
@@ -41,7 +41,7 @@ def list_approvable(pending_call: PendingToolCall) -> Mapping[ApprovalScope, Seq
         return {ApprovalScope.FILES: (pending_call.tool_name,), **tool}
     if pending_call.tool_name != COMMAND_TOOL or command is None:
         return tool
-    programs = _list_programs(command)
+    programs = _list_programs(command, str(pending_call.context.directory))
     return {ApprovalScope.COMMAND: (command,), **({ApprovalScope.PROGRAM: programs} if programs else {}), **tool}
 
 
@@ -55,10 +55,10 @@ def _is_project_file(pending_call: PendingToolCall) -> bool:
     return is_project_file(path, pending_call.context)
 
 
-def _list_programs(command: str) -> Sequence[str]:
-    """Return the programs of a command line; () if it is not understood, or if they can run any other program."""
-    command_line = parse_command_line(command)
-    programs = list(dict.fromkeys(words[0].text for words in command_line.commands))
+def _list_programs(command: str, directory: str) -> Sequence[str]:
+    """Return the programs of a command line; () if their approval would not cover it, or they can run any other."""
+    programs = list(dict.fromkeys(words[0].text for words in parse_command_line(command).commands))
     runs_others = any(os.path.basename(program) in WRAPPERS | SHELLS | RUNNERS for program in programs)
-    is_safe = not runs_others and all(map(_PROGRAM_NAME.fullmatch, programs))
-    return programs if command_line.is_exact and is_safe and len(programs) <= _MAX_PROGRAMS else ()
+    if runs_others or len(programs) > _MAX_PROGRAMS or not all(map(_PROGRAM_NAME.fullmatch, programs)):
+        return ()
+    return programs if find_allow_rules([*map(build_program_rule, programs)], command, directory) else ()

@@ -21,7 +21,7 @@ from ask.config.symbolic_links import read_changeable_folders, resolve_links
 from ask.errors import FileError
 from ask.records import Constraint, NamedTuple
 from ask.safety.approval_scope import ApprovalScope, list_approvable
-from ask.safety.command_rules import ANY_ARGUMENTS, CallRule, find_allow_rules
+from ask.safety.command_rules import CallRule, build_program_rule, find_allow_rules
 from ask.safety.git_commands import find_executed_files
 from ask.safety.tool_policy import NETWORK_LEVEL, PendingToolCall
 from ask.tools.base import RunToolContext
@@ -97,8 +97,8 @@ class ApprovalStore:
         if ApprovalScope.COMMAND not in approvable:
             return ""
         programs = [approval.value for approval in approvals if approval.scope is ApprovalScope.PROGRAM]
-        rules = [*allow, *(CallRule(f"program {name}", (name, ANY_ARGUMENTS)) for name in programs)]
-        return ", ".join(find_allow_rules(rules, pending_call.command or ""))
+        rules = [*allow, *map(build_program_rule, programs)]
+        return ", ".join(find_allow_rules(rules, pending_call.command or "", str(pending_call.context.directory)))
 
     def _find_applicable(self, pending_call: PendingToolCall) -> list[Approval]:
         """Return the approvals for the folder and the level of a call.

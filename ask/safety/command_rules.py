@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from itertools import islice
+from itertools import islice, pairwise
 
 from ask.errors import ConfigError
 from ask.records import NamedTuple
@@ -29,6 +29,11 @@ class CallRule(NamedTuple):
     def matches_tool(self, name: str) -> bool:
         """Check whether the rule is about all calls of a tool."""
         return len(self.words) == 1 and fnmatchcase(name, self.words[0])
+
+    @property
+    def has_relative_path(self) -> bool:
+        """Whether a word is a path in the working directory, such as `./build`."""
+        return any("/" in word and not word.startswith("/") and "://" not in word for word in self.words)
 
     def allows(self, command: Sequence[ShellWord]) -> bool:
         """Check whether the rule allows a simple command with exactly these words.
@@ -63,6 +68,11 @@ class CallRule(NamedTuple):
         return False
 
 
+def build_program_rule(program: str) -> CallRule:
+    """Return the rule that allows a program with any arguments."""
+    return CallRule(f"program {program}", (program, ANY_ARGUMENTS))
+
+
 def parse_rules(key: str, entries: Iterable[str]) -> tuple[CallRule, ...]:
     """Parse the entries of a setting.
 
@@ -93,12 +103,22 @@ def _parse_rule(key: str, entry: str) -> CallRule:
     return CallRule(entry, tuple(word.text for word in command_line.commands[0]))
 
 
-def find_allow_rules(rules: Sequence[CallRule], command: str) -> list[str]:
-    """Return the rules that together allow every part of a command; [] if one is not allowed or not understood."""
+def find_allow_rules(rules: Sequence[CallRule], command: str, directory: str = ".") -> list[str]:
+    """Return the rules that together allow every part of a command; [] if one is not allowed or not understood.
+
+    After `cd`, rules with a relative path do not apply, unless it leads to `directory`, the working directory.
+    """
     command_line = parse_command_line(command)
     if not command_line.is_exact:
         return []
-    matches = [next((rule.text for rule in rules if rule.allows(part)), "") for part in command_line.commands]
+    matches: list[str] = []
+    for part in command_line.commands:
+        matches.append(next((rule.text for rule in rules if rule.allows(part)), ""))
+        program, *arguments = (word.text for word in part)
+        if program in _SHELL_STATE_BUILTINS and not _HARMLESS_SET.fullmatch(" ".join((program, *arguments))):
+            rules = ()
+        elif program in _FOLDER_BUILTINS and arguments not in ([directory], [f"{directory}/"], ["."]):
+            rules = [rule for rule in rules if not rule.has_relative_path]
     return list(dict.fromkeys(matches)) if all(matches) else []
 
 
@@ -111,14 +131,15 @@ def find_deny_rule(rules: Sequence[CallRule], command: str) -> str | None:
     return None
 
 
-_OPERAND_WRAPPERS = frozenset(("chroot", "chrt", "flock", "numactl", "taskset"))
+_OPERAND_WRAPPERS = frozenset(("chroot", "flock", "script", "taskset"))
 """Programs that run the command which follows an operand, such as a lock file."""
 WRAPPERS = frozenset(
     {
-        *("builtin", "busybox", "catchsegv", "choom", "command", "doas", "env", "eval", "exec", "find", "hyperfine"),
-        *("ionice", "ltrace", "nice", "nohup", "nsenter", "parallel", "pkexec", "prlimit", "rlwrap", "runuser"),
+        *("arch", "builtin", "busybox", "caffeinate", "catchsegv", "choom", "chrt", "command", "dbus-run-session"),
+        *("doas", "env", "eval", "exec", "fakeroot", "find", "firejail", "gtimeout", "hyperfine", "ionice", "ltrace"),
+        *("nice", "nohup", "nsenter", "numactl", "parallel", "pkexec", "prlimit", "rlwrap", "runuser", "setarch"),
         *("setpriv", "setsid", "stdbuf", "strace", "sudo", "systemd-run", "time", "timeout", "unbuffer", "unshare"),
-        *("valgrind", "watch", "xargs", *_OPERAND_WRAPPERS),
+        *("valgrind", "watch", "xargs", "xvfb-run", *_OPERAND_WRAPPERS),
     }
 )
 """Programs that run the command in their arguments."""
@@ -130,14 +151,24 @@ RUNNERS = frozenset(
         *("alias", "make", "gmake", "bmake", "ninja", "cmake", "ctest", "just", "task", "rake", "bazel", "gradle"),
         *("mvn", "ant", "cargo", "go", "npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "uv", "uvx"),
         *("pipx", "poetry", "pdm", "hatch", "tox", "nox", "pre-commit", "docker", "podman", "kubectl", "nix"),
-        *("nix-shell", "ask"),
+        *("nix-shell", "ask", "bind", "compgen", "complete", "enable", "fc", "mapfile", "readarray"),
     }
 )
 """Other programs that run commands which their arguments or a file in the folder names."""
+_FOLDER_BUILTINS = frozenset({"cd", "pushd", "popd"})
+_SHELL_STATE_BUILTINS = frozenset(
+    {
+        *("declare", "enable", "export", "getopts", "hash", "let", "local", "mapfile", "read", "readarray", "readonly"),
+        *("set", "shopt", "typeset", "unset", "wait"),
+    }
+)
+"""Builtins after which a name may mean another program, because they can change PATH, or how names are looked up."""
+_HARMLESS_SET = re.compile(r"set(?: -[eux]+| -[eux]*o pipefail)+")
+"""How scripts begin, such as `set -euo pipefail`."""
 SHELLS = frozenset(
     {
-        *("bash", "dash", "eval", "flock", "hyperfine", "ksh", "parallel", "runuser", "script", "sg", "sh", "su"),
-        *("trap", "watch", "zsh"),
+        *("bash", "dash", "env", "eval", "flock", "hyperfine", "ksh", "parallel"),
+        *("runuser", "script", "sg", "sh", "su", "trap", "watch", "zsh"),
     }
 )
 """Programs that run the command line in one of their arguments."""
@@ -145,6 +176,7 @@ _MAX_NESTING, _MAX_NESTED_COMMANDS = 4, 8
 """How deep commands inside commands are looked for, and how many at each level."""
 _SYSTEM_FOLDER = re.compile(r"(?:/[\w.-]+)*/s?bin/(?=[^/]+$)")
 _WRAPPER_ARGUMENT = re.compile(r"-|\w+=|[\d.]+[smhd]?$")
+_ATTACHED_COMMAND = re.compile(r"-[a-z]*c(?=.*\s)|--(?:command|split-string)=")
 _EXEC_OPTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
@@ -156,7 +188,7 @@ def _iterate_commands(command_line: CommandLine, nesting: int = 0) -> Iterator[S
     runs_shell = False
     for command in command_line.commands:
         for words in _iterate_nested([word.text for word in command], nesting):
-            runs_shell = runs_shell or words[0] in SHELLS
+            runs_shell = runs_shell or words[0] in SHELLS - WRAPPERS
             yield words
     if runs_shell and nesting < _MAX_NESTING:
         for text in command_line.here_documents:
@@ -172,9 +204,17 @@ def _iterate_nested(words: list[str], nesting: int) -> Iterator[Sequence[str]]:
         for start in islice(_find_wrapped_commands(words), _MAX_NESTED_COMMANDS):
             yield from _iterate_nested(words[start:], nesting + 1)
     if words[0] in SHELLS:
-        for argument in words[1 : 1 + _MAX_NESTED_COMMANDS]:
-            if not argument.startswith("-"):
-                yield from _iterate_commands(parse_command_line(argument), nesting + 1)
+        for line in _find_command_lines(words[: 1 + _MAX_NESTED_COMMANDS]):
+            yield from _iterate_commands(parse_command_line(line), nesting + 1)
+
+
+def _find_command_lines(words: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments that may be command lines. A single word may also be data of a command that is wrapped."""
+    for previous, argument in pairwise(words):
+        line = _ATTACHED_COMMAND.sub("", argument, count=1)
+        may_be_data = words[0] in WRAPPERS and not previous.startswith("-") and not re.search(r"\s", line)
+        if not line.startswith("-") and not may_be_data:
+            yield line
 
 
 def _find_wrapped_commands(words: Sequence[str]) -> Iterator[int]:
@@ -183,7 +223,7 @@ def _find_wrapped_commands(words: Sequence[str]) -> Iterator[int]:
     for index, word in enumerate(words[1:], 1):
         if not _WRAPPER_ARGUMENT.match(word):
             yield index
-            if not words[index - 1].startswith("-"):
+            if operands or not words[index - 1].startswith("-"):
                 operands -= 1
             if operands < 0:
                 break

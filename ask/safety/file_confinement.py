@@ -18,7 +18,7 @@ from pathlib import Path
 from ask.atomic_files import FOLDER_FLAGS, create_private_folder
 from ask.errors import SafetyError
 from ask.safety.folder_scan import inspect_filesystem
-from ask.safety.protected_paths import PROTECTED_NAME_SET
+from ask.safety.protected_paths import is_protected_name
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.tools.base import FolderConfinement, RunToolContext, ToolError
 from ask.tools.file_access import HIDDEN_REASON, open_target
@@ -70,7 +70,7 @@ class FileConfinement:
                 can_contain_secrets(normalized) and not is_virtual_environment(current)
             ):
                 return HIDDEN_REASON
-            if for_writing and (normalized in PROTECTED_NAME_SET or normalized_path in self._protected_paths):
+            if for_writing and (is_protected_name(normalized) or normalized_path in self._protected_paths):
                 return _PROTECTED
         return ""
 

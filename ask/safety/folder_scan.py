@@ -18,17 +18,17 @@ from shlex import quote
 
 from ask.errors import SafetyError
 from ask.safety.crowded_folders import cover_paths, limit_mounts
-from ask.safety.git_paths import GitReader, find_git
+from ask.safety.git_paths import GitReader, GitRepository, find_git
 from ask.safety.git_worktrees import REPOSITORY_CONTENT, read_gitfile
 from ask.safety.home_links import find_linked_paths
 from ask.safety.protected_paths import (
-    PROTECTED_NAME_SET,
     SHOWN_ONCE,
     PlaceholderCreator,
     ProtectedPaths,
     find_direnv_watches,
     find_placeholders,
     is_in_any,
+    is_protected_name,
 )
 from ask.safety.refused_folders import SYSTEM_FOLDERS, format_folder_hint
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
@@ -195,29 +195,40 @@ def _protect_git_paths(
         unclear_commands += (
             f"{name}: {format_one_line(text, 100)}" for name, text in repository.unclear_commands.items()
         )
-        for path in repository.paths:
-            protected_paths.protect(path.path, path.placeholder_type, used_by="git")
+        _protect_repository(repository, protected_paths)
     if commands := list(dict.fromkeys(unclear_commands)):
-        more = f"; and {len(commands) - _MAX_NAMED_COMMANDS} more" if len(commands) > _MAX_NAMED_COMMANDS else ""
-        has_python = any("python" in command for command in commands)
-        advice = "; with python3 -I, modules in the folder are not imported" if has_python else ""
-        protected_paths.add_warning(
-            f"git runs commands whose files the model may be able to change or create "
-            f"({'; '.join(commands[:_MAX_NAMED_COMMANDS])}{more}): after a run, read its changes with ask undo -n "
-            f"before you use git, even git status{advice} {SHOWN_ONCE}"
-        )
+        protected_paths.add_warning(_format_unclear_commands(commands))
     return is_complete
+
+
+def _protect_repository(repository: GitRepository, protected_paths: ProtectedPaths) -> None:
+    for path in repository.paths:
+        protected_paths.protect(path.path, path.placeholder_type, used_by="git")
+    for submodule in repository.submodules:
+        protected_paths.protect(submodule, "folder", used_by="git", reject_links=False)
+
+
+def _format_unclear_commands(commands: Sequence[str]) -> str:
+    more = f"; and {len(commands) - _MAX_NAMED_COMMANDS} more" if len(commands) > _MAX_NAMED_COMMANDS else ""
+    has_python = any("python" in command for command in commands)
+    advice = "; with python3 -I, modules in the folder are not imported" if has_python else ""
+    return (
+        f"git runs commands whose files the model may be able to change or create "
+        f"({'; '.join(commands[:_MAX_NAMED_COMMANDS])}{more}): after a run, read its changes with ask undo -n "
+        f"before you use git, even git status{advice} {SHOWN_ONCE}"
+    )
 
 
 def _protect_search_path(config: SandboxConfig, protected_paths: ProtectedPaths) -> None:
     """Protect the folders on the user's PATH: any shell could run a program from them next.
 
-    Python runs what is in the folder for its compiled modules, of programs elsewhere, too.
+    Python runs what is in the folder for its compiled modules, and in that of the user's packages, wherever it starts.
     """
     environment = config.user_environment
     users = dict.fromkeys(environment.get("PATH", "").split(os.pathsep), "every shell (PATH contains it)")
-    if cache := environment.get("PYTHONPYCACHEPREFIX"):
-        users[cache] = "every Python (PYTHONPYCACHEPREFIX)"
+    for name in ("PYTHONPYCACHEPREFIX", "PYTHONUSERBASE"):
+        if folder_name := environment.get(name):
+            users[folder_name] = f"every Python ({name})"
     for entry, used_by in users.items():
         for folder in config.writable_folders:
             path = folder / entry
@@ -237,7 +248,7 @@ def _protect_direnv_watches(config: SandboxConfig, protected_paths: ProtectedPat
         for path in watches
         if is_in_any(path, config.writable_folders)
         and os.path.isfile(path)
-        and not (path.name in PROTECTED_NAME_SET or can_contain_secrets(path.name.lower()))
+        and not (is_protected_name(path.name) or can_contain_secrets(path.name.lower()))
     ]
     if names:
         protected_paths.add_warning(
@@ -316,7 +327,7 @@ class FolderScan:
             for entry in entries:
                 if self._visit_entry(entry, is_protected=is_protected):
                     is_low = is_low_priority or entry.name in _LOW_PRIORITY_NAMES
-                    is_entry_protected = is_protected or entry.name in PROTECTED_NAME_SET
+                    is_entry_protected = is_protected or is_protected_name(entry.name)
                     target_queue = low_priority_queue if is_low and depth > 0 else queue
                     target_queue.append((entry.path, depth + 1, is_entry_protected, is_low))
         return is_complete
@@ -340,7 +351,7 @@ class FolderScan:
 
     def _visit_entry(self, entry: os.DirEntry[str], *, is_protected: bool) -> bool:
         """Add an entry to the findings; return whether it is a folder to search."""
-        has_protected_name, is_link = entry.name in PROTECTED_NAME_SET, entry.is_symlink()
+        has_protected_name, is_link = is_protected_name(entry.name), entry.is_symlink()
         if is_link and (is_protected or has_protected_name):
             self._protected_paths.protect(Path(entry.path), "folder")
         if self.hide_secrets(entry, self._writable_folders):
@@ -377,7 +388,7 @@ class FolderScan:
             return True
         if not is_in_any(target, visible_folders) or any(folder.is_relative_to(target) for folder in visible_folders):
             return False
-        is_placeholder = entry.name in PROTECTED_NAME_SET and is_empty(target)
+        is_placeholder = is_protected_name(entry.name) and is_empty(target)
         if is_placeholder or is_virtual_environment(target) or not os.path.exists(target):
             return False
         self.hidden_paths.append(target)
@@ -399,7 +410,7 @@ def _list_relevant_entries(folder: str, limit: int) -> tuple[list[os.DirEntry[st
                     break
                 name = entry.name
                 if (
-                    name in PROTECTED_NAME_SET
+                    is_protected_name(name)
                     or name in REPOSITORY_CONTENT
                     or not entry.is_file(follow_symlinks=False)
                     or can_contain_secrets(name.lower())

@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import signal
+import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -47,6 +48,12 @@ _LOCATION_ARGUMENTS = (
     *("--git-path", "hooks", "--show-toplevel"),
 )
 _LISTING_ARGUMENTS = ("config", "--show-origin", "--includes", "--null", "--list")
+_INDEX_ARGUMENTS = ("-c", "core.fsmonitor=false", "ls-files", "--stage", "--full-name", "-z", "--", ":/")
+_SUBMODULE_MODE = b"\0\0\xe0\0"
+"""The mode of a submodule in an index file. In other fields, it means nothing, such as a file of 56 KiB."""
+_SUBMODULE_PREFIX = "160000 "
+_MAX_INDEX_BYTES = 100_000_000
+"""The size of the largest index that is searched for that."""
 # Reading a repository of another owner is safe here, since nothing in it is run.
 _GLOBAL_OPTIONS = ("-c", "safe.directory=*", "-c", "safe.bareRepository=all")
 _INCLUDE_KEY = re.compile(r"include(?:if\..*)?\.path", re.DOTALL)
@@ -54,7 +61,9 @@ _FOLDER_KEYS = {"core.hookspath", "init.templatedir"}
 _COMMAND_VARIABLES = (
     *("GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "SSH_ASKPASS"),
     *("GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND", "VISUAL", "EDITOR", "PAGER", "BROWSER"),
+    *("LESSOPEN", "LESSCLOSE", "MANPAGER"),
 )
+"""Variables with commands that git, or the pager that it starts, runs."""
 
 
 class GitRepository(NamedTuple):
@@ -68,6 +77,8 @@ class GitRepository(NamedTuple):
     """Why the information is incomplete, or ""."""
     unclear_commands: Mapping[str, str] = MappingProxyType({})
     """The commands that may run files that cannot be determined, by their settings or variables."""
+    submodules: tuple[Path, ...] = ()
+    """The `.git` of each submodule, which is missing if it is not checked out. `git status` runs git there."""
 
 
 _GitCommand = tuple[Path, tuple[str, ...]]
@@ -106,6 +117,8 @@ class GitReader:
             },
             "PATH": "/usr/bin:/bin",
             "LC_ALL": "C",
+            "GIT_ALLOW_PROTOCOL": "none",  # a partial clone fetches what it lacks, perhaps with a command that it names
+            "GIT_NO_LAZY_FETCH": "1",
             "GIT_OPTIONAL_LOCKS": "0",
             "GIT_TERMINAL_PROMPT": "0",
         }
@@ -144,12 +157,16 @@ class GitReader:
         if not error and not is_outside and len(lines) != (3 if is_bare else 4):
             error = "a path has a line break, or git is older than 2.31"
         paths: list[GitPath] = []
-        git_dir, top = None, folder
+        submodules: list[Path] = []
+        git_dir, top, index_error = None, folder, ""
         if not error and not is_outside:
             git_dir, common, hooks = (Path(line) for line in lines[:3])
             top = git_dir if is_bare else Path(lines[3])
             paths += [GitPath(git_dir), GitPath(common), GitPath(hooks, "folder")]
             paths += [*_list_links(git_dir), *_list_links(common), *_find_hook_manager_files(hooks, top)]
+            if not is_bare and _may_have_submodules(git_dir):
+                [(index, index_error)] = self._run([(folder, _INDEX_ARGUMENTS)])
+                submodules += (top / path / ".git" for path in _parse_submodules(index))
         settings = self._add_conditional_settings(top, _parse_settings(listing))
         paths += _find_paths(settings, top, self._user_environment)
         unclear = {}
@@ -160,8 +177,8 @@ class GitReader:
                 unclear[name] = command
         hook_folders = [path.path for path in paths if path.placeholder_type == "folder"]
         paths += [link for hook_folder in hook_folders for link in _list_links(hook_folder, "folder")]
-        error = error or listing_error or self._include_error
-        return GitRepository(folder, git_dir, tuple(dict.fromkeys(paths)), error, unclear)
+        error = error or listing_error or index_error or self._include_error
+        return GitRepository(folder, git_dir, tuple(dict.fromkeys(paths)), error, unclear, tuple(submodules))
 
     def _add_conditional_settings(self, top: Path, settings: list[GitSetting]) -> list[GitSetting]:
         """Add the settings of all files that git would include under other conditions."""
@@ -250,6 +267,25 @@ def _parse_error(text: bytes) -> str:
     return (lines[-1].partition(":")[2].strip() if lines else "")[:200] or "git failed without a message"
 
 
+def _may_have_submodules(git_dir: Path) -> bool:
+    """Check the index, which may be split, without git: few repositories have submodules.
+
+    A call may have made the repository, with a named pipe or a device in place of the index.
+    """
+    for path in (git_dir / "index", *git_dir.glob("sharedindex.*")):
+        with suppress(OSError), open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            status = os.fstat(file.fileno())
+            if stat.S_ISREG(status.st_mode) and (status.st_size > _MAX_INDEX_BYTES or _SUBMODULE_MODE in file.read()):
+                return True
+    return False
+
+
+def _parse_submodules(listing: str) -> Iterator[str]:
+    for entry in listing.split("\0"):
+        if entry.startswith(_SUBMODULE_PREFIX):
+            yield entry.partition("\t")[2]
+
+
 def _parse_settings(text: str) -> list[GitSetting]:
     parts = text.split("\0")  # of each setting the origin, then the key and, on the next line, the value
     settings = []
@@ -294,7 +330,9 @@ def iterate_commands(settings: Iterable[GitSetting], environment: Mapping[str, s
             yield setting.key, setting.value.removeprefix("ext::")
         elif key not in _FOLDER_KEYS and (setting.value.startswith("!") or COMMAND_KEY.fullmatch(key)):
             yield setting.key, setting.value
-    yield from ((name, environment[name]) for name in _COMMAND_VARIABLES if name in environment)
+    for name in _COMMAND_VARIABLES:
+        if name in environment:
+            yield name, re.sub(r"^\|{0,2}-?", "", environment[name]) if name == "LESSOPEN" else environment[name]
 
 
 def _find_hook_manager_files(hooks: Path, top: Path) -> Iterator[GitPath]:

@@ -68,12 +68,14 @@ def find_outer_repositories(
 
 def _is_repository(path: Path) -> bool:
     """Check whether git would look no further than this `.git`."""
-    return os.path.isfile(path) or is_bare_repository(path)
+    return os.path.isfile(path) or has_repository_content(path)
 
 
-def is_bare_repository(folder: Path) -> bool:
-    """Check whether git would treat a folder without `.git` as a bare repository."""
-    return all(os.path.lexists(folder / name) for name in REPOSITORY_CONTENT)
+def has_repository_content(folder: Path) -> bool:
+    """Check whether git recognizes a folder as a repository. Its objects and refs may be where `commondir` leads."""
+    return any(
+        all(os.path.lexists(folder / name) for name in names) for names in (REPOSITORY_CONTENT, ("HEAD", "commondir"))
+    )
 
 
 def _examine_repository(folder: Path, top: Path, git: str | None) -> OuterRepository:

@@ -45,7 +45,11 @@ _CONFIG_FOLDERS = (
     *("nvim/plugin", "nvim/after/plugin", "vim/plugin", "emacs/lisp", "Code/User"),
 )
 """Such folders in `~/.config`, besides itself and its direct subfolders."""
-_STARTUP_VARIABLES = ("BASH_ENV", "ENV", "INPUTRC", "PYTHONSTARTUP", "ZDOTDIR", "XINITRC")
+_STARTUP_VARIABLES = (
+    *("BASH_ENV", "ENV", "INPUTRC", "PYTHONSTARTUP", "ZDOTDIR", "XINITRC"),
+    "STARSHIP_CONFIG",  # its custom modules run commands before each prompt: https://starship.rs/config/#custom-commands
+    "RIPGREP_CONFIG_PATH",  # --pre in it runs a command for each file
+)
 """Variables that name a file or folder from which programs start."""
 _ENVIRONMENT_NAME = re.compile(r"[\w-]+")
 """What applications have in ENV, such as `test`: then no folder of that name may be read-only, or be prevented."""

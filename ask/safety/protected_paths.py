@@ -85,6 +85,8 @@ PROTECTED_NAMES = (
     ProtectedName(".mise.local.toml", "mise"),
     ProtectedName(".mise", "mise"),
     ProtectedName(".vscode", "VS Code and editors based on it", _VS_CODE_PATHS),
+    # Its settings apply at once if the editor has opened it, as those of .vscode do.
+    ProtectedName("*.code-workspace", "VS Code and editors based on it"),
     ProtectedName(".devcontainer", "Dev Containers"),
     ProtectedName(".devcontainer.json", "Dev Containers"),
     ProtectedName(".idea", "JetBrains IDEs", (".config/JetBrains",)),
@@ -126,11 +128,17 @@ PROTECTED_NAMES = (
     ProtectedName(".ask", "ask"),
 )
 PROTECTED_NAME_SET = frozenset(entry.name for entry in PROTECTED_NAMES)
+_PROTECTED_SUFFIXES = tuple(name[1:] for name in PROTECTED_NAME_SET if name.startswith("*"))
 _MISE_NAMES = (
     *("mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", ".mise", "mise/config.toml"),
     *("mise/config.local.toml", ".config/mise", ".config/mise.toml", ".config/mise.local.toml", ".tool-versions"),
 )
 """The files and folders that mise reads in a folder, also if the user trusted it because of another one."""
+
+
+def is_protected_name(name: str) -> bool:
+    """Check whether other programs run or trust files and folders of this name."""
+    return name in PROTECTED_NAME_SET or name.endswith(_PROTECTED_SUFFIXES)
 
 
 def find_placeholders(environment: Mapping[str, str], folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
@@ -322,7 +330,7 @@ def is_project_file(path: str, context: RunToolContext) -> bool:
     if str(target.parent) in {os.path.realpath(folder) for folder in search_path if folder}:  # such as ~/bin
         return False
     return target.is_relative_to(directory) and not any(
-        part.startswith(".") or part.lower() in PROTECTED_NAME_SET for part in target.relative_to(directory).parts
+        part.startswith(".") or is_protected_name(part.lower()) for part in target.relative_to(directory).parts
     )
 
 

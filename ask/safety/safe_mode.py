@@ -17,7 +17,7 @@ from ask.config.symbolic_links import expand_folder
 from ask.errors import FileError, SafetyError, UsageError
 from ask.safety.changed_files import ChangedFiles, watch_imported_modules
 from ask.safety.git_commands import find_executed_files
-from ask.safety.git_worktrees import is_bare_repository
+from ask.safety.git_worktrees import has_repository_content
 from ask.safety.protected_paths import SHOWN_ONCE
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
@@ -110,7 +110,7 @@ class SafeModeSession:
         shown_once = [warning for warning in self._confinement.warnings if warning.endswith(SHOWN_ONCE)]
         self._imported_modules = watch_imported_modules(self.sandbox_config.writable_folders, shown_once)
         self._explain_git_access(allow_git=settings.allow_git)
-        self._initial_repositories = set(filter(is_bare_repository, self.sandbox_config.writable_folders))
+        self._initial_repositories = set(filter(has_repository_content, self.sandbox_config.writable_folders))
 
     def _is_new(self, warning: str) -> bool:
         """Check whether a warning has not been shown in an earlier run, and remember it."""
@@ -250,10 +250,10 @@ class SafeModeSession:
                 "runs Python may import it: check it before you use git there"
             )
         for folder in self.sandbox_config.writable_folders:
-            if is_bare_repository(folder) and folder not in self._initial_repositories:
+            if has_repository_content(folder) and folder not in self._initial_repositories:
                 self._notify(
-                    f"{folder} now contains HEAD, objects and refs, so git treats it as a repository: check its "
-                    "config file, which can make git run commands, before you use git there"
+                    f"{folder} now contains HEAD with objects and refs, or with commondir, so git treats it as a "
+                    "repository: check its config files, which can make git run commands, before you use git there"
                 )
 
 

@@ -15,6 +15,8 @@ MAX_ATTEMPTS = 100
 _DECODER = create_decoder(strict=False)
 """Small models write line breaks in strings without escaping them."""
 BRACKET_PATTERN = re.compile(r"[{\[]")
+_JSON_START = re.compile(r"""\{\s*(?:["'}/]|\w+\s*:|$)|\[[\s\[]*(?:["'{/\]]|(?:-?[\d.]+|true|false|null)\s*[,\]]|$)""")
+"""The start of JSON with or without an error, but not of `[a link](...)`, `[[ -f x ]]` or `{{ name }}`."""
 NO_JSON_MESSAGE = "the answer contains no JSON value"
 
 
@@ -36,14 +38,21 @@ def extract_json(response_text: str, find_problem: Callable[[Any], str]) -> tupl
 
 
 def _find_syntax_error(text: str) -> str:
-    """Return the error of a text, or of a fenced block in it, that begins like JSON but is none; "" without one."""
-    for candidate in (text, *iter_code_blocks(text)):
+    """Return the error of a text, or of a fenced block in it, that begins like JSON but is none.
+
+    Return "" if there is none, or if another block is JSON: then its problem is to be corrected.
+    """
+    found = ""
+    for candidate in map(str.strip, (text, *iter_code_blocks(text))):
         try:
-            _DECODER.raw_decode(candidate.strip())
+            _, end = _DECODER.raw_decode(candidate)
         except JSON_ERRORS as error:
-            if BRACKET_PATTERN.match(candidate.strip()):
-                return str(error)
-    return ""
+            if not found and _JSON_START.match(candidate):
+                found = str(error)
+        else:
+            if end == len(candidate):
+                return ""
+    return found
 
 
 def _iter_json_values(text: str) -> Iterator[Any]:

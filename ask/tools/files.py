@@ -229,6 +229,9 @@ def _format_entry(entry: os.DirEntry[str], folder: int) -> str:
 
 
 _MAX_OCCURRENCES_COUNTED = 100
+_MAX_COMPOSED_CHARACTERS = 10_000
+"""Composing characters takes quadratic time if accents of several kinds follow a letter."""
+_MAX_CHARACTER_PARTS = 4
 _MAX_LINES_LISTED = 5
 _MAX_LINES_COMPARED = 5_000
 _MAX_WHITESPACE_SEARCH_COST = 50_000_000
@@ -261,9 +264,10 @@ def replace_once(text: str, old_text: str, new_text: str) -> tuple[str, int]:
     match_exactly = "\r\n" in old_text or old_text.endswith("\r")
     haystack = text if match_exactly else text.replace("\r\n", "\n")
     offsets = list(islice(_find_occurrences(old_text, haystack), _MAX_OCCURRENCES_COUNTED + 1))
-    if not offsets and not old_text.isascii():
+    if not offsets and not old_text.isascii() and len(old_text) + len(new_text) <= _MAX_COMPOSED_CHARACTERS:
         old_text, new_text = _compose_like(haystack, old_text, new_text)
-        offsets = list(islice(_find_occurrences(old_text, haystack), _MAX_OCCURRENCES_COUNTED + 1))
+        found = islice(_find_occurrences(old_text, haystack), _MAX_OCCURRENCES_COUNTED + 1)
+        offsets = [offset for offset in found if _ends_character(haystack, offset + len(old_text))]
     if not offsets:
         raise ToolError(f"old_text was not found{_suggest_match(text, old_text)}")
     if len(offsets) > 1:
@@ -285,6 +289,14 @@ def _compose_like(text: str, old_text: str, new_text: str) -> tuple[str, str]:
 
     pairs = ((normalize(form, old_text), normalize(form, new_text)) for form in ("NFC", "NFD"))
     return next((pair for pair in pairs if pair[0] in text), (old_text, new_text))
+
+
+def _ends_character(text: str, end: int) -> bool:
+    """Check whether a character ends there, rather than before an accent or the last letter of a Korean syllable."""
+    from unicodedata import normalize
+
+    last, following = text[max(end - _MAX_CHARACTER_PARTS, 0) : end], text[end : end + 1]
+    return normalize("NFC", last + following) == normalize("NFC", last) + following
 
 
 def _find_occurrences(old_text: str, text: str) -> Iterator[int]:

@@ -200,6 +200,7 @@ def test_quoted_words_and_invalid_utf_8_arrive_from_a_shell(ask: Ask, server: Mo
         ("-p demo history list", "ask history list ..."),
         ("-q keys rm openrouter", "ask keys rm ..."),
         ("-q init bash", "ask init bash ..."),
+        ("-p demo map 'Say {{line}}' rows.txt", "ask map ..."),
     ],
 )
 def test_usage_errors_are_one_line_with_a_suggestion(arguments: str, named: str, ask: Ask, server: ModelServer) -> None:
@@ -220,7 +221,14 @@ def test_suggested_commands_can_be_pasted_into_a_shell(ask: Ask, server: ModelSe
 
 @pytest.mark.parametrize(
     "arguments",
-    ["-q tools of the trade", "-q 'history list'", "-q -- history list", "-q history", "chat -q history list"],
+    [
+        "-q tools of the trade",
+        "-q 'history list'",
+        "-q -- history list",
+        "-q history",
+        "-q map of Rome",
+        "chat -q history list",
+    ],
 )
 def test_after_options_the_name_of_a_command_can_be_the_first_word_of_a_prompt(
     arguments: str, ask: Ask, server: ModelServer

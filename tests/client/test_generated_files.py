@@ -229,6 +229,22 @@ def test_rows_with_tools_have_images(ask: Ask, server: ModelServer) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("replace_image", ["rm image.png; ln -s {} image.png", "rm image.png; mkfifo image.png"])
+def test_an_image_that_a_tool_of_a_row_replaces_is_not_read(ask: Ask, server: ModelServer, replace_image: str) -> None:
+    (ask.cwd / "rows.txt").write_text("fox\n")
+    (ask.cwd / "template").mkdir()
+    (ask.cwd / "secret").write_text("secret")
+    image = {"image_url": {"url": f"data:image/png;base64,{encode(IMAGE)}"}}
+    arguments = json.dumps({"command": replace_image.format(ask.cwd / "secret")})
+    call = wire.call(0, id="1", name="bash", arguments=arguments)
+    server.reply(wire.streams(wire.chunk({"images": [image]}), call, wire.finish("tool_calls")), wire.says("Done."))
+    options = ("-p", "openrouter", "-m", OPENROUTER.model, "--tools", "--workdir-template", "template")
+    result = replace(ask, installed=True)("map", *options, "draw", "rows.txt")
+    assert "cannot read an image" in json.loads(result.text)["error"]
+    assert not (ask.cwd / "image-1.png").exists()
+
+
+@pytest.mark.slow
 def test_a_large_image_arrives(ask: Ask, server: ModelServer) -> None:
     data = IMAGE + os.urandom(20_000_000)
     server.reply(OPENROUTER.paints("A fox.", data))

@@ -36,7 +36,8 @@ def git(host: FakeHost, folder: Path, *words: str) -> None:
 
 
 def commit_runs_hook(host: FakeHost, folder: Path) -> bool:
-    """Commit as the user, and check whether a hook of the attack ran."""
+    """Commit as the user, as after a look at the status, and check whether a hook of the attack ran."""
+    git(host, folder, "status")
     git(host, folder, "add", "--all", "*.txt")
     git(host, folder, "commit", "--allow-empty", "-qm", "x")
     ran = host.base / "ran"
@@ -137,7 +138,15 @@ def filter_in_a_shell(host: FakeHost) -> tuple[str, Path]:
     )
 
 
+def submodule_that_is_not_checked_out(host: FakeHost) -> tuple[str, Path]:
+    git(host, host.work, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
+    (host.work / "sub").mkdir()
+    commit = "git -c user.name=a -c user.email=a@a.test commit --allow-empty -qm x"
+    return f"cd sub && git init -q && {commit} && git config core.fsmonitor 'touch @base@/ran; false'", host.work
+
+
 ATTACKS = [replaced_parent_folder, missing_hooks_path, hooks_path_through_link, included_file]
+ATTACKS += [submodule_that_is_not_checked_out]
 FURTHER_ATTACKS = [replaced_repository, separate_git_dir, existing_hooks_path, user_hooks_path]
 FURTHER_ATTACKS += [linked_hook, linked_hooks_folder, fsmonitor_program, filter_program]
 FURTHER_ATTACKS += [filter_in_a_folder, filter_in_a_shell]
@@ -268,10 +277,11 @@ def test_secrets_in_protected_folders_and_packages_cannot_be_read(host: FakeHost
 
 
 @pytest.mark.slow
-def test_folder_that_becomes_a_bare_repository_is_reported(host: FakeHost) -> None:
-    made = (
-        "mkdir objects refs; echo ref: refs/heads/x > HEAD; printf '[core]\\nbare = false\\nworktree = .\\n' > config"
-    )
+@pytest.mark.parametrize(
+    "place", ["mkdir objects refs", pytest.param("git init -q --bare x; echo x > commondir", marks=pytest.mark.slow)]
+)
+def test_folder_that_becomes_a_bare_repository_is_reported(host: FakeHost, place: str) -> None:
+    made = f"{place}; echo ref: refs/heads/x > HEAD; printf '[core]\\nbare = false\\nworktree = .\\n' > config"
     (host.work / ".git").rename(host.base / "outside/.git")
     done = run(host, bash(made), "--safe")
     [line] = [line for line in done.result.stderr.splitlines() if f"{host.work} " in line]

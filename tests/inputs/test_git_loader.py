@@ -307,6 +307,11 @@ def test_an_index_cannot_name_files_behind_a_link(ask: Ask, server: ModelServer,
     assert "secret\n" not in asked(server).replace("link/secret\n", "")
 
 
+def test_a_device_in_a_repository_is_not_read(ask: Ask, server: ModelServer, repository: Path) -> None:
+    (repository / ".git/gitdir").symlink_to("/dev/zero")
+    assert ask("-f", "git:HEAD", "why?").code == 0
+
+
 @pytest.mark.parametrize("way", ["file", "link", "commondir", "worktree", "objects"])
 def test_a_repository_cannot_show_the_commits_of_another(
     way: str, ask: Ask, server: ModelServer, repository: Path, tmp_path: Path

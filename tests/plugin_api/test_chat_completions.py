@@ -272,7 +272,16 @@ def test_cached_tokens_have_a_name_for_each_service() -> None:
         assert CHAT.parse_usage({"prompt_tokens": 10, name: 7}).cached_tokens == 7
         assert CHAT.parse_usage({name: 7, "prompt_tokens_details": {"cached_tokens": 0}}).cached_tokens == 0
     assert CHAT.parse_usage({"num_cached_tokens": None}).cached_tokens is None
-    assert CHAT.parse_usage({"prompt_tokens": 10, "cache_creation_input_tokens": 7}).cache_write_tokens == 7
+    litellm = {"prompt_tokens_details": {"cached_tokens": 0}, "cache_creation_input_tokens": 7}
+    assert CHAT.parse_usage(litellm).cache_write_tokens == 7
+
+
+@pytest.mark.parametrize(("total", "input_tokens"), [(1012, 1010), (12, 10), (None, 10)])
+def test_tokens_of_the_cache_that_only_the_total_includes_are_added(total: int | None, input_tokens: int) -> None:
+    """Portkey passes on Anthropic's counts, in which the input tokens do not include those of the cache."""
+    cache = {"cache_read_input_tokens": 300, "cache_creation_input_tokens": 700}
+    usage = CHAT.parse_usage({"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": total, **cache})
+    assert (usage.input_tokens, usage.cached_tokens, usage.cache_write_tokens) == (input_tokens, 300, 700)
 
 
 def test_extra_content_goes_back_only_with_the_same_calls() -> None:

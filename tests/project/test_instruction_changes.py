@@ -400,10 +400,12 @@ def test_a_skill_that_another_run_changes_is_not_read(project: Project) -> None:
 def test_only_changes_that_were_shown_are_accepted(project: Project) -> None:
     project.write("sub/x", "x")
     project.write(".git/HEAD", "ref: refs/heads/main")
-    calls = [("write_file", {"filepath": name, "content": EVIL}) for name in ("AGENTS.md", "sub/AGENTS.md")]
+    content = f"Use tabs.{' ' * 300}{EVIL}"
+    calls = [("write_file", {"filepath": name, "content": content}) for name in ("AGENTS.md", "sub/AGENTS.md")]
     project.server.reply(wire.calls(*calls), wire.says("done"), wire.says("done"), wire.says("done"))
     assert project.ask(*SAFE, "hi").code == 0
-    project.ask.on_terminal("-m", wire.MODEL, "hi", answers=[("in later runs?", "y\n")])
+    shown = project.ask.on_terminal("-m", wire.MODEL, "hi", answers=[("in later runs?", "y\n")]).text
+    assert f"{len(EVIL) + 10} more characters" in shown
     assert EVIL in project.answer()
     below = replace(project.ask, cwd=project.folder / "sub")
     assert "ask context trust" in below("-m", wire.MODEL, "hi").stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,7 +113,13 @@ def test_a_link_to_the_same_skill_is_listed_once(here: Ask, home: Home) -> None:
 def test_check_reports_all_violations(here: Ask, tmp_path: Path) -> None:
     write_skill(tmp_path / "skills/good")
     write(tmp_path / "skills/odd/SKILL.md", "---\nname: odd\ndescription: x\nversion: 1\n---\n")
-    result = here("skills", "check", str(tmp_path / "skills"))
-    assert (result.code, [line.rpartition(": ")[2] for line in result.text.splitlines()]) == (9, ["ok", "version"])
+    (tmp_path / "skills/pipe").mkdir()
+    os.mkfifo(tmp_path / "skills/pipe/SKILL.md")
+    (tmp_path / "more/unreadable").mkdir(parents=True)
+    (tmp_path / "more/unreadable/SKILL.md").symlink_to("x" * 300)
+    result = here("skills", "check", str(tmp_path / "skills"), str(tmp_path / "more/unreadable"))
+    *found, unreadable = [line.rpartition(": ")[2] for line in result.text.splitlines()]
+    assert (result.code, found) == (9, ["ok", "version", "it is not a regular file"])
+    assert unreadable.startswith("it cannot be read (")
     assert here("skills", "check", str(tmp_path / "skills/good")).code == 0
     assert here("skills", "check", str(tmp_path)).code == 2

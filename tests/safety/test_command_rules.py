@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -44,6 +45,55 @@ def test_other_commands_are_not_allowed(command: str) -> None:
     assert find_allow_rules(ALLOW, command) == []
 
 
+PROGRAMS = [
+    *("./build *", "git *", "sh tools/check", "cd *", "pushd *"),
+    *("export *", "hash *", "unset *", "let *", "read *", "set *"),
+]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "cd other && ./build",
+            "cd / && ./build",
+            "cd; ./build x",
+            "pushd other; ./build",
+            "cd other; sh tools/check",
+        ),
+        *("export PATH=./other && git status", "hash -p other/git git; git log", "unset PATH | git log; git log"),
+        *(
+            "let PATH=1; git log",
+            "read PATH; git log",
+            "set -k; git log PATH=.",
+            "set -e -k; git log",
+            "cd ./work && cd .. && ./build",
+        ),
+    ],
+)
+def test_a_name_that_may_mean_another_program_is_not_allowed(command: str) -> None:
+    rules = parse_rules("tools.allow", PROGRAMS)
+    assert all(find_allow_rules(rules, part.strip()) for part in re.split("[;|&]+", command))
+    assert find_allow_rules(rules, command, "/work") == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cd other && git log", "cd /work && ./build", "cd /work/ && ./build", "cd . && ./build; cd other"),
+        *(
+            "git log && export X=1",
+            "export X=1",
+            "./build && cd other",
+            "set -euo pipefail; git log",
+            "set -x -e; git log",
+        ),
+    ],
+)
+def test_a_name_that_means_the_same_program_is_allowed(command: str) -> None:
+    assert find_allow_rules(parse_rules("tools.allow", PROGRAMS), command, "/work")
+
+
 def test_a_rule_of_one_word_matches_tools() -> None:
     matching = {rule.text for rule in ALLOW for name in ("github__issue", "bash") if rule.matches_tool(name)}
     assert matching == {"github__*", "bash"}
@@ -74,6 +124,8 @@ def test_a_rule_is_one_simple_command(entry: str) -> None:
         *("time -p git push", "trap 'git push' EXIT", "watch 'git push'"),
         *("strace -f git push", "flock /tmp/lock git push", "unshare -r git push", "chroot / git push"),
         *("taskset 0x1 git push", "script -c 'git push' log", "flock lock -c 'git push'", "parallel git push"),
+        *("script -q log git push", "script --command='git push'", "script -qc'git push' log", "env -S 'git push'"),
+        *("chrt -f 10 git push", "numactl -N 0,1 git push", "fakeroot git push", "arch -x86_64 git push"),
     ],
 )
 def test_a_denied_command_is_found_inside_others(command: str) -> None:
@@ -85,12 +137,14 @@ def test_a_denied_command_is_found_inside_others(command: str) -> None:
     [
         *("git status", "echo git push", "git pushx", "git", "grep 'git push' x", "git -C x status push", "git -C"),
         *("git log --grep push", "git remote -v push", "cat > x <<END\ngit push\nEND"),
-        *("flock git push.lock make", "strace git log", "script git push"),
+        *("flock git push.lock make", "strace git log", "flock lock apt install curl"),
+        *("flock -n lock echo git push", "flock lock cat > x <<END\ngit push\nEND", "chrt -f 10 echo git push"),
+        *("numactl -N 0 echo git push", "env x=1 python - <<END\ngit push\nEND"),
         *("cat <<'END'\n$(git push)\nEND", "cat <<< 'git push'", "ask <<< 'what does git push do'"),
     ],
 )
 def test_other_commands_are_not_denied(command: str) -> None:
-    assert find_deny_rule(parse_rules("tools.deny", ["git push"]), command) is None
+    assert find_deny_rule(parse_rules("tools.deny", ["git push", "curl *"]), command) is None
 
 
 DANGEROUS = {

@@ -232,7 +232,7 @@ def test_special_files_are_not_opened(host: Host) -> None:
 
 
 @pytest.mark.slow_after_first
-@pytest.mark.parametrize("name", [entry.name for entry in PROTECTED_NAMES])
+@pytest.mark.parametrize("name", [entry.name.replace("*", "my") for entry in PROTECTED_NAMES])
 @pytest.mark.parametrize("folder", mark_others_slow(["", "deep/down/"], ["deep/down/"]))
 def test_protected_names_cannot_be_written_whether_they_exist_or_not(host: Host, name: str, folder: str) -> None:
     for path in (f"{folder}{name}", f"{folder}{name}/hooks/x", f"{folder}{name.upper()}"):

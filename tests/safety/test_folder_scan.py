@@ -20,7 +20,7 @@ from ask.safety.folder_scan import (
     FolderScan,
     find_private_paths,
 )
-from ask.safety.protected_paths import PROTECTED_NAME_SET, PROTECTED_NAMES, ProtectedPaths
+from ask.safety.protected_paths import PROTECTED_NAMES, ProtectedPaths
 from ask.safety.scan_record import ScanRecord, forget_paths, read_scan_record, write_scan_record
 from tests.safety.scanned_folders import NOTHING_BEFORE, Folders
 
@@ -127,7 +127,7 @@ def test_files_of_opencode_get_empty_files_as_placeholders(folders: Folders) -> 
 
 
 @pytest.mark.slow_after_first
-@pytest.mark.parametrize("name", [entry.name for entry in PROTECTED_NAMES])
+@pytest.mark.parametrize("name", [entry.name.replace("*", "my") for entry in PROTECTED_NAMES])
 def test_every_protected_name_is_read_only_wherever_it_exists(folders: Folders, name: str) -> None:
     for folder in ("work", "work/a/b", "work/node_modules/x"):
         folders.write(f"{folder}/{name}")
@@ -137,7 +137,7 @@ def test_every_protected_name_is_read_only_wherever_it_exists(folders: Folders, 
 
 
 @pytest.mark.slow_after_first
-@pytest.mark.parametrize("name", sorted(PROTECTED_NAME_SET))
+@pytest.mark.parametrize("name", [entry.name.replace("*", "my") for entry in PROTECTED_NAMES])
 def test_a_link_with_a_protected_name_in_the_top_folder_is_refused(folders: Folders, name: str) -> None:
     (folders.work / name).symlink_to("elsewhere")
     with pytest.raises(SafetyError, match="is a link"):
@@ -186,11 +186,12 @@ def test_folders_on_path_are_protected_or_get_a_placeholder(folders: Folders) ->
     assert folders.warnings == []
 
 
+@pytest.mark.parametrize("variable", ["PYTHONPYCACHEPREFIX", "PYTHONUSERBASE"])
 @pytest.mark.parametrize("prefix", ["{}/.cache/python", ".cache/python"])
-def test_the_folder_of_pythons_compiled_modules_is_protected(folders: Folders, prefix: str) -> None:
+def test_the_folders_of_modules_for_every_python_are_protected(folders: Folders, prefix: str, variable: str) -> None:
     prefix = prefix.format(folders.work)
-    assert folders.scan(PYTHONPYCACHEPREFIX=prefix) == {"work/.git", "work/.cache"}
-    assert folders.scan(PYTHONPYCACHEPREFIX="") == {"work/.git"}
+    assert folders.scan("work", NOTHING_BEFORE, **{variable: prefix}) == {"work/.git", "work/.cache"}
+    assert folders.scan("work", NOTHING_BEFORE, **{variable: ""}) == {"work/.git"}
 
 
 @pytest.mark.parametrize("entry", ["", ".", "link"])
@@ -375,6 +376,25 @@ def test_a_repository_in_a_subfolder_is_protected(folders: Folders) -> None:
     }
 
 
+def test_a_submodule_that_is_not_checked_out_gets_no_repository(folders: Folders) -> None:
+    folders.git("init", "-q")
+    for name in ("sub/empty", "sub/full", "sub/missing", "linked"):
+        folders.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},{name}")
+    folders.git("update-index", "--split-index")
+    (folders.work / "sub/empty").mkdir(parents=True)
+    folders.write("work/sub/full/a b")
+    (folders.work / "linked").symlink_to("sub/full")
+    assert folders.scan() == {"work/.git", "work/sub/empty", "work/sub/full/.git", "work/sub/missing"}
+    assert "linked is used by git and cannot be protected" in folders.warnings[0]
+    assert folders.scan("work/sub") == {"work/sub/.git", "work/sub/empty", "work/sub/full/.git", "work/sub/missing"}
+
+
+def test_a_named_pipe_in_place_of_an_index_is_not_read(folders: Folders) -> None:
+    folders.git("init", "-q")
+    os.mkfifo(folders.work / ".git/index")
+    assert folders.scan() == {"work/.git"}
+
+
 @pytest.mark.parametrize("folder", ["work/.git", "work/.git/hooks", "work/bare.git"])
 def test_starting_in_a_repositorys_git_directory_is_refused(folders: Folders, folder: str) -> None:
     folders.git("init", "-q")
@@ -411,6 +431,7 @@ def test_a_scan_works_without_git(folders: Folders) -> None:
 
 def test_reading_the_git_configuration_runs_nothing(folders: Folders) -> None:
     folders.git("init", "-q")
+    folders.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
     program = folders.write("spy", f"#!/bin/sh\ntouch {folders.base}/ran\n")
     program.chmod(0o755)
     for key in ("core.fsmonitor", "core.pager", "pager.config", "core.sshCommand", "alias.config", "alias.rev-parse"):
@@ -530,7 +551,15 @@ def test_startup_files_that_variables_name_are_protected(folders: Folders) -> No
     assert folders.scan(ENV="existing.sh") == folders.scan(ENV="./existing.sh") == {"work/.git", "work/existing.sh"}
     for value in ("../elsewhere.sh", "$HOME/env.sh", "~/env.sh", "$MISSING/x", "$", ".", "sub", "production"):
         assert folders.scan(ENV=value) == {"work/.git"}, value
-    assert folders.scan(BASH_ENV="missing.sh", PYTHONSTARTUP="sub/x") == {"work/.git", "work/missing.sh", "work/sub/x"}
+    assert folders.scan(BASH_ENV="missing.sh", STARSHIP_CONFIG="sub/x") == {
+        "work/.git",
+        "work/missing.sh",
+        "work/sub/x",
+    }
+    for prefix in ("", "|", "||-"):
+        assert folders.scan(LESSOPEN=f"{prefix}{folders.work}/sub/x %s") == {"work/.git", "work/sub/x"}, prefix
+    folders.scan(LESSOPEN="||- /usr/bin/lesspipe %s", MANPAGER="sh -c 'col -bx | bat -l man -p'")
+    assert not folders.warnings
 
 
 def test_links_in_the_folders_of_variables_are_protected(folders: Folders) -> None:

@@ -57,6 +57,17 @@ def test_a_syntax_error_is_described_rather_than_a_value_within_it(answer: str) 
     assert "column 16" in problem or "column 15" in problem  # the place depends on the version of Python
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *("[A page](https://example.org) says: {}", "{{{{ name }}}} is {}", "[Note] It is:\n```json\n{}\n```"),
+        *("```bash\n[ -f x ] && y\n```\n```json\n{}\n```", '```\n[ "$x" = y ]\n```\n```json\n{}\n```'),
+    ],
+)
+def test_a_bracket_that_does_not_begin_json_hides_no_problem(answer: str) -> None:
+    assert extract_json(answer.format('{"a": 1}'), fits) == ({"a": 1}, "$: not Ada")
+
+
 def test_strings_may_contain_line_breaks() -> None:
     for answer in (
         '{"a": "one\ntwo\tthree"}',

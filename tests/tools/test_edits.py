@@ -84,6 +84,7 @@ HARD = {
     "lines of another system": ("a\r\n" * 3_000_000, "a\n" * 100_000 + "b", "the nearest line is"),
     "the same all over": ("a" * 10_000_000, "a" * 5_000_000, "more than 100 times"),
     "all but the last": ("a" * 10_000_000, "a" * 1_000_000 + "b", "including white space"),
+    "many accents": ("e", "e" + "\u0301\u0327" * 100_000, "old_text was not found"),
     "lines that are almost alike": (
         "\n".join(f"{number:013b}".replace("0", "ab").replace("1", "ba") * 7 for number in range(6_000)),
         "ab" * 99,
@@ -126,7 +127,14 @@ class FileContent:
         ("# cafe\u0301\r\nx\r\n", "# caf\u00e9\n", "# the\u0301 \u00e9\n", "# the\u0301 e\u0301\r\nx\r\n"),
         ("caf\u00e9", "cafe\u0301", "the\u0301", "th\u00e9"),
         ("\u1112\u1161\u11ab", "\ud55c", "\uae00", "\u1100\u1173\u11af"),
+        ("\u1112\u1161\u11ab \u1112\u1161", "\ud558", "x", "\u1112\u1161\u11ab x"),
     ],
 )
 def test_characters_may_be_composed_differently(text: str, old: str, new: str, edited: str) -> None:
     assert replace_once(text, old, new) == (edited, 1)
+
+
+@pytest.mark.parametrize(("text", "old"), [("\u1112\u1161\u11ab", "\ud558"), ("ke\u0302\u0301", "k\u00ea")])
+def test_a_part_of_a_composed_character_is_not_found(text: str, old: str) -> None:
+    with pytest.raises(ToolError, match="was not found"):
+        replace_once(text, old, "x")
