@@ -20,7 +20,7 @@ from ask.app import AppContext
 from ask.atomic_files import write_private_file
 from ask.client.cost import UNKNOWN_COST, Cost
 from ask.client.models_cache import find_model, find_newest_file, get_cache_file, read_models
-from ask.messages import Usage
+from ask.messages import EMPTY_MAPPING, Usage
 from ask.parsing import BATCH_TIER, DECISIONS_TIER, STANDARD_TIER
 from ask.plugin_api.types import ModelInfo
 from ask.records import NamedTuple
@@ -163,14 +163,15 @@ def is_genai_prices_installed() -> bool:
 
 
 def open_price_finder(app: AppContext) -> PriceFinder:
-    return PriceFinder(app.app_dirs.cache)
+    return PriceFinder(app.app_dirs.cache, app.config.providers)
 
 
 class PriceFinder:
-    """Finds prices in the caches below `cache_directory` and in genai-prices."""
+    """Finds prices in the tables `[providers.NAME]`, in the caches below `cache_directory`, and in genai-prices."""
 
-    def __init__(self, cache_directory: Path) -> None:
+    def __init__(self, cache_directory: Path, providers: Mapping[str, Mapping[str, Any]] = EMPTY_MAPPING) -> None:
         self._cache_directory = cache_directory
+        self._providers = providers
         self._not_in_genai: set[PricedModel] = set()
         self.forget_lists()
 
@@ -224,6 +225,8 @@ class PriceFinder:
             return _find_decision_prices(model) or self.find_prices(model, unix_time)
         if is_prepaid(model.provider, service_tier):
             return None
+        if configured := _read_configured_prices(self._providers.get(model.provider, {})):
+            return _adapt_to_service_tier(configured, model, service_tier)
         if unix_time is None:
             return self._current_prices(model, service_tier, int(time.time() // PRICE_PERIOD_SECONDS))
         if model not in self._not_in_genai:
@@ -272,6 +275,14 @@ class PriceFinder:
             with contextlib.suppress(OSError):
                 write_private_file(file, json.dumps(entries).encode())
         return found
+
+
+def _read_configured_prices(table: Mapping[str, Any]) -> ModelPrices | None:
+    """Return the prices that a table `[providers.NAME]` sets for all models; None unless it sets both."""
+    if not {"input_price", "output_price"} <= table.keys():
+        return None
+    price = table["input_price"]
+    return ModelPrices((PriceTier(0, price, table["output_price"], price, price, price),), "config")
 
 
 def _find_decision_prices(model: PricedModel) -> ModelPrices | None:

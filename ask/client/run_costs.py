@@ -103,7 +103,8 @@ def require_price(
             failure = f" ({error.summary})"
         if finder.find_prices(model):
             return
-    hint = format_leave_out_hint(option)
+    table = f"[providers.{model.provider}]"
+    hint = f"set input_price and output_price of {table} in config.toml; or {format_leave_out_hint(option)}"
     if not is_genai_prices_installed():
         from ask.config.installation import format_install_command
 
