@@ -129,12 +129,15 @@ class MapJobRunner:
         self._output_name = flags["output"] and name_file(flags["output"], self.job.shard)
         if flags["csv_safe"] and not is_text_table(output):
             raise UsageError("--csv-safe is for CSV and TSV", "write to a file with -O NAME.csv or -O NAME.tsv")
+        ledger_file = locate_ledger(flags, app, self.job)
         if output:
-            check_distinct(output, str(output), paths, {}, "the output")
+            # In a database, the ledger's tables and one with the output are next to each other.
+            is_file = isinstance(output, Path)
+            check_distinct(output, str(output), paths, {ledger_file: "the ledger"} if is_file else {}, "the output")
         input_format: InputFormat | None = (
             "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
         )
-        self.ledger = app.cleanup.enter_context(Ledger(locate_ledger(flags, app, self.job)))
+        self.ledger = app.cleanup.enter_context(Ledger(ledger_file))
         self._has_own_ledger = self.ledger.file != app.app_dirs.ledger_file
         self._prepare_report_and_scores(paths)
         self._review = ReviewFile(flags, self.job, paths, self.ledger, self._report_name) if flags["review"] else None

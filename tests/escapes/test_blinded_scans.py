@@ -117,10 +117,9 @@ def test_no_call_makes_a_folder_of_secrets_a_repository(host: FakeHost, folder: 
     ("program", "marker"),
     [
         ("python3", "pyvenv.cfg"),
-        *(
-            (program, marker)
-            for program, marker in (("tool", "pyvenv.cfg"), ("tool", "conda-meta"), ("node", "lib/node_modules"))
-        ),
+        ("tool", "pyvenv.cfg"),
+        ("tool", "conda-meta"),
+        ("node", "lib/node_modules"),
     ],
 )
 def test_no_call_makes_the_folder_a_toolchain_elsewhere(host: FakeHost, program: str, marker: str) -> None:

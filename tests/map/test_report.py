@@ -289,6 +289,9 @@ def test_an_input_the_output_or_the_ledger_is_not_replaced(ask: Ask, folder: Pat
         command = COMMAND if report == "-" else (*COMMAND, "-O", "out.csv")
         assert ask(*command, "--report", report).code == 2, report
     assert ask(*COMMAND, "--ledger", "answers.db", "--report", "answers.db").code == 2
+    assert ask(*COMMAND, "-O", "sqlite:answers.db?table=rows", "--report", "answers.db").code == 2
+    output_as_ledger = ask(*COMMAND, "--ledger", "out.jsonl", "-O", "out.jsonl")
+    assert (output_as_ledger.code, "is the ledger" in output_as_ledger.stderr) == (2, True)
     for report in (".", "missing/report.html"):
         assert ask(*COMMAND, "--report", report).code == 9, report
     assert (folder / "in.jsonl").read_bytes() == before

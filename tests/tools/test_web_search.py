@@ -156,7 +156,7 @@ def test_an_error_names_the_engine_and_what_to_change(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [KEYED_ENGINES[0], *KEYED_ENGINES[1:]])
+@pytest.mark.parametrize("name", KEYED_ENGINES)
 def test_a_rate_limited_request_is_retried_once(server: ModelServer, context: RunToolContext, name: str) -> None:
     too_often = brave_error(429, "RATE_LIMITED", "Request rate limit exceeded for plan")
     server.reply(too_often, answer(FOUND[name](NUTS)), too_often, too_often)
