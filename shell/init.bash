@@ -10,6 +10,8 @@ __ask_line() {
     if [[ $status == 0 && -n $answer && ${answer//[$'\n\t']/} != *[[:cntrl:]]* ]]; then
         READLINE_LINE=$answer
         READLINE_POINT=${#answer}
+        # Nor does bash replace a ! in it by a command of the history: not until the next prompt.
+        [[ $- != *H* ]] || { __ask_histexpand=1 && set +H; }
     fi
 }
 
@@ -39,6 +41,7 @@ __ask_shielded() {
 # a command at all; its text is asked for after a failure alone, since that takes a fork.
 __ask_remember() {
     local status=$? number='\!'
+    [[ -z ${__ask_histexpand-} ]] || { __ask_histexpand='' && set -H; }
     number=${number@P}
     if [[ $status != 0 && $status != 130 && ($number != "${__ask_number-}" || $status != "${__ask_last-}") ]]; then
         __ask_failed=$(HISTTIMEFORMAT='' builtin history 1 2>/dev/null) || __ask_failed=''

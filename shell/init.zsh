@@ -16,6 +16,8 @@ __ask_line() {
     # What would show otherwise than it runs is not put on the line.
     if [[ -n $answer && ${answer//[$'\n\t']/} != *[[:cntrl:]]* ]]; then
       BUFFER=$answer
+      # Nor does zsh replace a ! in it by a command of the history, after !" at the beginning.
+      [[ ! -o bang_hist || $answer != (*\![^[:space:]=\(]*|^*) ]] || BUFFER='!"'$answer
       CURSOR=$#BUFFER
     fi
     zle -R

@@ -115,7 +115,7 @@ def find_allow_rules(rules: Sequence[CallRule], command: str, directory: str = "
     for part in command_line.commands:
         matches.append(next((rule.text for rule in rules if rule.allows(part)), ""))
         program, *arguments = (word.text for word in part)
-        if program in _SHELL_STATE_BUILTINS:
+        if program in _SHELL_STATE_BUILTINS and not _HARMLESS_SET.fullmatch(" ".join((program, *arguments))):
             rules = ()
         elif program in _FOLDER_BUILTINS and arguments not in ([directory], [f"{directory}/"], ["."]):
             rules = [rule for rule in rules if not rule.has_relative_path]
@@ -163,24 +163,12 @@ _SHELL_STATE_BUILTINS = frozenset(
     }
 )
 """Builtins after which a name may mean another program, because they can change PATH, or how names are looked up."""
+_HARMLESS_SET = re.compile(r"set(?: -[eux]+| -[eux]*o pipefail)+")
+"""How scripts begin, such as `set -euo pipefail`."""
 SHELLS = frozenset(
     {
-        *(
-            "bash",
-            "dash",
-            "env",
-            "eval",
-            "flock",
-            "hyperfine",
-            "ksh",
-            "parallel",
-            "runuser",
-            "script",
-            "sg",
-            "sh",
-            "su",
-        ),
-        *("trap", "watch", "zsh"),
+        *("bash", "dash", "env", "eval", "flock", "hyperfine", "ksh", "parallel", "runuser", "script", "sg", "sh"),
+        *("su", "trap", "watch", "zsh"),
     }
 )
 """Programs that run the command line in one of their arguments."""
