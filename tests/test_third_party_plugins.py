@@ -745,6 +745,13 @@ def test_an_unknown_provider_is_an_error_with_a_suggestion(ask: Ask, home: Home,
     assert all(f" {known}" in ask("-p", "nothing", "hi").stderr for known in (*OURS, "grok", "groq"))
 
 
+def test_a_service_without_a_base_url_is_named_as_incomplete(ask: Ask, home: Home) -> None:
+    configure(home, '[providers.openai2]\nkey_env = "WORK_KEY"\n')
+    result = ask("-p", "openai2", "hi")
+    assert (result.code, "[providers.openai2] in config.toml has no base_url" in result.stderr) == (4, True)
+    assert "did you mean" not in result.stderr
+
+
 @pytest.mark.slow
 def test_output_of_a_provider_does_not_reach_the_rows_of_map(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(lambda request: wire.whole_reply(wire.answer("yes")))

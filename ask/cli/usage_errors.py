@@ -46,6 +46,7 @@ OPTIONS_BY_ADVICE = {
         "--system-prompt --system-prompt-file --append-system-prompt-file --sys"
     ),
     "--template NAME; ask templates new NAME creates one": "--role --persona --agent --preset --save --create-role",
+    "--template explain": "--describe-shell",
     "--cmd": "--shell --execute --exec --command -e",
     "--option KEY=VALUE": "--param --params --set --model-option",
     "--option temperature=VALUE": "--temperature --temp",
@@ -55,8 +56,9 @@ OPTIONS_BY_ADVICE = {
     "--option seed=VALUE": "--seed",
     "--option stop=TEXT": "--stop",
     "--json, or --events for a stream": "--format --jsonl --ndjson --stream-json --output-type",
-    "--schema S": "--response-format --schema-multi --structured",
-    "--plain": "--raw --no-md --no-markdown --nowordwrap --no-format",
+    "--schema S": "--response-format --structured",
+    '--schema "[{name, age int}]" answers with a list': "--schema-multi",
+    "--plain": "--raw --no-md --no-markdown --nowordwrap --no-format --screen-reader --accessible --ascii",
     "--color never": "--no-color --no-colour --nocolor",
     "--color WHEN": "--colour",
     "terminals show Markdown unless --plain is given": "--md --markdown --render",
@@ -69,6 +71,11 @@ OPTIONS_BY_ADVICE = {
     "--max-cost USD": "--max-budget-usd --max-budget --max-price",
     "--fallback MODEL": "--fallback-model --fallbacks",
     "--timeout S": "--max-time --request-timeout --connect-timeout",
+    "ask config set network.tries N": "--retries --retry --max-retries",
+    "set HTTPS_PROXY=http://HOST:PORT": "--proxy",
+    "set REQUESTS_CA_BUNDLE to a file with the certificates to trust": (
+        "--cacert --ca-cert --ca-bundle --ca-file --insecure --no-verify --no-verify-ssl --no-check-certificate -k"
+    ),
     "--key KEY, or ask keys set PROVIDER": "--api-key --apikey --token",
     "--base-url URL": "--url --api-base --endpoint --host --server",
     "--provider NAME": "--api --backend --vendor --local-provider --oss",
@@ -88,6 +95,7 @@ OPTIONS_BY_ADVICE = {
     "--jobs N": "--parallel --concurrency --workers --threads --max-parallel -P",
     "--output FILE": "--out --out-file --output-file",
     "the same command continues a job": "--resume --continue",
+    "--older-than 0d selects all": "--all",
     "set NO_COLOR=1 or FORCE_COLOR=1": "--color --no-color --no-colour --nocolor --colour",
     "leave out the command to use it": "--cmd --code --extract --no-stdin --version --events --unanswered",
 }
@@ -95,14 +103,13 @@ OPTIONS_BY_ADVICE = {
 COMMANDS_BY_WORD = {
     **dict.fromkeys(("auth", "key"), "keys"),
     **dict.fromkeys(("conversations", "sessions", "session", "log", "resume"), "history"),
-    **dict.fromkeys(("settings", "setup", "preferences"), "config"),
+    **dict.fromkeys(("settings", "setup", "preferences", "aliases"), "config"),
     **dict.fromkeys(("completion", "completions", "install"), "init"),
-    **dict.fromkeys(("status", "check", "info", "update", "upgrade"), "doctor"),
+    **dict.fromkeys(("status", "check", "info", "update", "upgrade", "plugins"), "doctor"),
     **dict.fromkeys(("prompts", "roles", "agents", "template"), "templates"),
     **dict.fromkeys(("repl", "interactive"), "chat"),
     **dict.fromkeys(("usage", "cost"), "history stats"),
     **dict.fromkeys(("revert", "restore", "rollback"), "undo"),
-    **dict.fromkeys(("aliases", "plugins"), "config"),
 }
 """The command that a word means to users of other programs."""
 OPTION_PATTERN = r"(?<![\w-])--?[a-zA-Z][\w-]*"

@@ -179,6 +179,9 @@ def explain_ignored(app: AppContext, name: str) -> str:
 def _make_unknown_error(app: AppContext, name: str) -> ConfigError:
     if entry := next((entry for entry in app.plugins.misplaced if entry.name == name), None):
         return ConfigError(f"unknown provider {name!r}", f"{entry.distribution} is installed, but {entry.explain()}")
+    if name in app.config.providers:
+        problem = f"unknown provider {name!r}: [providers.{name}] in config.toml has no base_url"
+        return ConfigError(problem, f"ask config set providers.{name}.base_url URL adds it")
     all_names = [*app.provider_names, *app.services]
     hint = format_suggestion(name, all_names, f"use one of {', '.join(app.provider_names)}, or of ask providers --all")
     return ConfigError(f"unknown provider {name!r}", hint)

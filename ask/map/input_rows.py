@@ -211,7 +211,10 @@ def check_inputs(paths: Sequence[str]) -> None:
             if not path.is_fifo():
                 open(path, "rb").close()
         except OSError as error:
-            hint = "check the file's name; to ask it as a question: ask -- map ..." if not path.exists() else ""
+            is_missing = not path.exists()
+            hint = "check the file's name; to ask it as a question: ask -- map ..." if is_missing else ""
+            if path.is_dir():
+                hint = f"name its files: {path}/*"
             raise FileError(f"cannot read {path} ({error.strerror})", hint) from None
 
 

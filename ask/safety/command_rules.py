@@ -167,8 +167,8 @@ _HARMLESS_SET = re.compile(r"set(?: -[eux]+| -[eux]*o pipefail)+")
 """How scripts begin, such as `set -euo pipefail`."""
 SHELLS = frozenset(
     {
-        *("bash", "dash", "env", "eval", "flock", "hyperfine", "ksh", "parallel", "runuser", "script", "sg", "sh"),
-        *("su", "trap", "watch", "zsh"),
+        *("bash", "dash", "env", "eval", "flock", "hyperfine", "ksh", "parallel"),
+        *("runuser", "script", "sg", "sh", "su", "trap", "watch", "zsh"),
     }
 )
 """Programs that run the command line in one of their arguments."""

@@ -45,7 +45,8 @@ def list_names(command: click.Command) -> set[str]:
 
 
 def test_advice_names_options_and_commands_that_exist() -> None:
-    names = [list_names(ask_command), list_names(map_command)]
+    commands = (ask_command, map_command, load_command(["history", "delete"]))
+    names = [list_names(command) for command in commands if command]
     for advice in OPTIONS_BY_ADVICE:
         options = {*re.findall(OPTION_PATTERN, advice)} - {"--help"}
         assert any(options <= known for known in names), advice
@@ -354,6 +355,12 @@ def test_words_that_are_commands_elsewhere_are_confirmed_on_a_terminal(
         ("--max-turns 3 hi", "--max-rounds"),
         ("--print hi", "without an option"),
         ("-r abc hi", "--resume"),
+        ("--proxy http://proxy:3128 hi", "HTTPS_PROXY"),
+        ("map --insecure x y", "REQUESTS_CA_BUNDLE"),
+        ("--retries 3 hi", "network.tries"),
+        ("--screen-reader hi", "--plain"),
+        ("--describe-shell 'ls -l'", "--template explain"),
+        ("--schema-multi 'name, age int' hi", "[{name, age int}]"),
         ("-p 'why is the sky blue?'", 'ask "why is the sky blue?"'),
         ("-p --output-format json hi", "-p selects a provider"),
         ("chat --yolo", "--yes"),
@@ -372,7 +379,7 @@ def test_words_that_are_commands_elsewhere_are_confirmed_on_a_terminal(
         ("history --color never", "NO_COLOR"),
         ("map -C sub x y", "ask -C DIR COMMAND"),
         ("history list --cwd sub", "ask -C DIR COMMAND"),
-        ("history delete --all", "ask history delete --help"),
+        ("history delete --all", "--older-than 0d"),
     ],
 )
 def test_what_is_unknown_is_refused_with_advice(arguments: str, advice: str, ask: Ask, server: ModelServer) -> None:

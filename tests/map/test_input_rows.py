@@ -217,6 +217,8 @@ def test_a_file_that_is_truncated_while_it_is_read_is_an_error(tmp_path: Path) -
         list(rows)
 
 
-def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileError):
-        check_inputs([str(tmp_path / "none.jsonl")])
+def test_a_missing_file_and_a_folder_are_errors(tmp_path: Path) -> None:
+    for path, hint in ((tmp_path / "none.jsonl", "check the file's name"), (tmp_path, f"name its files: {tmp_path}/*")):
+        with pytest.raises(FileError) as caught:
+            check_inputs([str(path)])
+        assert hint in caught.value.hint

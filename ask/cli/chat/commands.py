@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 SLASH_COMMAND_PATTERN = re.compile(r"/(?:([A-Za-z][\w-]*)(?:\s+(.*))?)?", re.DOTALL)
 """Matches input that is meant as a command, unlike /etc/passwd or a comment; a slash alone asks for the list."""
 EXIT_COMMANDS = frozenset({"exit", "quit", "/exit", "/quit"})
+COMMANDS_BY_WORD = {
+    **dict.fromkeys(("new", "reset"), "clear"),
+    "bye": "exit",
+    **dict.fromkeys(("history", "sessions", "continue"), "resume"),
+    **dict.fromkeys(("add", "attach", "image"), "file"),
+    **dict.fromkeys(("usage", "stats"), "cost"),
+    **dict.fromkeys(("compress", "summarize"), "compact"),
+    **dict.fromkeys(("rewind", "restore", "revert"), "undo"),
+    "fork": "branch",
+    "export": "save",
+}
+"""The command that a word means to users of other programs. It is only suggested."""
 KEY_BINDINGS = {
     "Enter": "send the message",
     "Alt-Enter, Ctrl-J": "start a new line",
@@ -93,7 +105,7 @@ def parse_input(text: str) -> tuple[SlashCommand, str] | str:
     name, argument = (match[1] or "").lower(), (match[2] or "").strip()
     command = SLASH_COMMANDS.get(name)
     if command is None:
-        hint = format_suggestion(name, SLASH_COMMANDS, "/help lists commands,", prefix="/")
+        hint = format_suggestion(COMMANDS_BY_WORD.get(name, name), SLASH_COMMANDS, "/help lists commands,", prefix="/")
         raise UsageError(f"unknown command /{name}", f"{hint} // starts a message with a slash")
     if argument and not command.arguments:
         raise UsageError(f"/{name} takes no arguments", f"// starts a message with a slash: /{text.strip()}"[:120])

@@ -69,6 +69,8 @@ def test_slash_commands_are_distinguished_from_messages(typed: str, read: tuple[
     ("typed", "words"),
     [
         ("/modle x", "did you mean /model?"),
+        ("/new", "did you mean /clear?"),
+        ("/rewind", "did you mean /undo?"),
         ("/zzz", "/help"),
         (" / ", "/help"),
         ("/clear now", "/clear"),
