@@ -225,7 +225,7 @@ class PriceFinder:
             return _find_decision_prices(model) or self.find_prices(model, unix_time)
         if is_prepaid(model.provider, service_tier):
             return None
-        if configured := _read_configured_prices(self._providers.get(model.provider, {})):
+        if configured := self.find_configured_prices(model.provider):
             return _adapt_to_service_tier(configured, model, service_tier)
         if unix_time is None:
             return self._current_prices(model, service_tier, int(time.time() // PRICE_PERIOD_SECONDS))
@@ -234,6 +234,14 @@ class PriceFinder:
                 return prices
             self._not_in_genai.add(model)
         return _adapt_to_service_tier(self._listed_prices(model), model, service_tier)
+
+    def find_configured_prices(self, provider: str) -> ModelPrices | None:
+        """Return the prices that config.toml sets for all models of a provider; None unless it sets both."""
+        table = self._providers.get(provider, {})
+        if not {"input_price", "output_price"} <= table.keys():
+            return None
+        price = table["input_price"]
+        return ModelPrices((PriceTier(0, price, table["output_price"], price, price, price),), "config")
 
     def _find_listed_prices(self, model: PricedModel) -> ModelPrices | None:
         folder = self._cache_directory
@@ -275,14 +283,6 @@ class PriceFinder:
             with contextlib.suppress(OSError):
                 write_private_file(file, json.dumps(entries).encode())
         return found
-
-
-def _read_configured_prices(table: Mapping[str, Any]) -> ModelPrices | None:
-    """Return the prices that a table `[providers.NAME]` sets for all models; None unless it sets both."""
-    if not {"input_price", "output_price"} <= table.keys():
-        return None
-    price = table["input_price"]
-    return ModelPrices((PriceTier(0, price, table["output_price"], price, price, price),), "config")
 
 
 def _find_decision_prices(model: PricedModel) -> ModelPrices | None:

@@ -252,6 +252,9 @@ def test_prices_in_config_toml_limit_the_costs_of_any_service(ask: Ask, home: Ho
     limited = ask("-p", "own", "--max-cost", "1", "--json", "go")
     usage = json.loads(limited.stdout)["usage"]
     assert (limited.code, usage["cost"], usage["cost_source"]) == (11, 12.5, "config")
+    server.reply(wire.whole_reply({"data": [{"id": "m"}]}))
+    (listed,) = json.loads(ask("models", "-p", "own", "--json").stdout)
+    assert (listed["input_price"], listed["output_price"]) == (2, 10.5)
 
 
 # Shown costs
