@@ -486,7 +486,8 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
 
     if is_on_terminal() and not ctx.meta["ask.explicit"] and (similar := _find_mistyped_command(flags["words"])):
         text = format_one_line(" ".join(flags["words"]))
-        question = f"ask: {text!r} is not a command (did you mean {similar!r}?). Send it as a question?"
+        reason = "comes after options" if similar == f"ask {text}" else "is not a command"
+        question = f"ask: {text!r} {reason} (did you mean {similar!r}?). Send it as a question?"
         from ask.safety.approval import confirm
 
         if not confirm(question):

@@ -277,6 +277,7 @@ def test_mistyped_commands_are_confirmed_on_a_terminal(ask: Ask, server: ModelSe
     server.reply(wire.says("yes"))
     for word, answer in (("histroy", "n\n"), ("chta", "\n"), ("tool", CTRL_C)):
         assert ask.on_terminal(word, answers=[("[y/N]", answer)]).code == 130
+    assert "'history' comes after options" in ask.on_terminal("-q", "history", answers=[("[y/N]", "n\n")]).text
     assert server.requests == []
     assert ask.on_terminal("Models", answers=[("[y/N]", "y\n")]).code == 0
     assert question(server) == "Models"
