@@ -26,13 +26,13 @@ class MediaType(NamedTuple):
         group: "image", "PDF", "audio" or "video"; "" if no provider accepts it.
         title: the common name of the format.
         signature: a regular expression that matches the beginning of the content.
-        alternative: the formats to convert it to, if no provider accepts it.
+        advice: what to do with it, if no provider accepts it.
     """
 
     group: str
     title: str
     signature: bytes
-    alternative: str = ""
+    advice: str = ""
 
 
 OFFICE_MEDIA_TYPE = "application/zip"
@@ -52,16 +52,16 @@ MEDIA_TYPES = {
     "audio/mp4": MediaType("audio", "M4A", rb"....ftypM4[AB] "),
     "audio/aac": MediaType("audio", "AAC", rb"\xff[\xf0\xf1\xf8\xf9][\x40-\xbf]"),
     "audio/aiff": MediaType("audio", "AIFF", rb"FORM....AIF[FC]"),
-    "image/avif": MediaType("", "AVIF image", rb"....ftypavi[fs]", "PNG or JPEG"),
-    "image/bmp": MediaType("", "BMP image", rb"BM.{4}\0\0\0\0", "PNG or JPEG"),
-    "image/tiff": MediaType("", "TIFF image", rb"II\*\0|MM\0\*", "PNG or JPEG"),
+    "image/avif": MediaType("", "AVIF image", rb"....ftypavi[fs]", "convert it to PNG or JPEG"),
+    "image/bmp": MediaType("", "BMP image", rb"BM.{4}\0\0\0\0", "convert it to PNG or JPEG"),
+    "image/tiff": MediaType("", "TIFF image", rb"II\*\0|MM\0\*", "convert it to PNG or JPEG"),
     "video/quicktime": MediaType("video", "MOV", rb"....ftypqt  "),
     "video/3gpp": MediaType("video", "3GP", rb"....ftyp3g"),
     "video/mp4": MediaType("video", "MP4", rb"....ftyp"),
     "video/webm": MediaType("video", "WebM", rb"\x1a\x45\xdf\xa3.{0,60}webm"),
     "video/mpeg": MediaType("video", "MPEG", rb"\0\0\x01[\xba\xb3]"),
     "video/x-msvideo": MediaType("video", "AVI", rb"RIFF....AVI "),
-    "video/x-matroska": MediaType("", "Matroska video", rb"\x1a\x45\xdf\xa3", "MP4 or WebM"),
+    "video/x-matroska": MediaType("", "Matroska video", rb"\x1a\x45\xdf\xa3", "convert it to MP4 or WebM"),
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": MediaType(
         "document", "Word", _NO_SIGNATURE
     ),
@@ -70,9 +70,15 @@ MEDIA_TYPES = {
         "document", "PowerPoint", _NO_SIGNATURE
     ),
     "application/x-ole-storage": MediaType(
-        "", "Office document with a password, or of before 2007", rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a PDF or .docx"
+        "",
+        "Office document with a password, or of before 2007",
+        rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+        "convert it to a PDF or .docx",
     ),
-    OFFICE_MEDIA_TYPE: MediaType("", "ZIP archive", rb"PK\x03\x04", "a PDF or text"),
+    "application/gzip": MediaType("", "gzip file", rb"\x1f\x8b\x08", "unpack it"),
+    OFFICE_MEDIA_TYPE: MediaType(
+        "", "ZIP archive", rb"PK\x03\x04", "unpack it and attach the folder, or convert it to a PDF"
+    ),
 }
 """The detected media types, by MIME type; the first whose signature matches counts."""
 UNKNOWN_TYPE = MediaType("", "", b"")

@@ -8,7 +8,7 @@ __ask_commands=('{{commands}}')
 # Turn the words on the line into a command, for the user to read and run. Where there is none, the line stays.
 __ask_line() {
   emulate -L zsh
-  local answer
+  local answer mark=${histchars[1]-} caret=${histchars[2]-^}
   [[ $BUFFER == *[^[:space:]]* ]] || return 0
   trap ':' INT  # in this function alone: Ctrl-C ends `ask`, and keeps the line
   zle -R 'asking...'
@@ -17,7 +17,7 @@ __ask_line() {
     if [[ -n $answer && ${answer//[$'\n\t']/} != *[[:cntrl:]]* ]]; then
       BUFFER=$answer
       # Nor does zsh replace a ! in it by a command of the history, after !" at the beginning.
-      [[ ! -o bang_hist || $answer != (*\![^[:space:]=\(]*|^*) ]] || BUFFER='!"'$answer
+      [[ ! -o bang_hist || -z $mark || $answer != (*"$mark"[^[:space:]=\(]*|"$caret"*) ]] || BUFFER=$mark'"'$answer
       CURSOR=$#BUFFER
     fi
     zle -R

@@ -82,6 +82,7 @@ BEGINNINGS = {
     "video/x-msvideo": b"RIFF\x1a\0\0\0AVI LIST",
     "video/x-matroska": b"\x1a\x45\xdf\xa3\xa3\x42\x86\x81\x01\x42\x82\x88matroska\0",
     "application/x-ole-storage": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(16),
+    "application/gzip": b"\x1f\x8b\x08" + bytes(17),
     "application/zip": b"PK\x03\x04\x14\0\0\0\0\0",
 }
 """The first bytes of a real file of each MIME type."""

@@ -62,22 +62,32 @@ def test_the_key_replaces_the_line_by_a_command_with_the_cursor_at_its_end(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
+@pytest.mark.parametrize(
+    ("shell", "mark"),
+    [
+        ("bash", "!"),
+        pytest.param("zsh", "!", marks=pytest.mark.needs("zsh")),
+        pytest.param("zsh", "", marks=pytest.mark.needs("zsh")),
+        pytest.param("zsh", "@", marks=pytest.mark.needs("zsh")),
+        pytest.param("fish", "", marks=pytest.mark.needs("fish")),
+    ],
+)
 def test_a_command_of_the_key_runs_as_it_is_shown(
-    shell: str, home: Home, env: dict[str, str], server: ModelServer
+    shell: str, mark: str, home: Home, env: dict[str, str], server: ModelServer
 ) -> None:
     """Bash and zsh would replace !x by the last command in the history that begins with x."""
-    server.reply(wire.says("printf '<%s>' !printf"))
-    with Shell(shell, home, env).on_terminal() as running:
+    server.reply(wire.says(f"printf '<%s>' {mark or '!'}printf"))
+    setup = f"histchars={mark and mark + '^#'}" if shell == "zsh" else ""
+    with Shell(shell, home, env, after=setup).on_terminal() as running:
         running.type_in("printf 'ear''lier\\n'\r")
         shown = running.wait_for("earlier", 20)
         shown = running.wait_for(READY, 20, after=shown)
         running.type_in(WORDS + ALT_A)
-        shown = running.wait_for("!printf", 20, after=shown)
+        shown = running.wait_for(f"{mark or '!'}printf", 20, after=shown)
         running.type_in("\r")
-        shown = running.wait_for("<!printf>", 20, after=shown)
-        if shell != "fish":
-            running.type_in("echo again !nothing\r")
+        shown = running.wait_for(f"<{mark or '!'}printf>", 20, after=shown)
+        if mark:
+            running.type_in(f"echo again {mark}nothing\r")
             running.wait_for("event not found", 20, after=shown)
 
 

@@ -736,11 +736,12 @@ def test_a_table_of_config_toml_changes_an_installed_provider(
     assert server.requests[0].headers["Authorization"] == f"Bearer {key}"
 
 
-@pytest.mark.parametrize("name", ["openroter", "Demo", "demoo", "groqq"])
+@pytest.mark.parametrize("name", ["openroter", "Demo", "demoo", "groqq", "claude", "Google"])
 def test_an_unknown_provider_is_an_error_with_a_suggestion(ask: Ask, home: Home, name: str) -> None:
     configure(home, CONFIG.format(url="http://127.0.0.1:9/v1"))
     result = ask("-p", name, "hi")
-    nearest = {"openroter": "openrouter", "groqq": "groq"}.get(name, "demo")
+    meant = {"openroter": "openrouter", "groqq": "groq", "claude": "anthropic", "Google": "gemini"}
+    nearest = meant.get(name, "demo")
     assert (result.code, result.stderr) == (4, f"ask: unknown provider {name!r}: did you mean {nearest}?\n")
     assert all(f" {known}" in ask("-p", "nothing", "hi").stderr for known in (*OURS, "grok", "groq"))
 

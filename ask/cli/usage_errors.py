@@ -28,8 +28,9 @@ OPTIONS_BY_ADVICE = {
     "--confirm asks before each call that tools.allow does not allow": "--allowedTools --allowed-tools --allow-tools",
     "--disable-tool NAME": "--disallowedTools --disallowed-tools --exclude-tools --deny-tool",
     "--disable-tool bash,write_file,edit_file": "--read-only --readonly --plan",
-    "--safe confines tools to this folder": "--sandbox --safe-mode",
+    "--safe confines tools to this folder": "--sandbox --safe-mode --no-network",
     "--safe --allow-dir DIR": "--add-dir --include-directories",
+    "--safe --allow-command-host HOST": "--network --net --allow-network --allow-net",
     "--effort LEVEL": "--reasoning --reasoning-effort --think --thinking --variant",
     "only --verbose and terminals show it": "--hidethinking --hide-thinking --hide-reasoning",
     "ask prints the answer without an option": "--print --prompt --query --message --ask-prompt",
@@ -41,6 +42,7 @@ OPTIONS_BY_ADVICE = {
         "--list --list-sessions --list-chats --show-chat --show --show-last --history -l"
     ),
     "--no-save": "--no-history --ephemeral --no-session-persistence --no-session",
+    "inputs follow the prompt, and --input-format names their format": "--input --input-file -i",
     "--file PATH": "--image --images --attach --at --fragment --input --add",
     "--system TEXT adds to the system prompt, and --system @FILE a file": (
         "--system-prompt --system-prompt-file --append-system-prompt-file --sys"
@@ -71,7 +73,7 @@ OPTIONS_BY_ADVICE = {
     "--max-cost USD": "--max-budget-usd --max-budget --max-price",
     "--fallback MODEL": "--fallback-model --fallbacks",
     "--timeout S": "--max-time --request-timeout --connect-timeout",
-    "ask config set network.tries N": "--retries --retry --max-retries",
+    "ask config set network.tries N": "--retries --max-retries",
     "set HTTPS_PROXY=http://HOST:PORT": "--proxy",
     "set REQUESTS_CA_BUNDLE to a file with the certificates to trust": (
         "--cacert --ca-cert --ca-bundle --ca-file --insecure --no-verify --no-verify-ssl --no-check-certificate -k"
@@ -135,6 +137,8 @@ def explain_error(error: click.UsageError | AskError, command_name: str, argumen
         if command_name == "ask":
             text = "To begin a question with a dash, put -- before it"
             return UsageError(f"no option {error.option_name}; {hint}. {text}")
+        if path == "ask mcp add":
+            hint = "an option of the server's command comes after --: ask mcp add NAME -- COMMAND"
         return UsageError(f"no option {error.option_name}", hint)
     return UsageError(_describe(error, path), "; ".join(filter(None, (hint, question_hint))))
 

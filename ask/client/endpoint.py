@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 CALL_ID_PATTERNS = {"": "", "alphanumeric-9": "[a-zA-Z0-9]{9}"}
 """Regular expressions for the forms of call ids in the table of services."""
+PROVIDERS_BY_WORD = {"claude": "anthropic", "google": "gemini", "gpt": "openai", "kimi": "moonshot"}
+"""Names of services in other programs, with the names of the providers here."""
 GATEWAY_STATE_FIELDS = ("reasoning_details",)
 """OpenRouter's field, which other gateways have copied: a service that sends it needs it back for some models."""
 HEADER_NAME_PATTERN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
@@ -183,7 +185,8 @@ def _make_unknown_error(app: AppContext, name: str) -> ConfigError:
         problem = f"unknown provider {name!r}: [providers.{name}] in config.toml has no base_url"
         return ConfigError(problem, f"ask config set providers.{name}.base_url URL adds it")
     all_names = [*app.provider_names, *app.services]
-    hint = format_suggestion(name, all_names, f"use one of {', '.join(app.provider_names)}, or of ask providers --all")
+    meant = PROVIDERS_BY_WORD.get(name.lower(), name)
+    hint = format_suggestion(meant, all_names, f"use one of {', '.join(app.provider_names)}, or of ask providers --all")
     return ConfigError(f"unknown provider {name!r}", hint)
 
 

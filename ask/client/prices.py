@@ -20,7 +20,7 @@ from ask.app import AppContext
 from ask.atomic_files import write_private_file
 from ask.client.cost import UNKNOWN_COST, Cost
 from ask.client.models_cache import find_model, find_newest_file, get_cache_file, read_models
-from ask.messages import Usage
+from ask.messages import EMPTY_MAPPING, Usage
 from ask.parsing import BATCH_TIER, DECISIONS_TIER, STANDARD_TIER
 from ask.plugin_api.types import ModelInfo
 from ask.records import NamedTuple
@@ -163,14 +163,15 @@ def is_genai_prices_installed() -> bool:
 
 
 def open_price_finder(app: AppContext) -> PriceFinder:
-    return PriceFinder(app.app_dirs.cache)
+    return PriceFinder(app.app_dirs.cache, app.config.providers)
 
 
 class PriceFinder:
-    """Finds prices in the caches below `cache_directory` and in genai-prices."""
+    """Finds prices in the tables `[providers.NAME]`, in the caches below `cache_directory`, and in genai-prices."""
 
-    def __init__(self, cache_directory: Path) -> None:
+    def __init__(self, cache_directory: Path, providers: Mapping[str, Mapping[str, Any]] = EMPTY_MAPPING) -> None:
         self._cache_directory = cache_directory
+        self._providers = providers
         self._not_in_genai: set[PricedModel] = set()
         self.forget_lists()
 
@@ -224,6 +225,8 @@ class PriceFinder:
             return _find_decision_prices(model) or self.find_prices(model, unix_time)
         if is_prepaid(model.provider, service_tier):
             return None
+        if configured := self.find_configured_prices(model.provider):
+            return _adapt_to_service_tier(configured, model, service_tier)
         if unix_time is None:
             return self._current_prices(model, service_tier, int(time.time() // PRICE_PERIOD_SECONDS))
         if model not in self._not_in_genai:
@@ -231,6 +234,14 @@ class PriceFinder:
                 return prices
             self._not_in_genai.add(model)
         return _adapt_to_service_tier(self._listed_prices(model), model, service_tier)
+
+    def find_configured_prices(self, provider: str) -> ModelPrices | None:
+        """Return the prices that config.toml sets for all models of a provider; None unless it sets both."""
+        table = self._providers.get(provider, {})
+        if not {"input_price", "output_price"} <= table.keys():
+            return None
+        price = table["input_price"]
+        return ModelPrices((PriceTier(0, price, table["output_price"], price, price, price),), "config")
 
     def _find_listed_prices(self, model: PricedModel) -> ModelPrices | None:
         folder = self._cache_directory

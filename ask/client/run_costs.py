@@ -103,7 +103,8 @@ def require_price(
             failure = f" ({error.summary})"
         if finder.find_prices(model):
             return
-    hint = format_leave_out_hint(option)
+    table = f"[providers.{model.provider}]"
+    hint = f"set input_price and output_price of {table} in config.toml; or {format_leave_out_hint(option)}"
     if not is_genai_prices_installed():
         from ask.config.installation import format_install_command
 
@@ -145,11 +146,13 @@ def _make_openrouter_endpoint(app: AppContext) -> ModelEndpoint:
 def find_list_prices(
     app: AppContext, endpoint: ModelEndpoint, models: Sequence[ModelInfo], settings: Settings
 ) -> list[ModelPrices | None]:
-    """Return the prices of a provider's models, for `ask models`.
+    """Return the prices of a provider's models, for `ask models`, from config.toml or its own list.
 
     If the provider lists none, they are from genai-prices or from OpenRouter's list, which is then fetched.
     """
-    endpoint_model = to_priced_model(app, endpoint)
+    endpoint_model, finder = to_priced_model(app, endpoint), app.share(open_price_finder)
+    if configured := finder.find_configured_prices(endpoint_model.provider):
+        return [configured] * len(models)
     listed_prices = [to_prices(model, "provider") for model in models]
     if any(listed_prices) or endpoint_model.is_local:
         return listed_prices
@@ -157,4 +160,4 @@ def find_list_prices(
         with suppress(AskError):  # the list of models is useful without prices
             _refresh_models_list(app, _make_openrouter_endpoint(app), settings)
     now = time.time()
-    return [app.share(open_price_finder).find_prices(endpoint_model._replace(model=model.id), now) for model in models]
+    return [finder.find_prices(endpoint_model._replace(model=model.id), now) for model in models]

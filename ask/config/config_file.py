@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ask.config.settings import OPTION_RANGES, SETTINGS, Api, Setting
+from ask.config.settings import OPTION_RANGES, SETTINGS, Api, NonNegativeFloat, Setting
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
 from ask.text import format_unknown_key
@@ -30,6 +30,8 @@ PROVIDER_KEYS = {
     "key_command": Setting(str, "shell command that prints the API key"),
     "model": Setting(str, "default model"),
     "api": Setting(Api, "API to use: chat, responses, messages or gemini"),
+    "input_price": Setting(NonNegativeFloat, "US dollars per million input tokens"),
+    "output_price": Setting(NonNegativeFloat, "US dollars per million output tokens"),
 }
 """The keys of a table `[providers.NAME]`, besides `models`: rows with the fields of `ask.profiles.ModelProfile`."""
 

@@ -6,17 +6,17 @@ import re
 from urllib.parse import urlsplit
 
 from ask.app import AppContext
-from ask.client.endpoint import list_configured_services, load_providers
+from ask.client.endpoint import PROVIDERS_BY_WORD, list_configured_services, load_providers
 
 PROVIDER_NAMES = {
-    **dict.fromkeys(("claude", "llm-anthropic"), "anthropic"),
-    **dict.fromkeys(("google", "models", "llm-gemini"), "gemini"),
+    **PROVIDERS_BY_WORD,
+    "llm-anthropic": "anthropic",
+    **dict.fromkeys(("models", "llm-gemini"), "gemini"),
     **dict.fromkeys(("azure-openai", "azure_openai"), "azure"),
     **dict.fromkeys(("vertexai", "vertex-ai"), "vertex"),
     "chatgpt": "openai",
     "dashscope": "alibaba",
     "grok": "xai",
-    "kimi": "moonshot",
     "qianwen": "alibaba",
     "zhipuai": "zai",
 }

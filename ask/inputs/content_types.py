@@ -49,10 +49,7 @@ def parse_content(
     known_type = MEDIA_TYPES.get(media_type)
     if known_type and not known_type.group:
         article = "an" if known_type.title[0] in "AEIOU" else "a"
-        raise FileError(
-            f"no provider accepts {name}, which is {article} {known_type.title}",
-            f"convert it to {known_type.alternative}",
-        )
+        raise FileError(f"no provider accepts {name}, which is {article} {known_type.title}", known_type.advice)
     limit = MAX_FILE_BYTES[known_type.group] if known_type else text_limit
     if limit is not None and len(data) > limit:
         raise FileError(f"{name} is larger than {format_size(limit)}", "attach a smaller file, or a part of it")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 from ask.parsing import parse_duration, read_number
 
@@ -14,7 +15,8 @@ MAX_QUOTA_SECONDS = 120.0
 """Quotas that are renewed later are those of a day: they are used up, not spread over the day."""
 QUOTA_PERIODS = (1.0, 60.0)
 """The seconds in which quotas that are renewed continuously are complete again, as those of OpenAI and Anthropic."""
-PERIOD_TOLERANCE = 0.1
+PERIOD_TOLERANCE, OBSERVED_PART = 0.1, 0.2
+"""Other quotas are, too, if their period is the same after this part of the period, or of the limit."""
 QUOTA_USES = 6
 """How many times in its period what is left of such a quota could be used up: it is used sooner than it is renewed."""
 RATE_HEADERS = tuple(
@@ -33,11 +35,21 @@ https://platform.openai.com/docs/guides/rate-limits, https://docs.anthropic.com/
 """
 
 
+class Observation(NamedTuple):
+    """What remains of a quota, and the seconds in which all of it is renewed at the rate until now."""
+
+    time: float
+    remaining: float
+    period: float
+
+
 class Quotas:
     """What is left of a service's quotas. Times are in seconds, of a monotonic clock."""
 
     def __init__(self) -> None:
         self._rate, self._end = math.inf, -math.inf
+        self._observations: dict[str, Observation] = {}
+        self._continuous: set[str] = set()
 
     def get_rate(self, now: float) -> float:
         """Return the requests per second that the quotas allow."""
@@ -53,17 +65,37 @@ class Quotas:
             is_known = True
             limit = read_number(headers.get(limit_header))
             reset = parse_reset(headers.get(reset_header, ""))
-            if not limit or reset is None or reset > MAX_QUOTA_SECONDS or remaining > limit * LOW_QUOTA:
+            if limit is None or reset is None or reset > MAX_QUOTA_SECONDS:
+                continue
+            if limit <= 0 or remaining > limit * (1 - OBSERVED_PART):
                 continue
             period = reset / (1 - remaining / limit)
+            self._observe(remaining_header, Observation(now, remaining, period), limit)
+            if remaining > limit * LOW_QUOTA:
+                continue
             # A quota that is renewed continuously is complete again at that time. Otherwise, what is left has to last.
-            is_continuous = any(abs(period / usual - 1) < PERIOD_TOLERANCE for usual in QUOTA_PERIODS)
+            is_continuous = remaining_header in self._continuous or any(
+                abs(period / usual - 1) < PERIOD_TOLERANCE for usual in QUOTA_PERIODS
+            )
             amount, seconds = (limit + QUOTA_USES * remaining, period) if is_continuous else (remaining, reset)
             requests = amount / mean_tokens if "token" in remaining_header else amount
-            # Even if nothing is left, a request now and then shows when the quota is renewed.
-            quotas.append((max(requests, 0.5) / max(seconds, 0.1), now + reset))
+            # Even if nothing is left, a request shows when the quota is renewed.
+            quotas.append((max(requests, 1) / max(seconds, 0.1), now + reset))
         if is_known:
             self._rate, self._end = min(quotas) if quotas else (math.inf, -math.inf)
+
+    def _observe(self, name: str, latest: Observation, limit: float) -> None:
+        """Find out whether a quota is renewed continuously: its period stays the same, that of a window falls."""
+        earlier = self._observations.setdefault(name, latest)
+        used = abs(latest.remaining - earlier.remaining)
+        if latest.time - earlier.time < OBSERVED_PART * earlier.period and used < OBSERVED_PART * limit:
+            return
+        self._observations[name] = latest
+        tolerance = PERIOD_TOLERANCE + 1 / (limit - latest.remaining)  # what remains is a whole number
+        if abs(latest.period - earlier.period) < tolerance * earlier.period:
+            self._continuous.add(name)
+        else:
+            self._continuous.discard(name)
 
 
 def parse_reset(text: str) -> float | None:

@@ -12,6 +12,9 @@ If many requests in a row are refused, what the service allows is used up: a buc
 minute have been sent. Requests are then held back, and single ones at growing intervals show when the service accepts
 them again. How many it accepted from one hold to the next, and for how long it refused them, shows what it allows. As
 many are sent in the next window, as fast as in the first; a single one then shows whether it accepts more by now.
+
+During a hold, only accepted requests are still running. If a single one is refused, and another is accepted once one of
+these has ended, the service limits how many run at the same time, and their number is this limit.
 """
 
 from __future__ import annotations
@@ -97,6 +100,11 @@ WINDOW_SECONDS, WINDOW_REQUESTS = 2.0, 20
 RAMP_FACTOR, LEVEL_FACTOR = 1.25, 1.2
 """The rate after the first hold, as a multiple of what was accepted while the rate rose; and the most to which it
 returns, as a multiple of what was accepted from the last hold to this one."""
+MINUTE, MINUTE_TOLERANCE = 60.0, 1.5
+"""The most common window, and how much later it may end. Without `Retry-After`, a single request is sent then."""
+FULL_SHARE = 0.8
+"""If a single request is refused while at least this part of the concurrent requests is running, and the next one is
+accepted as soon as another has ended, the number of concurrent requests is limited, not the rate."""
 MAX_PAUSE_SECONDS = 60.0
 """The longest time until the next single request in a hold if `Retry-After` asks for it."""
 DEFAULT_TOKENS = 1000
@@ -158,6 +166,7 @@ class Hold:
         begin: when it began.
         next_probe: when the next single request is sent.
         renewal: when the service accepts requests again, according to `Retry-After`.
+        full: how many requests were running when a single one was first refused; inf before, 0 if they are no reason.
         interval: the seconds to wait after the next refusal.
         last_interval: the seconds between the last two single requests.
         probe: when the last single request was sent; None if it was refused.
@@ -166,6 +175,7 @@ class Hold:
     begin: float
     next_probe: float
     renewal: float
+    full: float = math.inf
     interval: float = HOLD_SECONDS * HOLD_FACTOR
     last_interval: float = 0.0
     probe: float | None = None
@@ -240,6 +250,7 @@ class RateLimiter:
     ) -> None:
         self._is_adaptive = concurrency is None
         start_concurrency = float(concurrency or min(START_CONCURRENCY, max_concurrency))
+        self._start_concurrency = start_concurrency
         self._concurrency = Limit(start_concurrency, max_concurrency, CONCURRENCY_DOUBLING)
         self._rate = Limit(START_RATE if self._is_adaptive else math.inf, math.inf, RATE_DOUBLING)
         self._requests_per_minute = requests_per_minute or math.inf
@@ -305,7 +316,8 @@ class RateLimiter:
         """Return the seconds until the next request may be sent; None if one must finish before."""
         if self._is_adaptive and now - self._last_step >= STEP_SECONDS:
             self._grow(now)
-        if in_flight >= self.concurrency * (FAST_ROUND if self._is_fast_round else 1):
+        is_held = self._is_adaptive and self._hold
+        if in_flight >= self.concurrency * (FAST_ROUND if self._is_fast_round else 1) and not is_held:
             self._concurrency.is_reached = True
             return None
         delay = max(0.0, self._next_start - now)
@@ -377,7 +389,7 @@ class RateLimiter:
     def _continue_hold(self, now: float, hold: Hold) -> float:
         """Return the seconds until the next request; end the hold if the last one was accepted."""
         if hold.probe is None:
-            return max(0.0, hold.next_probe - now)
+            return 0.0 if self._in_flight < hold.full < math.inf else max(0.0, hold.next_probe - now)
         answered = hold.probe + max(PROBE_SECONDS_MIN, PROBE_REFUSAL_FACTOR * self._refusal_seconds)
         if now < answered:
             return answered - now
@@ -388,29 +400,52 @@ class RateLimiter:
         """Choose when to send the next single request, after one was refused."""
         seconds, interval = now - hold.begin, hold.interval
         if wait and seconds > BLOCKED_SECONDS:
-            is_believed = abs(now + wait - hold.renewal) < RENEWAL_TOLERANCE
-            interval = max(interval, min(wait, MAX_PAUSE_SECONDS if is_believed else seconds))
+            if abs(now + wait - hold.renewal) < RENEWAL_TOLERANCE:
+                interval = min(wait, MAX_PAUSE_SECONDS)
+            else:
+                interval, hold.renewal = max(interval, min(wait, seconds)), now + wait
         # A service with sliding windows accepts the next request sooner than the whole quota.
         expected = min(self._burst.begin + self._window_seconds, now + (wait or math.inf))
-        hold.probe, hold.next_probe, hold.last_interval = None, max(now + interval, expected), interval
+        next_probe, minute = max(now + interval, expected), self._burst.begin + MINUTE + MINUTE_TOLERANCE
+        next_probe = minute if not wait and now < minute < next_probe else next_probe
+        hold.probe, hold.next_probe, hold.last_interval = None, next_probe, interval
         hold.interval = min(hold.interval * HOLD_FACTOR, MAX_HOLD_SECONDS)
+
+    def _compare_in_flight(self, hold: Hold, in_flight: int) -> None:
+        """Lower the number of concurrent requests to those that were accepted before a refused single request."""
+        limit = self._concurrency
+        if hold.full < math.inf:
+            hold.full = hold.full if in_flight >= hold.full else 0
+        elif self._is_adaptive and not self._window_seconds and in_flight >= FULL_SHARE * limit.value:
+            hold.full = max(1, in_flight)
+            if hold.full < limit.value:
+                limit.lower(hold.full, hold.full)
+        else:
+            hold.full = 0
 
     def _end_hold(self, hold: Hold, accepted: float) -> None:
         """Continue after a hold, of which the last single request was sent at the time `accepted`."""
         self._hold, self._last_acceptance = None, accepted
         burst, number = self._burst, self._find_start(accepted).number - 1
         count, seconds = number - burst.first - burst.refused, max(accepted - burst.begin, 0.01)
-        is_window = accepted - hold.begin >= WINDOW_SECONDS and count >= WINDOW_REQUESTS
+        in_flight, limit = self._find_start(accepted + CLOCK_TOLERANCE / 4).in_flight, self._concurrency
+        is_full = in_flight < hold.full < math.inf
+        if self._is_adaptive and in_flight >= limit.accepted:
+            limit.accepted, limit.is_refuted = math.inf, True
+        is_window = not is_full and accepted - hold.begin >= WINDOW_SECONDS and count >= WINDOW_REQUESTS
         if count > 0 and not is_window:
             value, level = self._estimate_from_burst(accepted, count, seconds)
         else:
             value, level = START_RATE, math.inf
-        if self._is_adaptive and value < self._rate.value and (is_window or count < self._window_requests):
+        is_slower = value < self._rate.value and (is_window or count < self._window_requests)
+        if self._is_adaptive and is_slower and not is_full:
             self._rate.lower(level, value * (1 - MARGIN))
             self._next_start = max(self._next_start, accepted + 1 / value)
         self._window_seconds, self._window_requests = 0.0, math.inf
         if is_window:
-            self._window_seconds, self._window_requests = seconds - hold.last_interval, count
+            limit.value = min(limit.value, self._start_concurrency)
+            least = seconds - hold.last_interval
+            self._window_seconds, self._window_requests = MINUTE if least < MINUTE <= seconds else least, count
         self._epoch = Epoch(accepted, number, number)
         self._burst = Burst(accepted, number)
         self._streak_first, self._streak = self._started, 0
@@ -519,6 +554,7 @@ class RateLimiter:
         if hold := self._hold:
             if hold.probe is not None and sent >= hold.probe - CLOCK_TOLERANCE:
                 self._extend_hold(now, hold, wait)
+                self._compare_in_flight(hold, self._find_start(sent + CLOCK_TOLERANCE / 4).in_flight)
             return
         if self._count_consecutive_refusals(sent) >= self._hold_refusals:
             self._begin_hold(now, wait)
@@ -606,7 +642,8 @@ class RateLimiter:
         """Lower the number of concurrent requests after a refusal while so many were in flight."""
         limit = self._concurrency
         if limit.is_known and in_flight <= 1 + 1.1 * limit.accepted:
-            self._probe_seconds = min(2 * self._probe_seconds, 2 * self._period)
+            seconds = PERIOD_REQUESTS * (now - self._first_start) / max(self._answered, 1)
+            self._probe_seconds = min(2 * self._probe_seconds, max(2 * self._period, seconds))
         else:
             self._probe_seconds = max(PROBE_SECONDS, PERIOD_REFUSALS * self._refusal_seconds)
         accepted = max(1.0, min(in_flight, limit.accepted))

@@ -40,7 +40,7 @@ TYPES: dict[str, SchemaDict] = {
     "email": {"type": "string", "format": "email"},
     "url": {"type": "string", "format": "uri"},
 }
-TYPES_HINT = f"use {', '.join(TYPES)}, 1..5, [type] or {{name type}}"
+TYPES_HINT = f'use {", ".join(TYPES)}, 1..5, [type], {{name type}} or "a text" in quotes'
 FIELDS_HINT = 'write fields like "name, age int"; quote other names'
 NAME_PATTERN = r"[^\W\d][\w-]*"
 QUOTED_PATTERN = r'"(?:[^"\\\n]|\\.)*"|' + r"'(?:[^'\\\n]|\\.)*'"

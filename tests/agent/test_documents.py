@@ -69,9 +69,10 @@ def test_a_document_with_macros_is_sent_as_text(ask: Ask, server: ModelServer) -
     [
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), ("password", "PDF")),
         (docx("x")[:-9], ("ZIP archive",)),
-        (zipped({"a": "b"}), ("ZIP archive",)),
+        (zipped({"a": "b"}), ("ZIP archive", "unpack it")),
+        (b"\x1f\x8b\x08" + bytes(17), ("gzip file", "unpack it")),
     ],
-    ids=["encrypted", "truncated", "archive"],
+    ids=["encrypted", "truncated", "archive", "compressed"],
 )
 def test_what_has_no_text_is_an_error(data: bytes, words: tuple[str, ...], ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "a.docx").write_bytes(data)

@@ -240,6 +240,23 @@ def test_a_limit_that_nothing_reported_can_enforce_is_an_error(deepseek: Ask, se
     assert "neither costs nor tokens" in result.stderr
 
 
+def test_prices_in_config_toml_limit_the_costs_of_any_service(ask: Ask, home: Home, server: ModelServer) -> None:
+    described = f'[providers.own]\nbase_url = "{server.base_url}"\nmodel = "m"\ninput_price = 2\n'
+    configure(home, described)
+    unknown = ask("-p", "own", "--max-cost", "1", "go")
+    assert (unknown.code, "output_price" in unknown.stderr) == (4, True), unknown.stderr
+    configure(home, described + "output_price = 10.5\n")
+    call = wire.call(0, id="call_0", name="bash", arguments='{"command": "true"}')
+    server.reply(wire.streams(call, wire.finish("tool_calls"), wire.usage(1_000_000, 0)))
+    server.reply(wire.streams(wire.text("Done."), wire.finish(), wire.usage(0, 1_000_000)))
+    limited = ask("-p", "own", "--max-cost", "1", "--json", "go")
+    usage = json.loads(limited.stdout)["usage"]
+    assert (limited.code, usage["cost"], usage["cost_source"]) == (11, 12.5, "config")
+    server.reply(wire.whole_reply({"data": [{"id": "m"}]}))
+    (listed,) = json.loads(ask("models", "-p", "own", "--json").stdout)
+    assert (listed["input_price"], listed["output_price"]) == (2, 10.5)
+
+
 # Shown costs
 
 

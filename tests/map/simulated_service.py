@@ -234,6 +234,7 @@ SCENARIOS: Mapping[str, Service] = {
         f"{60 * rate} in a sliding minute": Service(rate, window=60, slides=True, retry_after="renewal")
         for rate in (8, 16)
     },
+    "2000 in a sliding minute": Service(2000 / 60, window=60, slides=True),
     **{
         f"{n} at once, latency {s}": Service(latency=s, concurrency=n)
         for n, s in ((4, 0.5), (4, 10), (16, 1), (64, 0.5), (64, 20), (200, 2), (500, 2), (500, 30))
@@ -260,6 +261,7 @@ SCENARIOS: Mapping[str, Service] = {
     "50/s, OpenAI's headers": Service(50, burst=60, initial=0.1, has_headers=True),
     "50/s, OpenAI's headers, full": Service(50, burst=60, has_headers=True),
     "50/s, headers for a second": Service(50, has_headers=True),
+    "50/s, headers for ten seconds": Service(50, burst=10, has_headers=True),
     "50/s, latency varies": Service(50, 1, spread=0.6),
     "8/s, latency varies": Service(8, 8, spread=0.8),
     "50/s, refusals late": Service(50, refusal_latency=0.3),
