@@ -89,9 +89,12 @@ def _has_lone_surrogates(value: Any) -> bool:
 def _copy_without_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return repair_surrogates(value)
+    # map(): before Python 3.12, a comprehension is a second frame at each level, up to the recursion limit.
     if isinstance(value, dict):
-        return {_copy_without_surrogates(key): _copy_without_surrogates(item) for key, item in value.items()}
-    return [_copy_without_surrogates(item) for item in value] if isinstance(value, list | tuple) else value
+        return dict(
+            zip(map(_copy_without_surrogates, value), map(_copy_without_surrogates, value.values()), strict=True)
+        )
+    return [*map(_copy_without_surrogates, value)] if isinstance(value, list | tuple) else value
 
 
 def format_checksum(text: str) -> str:

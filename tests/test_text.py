@@ -67,6 +67,11 @@ def test_json_is_copied_only_to_repair_it(text: str) -> None:
     assert repair_json_surrogates(circular) is circular
 
 
+def test_json_is_repaired_at_any_depth_that_arguments_and_messages_can_have() -> None:
+    text = '[{"a": ' * 350 + '"\\ud800"' + "}]" * 350
+    assert json.dumps(repair_json_surrogates(json.loads(text))) == text.replace("d800", "fffd")
+
+
 @given(ANY_TEXT, st.data())
 def test_surrogate_pairs_that_are_split_between_deltas_are_joined(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))

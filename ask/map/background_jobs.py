@@ -196,7 +196,7 @@ class BackgroundRunner(BatchRunner):
                     try:
                         response = future.result()
                     except AskError as error:  # must not keep the others from being collected
-                        if is_gone(error) and self._is_given_up(one):
+                        if is_gone(error) and self._count_missed_poll(one):
                             reason = f"the service no longer has the response {one.batch_id}"
                             self._end_batch(one, self._ledger.find_batch_rows(one.tag), reason)
                             continue

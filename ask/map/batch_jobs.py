@@ -342,15 +342,13 @@ class BatchRunner:
                     ]
                 )
         except ProviderError as error:
-            if not is_gone(error):
-                raise
-            if not self._is_given_up(pending):
+            if not (is_gone(error) and self._count_missed_poll(pending)):
                 raise
             reason = error.summary
         self._end_batch(pending, [keys[number] for number in sorted(missing)], reason)
 
-    def _is_given_up(self, pending: PendingBatch) -> bool:
-        """Count a poll that missed a batch's results; check whether too many in a row did."""
+    def _count_missed_poll(self, pending: PendingBatch) -> bool:
+        """Count a poll that missed a batch's results; return whether to give up, after too many in a row."""
         self._gone_polls[pending.tag] = self._gone_polls.get(pending.tag, 0) + 1
         return self._gone_polls[pending.tag] >= MAX_GONE_POLLS
 

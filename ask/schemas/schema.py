@@ -52,7 +52,7 @@ class JsonSchema:
     def _validator(self) -> Validator:
         from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 
-        validator_class = _find_guarded_class(self.value)
+        validator_class = _find_guarded_validator_class(self.value)
         return validator_class(self.value, registry=SPECIFICATIONS, format_checker=validator_class.FORMAT_CHECKER)
 
     def describe_problems(self, value: Any) -> str:
@@ -122,7 +122,7 @@ class LenientSchema(JsonSchema):
         from jsonschema.validators import extend
         from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 
-        validator_class = _find_guarded_class(self.value)
+        validator_class = _find_guarded_validator_class(self.value)
         checks = {**validator_class.VALIDATORS, "enum": _ignore_contradiction(validator_class.VALIDATORS["enum"])}
         checks |= {
             name: _ignore_draft_4(checks[name]) for name in ("exclusiveMinimum", "exclusiveMaximum") if name in checks
@@ -174,7 +174,7 @@ class CheckTimeoutError(Exception):
     """The evaluation of a schema takes too long."""
 
 
-def _find_guarded_class(schema: Mapping[str, Any]) -> type[Validator]:
+def _find_guarded_validator_class(schema: Mapping[str, Any]) -> type[Validator]:
     """Return the validator class for a schema; a pattern is searched with only after another process tried it."""
     pending, patterns = list[Any]([schema]), dict[str, None]()
     while pending:

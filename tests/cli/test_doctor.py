@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import wire
+from tests.history.test_store import locked
 from tests.model_server import HOLD, ModelServer, Repeat, Reply
 from tests.program import TEST_KEY, Ask, Home, Result, run
 from tests.third_party_plugins import install, install_provider
@@ -259,6 +260,8 @@ def test_damage_to_the_history_is_reported(ask: Ask, home: Home) -> None:
     state, found, _ = examine(ask, "--offline")["history"]
     assert state == "ok"
     assert re.fullmatch(r"1 conversation in \S+ KB", found)
+    with locked(home.data / "history.db"):
+        assert examine(ask, "--offline")["history"][0] == "ok"
     (home.data / "history.db").chmod(0o644)
     state, readable, fix = examine(ask, "--offline")["history"]
     assert (state, fix) == ("warning", f"run chmod 600 {home.data}/history.db")
