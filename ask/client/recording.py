@@ -26,6 +26,7 @@ from ask.client.provider_client import ProviderClient, RequestResult
 from ask.config.directories import AppDirs, get_working_directory
 from ask.config.redaction import Redactor
 from ask.config.symbolic_links import open_for_appending
+from ask.config.type_checks import parse_value
 from ask.errors import (
     AskError,
     BrokenOutputError,
@@ -78,6 +79,40 @@ class RecordedRequest(NamedTuple):
     line_number: int
     request: Mapping[str, Any]
     response: Mapping[str, Any]
+
+
+class _RecordedCall(NamedTuple):
+    """A tool call in a recording; arguments that are not a JSON object are text."""
+
+    name: str
+    arguments: str | Mapping[str, Any]
+
+
+class _RecordedError(NamedTuple):
+    """The error of a request in a recording, with the fields of a `ProviderError`."""
+
+    type: str
+    message: str
+    hint: str = ""
+    status: int | None = None
+    retry: str = "none"
+    delay: float | None = None
+    parameter: str | None = None
+
+
+class _RecordedResponse(NamedTuple):
+    """A response in a recording, whose fields are those of a `ModelResponse`."""
+
+    text: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[_RecordedCall, ...] = ()
+    finish_reason: FinishReason = FinishReason.STOP
+    finish_message: str = ""
+    usage: Usage = Usage()
+    error: _RecordedError | None = None
+    citations: tuple[Citation, ...] = ()
+    server_calls: tuple[ServerToolCall, ...] = ()
+    decisions: tuple[DecisionAnswer, ...] = ()
 
 
 class DescribingClient(ProviderClient):
@@ -147,7 +182,7 @@ class ReplayClient(DescribingClient):
         response = _find_response(self._file, self.describe_request(request, tools))
         try:
             result = _restore_result(response, self.provider.info.name)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise FileError(f"{self._file} has an invalid answer", "record it again") from error
         result = self.separate_reasoning(prepared, result, is_stream=request.stream)
         try:
@@ -430,41 +465,40 @@ def _format_excerpt(value: Any, other: Any) -> str:
 
 
 def _restore_result(response: Mapping[str, Any], provider: str) -> RequestResult:
-    """Return the result that a response in a recording describes. Its calls get new ids."""
+    """Return the result that a response in a recording describes. Its calls get new ids.
+
+    Raises:
+        ValueError: a field has the wrong type: recordings are edited by hand.
+    """
     directory = str(get_working_directory())
     response = _map_strings(response, lambda text: text.replace(DIRECTORY_PLACEHOLDER, directory))
+    recorded = parse_value(response, _RecordedResponse)
     answer = ModelResponse(
-        response.get("text", ""),
-        response.get("reasoning", ""),
-        FinishReason(response.get("finish_reason", FinishReason.STOP)),
-        Usage(**response.get("usage", {})),
-        finish_message=response.get("finish_message", ""),
-        citations=tuple(Citation(**{"url": "", **fields}) for fields in response.get("citations", ())),
-        server_calls=tuple(ServerToolCall(**fields) for fields in response.get("server_calls", ())),
-        decisions=tuple(
-            DecisionAnswer(**{**fields, "probabilities": tuple(fields.get("probabilities", ()))})
-            for fields in response.get("decisions", ())
-        ),
+        recorded.text,
+        recorded.reasoning,
+        recorded.finish_reason,
+        recorded.usage,
+        finish_message=recorded.finish_message,
+        citations=recorded.citations,
+        server_calls=recorded.server_calls,
+        decisions=recorded.decisions,
     )
     calls = []
-    for call in response.get("tool_calls", ()):
-        arguments = call["arguments"]
+    for name, arguments in recorded.tool_calls:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        calls.append(ToolCall(generate_call_id(), call["name"], text))
-    error = response.get("error")
-    return RequestResult(answer, tuple(calls), _restore_error(error, provider) if error else None)
+        calls.append(ToolCall(generate_call_id(), name, text))
+    return RequestResult(answer, tuple(calls), _restore_error(recorded.error, provider) if recorded.error else None)
 
 
-def _restore_error(description: Mapping[str, Any], provider: str) -> AskError:
-    message, hint = description["message"], description.get("hint", "")
-    if description["type"] == ProviderError.__name__:
-        action = RetryAction(description.get("retry", "none"), description.get("delay"))
-        parameter = description.get("parameter")
-        error = ProviderError(message, description.get("status"), action, hint=hint, parameter=parameter)
+def _restore_error(recorded: _RecordedError, provider: str) -> AskError:
+    if recorded.type == ProviderError.__name__:
+        action = RetryAction(recorded.retry, recorded.delay)
+        parameter = recorded.parameter
+        error = ProviderError(recorded.message, recorded.status, action, hint=recorded.hint, parameter=parameter)
         error.provider = provider
         return error
-    error_class = getattr(errors, description["type"], AskError)
-    restored: AskError = error_class(message, hint)
+    error_class = getattr(errors, recorded.type, AskError)
+    restored: AskError = error_class(recorded.message, recorded.hint)
     return restored
 
 

@@ -339,6 +339,26 @@ def test_an_unusable_recording_is_a_file_error(replay: Ask, home: Home, content:
     assert expected in result.stderr
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"text": 5},
+        {"tool_calls": [{"name": None, "arguments": {}}]},
+        {"usage": {"input_tokens": "1"}},
+        {"usage": {"cost": 10**400}},
+        {"error": {"type": "ProviderError", "message": 5}},
+    ],
+    ids=["text", "name", "tokens", "cost", "error"],
+)
+def test_a_wrong_type_in_an_edited_answer_is_a_file_error(ask: Ask, replay: Ask, damage: dict[str, Any]) -> None:
+    record(ask, "-p", "demo", "hi")
+    file = replay.cwd / FILE
+    line = json.loads(file.read_text())
+    file.write_text(json.dumps({**line, "response": {**line["response"], **damage}}))
+    result = replay("-p", "demo", "hi")
+    assert (result.code, f"{FILE} has an invalid answer" in result.stderr) == (9, True)
+
+
 def test_nothing_is_sent_if_the_recording_cannot_be_written(ask: Ask, server: ModelServer) -> None:
     assert ask("--record", "missing/answers.jsonl", "hi").code == 9
     assert server.requests == []
