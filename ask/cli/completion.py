@@ -118,7 +118,7 @@ def _read_installed(app_dirs: AppDirs, kind: Literal["providers", "loaders", "co
     try:
         rows = json.loads(file.read_bytes())[kind]
         return {str(name): str(distribution) for name, _, distribution in rows}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         from ask.plugin_api.installed_plugins import find_plugins
 
         entries = getattr(find_plugins(file), kind).values()

@@ -18,6 +18,7 @@ from stat import S_ISREG
 from ask import __version__
 from ask.atomic_files import write_private_file
 from ask.config.mcp_servers import ServerConfig
+from ask.config.type_checks import parse_value
 from ask.errors import ConfigError
 from ask.mcp.server_config import expand_variables, resolve_server_folder
 from ask.mcp.tool_listing import ServerTools, ToolListing, normalize_listing
@@ -49,10 +50,10 @@ class ToolListCache:
                 return None
             if not 0 <= time.time() - entry["time"] < min(entry["lifetime"] or MAX_AGE_SECONDS, MAX_AGE_SECONDS):
                 return None
-            listings = [normalize_listing(server, ToolListing(**tool)) for tool in entry["tools"]]
+            listings = [normalize_listing(server, parse_value(tool, ToolListing)) for tool in entry["tools"]]
             failure = f"{entry['failure']}; ask mcp test {server.name} tries again" if entry.get("failure") else ""
             return ServerTools(server, listings, [str(note) for note in entry["notes"]], failure=failure)
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError):
             return None
 
     def write(self, server_tools: ServerTools, fingerprint: str) -> None:

@@ -137,6 +137,9 @@ def test_broken_files_offer_and_print_nothing(kind: str, ask: Ask, home: Home) -
     (home.config / "config.toml").write_text("this is = not TOML")
     home.data.mkdir()
     (home.data / "history.db").write_text("no database")
+    index = Path(home.env["XDG_CACHE_HOME"], "ask/plugins.json")
+    index.parent.mkdir(exist_ok=True)
+    index.write_text("[" * 100_000)
     result = ask("--complete", kind)
     assert (result.code, result.stderr) == (0, "")
 

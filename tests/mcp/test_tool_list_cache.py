@@ -48,7 +48,7 @@ def test_an_empty_list_is_saved_too(kept: ToolListCache) -> None:
     assert kept.read(ONE, MARK) == ServerTools(ONE, [], [])
 
 
-def test_a_list_of_another_server_time_or_format_is_ignored(kept: ToolListCache, tmp_path: Path) -> None:
+def test_an_outdated_or_damaged_list_is_ignored(kept: ToolListCache, tmp_path: Path) -> None:
     kept.write(ServerTools(ONE), MARK)
     file = tmp_path / "mcp" / "one.json"
     table = json.loads(file.read_text())
@@ -58,6 +58,8 @@ def test_a_list_of_another_server_time_or_format_is_ignored(kept: ToolListCache,
         {"time": time.time() - MAX_AGE_SECONDS - 1},
         {"time": time.time() + 1_000},
         {"format": FORMAT_VERSION + 1},
+        {"time": 10**400},
+        {"tools": [{"name": 5, "description": "A tool.", "schema": {}}]},
     ):
         file.write_text(json.dumps({**table, **change}))
         assert kept.read(ONE, MARK) is None
