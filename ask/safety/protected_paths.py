@@ -75,6 +75,8 @@ PROTECTED_NAMES = (
     ProtectedName("prek.toml", "prek"),
     ProtectedName("lefthook.yml", "lefthook"),
     ProtectedName(".lefthook.yml", "lefthook"),
+    # Those in the folders around a repository are read, and can name pagers and commands: lazygit asks nothing.
+    ProtectedName(".lazygit.yml", "lazygit", (".config/lazygit",), "file"),
     ProtectedName(".envrc", "direnv"),
     ProtectedName(".direnv", "direnv"),
     # mise trusts a folder, not the content of a file (https://mise.jdx.dev/paranoid.html), and reads these before each
