@@ -59,13 +59,17 @@ _STARTUP_VARIABLES = (
     # Programs that print credentials: https://docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html
     *("KUBECONFIG", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "DOCKER_CONFIG", "GNUPGHOME"),
     "OPENSSL_CONF",  # names libraries, which Python loads, too: https://docs.openssl.org/master/man5/config/
+    *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO"),
     *("MAKEFILES", "TF_CLI_CONFIG_FILE", "ANSIBLE_CONFIG", "NPM_CONFIG_USERCONFIG", "npm_config_userconfig"),
 )
-"""Variables that name files or a folder from which programs start, or in which settings name programs to run."""
+"""Variables that name files or a folder from which programs start, or with programs to run or trusted certificates."""
 _LIST_SEPARATORS = {"KUBECONFIG": ":", "MAKEFILES": " "}
-_OPTION_VARIABLES = ("NODE_OPTIONS", "RUBYOPT", "PERL5OPT", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-"""Variables with options of interpreters, which may name code to load: `--require ./trace.js`, `-javaagent:x.jar`."""
-_OPTION_SEPARATOR = re.compile(r"(?:(?<!\S)-r|[\s=:,\"'])+")
+_OPTION_VARIABLES = (
+    *("NODE_OPTIONS", "RUBYOPT", "PERL5OPT", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
+    *("VIMINIT", "EXINIT", "LUA_INIT"),
+)
+"""Variables with options or commands that may name code: `--require ./trace.js`, `-javaagent:x.jar`, `source vimrc`."""
+_OPTION_SEPARATOR = re.compile(r"(?:(?<!\S)-r|[\s=:,|@\"'])+")
 _ENVIRONMENT_NAME = re.compile(r"[\w-]+")
 """What applications have in ENV, such as `test`: then no folder of that name may be read-only, or be prevented."""
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")

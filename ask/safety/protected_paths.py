@@ -79,6 +79,8 @@ PROTECTED_NAMES = (
     ProtectedName(".lazygit.yml", "lazygit", (".config/lazygit",), "file"),
     ProtectedName(".envrc", "direnv"),
     ProtectedName(".direnv", "direnv"),
+    # Trusts a folder, not the content of its files: https://shopify.github.io/shadowenv/trust
+    ProtectedName(".shadowenv.d", "Shadowenv"),
     # mise trusts a folder, not the content of a file (https://mise.jdx.dev/paranoid.html), and reads these before each
     # prompt. Missing ones get a placeholder in a trusted folder.
     ProtectedName("mise.toml", "mise"),

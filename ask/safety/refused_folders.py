@@ -52,10 +52,11 @@ def _check_folder(folder: Path, hint: str, homes: Sequence[Path], own_folders: S
         raise SafetyError(f"safe mode cannot work in {folder}: it belongs to the kernel", hint)
     search_path = os.environ.get("PYTHONPATH")
     configured_entries = [resolve_path(name) for name in search_path.split(os.pathsep)] if search_path else ()
-    for entry in (resolve_path(name) for name in sys.path if name):
+    # Other programs use PYTHONPATH even if ask runs on `python -I`.
+    for entry in (*(resolve_path(name) for name in sys.path if name), *configured_entries):
         if entry.is_relative_to(folder):
             raise SafetyError(
-                f"safe mode cannot work in {folder}: Python loads ask's modules from {entry}",
+                f"safe mode cannot work in {folder}: Python loads modules from {entry}",
                 f"unset PYTHONPATH, or {hint}" if entry in configured_entries else f"{hint}, or {_OWN_ENVIRONMENT}",
             )
     named_folders = zip(("configuration", "data", "cache"), own_folders, strict=True)

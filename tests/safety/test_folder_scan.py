@@ -571,6 +571,11 @@ def test_startup_files_that_variables_name_are_protected(folders: Folders) -> No
         "work/.git",
         "work/sub/agent.rb",
     }
+    assert folders.scan(VIMINIT="set nu | so existing.sh", LUA_INIT="@sub/x") == {
+        "work/.git",
+        "work/existing.sh",
+        "work/sub/x",
+    }
     for prefix in ("", "|", "||-"):
         assert folders.scan(LESSOPEN=f"{prefix}{folders.work}/sub/x %s") == {"work/.git", "work/sub/x"}, prefix
     folders.scan(LESSOPEN="||- /usr/bin/lesspipe %s", MANPAGER="sh -c 'col -bx | bat -l man -p'")
