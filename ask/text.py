@@ -264,8 +264,14 @@ class DecodedText(NamedTuple):
 
 
 def decode_argument(argument: str) -> str:
-    """Decode a command line argument as UTF-8, whatever the locale. Invalid bytes become escapes."""
-    return os.fsencode(argument).decode("utf-8", "backslashreplace")
+    """Decode a command line argument as UTF-8, whatever the locale. Invalid bytes become escapes.
+
+    Surrogates that stand for no byte, as in a damaged file of paths, are replaced.
+    """
+    try:
+        return os.fsencode(argument).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:
+        return repair_surrogates(argument)
 
 
 class PromptPart(NamedTuple):

@@ -303,9 +303,13 @@ def _read_valid_prices(file: Path, now: float) -> dict[str, tuple[float, ModelPr
             key: (float(until), ModelPrices(tuple(PriceTier(*map(float, t)) for t in tiers), str(source), is_complete))
             for key, (until, (tiers, source, is_complete)) in json.loads(file.read_bytes()).items()
         }
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return {}
-    return {key: entry for key, entry in entries.items() if now < entry[0] <= now + PRICE_CACHE_SECONDS}
+    return {
+        key: (until, prices)
+        for key, (until, prices) in entries.items()
+        if now < until <= now + PRICE_CACHE_SECONDS and bool(prices.tiers) == bool(prices.source)
+    }
 
 
 def is_prepaid(provider: str, service_tier: str | None) -> bool:

@@ -114,7 +114,7 @@ def find_plugins(cache: Path | None) -> PluginIndex:
         cached = json.loads(cache.read_bytes()) if cache else {}
         if cached["stamp"] == stamp:
             return _index_plugins(cached)
-    except (OSError, ValueError, KeyError, TypeError):  # missing, damaged, or of another version
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # missing, damaged, or of another version
         pass
     table = _scan_entry_points()
     if cache:

@@ -26,6 +26,7 @@ from ask.undo.trees import (
     OpenEntry,
     PathState,
     SavedEntry,
+    check_text,
     read_entry_state,
     walk_folders,
 )
@@ -88,14 +89,14 @@ class PathChange(NamedTuple):
     def from_line(backup_folder: Path, line: Mapping[str, Any]) -> PathChange:
         """Create the change from a line of the journal in this folder."""
         return PathChange(
-            Path(line["path"]),
+            Path(check_text(line["path"])),
             backup_folder,
-            SavedEntry(*line["original"]) if line["original"] else None,
-            frozenset(PathState(*state) for state in line["new_states"]),
-            Path(line["root"]) if line["root"] else None,
-            tuple(map(Path, line["created_folders"])),
-            tuple(map(Path, line["hard_links"])),
-            line["backup_error"],
+            SavedEntry.from_line(line["original"]) if line["original"] else None,
+            frozenset(PathState(check_text(content), mode and int(mode)) for content, mode in line["new_states"]),
+            Path(check_text(line["root"])) if line["root"] else None,
+            tuple(Path(check_text(path)) for path in line["created_folders"]),
+            tuple(Path(check_text(path)) for path in line["hard_links"]),
+            check_text(line["backup_error"]),
         )
 
     @property
@@ -217,7 +218,7 @@ def read_backup_set(folder: Path) -> BackupSet | None:
         status_lines = {line["kind"]: line for line in entries if line["kind"] != CHANGE}
         if status_lines.keys() - {FOLDERS_COPIED, FOLDERS_COMPARED, RESTORE_DONE}:
             raise ValueError
-        restored = tuple(header.pop("restored", ()) or header.pop("of", ()))
+        restored = tuple(map(check_text, header.pop("restored", ()) or header.pop("of", ())))
         changes: dict[Path, PathChange] = {}
         for line in entries:
             if line["kind"] == CHANGE:
@@ -227,12 +228,12 @@ def read_backup_set(folder: Path) -> BackupSet | None:
         uncopied_folders = status_lines[FOLDERS_COPIED]["uncopied"] if FOLDERS_COPIED in status_lines else {}
         return BackupSet(
             folder,
-            JournalHeader(**header, restored=restored),
+            JournalHeader(**{key: check_text(value) for key, value in header.items()}, restored=restored),
             changes,
             complete=RESTORE_DONE in status_lines,
             has_snapshot=FOLDERS_COPIED in status_lines,
             has_diff=FOLDERS_COMPARED in status_lines,
-            uncopied_folders={Path(path): reason for path, reason in uncopied_folders.items()},
+            uncopied_folders={Path(check_text(path)): check_text(reason) for path, reason in uncopied_folders.items()},
         )
 
 
@@ -243,7 +244,7 @@ def _convert_read_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise FileError(f"cannot read {path} ({error.strerror})") from error
-    except (ValueError, TypeError, KeyError, AttributeError, StopIteration) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, StopIteration, OverflowError, RecursionError) as error:
         raise FileError(f"{path} is not valid", f"remove {path.parent}, or upgrade ask") from error
 
 
@@ -270,8 +271,8 @@ def find_folder_changes(backup_folder: Path) -> list[PathChange]:
     """
     with (backup_folder / MANIFEST_NAME).open(encoding="utf-8") as file:
         (root_names, excluded_paths, started_ns), *lines = map(json.loads, file)
-    roots = tuple(map(Path, root_names))
-    saved_entries = {line[0]: SavedEntry(*line) for line in lines}
+    roots = tuple(Path(check_text(name)) for name in root_names)
+    saved_entries = {entry.path: entry for entry in map(SavedEntry.from_line, lines)}
     names_by_copy: dict[str, list[Path]] = {}
     for saved in saved_entries.values():
         names_by_copy.setdefault(saved.copy, []).append(Path(saved.path))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import file_digest
 from io import BufferedReader
@@ -30,6 +30,17 @@ MOUNTED, MOUNTED_READ_ONLY = MOUNT_REASONS = (
     "another file system is mounted there",
     "another file system is mounted there, read-only",
 )
+
+
+def check_text(value: Any) -> str:
+    """Check that a value of a journal or manifest is text that can be a path.
+
+    Raises:
+        ValueError, TypeError: it is not.
+    """
+    if b"\0" in os.fsencode(value):
+        raise ValueError
+    return str(value)
 
 
 class PathState(NamedTuple):
@@ -77,6 +88,22 @@ class SavedEntry(NamedTuple):
     """The name of the file with the content in the backup set; "" for none."""
     error: str = ""
     """Why the content of a file was not copied, or that of a folder not read."""
+
+    @staticmethod
+    def from_line(values: Sequence[Any]) -> SavedEntry:
+        """Create the entry from a line of a manifest, or from its part of a line of a journal.
+
+        Raises:
+            ValueError, TypeError: it is damaged.
+        """
+        entry = SavedEntry(*values)
+        for text in (entry.path, *entry[9:]):
+            check_text(text)
+        for position, number in enumerate(entry[1:9]):
+            minimum, limit = (0, 2**32) if position < 3 else (-(2**63), 2**64)
+            if type(number) is not int or not minimum <= number < limit:
+                raise ValueError
+        return entry
 
     @staticmethod
     def from_status(

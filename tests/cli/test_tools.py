@@ -48,9 +48,9 @@ def test_no_tool_is_sent_if_tools_are_off(ask: Ask, home: Home) -> None:
     assert all(tool["offered"] for tool in json.loads(ask("tools", "--json", env={"ASK_TOOLS": "1"}).stdout))
 
 
-def save_approvals(home: Home, *values: str) -> None:
+def save_approvals(home: Home, *values: str, folder: str = "") -> None:
     home.data.mkdir(parents=True, exist_ok=True)
-    rows = [{"scope": "command", "value": value, "folder": "", "time": 1_700_000_000} for value in values]
+    rows = [{"scope": "command", "value": value, "folder": folder, "time": 1_700_000_000} for value in values]
     (home.data / "approvals.json").write_text(json.dumps(rows))
     (home.data / "approvals.json").chmod(0o600)
 
@@ -73,6 +73,15 @@ def test_approvals_are_listed_and_forgotten(ask: Ask, home: Home) -> None:
     assert ask("tools", "forget", "--all", lines[0][0]).code == 2
     assert ask("tools", "forget", "--all").code == 0
     assert json.loads(ask("tools", "approvals", "--json").text) == []
+
+
+def test_a_stored_folder_that_no_file_name_can_be_is_listed(ask: Ask, home: Home) -> None:
+    save_approvals(home, "make", folder="/a\ud800")
+    [row] = json.loads(ask("tools", "approvals", "--json").text)
+    assert row["folder"] == "/a\ufffd"
+    (home.data / "trusted-projects.json").write_text(json.dumps({"/b\ud800": {"trusted": False, "time": 1}}))
+    [project] = json.loads(ask("context", "list", "--json").text)
+    assert project["project"] == "/b\ufffd"
 
 
 @pytest.mark.slow

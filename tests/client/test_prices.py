@@ -265,13 +265,16 @@ def test_a_cached_price_ends_with_its_hours(tmp_path: Path, monkeypatch: pytest.
         '{"openai:gpt-5:00000000:standard": 5}',
         '{"openai:gpt-5:00000000:standard": ["x", [[], ""]]}',
         '{"openai:gpt-5:00000000:standard": [NOW, [[[1, 2]], "genai-prices", true]]}',
+        '{"openai:gpt-5:00000000:standard": [NOW, [[[0, 1, 1, 1, 1, 1' + "0" * 400 + ']], "genai-prices", true]]}',
+        '{"openai:gpt-5:00000000:standard": [NOW, [[], "genai-prices", true]]}',
         '{"openai:gpt-5:00000000": [NOW, [[[0, 1, 1, 1, 1, 1]], "genai-prices"]]}',
     ],
 )
 def test_a_damaged_cache_is_replaced(content: str, tmp_path: Path) -> None:
     file = tmp_path / "prices.json"
-    file.write_text(content.replace("NOW", str(time.time())))
-    assert PriceFinder(tmp_path).find_prices(PricedModel("openai", "gpt-5"))
+    file.write_text(content.replace("NOW", str(time.time() + 60)))
+    prices = PriceFinder(tmp_path).find_prices(PricedModel("openai", "gpt-5"))
+    assert prices and prices.tiers
     assert "gpt-5" in file.read_text()
 
 

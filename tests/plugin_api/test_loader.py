@@ -126,7 +126,7 @@ def test_cache_of_another_python_is_ignored(cache: Path) -> None:
     assert "demo" in find_plugins(cache).providers
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "null", "{}", '{"stamp": 1}', "\0\xff"])
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", "{}", '{"stamp": 1}', "\0\xff", "[" * 100_000])
 def test_damaged_cache_is_rebuilt(cache: Path, content: str) -> None:
     cache.parent.mkdir()
     cache.write_bytes(content.encode("latin-1"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -337,7 +338,7 @@ def test_a_line_that_was_not_written_whole_does_not_count(runs: Runs) -> None:
 
 @pytest.mark.parametrize(
     "journal",
-    [b"\n", b"{}\n", b"[]\n", b"\xff\n", b'{"of": 1}\n', b'{"conversation": "a"}\n']
+    [b"\n", b"{}\n", b"[]\n", b"[" * 100_000 + b"\n", b"\xff\n", b'{"of": 1}\n', b'{"conversation": "a"}\n']
     + [
         b'{"conversation": "a", "directory": "", "terminal": "", "kind": "run", "of": []}\n' + line + b"\n"
         for line in (b"1", b"null", b"{}", b'{"kind": "tree", "path": "/f"}', b'{"kind": "again", "path": "/f"}')
@@ -349,6 +350,22 @@ def test_a_journal_that_makes_no_sense_is_an_error(runs: Runs, journal: bytes) -
     file.write_bytes(journal)
     with pytest.raises(FileError, match="is not valid"):
         read_backup_sets(runs.data)
+
+
+@pytest.mark.parametrize("value", [None, 10**400, -(10**20), float("nan"), "\0", "\ud800", [], {}], ids=range(8))
+def test_a_damaged_value_in_a_journal_is_an_error(runs: Runs, value: object) -> None:
+    (runs.work / "f").write_text("0")
+    runs.write("f", "1")
+    file = runs.records[0].folder / JOURNAL_NAME
+    header, line = map(json.loads, file.read_text().splitlines())
+    lines = [
+        {**line, "original": [*line["original"][:place], value, *line["original"][place + 1 :]]} for place in range(12)
+    ]
+    lines += [{**line, "path": value}, {**line, "new_states": [[value, None]]}]
+    for damaged in lines:
+        file.write_text(f"{json.dumps(header)}\n{json.dumps(damaged)}\n")
+        with pytest.raises(FileError, match="is not valid"):
+            read_backup_sets(runs.data)
 
 
 @pytest.mark.slow_after_first
