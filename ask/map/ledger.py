@@ -442,10 +442,16 @@ def _check_journal(file: Path) -> None:
     The ledger of a shard is next to its output, where others may have written.
     """
     journal, flags = f"{os.path.realpath(file)}-journal", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with suppress(FileNotFoundError), open(os.open(journal, flags), "rb") as stream:
-        stream.seek(max(os.fstat(stream.fileno()).st_size - len(JOURNAL_MAGIC), 0))
-        if stream.read(len(JOURNAL_MAGIC)) == JOURNAL_MAGIC:
-            raise FileError(f"{journal} would make SQLite delete another file", "ask has not written it: delete it")
+    try:
+        descriptor = os.open(journal, flags)
+    except FileNotFoundError:
+        return
+    try:
+        end = os.pread(descriptor, len(JOURNAL_MAGIC), max(os.fstat(descriptor).st_size - len(JOURNAL_MAGIC), 0))
+    finally:
+        os.close(descriptor)
+    if end == JOURNAL_MAGIC:
+        raise FileError(f"{journal} would make SQLite delete another file", "ask has not written it: delete it")
 
 
 def _escape_bytes(path: str) -> str:

@@ -48,13 +48,8 @@ _CONFIG_FOLDERS = (
 _STARTUP_VARIABLES = (
     *("BASH_ENV", "ENV", "INPUTRC", "PYTHONSTARTUP", "ZDOTDIR", "XINITRC"),
     "STARSHIP_CONFIG",  # its custom modules run commands before each prompt: https://starship.rs/config/#custom-commands
-    *(
-        "RIPGREP_CONFIG_PATH",
-        "BAT_CONFIG_PATH",
-        "WGETRC",
-        "LESSKEY",
-        "LESSKEYIN",
-    ),  # --pre, --pager, use_askpass, LESSOPEN
+    # Their --pre, --pager, use_askpass and LESSOPEN name programs.
+    *("RIPGREP_CONFIG_PATH", "BAT_CONFIG_PATH", "WGETRC", "LESSKEY", "LESSKEYIN"),
     *("PSQLRC", "SCREENRC", "R_PROFILE", "R_PROFILE_USER", "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "FZF_DEFAULT_OPTS_FILE"),
     # Programs that print credentials: https://docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html
     *("KUBECONFIG", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "DOCKER_CONFIG", "GNUPGHOME"),
