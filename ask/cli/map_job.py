@@ -593,7 +593,7 @@ class MapJobRunner:
         if self._scores:
             files = filter(None, (find_input_file(source.path) for source in self.inputs))
             if folder:
-                left_out += tuple(Path(glob.escape(str(file.absolute()))) for file in files)
+                left_out += tuple(file.absolute().with_name(glob.escape(file.name)) for file in files)
             elif names := join_names(list(map(str, files)), 3):
                 self.app.console.print_notice(f"with --tools, the model can read the labels in {names}")
         return AgentOptions(folder, options, left_out)

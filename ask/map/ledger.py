@@ -79,6 +79,8 @@ CREATE INDEX IF NOT EXISTS batch_rows_by_key ON batch_rows (key, occurrence);
 LOCK_SUFFIX = ".lock"
 LEDGER_LOCK = "1"
 """The identity that is locked in place of the ledger file where the file system has no locks."""
+JOURNAL_MAGIC = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+"""Begins a rollback journal of SQLite, and also ends it if that names a super-journal."""
 CACHE_KIBIBYTES = 4096
 """The limit for SQLite's page cache."""
 
@@ -224,6 +226,7 @@ class Ledger:
             error = UsageError(f"another process uses the ledger {self.file}", "wait for it")
             self.lock_file.lock(LEDGER_LOCK, error)
             location, options = f"{self.file.absolute().as_uri()}?vfs=unix-none", {"uri": True}
+        _check_journal(self.file)
         connection = sqlite3.connect(location, timeout=30, isolation_level=None, **options)
         # A write-ahead log needs memory that all processes share, which those of several machines do not.
         has_shared_memory = not options and not is_on_network(self.file) and self.lock_file.has_shared_memory()
@@ -430,6 +433,25 @@ class Ledger:
             if isinstance(error, OSError):
                 hint = "name another one with --ledger"
             raise FileError(f"cannot use the ledger {self.file} ({reason})", hint) from error
+
+
+def _check_journal(file: Path) -> None:
+    """Refuse a rollback journal that names another file, which SQLite would delete when it opens the database.
+
+    Only a transaction in several databases has such a super-journal: https://sqlite.org/tempfiles.html#super_journal_files
+    The ledger of a shard is next to its output, where others may have written.
+    """
+    journal, flags = f"{os.path.realpath(file)}-journal", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(journal, flags)
+    except FileNotFoundError:
+        return
+    try:
+        end = os.pread(descriptor, len(JOURNAL_MAGIC), max(os.fstat(descriptor).st_size - len(JOURNAL_MAGIC), 0))
+    finally:
+        os.close(descriptor)
+    if end == JOURNAL_MAGIC:
+        raise FileError(f"{journal} would make SQLite delete another file", "ask has not written it: delete it")
 
 
 def _escape_bytes(path: str) -> str:

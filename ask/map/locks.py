@@ -42,7 +42,7 @@ class LockFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._descriptor = open_private_file(path, os.O_RDWR)
+        self._descriptor = open_private_file(path, os.O_RDWR | os.O_NOFOLLOW)
         self._owner_files: list[Path] = []
         self.has_system_locks = self._check_system_locks()
 
@@ -71,7 +71,8 @@ class LockFile:
     def has_shared_memory(self) -> bool:
         """Check whether processes can share memory that is mapped to a file here."""
         try:
-            os.ftruncate(self._descriptor, 1)
+            if not os.fstat(self._descriptor).st_size:  # another program may have a file of this name
+                os.ftruncate(self._descriptor, 1)
             mmap.mmap(self._descriptor, 1).close()
         except OSError:
             return False

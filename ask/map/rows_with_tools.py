@@ -8,6 +8,7 @@ of the row.
 from __future__ import annotations
 
 import errno
+import glob
 import json
 import os
 import resource
@@ -26,9 +27,10 @@ from typing import Any
 
 from ask.agent.request import RunRequest
 from ask.client.endpoint import ModelEndpoint
+from ask.config.directories import AppDirs
 from ask.config.installation import find_launcher
 from ask.config.options import ROW_ARGUMENT, RunOptions
-from ask.errors import AskError, FileError, LimitReachedError
+from ask.errors import AskError, FileError, LimitReachedError, SafetyError
 from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult
 from ask.map.server_pool import create_pools
@@ -36,6 +38,7 @@ from ask.messages import Attachment, Usage
 from ask.plugin_api.loaded_provider import discard_notice
 from ask.process.parent_exit import end_with_parent
 from ask.records import NamedTuple
+from ask.safety.folder_scan import find_hidden_paths
 from ask.text import format_one_line
 from ask.tools.file_access import open_existing_folder
 from ask.traces.lifecycle import LATE_PROBLEM, report_problem
@@ -59,7 +62,8 @@ class AgentOptions(NamedTuple):
     Attributes:
         directory_template: the folder that each row gets a copy of; None to run in the current folder.
         run: the options of every row, without its provider, model and prompt.
-        left_out: files of that folder that the copies do not have; their names are patterns.
+        left_out: files of that folder that the copies do not have; their names are patterns. They also lack
+            what safe mode hides.
     """
 
     directory_template: Path | None
@@ -146,7 +150,7 @@ class AgentRunner:
             try:
                 original = self._copy_template(template)
                 _copy_folder(original, copies / "b")
-            except FileError as error:
+            except (FileError, SafetyError) as error:
                 return TaskResult(None, error, Usage())
             outcome = self._run_process(options, copies / "b")
             if outcome.result is None or outcome.error:
@@ -162,16 +166,22 @@ class AgentRunner:
 
         Raises:
             FileError: it cannot be copied.
+            SafetyError: what safe mode hides in it cannot be found.
         """
         with self._original_lock:
             if self._original is None:
                 copy = Path(self._original_parent, "original")
+                left_out = [*self._options.left_out]
+                if self._options.run.safe or self._options.run.safe_files:
+                    state_folder = AppDirs.from_environment(os.environ).scan_record.parent
+                    hidden_paths = find_hidden_paths(template, state_folder)
+                    left_out += (path.with_name(glob.escape(path.name)) for path in hidden_paths)
                 try:
                     _copy_folder(template, copy)
                 except FileError:  # a file may have been deleted meanwhile
                     _remove_folder(str(copy))
                     _copy_folder(template, copy)
-                _remove_copied_files(template, copy, self._options.left_out)
+                _remove_copied_files(template, copy, left_out)
                 self._original = copy
             return self._original
 
@@ -302,13 +312,13 @@ def _copy_folder(source: Path, target: Path) -> None:
 
 
 def _remove_copied_files(source: Path, copy: Path, files: Sequence[Path]) -> None:
-    """Delete the copies of files, whose names are patterns, in a copied folder."""
+    """Delete the copies of files and folders, whose names are patterns, in a copied folder."""
     root = os.path.realpath(source)
     for file in files:
         parent = Path(os.path.realpath(file.parent))
         if parent.is_relative_to(root):
             for match in (copy / parent.relative_to(root)).glob(file.name):
-                match.unlink()
+                _remove_folder(str(match))
 
 
 def _run_quietly(*command: str) -> subprocess.CompletedProcess[bytes]:

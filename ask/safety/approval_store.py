@@ -22,7 +22,7 @@ from ask.errors import FileError
 from ask.records import Constraint, NamedTuple
 from ask.safety.approval_scope import ApprovalScope, list_approvable
 from ask.safety.command_rules import CallRule, build_program_rule, find_allow_rules
-from ask.safety.git_commands import find_executed_files
+from ask.safety.git_commands import find_executed_files, find_existing_files
 from ask.safety.tool_policy import NETWORK_LEVEL, PendingToolCall
 from ask.tools.base import RunToolContext
 
@@ -173,7 +173,10 @@ def _find_change_time(command: str, context: RunToolContext, folders: Sequence[P
     """
     if not folders:
         return 0.0
-    files = find_executed_files(command, context.directory, os.path.expanduser("~")).paths
+    home = os.path.expanduser("~")
+    files, is_unclear = find_executed_files(command, context.directory, home)
+    if is_unclear:  # such as `uv run tools/check.py`
+        files = (*files, *find_existing_files(command, context.directory, home))
     programs = map(resolve_links, (*(file.path for file in files), *_find_programs(command, context)))
     paths = {step for path, links in programs for step in (*links, path)}
     steps = paths | {path.parent for path in paths}  # a script imports what is beside it

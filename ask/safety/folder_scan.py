@@ -113,6 +113,22 @@ def inspect_filesystem(
     return filesystem, [*protected_paths.warnings, *crowded_warnings]
 
 
+def find_hidden_paths(folder: Path, state_folder: Path) -> list[Path]:
+    """Return what safe mode hides in a folder, resolved: what a copy of it must not have.
+
+    In a copy, neither absolute links nor the record of earlier runs would show that it contains secrets.
+
+    Raises:
+        SafetyError: the folder cannot be searched, or the record cannot be read.
+    """
+    folder = Path(os.path.realpath(folder))
+    scan = FolderScan([folder], ProtectedPaths([folder], by_mounts=False))
+    scan.scan(folder)
+    scan.hide_other_names()
+    earlier = read_scan_record(state_folder, [folder]).hidden
+    return list(dict.fromkeys((*scan.hidden_paths, *scan.filter_existing(map(Path, earlier)))))
+
+
 def _scan_folders(config: SandboxConfig, scan: FolderScan, protected_paths: ProtectedPaths, *, by_mounts: bool) -> bool:
     """Scan the writable folders, with a warning for each that is too large; return whether none is."""
     is_complete = True

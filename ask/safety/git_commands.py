@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 
 from ask.records import NamedTuple
@@ -312,6 +312,8 @@ class _CommandReader:
             # Python imports modules from the current folder first, unless it has the option -I or -P.
             is_isolated = any(re.fullmatch(r"-[A-Za-z]*[IP].*", option) for option in options)
             self.is_unclear |= has_code and not is_isolated
+            if "m" in options[-1] and has_code and not is_isolated:
+                self._add_module(options[-1].partition("m")[2] or code)
         elif _SHELL.fullmatch(name):
             if has_code := bool(re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", options[-1])):
                 self.read(code, depth + 1)
@@ -406,6 +408,15 @@ class _CommandReader:
         self.is_unclear |= self._has_unknown_folder
         for folder in self._folders:
             self.paths[GitPath(folder / path, "folder")] = None
+
+    def _add_module(self, name: str) -> None:
+        """Add the files of a Python module in the current folder, as far as they exist."""
+        *packages, module = name.split(".")
+        names = [f"{path}/__init__.py" for path in accumulate((*packages, module), "{}/{}".format)]
+        names += ["/".join((*packages, f"{module}{end}")) for end in (".py", "/__main__.py")]
+        for path in (folder / name for folder in self._folders for name in names):
+            if os.path.isfile(path):
+                self.paths[GitPath(path)] = None
 
     def _add_build_folders(self, words: Sequence[ShellWord]) -> None:
         """Add the folders in which a build tool may run what files there say. For the top folder, that is unclear."""

@@ -48,9 +48,23 @@ _CONFIG_FOLDERS = (
 _STARTUP_VARIABLES = (
     *("BASH_ENV", "ENV", "INPUTRC", "PYTHONSTARTUP", "ZDOTDIR", "XINITRC"),
     "STARSHIP_CONFIG",  # its custom modules run commands before each prompt: https://starship.rs/config/#custom-commands
-    "RIPGREP_CONFIG_PATH",  # --pre in it runs a command for each file
+    # Their --pre, --pager, use_askpass and LESSOPEN name programs.
+    *("RIPGREP_CONFIG_PATH", "BAT_CONFIG_PATH", "WGETRC", "LESSKEY", "LESSKEYIN"),
+    *("PSQLRC", "SCREENRC", "R_PROFILE", "R_PROFILE_USER", "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "FZF_DEFAULT_OPTS_FILE"),
+    # Programs that print credentials: https://docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html
+    *("KUBECONFIG", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "DOCKER_CONFIG", "GNUPGHOME"),
+    "OPENSSL_CONF",  # names libraries, which Python loads, too: https://docs.openssl.org/master/man5/config/
+    *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO"),
+    *("MAKEFILES", "TF_CLI_CONFIG_FILE", "ANSIBLE_CONFIG", "NPM_CONFIG_USERCONFIG", "npm_config_userconfig"),
 )
-"""Variables that name a file or folder from which programs start."""
+"""Variables that name files or a folder from which programs start, or with programs to run or trusted certificates."""
+_LIST_SEPARATORS = {"KUBECONFIG": ":", "MAKEFILES": " "}
+_OPTION_VARIABLES = (
+    *("NODE_OPTIONS", "RUBYOPT", "PERL5OPT", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
+    *("VIMINIT", "EXINIT", "LUA_INIT"),
+)
+"""Variables with options or commands that may name code: `--require ./trace.js`, `-javaagent:x.jar`, `source vimrc`."""
+_OPTION_SEPARATOR = re.compile(r"(?:(?<!\S)-r|[\s=:,|@\"'])+")
 _ENVIRONMENT_NAME = re.compile(r"[\w-]+")
 """What applications have in ENV, such as `test`: then no folder of that name may be read-only, or be prevented."""
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
@@ -72,14 +86,25 @@ def find_linked_paths(environment: Mapping[str, str], writable_folders: Sequence
     if home.startswith("/"):
         hidden_links = (path for path in _list_links(home) if os.path.basename(path).startswith("."))
         yield from (Path(path) for path in hidden_links if has_target_inside(path))
-    for variable in _STARTUP_VARIABLES:
-        # Shells expand ENV and BASH_ENV. A relative path leads into the folder in which a program is started next.
-        value = re.sub(r"^~(?=/)", "$HOME", environment.get(variable, ""))
-        path = _VARIABLE.sub(lambda match: environment.get(match[1] or match[2], ""), value)
-        is_setting = variable == "ENV" and _ENVIRONMENT_NAME.fullmatch(path)
-        for top in writable_folders if path and "$" not in path else ():
-            if has_target_inside(os.path.join(top, path)) and (not is_setting or os.path.isfile(top / path)):
+    for path, must_exist in _list_startup_paths(environment):
+        # A relative path leads into the folder in which a program is started next.
+        for top in writable_folders:
+            if has_target_inside(os.path.join(top, path)) and (not must_exist or os.path.isfile(top / path)):
                 yield top / path
+
+
+def _list_startup_paths(environment: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
+    """Yield the paths that variables name, and whether that is only certain if there is a file."""
+    for variable in _STARTUP_VARIABLES:
+        for name in environment.get(variable, "").split(_LIST_SEPARATORS.get(variable, "\0")):
+            # Shells expand ENV and BASH_ENV.
+            value = re.sub(r"^~(?=/)", "$HOME", name)
+            path = _VARIABLE.sub(lambda match: environment.get(match[1] or match[2], ""), value)
+            if path and "$" not in path:
+                yield path, variable == "ENV" and bool(_ENVIRONMENT_NAME.fullmatch(path))
+    for variable in _OPTION_VARIABLES:
+        for name in filter(None, _OPTION_SEPARATOR.split(environment.get(variable, ""))):
+            yield from ((f"{name}{suffix}", True) for suffix in ("", ".js", ".rb"))
 
 
 def _list_folders(environment: Mapping[str, str]) -> Iterator[str]:

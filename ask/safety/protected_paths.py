@@ -75,8 +75,12 @@ PROTECTED_NAMES = (
     ProtectedName("prek.toml", "prek"),
     ProtectedName("lefthook.yml", "lefthook"),
     ProtectedName(".lefthook.yml", "lefthook"),
+    # Those in the folders around a repository are read, and can name pagers and commands: lazygit asks nothing.
+    ProtectedName(".lazygit.yml", "lazygit", (".config/lazygit",), "file"),
     ProtectedName(".envrc", "direnv"),
     ProtectedName(".direnv", "direnv"),
+    # Trusts a folder, not the content of its files: https://shopify.github.io/shadowenv/trust
+    ProtectedName(".shadowenv.d", "Shadowenv"),
     # mise trusts a folder, not the content of a file (https://mise.jdx.dev/paranoid.html), and reads these before each
     # prompt. Missing ones get a placeholder in a trusted folder.
     ProtectedName("mise.toml", "mise"),

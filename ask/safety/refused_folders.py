@@ -26,6 +26,8 @@ PACKAGE_FOLDER = Path(__file__).resolve().parents[1]
 PYTHON_PREFIXES = {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).resolve()}
 """The Python installation that the worker runs on."""
 _LIBRARY_FOLDER_NAMES = ("site-packages", "dist-packages")
+_LIBRARY_FOLDER_VARIABLES = ("LD_LIBRARY_PATH", "GCONV_PATH", "OPENSSL_MODULES", "OPENSSL_ENGINES")
+_LIBRARY_VARIABLES = ("LD_PRELOAD", "LD_AUDIT")
 _COMPANION_PACKAGES = ("ask_providers", "ask_prompts")
 _OWN_ENVIRONMENT = "install ask in an environment of its own, as pipx does"
 
@@ -50,10 +52,11 @@ def _check_folder(folder: Path, hint: str, homes: Sequence[Path], own_folders: S
         raise SafetyError(f"safe mode cannot work in {folder}: it belongs to the kernel", hint)
     search_path = os.environ.get("PYTHONPATH")
     configured_entries = [resolve_path(name) for name in search_path.split(os.pathsep)] if search_path else ()
-    for entry in (resolve_path(name) for name in sys.path if name):
+    # Other programs use PYTHONPATH even if ask runs on `python -I`.
+    for entry in (*(resolve_path(name) for name in sys.path if name), *configured_entries):
         if entry.is_relative_to(folder):
             raise SafetyError(
-                f"safe mode cannot work in {folder}: Python loads ask's modules from {entry}",
+                f"safe mode cannot work in {folder}: Python loads modules from {entry}",
                 f"unset PYTHONPATH, or {hint}" if entry in configured_entries else f"{hint}, or {_OWN_ENVIRONMENT}",
             )
     named_folders = zip(("configuration", "data", "cache"), own_folders, strict=True)
@@ -89,11 +92,11 @@ def _read_mounts() -> Sequence[MountEntry]:
 
 def _check_library_paths(folders: Sequence[Path], environment: Mapping[str, str]) -> None:
     """Refuse writable folders from which programs, ask included, load libraries. The first is the current folder."""
-    for name in ("LD_LIBRARY_PATH", "LD_PRELOAD"):
-        value = environment.get(name, "")
-        entries = re.split("[:;]" if name == "LD_LIBRARY_PATH" else r"[\s:]+", value) if value else ()
+    for name in (*_LIBRARY_FOLDER_VARIABLES, *_LIBRARY_VARIABLES):
+        value, lists_folders = environment.get(name, ""), name in _LIBRARY_FOLDER_VARIABLES
+        entries = re.split("[:;]" if lists_folders else r"[\s:]+", value) if value else ()
         # An empty entry is the current folder; a library without a slash is looked for in the library path.
-        paths = {e: resolve_path(folders[0] / e) for e in entries if "/" in e or name == "LD_LIBRARY_PATH"}
+        paths = {e: resolve_path(folders[0] / e) for e in entries if "/" in e or lists_folders}
         refused = {entry: path for entry, path in paths.items() if any(map(path.is_relative_to, folders))}
         if refused:
             path = next(iter(refused.values()))

@@ -16,7 +16,7 @@ from ask.config.settings import CLAUDE_SKILLS_FOLDER, SAFE_OPTIONS, SANDBOX_LEVE
 from ask.config.symbolic_links import expand_folder
 from ask.errors import FileError, SafetyError, UsageError
 from ask.safety.changed_files import ChangedFiles, watch_imported_modules
-from ask.safety.git_commands import find_executed_files
+from ask.safety.git_commands import find_command_files, find_executed_files
 from ask.safety.git_worktrees import has_repository_content
 from ask.safety.protected_paths import SHOWN_ONCE
 from ask.safety.sandbox import Sandbox
@@ -280,7 +280,14 @@ def prepare_sandbox_config(
 
 
 def _list_configured_paths(app: AppContext) -> Iterator[tuple[Path, str]]:
-    """Yield the files that name MCP servers, and the folders with the user's own skills, with their types."""
+    """Yield what later runs start or trust without asking, with its type.
+
+    These are the files of commands that print keys, which also run during this run, the files that name MCP servers,
+    and the folders with the user's own skills.
+    """
+    home = os.path.expanduser("~")
+    for table in app.config.get("providers", {}).values():
+        yield from find_command_files(table.get("key_command", ""), Path(home), home).paths
     for name in app.config.get("mcp.files", ()):
         yield app.app_dirs.config / os.path.expanduser(name), "file"
     for name in app.config.get("skills.folders", ()):

@@ -14,6 +14,7 @@ import threading
 import time
 from base64 import b64encode
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -758,6 +759,31 @@ def test_rows_with_tools_have_a_working_copy_each(
         assert "-old" in row["patch"]
         assert f"+Say word {number}" in row["patch"]
     assert (template / "note.txt").read_text() == "old\n"
+
+
+@pytest.mark.slow
+@pytest.mark.needs("bwrap")
+def test_copies_for_rows_do_not_have_what_safe_mode_hides(ask: Ask, server: ModelServer, home: Home) -> None:
+    """In a copy, an absolute link named .env leads elsewhere, and the record of an earlier run is about other paths."""
+    template = home.work / "project"
+    for name in ("config/absolute.txt", "config/earlier.txt", "secrets/key", "prod.env", "note.txt"):
+        (template / name).parent.mkdir(parents=True, exist_ok=True)
+        (template / name).write_text("SECRET=1\n" if name != "note.txt" else "text\n")
+    os.link(template / "config/absolute.txt", template / "second[1].txt")
+    (template / ".env").symlink_to(template / "config/absolute.txt")
+    (template / ".env.d").symlink_to(template / "secrets")
+    (template / ".env.local").symlink_to("config/earlier.txt")
+    server.reply(wire.calls(("bash", {"command": "rm .env.local"})), wire.says("done"))
+    assert replace(ask, cwd=template).process(*COMMAND[1:5], "--safe", "Go", timeout=60).code == 0
+    assert not (template / ".env.local").is_symlink()
+    command = "grep -rs . . | grep -v patch > found; true"
+    server.reply(wire.calls(("bash", {"command": command})), wire.says("done"))
+    rows = write_rows(home.work, *make_rows(1))
+    result = ask.process(*COMMAND, rows, "--tools", "--workdir-template", "project", "--safe", timeout=60)
+    assert result.code == 0, result.stderr
+    patch = parse(result)[0]["patch"]
+    assert "+./note.txt:text" in patch
+    assert "SECRET" not in patch
 
 
 @pytest.mark.slow

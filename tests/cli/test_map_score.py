@@ -170,13 +170,17 @@ def test_a_prompt_with_right_answers_is_an_error(ask: Ask, classifier: ModelServ
 @pytest.mark.slow
 @pytest.mark.usefixtures("classifier")
 def test_copies_for_rows_with_tools_do_not_have_the_input(ask: Ask, home: Home) -> None:
-    (home.work / "tasks.csv").write_text("text,label\nwhich files are here?,x\n")
+    folder = home.work / "project[1]"
+    folder.mkdir()
+    (folder / "other.csv").write_text("text\n")
+    (folder / "tasks.csv").write_text("text,label\nwhich files are here?,x\n")
     command = ("map", "-p", "demo", "--tools", "{{text}}", "tasks.csv", "--score", "label", "-O")
-    result = replace(ask, installed=True)(*command, "out.jsonl", "--safe-files")
+    here = replace(ask, installed=True, cwd=folder)
+    result = here(*command, "out.jsonl", "--safe-files")
     assert result.code == 0, result.stderr
-    answer = json.loads((home.work / "out.jsonl").read_text())["answer"]
-    assert ("tickets.csv" in answer, "tasks.csv" in answer) == (True, False)
-    assert "tasks.csv" in replace(ask, installed=True)(*command, "other.jsonl").stderr
+    answer = json.loads((folder / "out.jsonl").read_text())["answer"]
+    assert ("other.csv" in answer, "tasks.csv" in answer) == (True, False)
+    assert "tasks.csv" in here(*command, "other.jsonl").stderr
 
 
 # Several models, shards

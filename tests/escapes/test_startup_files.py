@@ -181,3 +181,22 @@ def test_the_users_own_skills_in_the_folder_are_not_changed(host: FakeHost, opti
     assert (file.read_text(), new.exists()) == ("old", False)
     assert run(host, [write, add]).result.code == 0
     assert (file.read_text(), new.exists()) == ("new", True), "the attack does nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize("option", ["--safe", "--safe-files"])
+def test_a_script_in_the_folder_that_prints_a_key_is_not_changed(host: FakeHost, option: str, exists: bool) -> None:
+    """It runs outside the sandbox, and again in the same run if the service rejects the key."""
+    file = host.work / "tools/key.sh"
+    file.parent.mkdir()
+    if exists:
+        file.write_text("echo old")
+    (host.base / "config/ask/config.toml").write_text(f'[providers.groq]\nkey_command = "sh {file}"\n')
+    host.change_owner()
+    write = ("write_file", {"filepath": "tools/key.sh", "content": "touch ran"})
+    calls = [*(bash("rm -rf tools; mkdir tools") if option == "--safe" else ()), write]
+    assert run(host, calls, option).result.code == 0
+    assert (file.read_text() if file.exists() else "") == ("echo old" if exists else "")
+    assert run(host, [write]).result.code == 0
+    assert file.read_text() == "touch ran", "the attack does nothing"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import sqlite3
 import stat
+import struct
 from contextlib import closing
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -113,6 +114,44 @@ def test_a_damaged_ledger_is_named(file: Path) -> None:
         Ledger(file)
     with pytest.raises(FileError, match=r"data \(Is a directory\): .*--ledger"):
         Ledger(file.parent)
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_a_journal_that_has_another_file_deleted_is_refused(tmp_path: Path, *, is_linked: bool) -> None:
+    """SQLite deletes the super-journal that a rollback journal names once it has rolled back the transaction."""
+    file, victim, name = tmp_path / "map.db", tmp_path / "victim", str(tmp_path / "victim").encode()
+    with Ledger(file):
+        pass
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    data, magic = file.read_bytes(), bytes.fromhex("d9d505f920a163d7")
+    header = struct.pack(">8s5I", magic, 1, 0, len(data) // 4096, 512, 4096).ljust(512, b"\0")
+    page = struct.pack(">I4096sI", 1, data, sum(data[3896:0:-200]))
+    end = struct.pack(f">I{len(name)}s2I8s", (1 << 30) // 4096 + 1, name, len(name), sum(name), magic)
+    (tmp_path / "map.db-journal").write_bytes(header + page + end)
+    victim.write_text("text")
+    ledger = tmp_path / "link.db" if is_linked else file
+    if is_linked:
+        ledger.symlink_to(file)
+    with pytest.raises(FileError, match=r"map\.db-journal"):
+        Ledger(ledger)
+    assert victim.exists()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("SELECT * FROM jobs")
+    assert not victim.exists(), "the attack does nothing"
+
+
+def test_the_lock_file_changes_no_other_file(tmp_path: Path) -> None:
+    """It is next to the ledger, which can have any name: `--ledger poetry.db`."""
+    lock = tmp_path / "poetry.lock"
+    lock.write_text("[[package]]")
+    with Ledger(tmp_path / "poetry.db"):
+        pass
+    assert lock.read_text() == "[[package]]"
+    (tmp_path / "link.lock").symlink_to(lock)
+    with pytest.raises(FileError, match="link"):
+        Ledger(tmp_path / "link.db")
+    assert lock.read_text() == "[[package]]"
 
 
 def test_rows_of_a_batch_are_known_until_it_has_ended(file: Path) -> None:

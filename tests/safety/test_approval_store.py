@@ -145,6 +145,8 @@ def test_programs_that_may_mean_others_are_not_approved_with_any_arguments(tmp_p
         pytest.param(("program", "folder"), "cd . && bin/tool", "bin/tool", False, marks=pytest.mark.slow),
         pytest.param(("command", "always"), "cd bin && ./tool", "bin/tool", False, marks=pytest.mark.slow),
         pytest.param(("command", "always"), "sh bin/tool", "bin/tool", False, marks=pytest.mark.slow),
+        pytest.param(("command", "always"), "python3 -m bin.tool", "bin/tool.py", False, marks=pytest.mark.slow),
+        pytest.param(("command", "always"), "uv run bin/tool.py", "bin/tool.py", False, marks=pytest.mark.slow),
         pytest.param(("program", "always"), "awk -f bin/tool notes.txt", "bin/tool", False, marks=pytest.mark.slow),
         pytest.param(("program", "folder"), "./tool", "notes.txt", True, marks=pytest.mark.slow),
         (("program", "always"), "cat notes.txt", "notes.txt", True),
@@ -155,7 +157,7 @@ def test_a_script_that_a_run_in_safe_mode_has_changed_is_asked_about_again(
     ask: Ask, home: Home, server: ModelServer, *, command: str, changed: str, is_approved: bool, answer: tuple[str, str]
 ) -> None:
     (home.work / "bin").mkdir()
-    for name in ("tool", "bin/tool", "notes.txt"):
+    for name in ("tool", "bin/tool", "bin/tool.py", "notes.txt"):
         (home.work / name).write_text("#!/bin/sh\n")
         (home.work / name).chmod(0o755)
     options = ("-m", wire.MODEL)

@@ -556,6 +556,26 @@ def test_startup_files_that_variables_name_are_protected(folders: Folders) -> No
         "work/missing.sh",
         "work/sub/x",
     }
+    assert folders.scan(KUBECONFIG="~/x:sub/x:/etc/x", OPENSSL_CONF=f"{folders.work}/new.sh") == {
+        "work/.git",
+        "work/new.sh",
+        "work/sub/x",
+    }
+    folders.write("work/sub/agent.rb")
+    assert folders.scan(NODE_OPTIONS="-r ./new.sh", JAVA_TOOL_OPTIONS="-javaagent:sub/x=a") == {
+        "work/.git",
+        "work/new.sh",
+        "work/sub/x",
+    }
+    assert folders.scan(RUBYOPT=f"-W0 -r{folders.work}/sub/agent", PERL5OPT="-Mstrict") == {
+        "work/.git",
+        "work/sub/agent.rb",
+    }
+    assert folders.scan(VIMINIT="set nu | so existing.sh", LUA_INIT="@sub/x") == {
+        "work/.git",
+        "work/existing.sh",
+        "work/sub/x",
+    }
     for prefix in ("", "|", "||-"):
         assert folders.scan(LESSOPEN=f"{prefix}{folders.work}/sub/x %s") == {"work/.git", "work/sub/x"}, prefix
     folders.scan(LESSOPEN="||- /usr/bin/lesspipe %s", MANPAGER="sh -c 'col -bx | bat -l man -p'")

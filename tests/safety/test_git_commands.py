@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.safety.git_commands import GitPath, find_command_files
+from ask.safety.git_commands import GitPath, find_command_files, find_executed_files
 from ask.safety.git_paths import GitSetting, iterate_commands
 from tests.safety.scanned_folders import Folders
 
@@ -110,6 +110,20 @@ def test_a_missing_program_gets_a_placeholder(folders: Folders, value: str) -> N
     folders.git("init", "-q")
     folders.git("config", "filter.a.clean", value)
     assert folders.scan() == {"work/.git", "work/tools"}
+
+
+def test_the_files_of_a_python_module_are_protected(folders: Folders) -> None:
+    for name in ("a/__init__.py", "a/b.py", "a/c/__main__.py", "b.py", "a/d.py"):
+        folders.write(f"work/{name}")
+    for command, names in {
+        "python3 -m a.b --x": {"a/__init__.py", "a/b.py"},
+        "python3 -um a.c": {"a/__init__.py", "a/c/__main__.py"},
+        "cd a && python3 -mb": {"a/b.py"},
+        "python3 -I -m a.b": set[str](),
+        "python3 -m json.tool": set[str](),
+    }.items():
+        found = find_executed_files(command, folders.work, "/root").paths
+        assert {str(file.path.relative_to(folders.work)) for file in found} == names, command
 
 
 def test_settings_that_are_not_programs_protect_nothing(folders: Folders) -> None:

@@ -66,11 +66,11 @@ def test_paths_are_resolved_once(home: Path, tmp_path: Path) -> None:
         ("HOME/.local/share/ask/results", "ask's own data"),
         ("HOME/.cache", "ask's own cache"),
         ("HOME/.cache/ask/mcp", "ask's own cache"),
-        (str(Path(__file__).parents[2]), "ask's own code|Python loads ask's modules"),
+        (str(Path(__file__).parents[2]), "ask's own code|Python loads modules"),
         (str(Path(__file__).parents[2] / "ask/tools"), "ask's own code"),
         (str(Path(__file__).parents[2] / "providers"), "ask's own code"),
-        (str(Path(os.__file__).parent), "ask's own code|Python loads ask's modules"),
-        (sys.prefix, "ask's own code|Python loads ask's modules"),
+        (str(Path(os.__file__).parent), "ask's own code|Python loads modules"),
+        (sys.prefix, "ask's own code|Python loads modules"),
         ("HOME/missing", "does not exist"),
         ("HOME/file", "is not a folder"),
     ],
@@ -115,6 +115,14 @@ def test_the_folder_of_a_package_in_development_mode_is_refused(
             confined(home, folder)
 
 
+def test_a_folder_from_which_other_pythons_load_modules_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If ask runs on `python -I`, it ignores PYTHONPATH, but the user's other programs do not."""
+    monkeypatch.setenv("PYTHONPATH", f"/opt/x:{home}/work/lib")
+    with pytest.raises(SafetyError, match="load") as caught:
+        confined(home, home / "work")
+    assert "PYTHONPATH" in (caught.value.hint or "")
+
+
 def test_a_link_to_a_refused_folder_is_refused(home: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(home)
     with pytest.raises(SafetyError, match="home directory"):
@@ -129,6 +137,9 @@ def test_a_link_to_a_refused_folder_is_refused(home: Path, tmp_path: Path) -> No
         ("LD_LIBRARY_PATH", "/opt/x;.;/opt/y z", "'/opt/x:/opt/y z'"),
         ("LD_LIBRARY_PATH", "/opt/x:HOME/work/build/lib", "/opt/x"),
         ("LD_LIBRARY_PATH", ":", "''"),
+        ("LD_AUDIT", "/opt/x.so:HOME/work/y.so", "/opt/x.so"),
+        ("GCONV_PATH", "build/gconv", "''"),
+        ("OPENSSL_MODULES", "HOME/work/lib", "''"),
         ("LD_LIBRARY_PATH", "", None),
         ("LD_LIBRARY_PATH", "/opt/x:HOME/other", None),
         ("LD_PRELOAD", "libjemalloc.so.2 HOME/work/fast.so", "libjemalloc.so.2"),
