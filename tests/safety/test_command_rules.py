@@ -74,13 +74,13 @@ PROGRAMS = [
 def test_a_name_that_may_mean_another_program_is_not_allowed(command: str) -> None:
     rules = parse_rules("tools.allow", PROGRAMS)
     assert all(find_allow_rules(rules, part.strip()) for part in re.split("[;|&]+", command))
-    assert find_allow_rules(rules, command, "/work") == []
+    assert find_allow_rules(rules, command, "/project") == []
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        *("cd other && git log", "cd /work && ./build", "cd /work/ && ./build", "cd . && ./build; cd other"),
+        *("cd other && git log", "cd /project && ./build", "cd /project/ && ./build", "cd . && ./build; cd other"),
         *(
             "git log && export X=1",
             "export X=1",
@@ -91,7 +91,7 @@ def test_a_name_that_may_mean_another_program_is_not_allowed(command: str) -> No
     ],
 )
 def test_a_name_that_means_the_same_program_is_allowed(command: str) -> None:
-    assert find_allow_rules(parse_rules("tools.allow", PROGRAMS), command, "/work")
+    assert find_allow_rules(parse_rules("tools.allow", PROGRAMS), command, "/project")
 
 
 def test_a_rule_of_one_word_matches_tools() -> None:
