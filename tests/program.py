@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -394,6 +394,13 @@ class Ask:
         with self.start(*args, stdin=stdin, env=env) as running:
             return running.finish(timeout)
 
+    def measure(self, *args: str, env: Mapping[str, str] | None = None, timeout: float = 60) -> tuple[Result, int]:
+        """Run the installed command over pipes; return its result, and the memory of its largest process in bytes."""
+        command = [sys.executable, "-c", MEASURE, ASK, *args]
+        result = run(command, env=self._environment(env), cwd=self.cwd, timeout=timeout)
+        stderr, _, peak = result.stderr.rpartition("peak ")
+        return replace(result, stderr=stderr), int(peak)
+
     def start(self, *args: str, stdin: bytes | int | None = None, env: Mapping[str, str] | None = None) -> Running:
         """Start the command over pipes; use the result as a context manager."""
         return self._start(args, env, stdin=stdin)
@@ -431,6 +438,12 @@ class Ask:
         return run(["bash", "-c", script], env=env, cwd=self.cwd, timeout=timeout)
 
 
+MEASURE = """
+import resource, subprocess, sys
+code = subprocess.call(sys.argv[1:])
+print("peak", resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, file=sys.stderr)
+sys.exit(code)
+"""
 NO_COMPILED_FILES = {"PYTHONDONTWRITEBYTECODE": "1"}
 """For programs with a limit for the size of files, since Python would keep a compiled file that is truncated by it."""
 

@@ -10,16 +10,14 @@ import itertools
 import json
 import re
 import socket
-import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 
 from tests import wire
-from tests.program import ASK, Ask, Result, run
+from tests.program import Ask, Result
 from tests.raw_server import RawServer, read_request
 
 TIMEOUT = 0.5
@@ -27,12 +25,6 @@ MAX_MEMORY = 300_000_000
 MAX_SECONDS = 25
 """The limit for one run, generous enough for a busy machine."""
 slow = pytest.mark.slow
-MEASURE = """
-import resource, subprocess, sys
-code = subprocess.call(sys.argv[1:])
-print("peak", resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, file=sys.stderr)
-sys.exit(code)
-"""
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 CLOSE_HEAD = HEAD + b"Connection: close\r\n\r\n"
 JSON_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
@@ -80,12 +72,11 @@ def make_environment(server: RawServer, provider: str) -> dict[str, str]:
 
 
 def run_measured(ask: Ask, *args: str, env: Mapping[str, str]) -> Result:
-    """Run the installed command and check its peak memory, which is removed from stderr."""
-    result = run([sys.executable, "-c", MEASURE, ASK, *args], env={**ask.env, **env}, cwd=ask.cwd, timeout=60)
+    """Run the installed command and check its time and memory."""
+    result, peak = ask.measure(*args, env=env)
     assert result.seconds < MAX_SECONDS
-    stderr, _, peak = result.stderr.rpartition("peak ")
-    assert int(peak) < MAX_MEMORY
-    return replace(result, stderr=stderr)
+    assert peak < MAX_MEMORY
+    return result
 
 
 def repeat_forever(*parts: bytes | float, start: bytes = b"") -> Callable[[], ResponseSteps]:

@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import re
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from ask.text import format_size
 from tests import wire
 from tests.cli.chat.chat_session import Chat
 from tests.model_server import ModelServer
-from tests.program import ASK, TEST_KEY, Ask, Home, run
+from tests.program import TEST_KEY, Ask, Home
 from tests.providers.anthropic_wire import read_by_anthropic
 from tests.providers.anthropic_wire import says as anthropic_says
 from tests.sample_files import BEGINNINGS, iso, pdf, png, wav
@@ -363,22 +362,12 @@ def test_a_large_image_may_be_piped_beyond_the_limit_for_text(ask: Ask, server: 
     assert len(files_in(asked(server)[0])[0]) == 12_000_000
 
 
-PEAK = """
-import resource, subprocess, sys
-subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-"""
-
-
 @pytest.mark.slow
 def test_a_large_image_is_copied_rarely_in_memory(ask: Ask) -> None:
     (ask.cwd / "large.png").write_bytes(png() + os.urandom(19_000_000))
-
-    def peak_memory(*arguments: str) -> int:
-        """Return the peak memory in kilobytes."""
-        return int(run([sys.executable, "-c", PEAK, ASK, *arguments], env=ask.env, cwd=ask.cwd).text)
-
-    assert peak_memory("-f", "large.png", BOX) - peak_memory("-f", "photo.png", BOX) < 8 * 19_000
+    (large_result, large_peak), (result, peak) = (ask.measure("-f", name, BOX) for name in ("large.png", "photo.png"))
+    assert large_result.code == result.code == 0
+    assert large_peak - peak < 8 * 19_000_000
 
 
 # Patterns

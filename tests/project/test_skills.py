@@ -101,7 +101,6 @@ def test_files_outside_a_skill_are_not_read(here: Ask, server: ModelServer, path
     assert "Secret." not in result
 
 
-@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_safe_mode_reads_skills_and_nothing_else(here: Ask, home: Home, server: ModelServer) -> None:
     folder = home.config / "skills/mail"
