@@ -410,7 +410,7 @@ complete -c ask -n '__ask_in \'history show\'' -l tools -d 'Show full tool argum
 complete -c ask -n '__ask_in \'history show\'' -l json -d 'Print the conversation as JSON, in the export format'
 complete -c ask -n '__ask_in \'history show\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'history show\'' -f -k -a '(__ask_conversation)'
-complete -c ask -n '__ask_in \'history search\'' -s n -l limit -x -d 'Show N results (20); 0 shows all'
+complete -c ask -n '__ask_in \'history search\'' -s n -l limit -x -d 'Show the newest N; 0 shows all'
 complete -c ask -n '__ask_in \'history search\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'history search\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'history search\'' -f

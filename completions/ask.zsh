@@ -316,8 +316,8 @@ _ask_arguments() {  # COMMAND
         '*: :_ask_conversation' ;;
     'history search')
       _arguments -s -S -A '-*' \
-        '(-n --limit)-n+[Show N results (20); 0 shows all]:N:' \
-        '(-n --limit)--limit=[Show N results (20); 0 shows all]:N:' \
+        '(-n --limit)-n+[Show the newest N; 0 shows all]:N:' \
+        '(-n --limit)--limit=[Show the newest N; 0 shows all]:N:' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \

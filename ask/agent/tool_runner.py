@@ -118,7 +118,7 @@ class ToolRunner:
             directory=request.directory,
             environment=secrets.build_child_environment(),
             command_timeout=settings.command_timeout,
-            overflow_directory=app.app_dirs.results,
+            overflow_directory=app.app_dirs.results / request.conversation_id,
             on_output=lambda text: on_event(ToolCallOutput(secrets.redact(text))),
             before_write=self.backups.before_write,
             redactor=secrets,

@@ -92,7 +92,7 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
     also words of its title.
     """
     is_terminal = StandardOutput().is_terminal
-    max_count = limit if limit is not None else TERMINAL_LIST_LIMIT if is_terminal and not as_json else 0
+    max_count = _select_limit(limit, is_terminal=is_terminal, as_json=as_json)
     directory = decode_argument(str(get_working_directory())) if here else ""
     with _open_history() as store:
         row_limit = max_count + 1 if max_count else NO_LIMIT
@@ -105,9 +105,18 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
         empty="no conversations from this folder; ask history lists all" if here else "no saved conversations",
         optional=("rounds", "cost", "model", "age"),
     )
-    if is_terminal and limit is None and len(overviews) > len(listed):
-        console = StderrConsole(os.environ, quiet=False, plain=False)
-        console.print_dim(f"· the newest {TERMINAL_LIST_LIMIT}; -n 0 lists all\n")
+    if limit is None and len(overviews) > len(listed):
+        _print_limit()
+
+
+def _select_limit(limit: int | None, *, is_terminal: bool, as_json: bool) -> int:
+    """Return the number of rows to show, 0 for all: by default, a terminal gets the newest, and a program all."""
+    return limit if limit is not None else TERMINAL_LIST_LIMIT if is_terminal and not as_json else 0
+
+
+def _print_limit() -> None:
+    console = StderrConsole(os.environ, quiet=False, plain=False)
+    console.print_dim(f"· the newest {TERMINAL_LIST_LIMIT}; -n 0 lists all\n")
 
 
 def _to_overview_dict(overview: ConversationOverview) -> dict[str, Any]:
@@ -179,12 +188,10 @@ def show_command(*, conversation_id: str | None, last: int | None, tools: bool, 
 
 @command.command("search", short_help="Search all conversations.")
 @click.argument("words", type=TEXT, nargs=-1, required=True)
-@click.option(
-    "-n", "--limit", metavar="N", type=parse_whole_number(0), default=20, help="Show N results (20); 0 shows all."
-)
+@click.option("-n", "--limit", metavar="N", type=parse_whole_number(0), help="Show the newest N; 0 shows all.")
 @JSON_OPTION
-def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """Find conversations with a message that contains all WORDS, newest first.
+def search_command(*, words: tuple[str, ...], limit: int | None, as_json: bool) -> None:
+    """Find conversations with a message that contains all WORDS: the newest 20 on a terminal, all of them in a pipe.
 
     Case and accents are ignored. "Several words" in quotes are a phrase, word* matches all words that start with it,
     and *word* all that contain it. Chinese, Japanese, Korean, Thai and emoji are found anywhere. The arguments and
@@ -197,13 +204,17 @@ def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None
     query = parse_query(words)
     if not query.phrases and not query.fragments:
         raise UsageError("a search needs at least one letter, digit or emoji", "see ask history search --help")
+    max_count = _select_limit(limit, is_terminal=output.is_terminal, as_json=as_json)
     with _open_history() as store:
-        hits = search_conversations(store, words, limit or NO_LIMIT)
+        hits = search_conversations(store, words, max_count + 1 if max_count else NO_LIMIT)
+    shown = hits[: max_count or None]
     if as_json or not output.is_terminal:
-        write_table([to_hit_row(hit) for hit in hits], as_json=as_json)
+        write_table([to_hit_row(hit) for hit in shown], as_json=as_json)
     else:
-        for hit in hits:
+        for hit in shown:
             write_hit(output, hit)
+    if limit is None and len(hits) > len(shown):
+        _print_limit()
     if not hits:
         word = next((text for text, star in query.phrases if not star and text.isalnum()), "")
         print_notice("no matches" + (f"; '*{word}*' also finds parts of words" if word and output.is_terminal else ""))
@@ -437,7 +448,7 @@ def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool,
     are kept.
     """
     from ask.history.deletion import delete_conversations, find_unused_conversations
-    from ask.undo.retention import delete_backups
+    from ask.undo.retention import delete_conversation_files
 
     if not ids and older_than is None:
         raise UsageError("no conversation given", "use ask history delete ID, or --older-than AGE")
@@ -452,7 +463,7 @@ def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool,
             if not yes:
                 _confirm_deletion(conversations, console)
             deleted_ids = {conversation.id for conversation in conversations}
-            delete_conversations(store, conversations, lambda: delete_backups(app_dirs.data, deleted_ids))
+            delete_conversations(store, conversations, lambda: delete_conversation_files(app_dirs.data, deleted_ids))
     if as_json:
         write_table([{"id": each.id, "title": each.title} for each in conversations], as_json=True)
         return

@@ -70,11 +70,15 @@ def prune(data_dir: Path) -> None:
         _remove_oldest(results, now - MAX_RESULT_AGE_SECONDS, MAX_STORED_RESULTS_BYTES, _remove_file)
 
 
-def delete_backups(data_dir: Path, conversation_ids: Collection[str]) -> None:
-    """Remove the backup sets of these conversations.
+def delete_conversation_files(data_dir: Path, conversation_ids: Collection[str]) -> None:
+    """Remove the backup sets and the long results of these conversations.
 
-    Those that are in use or cannot be read are left.
+    Backup sets that are in use or cannot be read are left.
     """
+    with suppress(OSError):
+        for entry in list((data_dir / RESULTS_FOLDER).iterdir()):
+            if entry.name in conversation_ids:
+                rmtree(entry, ignore_errors=True)
     for folder in list_backup_folders(data_dir):
         with suppress(FileError):
             backup_set = read_backup_set(folder)
@@ -117,6 +121,6 @@ def _remove_file(path: Path) -> bool:
     with suppress(OSError):
         path.unlink()
         with suppress(OSError):
-            path.parent.rmdir()  # in safe mode, each conversation has a folder
+            path.parent.rmdir()  # the folder of a conversation
         return True
     return False

@@ -300,7 +300,7 @@ def test_keys_are_redacted_before_the_result_is_truncated(tmp_path: Path) -> Non
     assert len(result) <= 30_000
     assert result.startswith("[key removed]" * 1_000)
     assert SECRET[:4] not in result
-    [spilled] = (tmp_path / "data" / "results").iterdir()
+    [spilled] = (tmp_path / "data" / "results").glob("*/*")
     assert str(spilled) in result
     assert spilled.read_text() == "[key removed]" * 5_000
     assert SECRET not in (tmp_path / "data" / "audit.jsonl").read_text()

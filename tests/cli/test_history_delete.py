@@ -54,6 +54,15 @@ def test_deleted_text_is_gone_from_the_files_and_search_still_works(ask: Ask, ho
     assert ask("history", "search", "middle").text.startswith("mid2\t")
 
 
+def test_long_results_of_tools_are_deleted_with_their_conversation(ask: Ask, home: Home) -> None:
+    command = "run seq 100000"
+    kept, deleted = (json.loads(ask("--json", "-p", "demo", command).stdout)["conversation"] for _ in range(2))
+    files = sorted(home.data.glob("results/*/*"))
+    assert [file.parent.name for file in files] == sorted((kept, deleted))
+    assert ask("history", "delete", "-y", deleted).code == 0
+    assert [file.parent.name for file in home.data.glob("results/*/*")] == [kept]
+
+
 def test_the_file_shrinks_when_most_of_it_is_deleted(ask: Ask, home: Home, history: Path) -> None:
     size = history.stat().st_size
     save(history, "large", user("random " + os.urandom(500_000).hex()), ago=2 * DAY)

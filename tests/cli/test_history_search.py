@@ -55,6 +55,16 @@ def test_limit_bounds_the_number_of_results(ask: Ask, history: Path) -> None:
         assert len(ask("history", "search", "-n", limit, "disk").text.splitlines()) == count
 
 
+def test_a_terminal_shows_20_results_and_says_so_and_a_pipe_gets_all(ask: Ask, home: Home) -> None:
+    for number in range(21):
+        save(home.data / "history.db", f"id{number}", user("disk"))
+    assert len(ask("history", "search", "disk").text.splitlines()) == 21
+    assert len(json.loads(ask("history", "search", "--json", "disk").stdout)) == 21
+    shown = ask.on_terminal("history", "search", "disk").text
+    assert (len(set(re.findall(r"id\d+", shown))), "-n 0" in shown) == (20, True)
+    assert "-n 0" not in ask.on_terminal("history", "search", "-n", "20", "disk").text
+
+
 @pytest.mark.parametrize("words", [["?!"], ["", "*"]])
 def test_queries_without_a_letter_or_digit_are_a_usage_error(words: list[str], ask: Ask) -> None:
     result = ask("history", "search", *words)

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ask.atomic_files import create_private_folder
 from ask.messages import Attachment, ToolSpec
 from ask.process.process_tree import describe_exit, kill_process_tree, mark_environment, wait_for_exit
 from ask.process.worker_channel import CALL, READ_BYTES, START, WorkerChannel, WorkerDiedError, WorkerTimeoutError
@@ -157,7 +158,8 @@ class ToolPlugin:
                 if process is None:
                     process = self._start_process()
                     self._initialize_worker(process, lambda _: None)
-                reply = process.exchange(CALL, call, time.monotonic() + context.command_timeout, report_output)
+                with _prepare_folder(context.overflow_directory):
+                    reply = process.exchange(CALL, call, time.monotonic() + context.command_timeout, report_output)
                 if output := redactor.finish():
                     context.on_output(output)
         except PluginLoadError as error:
@@ -172,6 +174,20 @@ class ToolPlugin:
             raise ToolError(text)
         files = tuple(Attachment(name, "", a2b_base64(data)) for name, data in reply["attachments"])
         return ToolResult(text, reply["failed"], reply["exit_status"], files)
+
+
+@contextmanager
+def _prepare_folder(path: Path) -> Iterator[None]:
+    """Create a folder that a call may write to. If it is new and stays empty, remove it afterwards."""
+    is_new = not path.is_dir()  # that of safe mode is mounted in the sandbox
+    with suppress(OSError):
+        create_private_folder(path)
+    try:
+        yield
+    finally:
+        if is_new:
+            with suppress(OSError):
+                path.rmdir()
 
 
 class PluginProcess:

@@ -270,6 +270,14 @@ def test_function_needs_no_decorator_and_can_import_neighboring_files(ask: Ask, 
     assert calling(("say", {}), options=("--tool", "part/own.py:say")).results == ["near"]
 
 
+def test_the_folder_for_files_that_a_result_names_exists(ask: Ask, home: Home, calling: Calling) -> None:
+    body = "return (context.overflow_directory / 'a').write_text('abc')"
+    code = f"import ask\ndef save(context: ask.ToolContext) -> int: {body}"
+    (ask.cwd / "own.py").write_text(code)
+    assert calling(("save", {}), options=("--tool", "own.py:save")).results == ["3"]
+    assert [path.read_text() for path in home.data.glob("results/*/*")] == ["abc"]
+
+
 @pytest.mark.parametrize(
     ("value", "code", "expected"),
     [
