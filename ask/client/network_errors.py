@@ -242,11 +242,11 @@ def _explain_proxy_error(error: Exception, proxy: ProxySetting, address: str) ->
         return NetworkError(message, "check the proxy, or add the host to NO_PROXY", retryable=retryable)
     if "appears to only use HTTP" in text:
         return ConfigError(f"{subject} uses plain HTTP", f"change {proxy.variable} to http://{proxy.address}")
-    reason = find_connect_reason(error) or (
-        "no response in time" if "timed out" in text else "it closed the connection"
-    )
-    hint = f"start the proxy, or correct or unset {proxy.variable}"
-    return NetworkError(f"cannot reach {subject} ({reason})", hint)
+    reason = find_connect_reason(error) or ("no response in time" if "timed out" in text else "")
+    if not reason:  # urllib3 reports any connection that was closed as one that the proxy did not accept
+        message = f"{subject} or {address} closed the connection without a response"
+        return NetworkError(message, "try again later", retryable=True)
+    return NetworkError(f"cannot reach {subject} ({reason})", f"start the proxy, or correct or unset {proxy.variable}")
 
 
 def _make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:

@@ -172,6 +172,22 @@ def test_proxy_that_does_not_connect_is_named_with_its_status(
     assert raised.value.retryable is retryable
 
 
+def test_a_request_whose_connection_through_a_proxy_is_closed_is_sent_again(ask: Ask, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
+
+    def handle(connection: socket.socket) -> None:
+        read_request(connection)
+        if proxy.connections > 1:
+            connection.sendall(ANSWER)
+
+    with RawServer(handle) as proxy:
+        env = {"OPENROUTER_BASE_URL": "http://model.invalid/v1", "HTTP_PROXY": f"http://{proxy.address}", **NO_PROXIES}
+        result = ask("-p", "openrouter", "hi", env=env)
+    assert (result.code, result.text) == (0, "hello\n")
+    assert f"{proxy.address} (HTTP_PROXY)" in result.stderr
+
+
 def test_rejected_key_behind_a_proxy_is_not_a_proxy_error(ask: Ask) -> None:
     with constant_reply_server(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n") as proxy:
         result = send_prompt(ask, "http://model.invalid/v1", HTTP_PROXY=f"http://{proxy.address}")
