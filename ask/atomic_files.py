@@ -261,12 +261,12 @@ def write_private_file(path: Path, content: bytes, *, keep_mode: bool = False, d
 
 
 @contextmanager
-def convert_write_errors(path: Path) -> Iterator[None]:
+def convert_write_errors(path: Path, hint: str = "") -> Iterator[None]:
     """Turn errors of the operating system into a `FileError` that names the file."""
     try:
         yield
     except OSError as error:
-        raise FileError(f"cannot write {path} ({error.strerror})") from error
+        raise FileError(f"cannot write {path} ({error.strerror})", hint) from error
 
 
 def read_decisions(path: Path, parse: Callable[[Any], T]) -> T | None:

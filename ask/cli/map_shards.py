@@ -12,6 +12,7 @@ from typing import Any
 
 from ask.app import AppContext
 from ask.atomic_files import convert_write_errors, create_private_folder
+from ask.config.directories import DATA_FOLDER_HINT
 from ask.config.symbolic_links import resolve_output
 from ask.errors import RowsFailedError, UsageError
 from ask.map.job import Job
@@ -91,7 +92,7 @@ def lock_job(job: Job, ledger: Ledger) -> Iterator[None]:
             is_own_ledger = job.shard and os.path.realpath(ledger.file) == os.path.realpath(own_ledger)
             data_lock = job.app.app_dirs.ledger_file.with_suffix(LOCK_SUFFIX)
             path = lock_file.path if is_own_ledger else data_lock
-            with convert_write_errors(path):
+            with convert_write_errors(path, DATA_FOLDER_HINT if path == data_lock else ""):
                 if os.path.realpath(path) != os.path.realpath(lock_file.path):
                     create_private_folder(path.parent)
                     lock_file = LockFile(path)

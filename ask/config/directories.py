@@ -22,6 +22,7 @@ def get_working_directory() -> Path:
 
 
 APP_NAME = "ask"
+DATA_FOLDER_HINT = "set XDG_DATA_HOME to a folder that can be written"
 XDG_FOLDERS = {"config": ".config", "data": ".local/share", "cache": ".cache"}
 """The defaults of the XDG Base Directory Specification (https://specifications.freedesktop.org/basedir-spec/)."""
 MACOS_FOLDERS = {

@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from ask.config.directories import DATA_FOLDER_HINT
 from ask.console import StderrConsole
 from ask.errors import FileError
 from ask.history.search_index import supports_trigrams
@@ -58,7 +59,7 @@ TERMINATION_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 EMPTY_VALUES_NOTE = "damaged values are left empty"
 MOVE_AWAY_HINT = "move it away; ask then creates a new one"
 DAMAGED_HINT = f"ask history export --all --format json saves what can be read; then {MOVE_AWAY_HINT}"
-OTHER_FOLDER_HINT = "set XDG_DATA_HOME to a folder that can be written; ask --no-save needs none"
+OTHER_FOLDER_HINT = f"{DATA_FOLDER_HINT}; ask --no-save needs none"
 
 ERROR_MESSAGES = {
     "NOTADB": ("{path} is damaged", MOVE_AWAY_HINT),

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ask.atomic_files import create_private_folder
+from ask.config.directories import DATA_FOLDER_HINT
 from ask.config.type_checks import parse_value
 from ask.errors import FileError, SafetyError
 from ask.messages import Attachment
@@ -80,10 +81,10 @@ class Sandbox:
                 create_private_folder(folder)
             self._placeholders = MountPlaceholders(config.state_folder, config.overflow_directory)
         except FileError as error:
-            raise SafetyError(f"safe mode: {error.message}", error.hint) from error
+            raise SafetyError(f"safe mode: {error.message}", error.hint or DATA_FOLDER_HINT) from error
         except OSError as error:
             path = error.filename or config.state_folder
-            raise SafetyError(f"--safe cannot use {path} ({error.strerror})", "make it writable") from error
+            raise SafetyError(f"--safe cannot use {path} ({error.strerror})", DATA_FOLDER_HINT) from error
         try:
             self._process = self._start_process()
         except BaseException:

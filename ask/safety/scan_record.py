@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import lock_file, read_decisions, write_decisions
-from ask.config.directories import SCAN_RECORD_NAME
+from ask.config.directories import DATA_FOLDER_HINT, SCAN_RECORD_NAME
 from ask.config.type_checks import parse_value
 from ask.errors import FileError, SafetyError
 from ask.records import NamedTuple
@@ -117,7 +117,7 @@ def _open_records(state_folder: Path) -> Iterator[dict[str, ScanRecord]]:
                 newest = existing[-_MAX_FOLDERS:]
                 write_decisions(path, {folder: record._asdict() for folder, record in newest})
     except FileError as error:
-        raise SafetyError(f"safe mode: {error.message}", error.hint) from error
+        raise SafetyError(f"safe mode: {error.message}", error.hint or DATA_FOLDER_HINT) from error
 
 
 def _select_paths(paths: Iterable[str], folder: str) -> tuple[str, ...]:

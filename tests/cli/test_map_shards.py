@@ -242,6 +242,12 @@ def test_a_running_job_is_not_forgotten(ask: Ask, server: ModelServer, home: Hom
     assert ask("map", "--forget", job["id"]).code == 0
 
 
+def test_a_data_folder_that_cannot_be_written_has_a_hint_with_a_ledger_elsewhere(ask: Ask, home: Home) -> None:
+    (home.data / "map.lock").mkdir(parents=True)
+    result = ask("map", "-p", "demo", "--ledger", "own.db", "-O", "out.jsonl", "{{line}}", stdin=b"a\n")
+    assert (result.code, "XDG_DATA_HOME" in result.stderr) == (9, True)
+
+
 def test_a_ledger_that_does_not_exist_is_not_created(ask: Ask, home: Home) -> None:
     for options in (("--list",), ("--forget", "0")):
         assert ask("map", *options, "--ledger", "missing.db").code == 2

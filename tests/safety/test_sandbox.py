@@ -445,8 +445,9 @@ def test_the_git_file_of_a_worktree_is_protected(bash: Bash, sandbox: Sandbox, s
 
 def test_an_unwritable_state_folder_is_an_error(sandbox_config: SandboxConfig) -> None:
     sandbox_config.state_folder.write_text("a file where the folder should be")
-    with pytest.raises(SafetyError, match="--safe cannot use"):
+    with pytest.raises(SafetyError, match="--safe cannot use") as raised:
         Sandbox(sandbox_config)
+    assert "XDG_DATA_HOME" in raised.value.hint
 
 
 def test_a_replaced_working_directory_is_not_followed(bash: Bash, context: RunToolContext) -> None:
