@@ -205,6 +205,7 @@ class Ledger:
             stack.callback(self._connection.close)
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute("PRAGMA foreign_keys = ON")
+            self._connection.execute("PRAGMA secure_delete = ON")  # overwrites what is deleted; not all builds do
             self._connection.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
             self._connection.executescript(SCHEMA)
             self._add_new_columns()

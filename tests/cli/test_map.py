@@ -531,6 +531,7 @@ def test_jobs_are_listed_and_forgotten(ask: Ask, server: ModelServer, home: Home
     assert job["updated"] in ask("map", "--list").text.split("\t")
     assert ask("map", "--forget", job["id"]).code == 0
     assert json.loads(ask("map", "--list", "--json").text) == []
+    assert not [path for path in home.data.rglob("map.db*") if b"SAY WORD" in path.read_bytes()]
     assert ask("map", "--forget", job["id"]).code == 2
 
 
