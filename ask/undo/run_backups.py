@@ -25,6 +25,13 @@ SLOW_BACKUP_SECONDS = 2.0
 """Seconds of copying after which a user at a terminal is notified."""
 
 
+def _remove_folder(path: Path) -> None:
+    if path.is_dir():
+        from shutil import rmtree
+
+        rmtree(path, ignore_errors=True)
+
+
 class RunBackups:
     """Backs up what a run changes.
 
@@ -57,6 +64,10 @@ class RunBackups:
         self._folders = folders
         self._list_protected_paths = list_protected_paths
         self._has_tried_folder_backup = False
+        if not enabled:
+            results = app.app_dirs.results / conversation_id
+            if not (results.is_dir() and os.listdir(results)):  # not those of a saved run that this one continues
+                app.cleanup.callback(_remove_folder, results)
         self._slow_time = math.inf
         """When to report that copying is slow, on the monotonic clock."""
 

@@ -63,6 +63,21 @@ def test_long_results_of_tools_are_deleted_with_their_conversation(ask: Ask, hom
     assert [file.parent.name for file in home.data.glob("results/*/*")] == [kept]
 
 
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(("--safe",), marks=[pytest.mark.slow, pytest.mark.needs("bwrap")])]
+)
+def test_long_results_of_a_run_that_is_not_saved_are_deleted_at_its_end(
+    ask: Ask, home: Home, options: tuple[str, ...]
+) -> None:
+    command = (*options, "-p", "demo", "run seq 100000")
+    assert ask("--no-save", *command).code == 0
+    assert not list(home.data.glob("results/*"))
+    assert ask(*command).code == 0
+    [kept] = home.data.glob("results/*/*")
+    assert ask("--no-save", "-c", *command).code == 0
+    assert kept in home.data.glob("results/*/*")
+
+
 def test_the_file_shrinks_when_most_of_it_is_deleted(ask: Ask, home: Home, history: Path) -> None:
     size = history.stat().st_size
     save(history, "large", user("random " + os.urandom(500_000).hex()), ago=2 * DAY)
