@@ -107,6 +107,8 @@ def _print_change_notices(app: AppContext, key: str) -> None:
 
 API_KEY_PATTERN = re.compile(r"(?:keys\.|providers\.)?(.*?)[._-]?(?:ai_|api_?)?key|keys\.(.*)", re.IGNORECASE)
 """Keys that look like an API key; one of the groups is the provider."""
+TABLE_PATTERN = re.compile(r"hooks|mcp\.servers(\..+)?|providers\.[^.]+\.models(\..+)?")
+"""Keys with tables that no command sets."""
 
 
 class ConfigKey(NamedTuple):
@@ -130,9 +132,7 @@ def parse_key(dotted_key: str) -> ConfigKey:
     provider, separator, header = name.partition(".headers.")
     if table == "providers" and separator and provider and header:
         return ConfigKey((table, provider, "headers", header), str)
-    if match := API_KEY_PATTERN.fullmatch(dotted_key):
-        provider = (match[1] or match[2] or "").removeprefix("options.").lower() or "PROVIDER"
-        raise UsageError("API keys are not stored in config.toml", f"ask keys set {provider}")
+    _refuse_other_keys(dotted_key)
     if table == "options" and name:
         if "." in name:
             hint = f"set all of options.{name.split('.')[0]} as JSON"
@@ -148,6 +148,15 @@ def parse_key(dotted_key: str) -> ConfigKey:
             return ConfigKey((table, provider, provider_key), PROVIDER_KEYS[provider_key].type)
         known_keys = [f"providers.{provider or provider_key}.{known_key}" for known_key in PROVIDER_KEYS]
     raise UsageError(format_unknown_key(dotted_key, known_keys), LIST_HINT)
+
+
+def _refuse_other_keys(dotted_key: str) -> None:
+    """Raise `UsageError` for a key that looks like an API key, or that only `ask config edit` changes."""
+    if match := API_KEY_PATTERN.fullmatch(dotted_key):
+        provider = (match[1] or match[2] or "").removeprefix("options.").lower() or "PROVIDER"
+        raise UsageError("API keys are not stored in config.toml", f"ask keys set {provider}")
+    if TABLE_PATTERN.fullmatch(dotted_key):
+        raise UsageError(f"{dotted_key} is a table", "ask config edit opens config.toml")
 
 
 def parse_value(key: ConfigKey, text: str) -> Any:
