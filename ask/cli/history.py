@@ -444,8 +444,8 @@ def _parse_age(text: str) -> float:
 def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool, as_json: bool) -> None:
     """Delete conversations permanently. On a terminal, it asks first.
 
-    ID is an id, its unique beginning, or a number from the list. Files written by tools, and the log of tool calls,
-    are kept.
+    ID is an id, its unique beginning, or a number from the list. Files written by tools, the log of tool calls, and
+    the messages that chats remember for the Up key are kept.
     """
     from ask.history.deletion import delete_conversations, find_unused_conversations
     from ask.undo.retention import delete_conversation_files
