@@ -63,6 +63,7 @@ ANSWERS = {
     "A git hook for commit messages": "Read the port from the environment",
     "A review in CI": "BLOCK: the password is in the source.",
     "Checking for an answer": "Yes.",
+    "Translations": "Abbrechen",
     "vim": "cache\ndb",
 }
 """Answers of the model in recipes that need a real one."""
@@ -72,6 +73,7 @@ NEEDS = {
     "A review in CI": ["jq"],
     "Conversations in scripts": ["jq"],
     "JSON output": ["jq"],
+    "Translations": ["msgfilter"],
 }
 
 
@@ -135,7 +137,7 @@ def check(stage: Stage, recipe: Recipe, env: Mapping[str, str] | None = None) ->
     assert len(printed) == len(recipe_steps) + 1, result
     for (line, page), output in zip(recipe_steps, printed, strict=False):
         assert matches_documented_output(output, page), f"{line}\nprints\n{output}"
-    if recipe.title in ANSWERS:
+    if recipe.title in ANSWERS and recipe.title in SETUP:
         assert all(b"PORT = os.environ" in request.body for request in stage.server.requests)
 
 
