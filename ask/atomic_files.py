@@ -139,8 +139,13 @@ def replace_or_overwrite(source: Path, target: Path, dir_fd: int | None = None) 
     """Rename a file to `target`; return whether that is a mount point, which is overwritten with a copy instead.
 
     Raises:
-        OSError: the file cannot be renamed or copied.
+        OSError: the file cannot be renamed or copied, or `target` is a device, a named pipe or a socket.
     """
+    with suppress(FileNotFoundError):
+        mode = os.lstat(target, dir_fd=dir_fd).st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            # To discard what a program stores, users link its files to /dev/null, which root could replace.
+            raise OSError(errno.EINVAL, "not a regular file", str(target))
     try:
         os.replace(source, target, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except OSError as error:

@@ -76,6 +76,26 @@ def test_the_mode_of_an_existing_file_is_kept_on_request(keep_mode: bool, mode: 
     assert (path.read_bytes(), mode_of(path)) == (b"new", mode)
 
 
+def test_a_device_or_pipe_to_which_a_file_is_linked_is_not_replaced(tmp_path: Path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "config.toml"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    with pytest.raises(OSError, match="not a regular file"):
+        write_private_file(link, b"content")
+    assert (pipe.is_fifo(), link.is_symlink(), sorted(tmp_path.iterdir())) == (True, True, [link, pipe])
+
+
+@pytest.mark.needs("root")
+def test_a_cache_can_be_linked_to_the_null_device(ask: Ask, home: Home, tmp_path: Path) -> None:
+    null = tmp_path / "null"
+    os.mknod(null, stat.S_IFCHR | 0o666, os.stat(os.devnull).st_rdev)
+    cache = Path(home.env["XDG_CACHE_HOME"], "ask", "plugins.json")
+    cache.parent.mkdir()
+    cache.symlink_to(null)
+    result = ask("-p", "demo", "hello")
+    assert (result.code, result.stderr, null.is_char_device()) == (0, "", True)
+
+
 def test_a_failed_replacement_keeps_the_old_content_and_leaves_no_temporary_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
