@@ -121,6 +121,7 @@ def test_a_rule_is_one_simple_command(entry: str) -> None:
         *("git -C lib push", "git --no-pager push", "git -c a=b -C x push -f", "cd x && git -C .. push"),
         *("bash <<END\ncd x\ngit push\nEND", "sudo sh -s <<'END'\ngit push\nEND", "bash <<< 'git push'"),
         *("cat <<END > x\n$(git push)\nEND\nls", "cat <<END | sh\ngit push\nEND", "bash -c 'sh <<END\ngit push\nEND'"),
+        *("function f { git push; }; f", "coproc JOB { git push; }", "function f if git push; then a; fi"),
         *("time -p git push", "trap 'git push' EXIT", "watch 'git push'"),
         *("strace -f git push", "flock /tmp/lock git push", "unshare -r git push", "chroot / git push"),
         *("taskset 0x1 git push", "script -c 'git push' log", "flock lock -c 'git push'", "parallel git push"),
