@@ -79,6 +79,28 @@ def test_long_options_with_one_dash_are_an_error() -> None:
         parse("hi", "-provider", "x")
 
 
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("—json hi", "--json"),
+        ("'say hi' —json", "--json"),
+        ("-q what is it \u2013\u2013provider=x", "--provider=x"),
+        ("\u2212json hi", "--json"),
+        ("\u2013m x hi", "-m"),
+    ],
+)
+def test_options_with_typographic_dashes_are_an_error(line: str, option: str) -> None:
+    with pytest.raises(UsageError, match=f"write {option},"):
+        parse(*shlex.split(line))
+
+
+@pytest.mark.parametrize(
+    "line", ["—json", "'what is —json'", "a \u2013m b", "— json", "-- —json hi", "a-json b", "—jason b"]
+)
+def test_other_words_with_dashes_are_text(line: str) -> None:
+    assert parse(*shlex.split(line)).words
+
+
 # The text of a prompt does not influence whether later options are parsed
 
 
