@@ -75,9 +75,9 @@ def parse_command_line(arguments: Sequence[str], names: Mapping[str, bool]) -> P
     following = rest[1:]
     count = _count_options(following, names)
     trailing_options, more_words = following[:count], following[count:]
+    _check_dashes(rest[:1] + (() if more_words[:1] == ("--",) else more_words), names)
     if not more_words or more_words[0] == "--":
         return ParsedCommandLine(options + trailing_options, rest[:1] + more_words[1:])
-    _check_dashes(rest, names)
     literal_options = tuple(word for word in following if _is_known_option(word, names))
     misplaced_long = next((word for word in literal_options if word.startswith("--")), "")
     # Other options or a value may be attached to a short one, as in "-qv" or "-pdemo".
@@ -125,7 +125,7 @@ def _check_has_prompt_text(words: Sequence[str], names: Mapping[str, bool]) -> N
 
 
 def _check_dashes(words: Sequence[str], names: Mapping[str, bool]) -> None:
-    """Reject an option with typographic dashes among several words: `ask —safe "$task"` would not be safe.
+    """Reject an option with typographic dashes: `ask —safe "$task"` would not be safe.
 
     Raises:
         UsageError: a word is a long option, or the first one is a short option.

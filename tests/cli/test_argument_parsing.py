@@ -82,7 +82,9 @@ def test_long_options_with_one_dash_are_an_error() -> None:
 @pytest.mark.parametrize(
     ("line", "option"),
     [
+        ("—json", "--json"),
         ("—json hi", "--json"),
+        ("—json hi -q", "--json"),
         ("'say hi' —json", "--json"),
         ("-q what is it \u2013\u2013provider=x", "--provider=x"),
         ("\u2212json hi", "--json"),
@@ -95,7 +97,8 @@ def test_options_with_typographic_dashes_are_an_error(line: str, option: str) ->
 
 
 @pytest.mark.parametrize(
-    "line", ["—json", "'what is —json'", "a \u2013m b", "— json", "-- —json hi", "a-json b", "—jason b"]
+    "line",
+    ["-- —json", "hi -- —json", "'what is —json'", "a \u2013m b", "— json", "-- —json hi", "a-json b", "—jason b"],
 )
 def test_other_words_with_dashes_are_text(line: str) -> None:
     assert parse(*shlex.split(line)).words
