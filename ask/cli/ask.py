@@ -18,6 +18,7 @@ from ask import __version__
 from ask.cli.commands import (
     ALL_HELP,
     COMMANDS,
+    PATH,
     RARE_COMMANDS,
     SectionedCommand,
     change_directory,
@@ -424,7 +425,12 @@ def _setting_option(
 @click.option("--context", is_flag=True, help="Send the project's AGENTS.md and skills without asking.")
 @click.option("--no-context", is_flag=True, help="Do not send the project's AGENTS.md and skills.")
 @click.option(
-    "--tool", "function_tools", metavar="FILE:FUNCTION", multiple=True, help="Offer a Python function as a tool."
+    "--tool",
+    "function_tools",
+    metavar="FILE:FUNCTION",
+    type=PATH,
+    multiple=True,
+    help="Offer a Python function as a tool.",
 )
 @click.option(
     "-T",
@@ -486,7 +492,7 @@ def _setting_option(
     is_eager=True,
     help="Work in this folder.",
 )
-@click.option("--record", metavar="FILE", help="Append requests and answers to this file, for ASK_REPLAY.")
+@click.option("--record", metavar="FILE", type=PATH, help="Append requests and answers to this file, for ASK_REPLAY.")
 @click.option("--no-stdin", is_flag=True, help="Do not read stdin.")
 @_setting_option("timeout", "--timeout", metavar="S", type=parse_seconds)
 @click.version_option(__version__, "-V", "--version", message="ask %(version)s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import click
 import pytest
@@ -295,6 +296,27 @@ def test_help_and_version_can_be_the_first_word_of_a_prompt(arguments: str, ask:
     server.reply(wire.says("yes"))
     assert ask(*arguments.split()).text == "yes\n"
     assert question(server) == arguments
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "hi --record=~/d/out",
+        "--cd=~/d hi --record=out",
+        "history stats --html=~/d/out",
+        "history export --output=~/d/out",
+        "map {{line}} -f x --report=~/d/out",
+    ],
+)
+def test_a_tilde_after_an_equals_sign_is_the_home_directory(
+    line: str, ask: Ask, server: ModelServer, home: Home
+) -> None:
+    server.reply(wire.says("Hello."))
+    assert ask("earlier").code == 0
+    (home.work / "x").write_text("text\n")
+    Path(home.env["HOME"], "d").mkdir()
+    result = ask(*line.split(), stdin=b"row\n")
+    assert (result.code, Path(home.env["HOME"], "d/out").exists()) == (0, True), result.stderr
 
 
 @pytest.mark.slow
