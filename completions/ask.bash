@@ -368,6 +368,7 @@ _ask_efforts='none minimal low medium high xhigh max'
 # to here
 
 _ask() {
+    local IFS=$' \t\n'  # the user's may be another, as after IFS=$'\n'
     local command='' commands='' options='' values='' rest='' kind='' kept='' current='' provider='' question=''
     local -a words=()
     _ask_read_line

@@ -292,7 +292,7 @@ def test_noninteractive_shells_are_not_changed(shell: str, home: Home, env: dict
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_the_script_works_in_strict_mode(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
     server.reply(wire.says(COMMAND))
-    strict = "set -euo pipefail"
+    strict = "set -euo pipefail; IFS=$'\\n\\t'"
     with Shell(shell, home, env, strict).on_terminal() as running:
         read_completed_words(running, "ask -p openr\t", "<ask><-p><openrouter>") if shell == "bash" else None
         running.type_in(WORDS + ALT_A)

@@ -32,6 +32,7 @@ from ask.config.base_url import (
     expand_base_url,
     is_local_url,
     is_same_service,
+    list_url_passwords,
     repair_base_url,
     split_base_url,
 )
@@ -97,7 +98,7 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
         key = remove_unusable_keys(app, provider.info.name, selection.key, key_origin)
     else:
         key, key_origin = resolve_key(app, provider.info, base_url)
-    app.used_keys.add(key)
+    app.used_keys.update({key}, *map(list_url_passwords, (base_url, *other_base_urls)))
     if is_local_url(base_url):
         app.local_keys.add(key)
     chat_fallback = None

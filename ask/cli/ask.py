@@ -8,6 +8,7 @@ word, short options are text, and ask's own long options are an error, because t
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from ask import __version__
 from ask.cli.commands import (
     ALL_HELP,
     COMMANDS,
+    PATH,
     RARE_COMMANDS,
     SectionedCommand,
     change_directory,
@@ -34,6 +36,8 @@ MAX_SECONDS = 31_536_000.0
 """A year."""
 MAX_DOLLARS = 1_000_000_000.0
 """The same limit as in config.toml."""
+TYPOGRAPHIC_DASHES = "[-\u2010-\u2015\u2212]+"
+"""Matches what web pages and word processors write in place of the dashes of an option."""
 
 
 class ParsedCommandLine(NamedTuple):
@@ -62,7 +66,7 @@ def parse_command_line(arguments: Sequence[str], names: Mapping[str, bool]) -> P
         names: the options of the command, each spelled like "-q" or "--quiet", and whether it takes a value.
 
     Raises:
-        UsageError: an option lacks its value, or nothing but options follows `--`.
+        UsageError: an option lacks its value or has a typographic dash, or nothing but options follows `--`.
     """
     count = _count_options(arguments, names)
     options, rest = tuple(arguments[:count]), tuple(arguments[count:])
@@ -72,6 +76,7 @@ def parse_command_line(arguments: Sequence[str], names: Mapping[str, bool]) -> P
     following = rest[1:]
     count = _count_options(following, names)
     trailing_options, more_words = following[:count], following[count:]
+    _check_dashes(rest[:1] + (() if more_words[:1] == ("--",) else more_words), names)
     if not more_words or more_words[0] == "--":
         return ParsedCommandLine(options + trailing_options, rest[:1] + more_words[1:])
     literal_options = tuple(word for word in following if _is_known_option(word, names))
@@ -118,6 +123,20 @@ def _check_has_prompt_text(words: Sequence[str], names: Mapping[str, bool]) -> N
             f"the words after -- are all options, such as {long_option}",
             f'write them before --, or ask a complete question: "what is {long_option}?"',
         )
+
+
+def _check_dashes(words: Sequence[str], names: Mapping[str, bool]) -> None:
+    """Reject an option with typographic dashes: `ask —safe "$task"` would not be safe.
+
+    Raises:
+        UsageError: a word is a long option, or the first one is a short option.
+    """
+    for position, word in enumerate(words):
+        name = re.sub(f"^{TYPOGRAPHIC_DASHES}", "", word)
+        option = f"--{name}" if len(name) > 1 else f"-{name}"
+        is_option = word not in (option, name) and _is_known_option(option, names)
+        if is_option and not (position and len(name) == 1):
+            raise UsageError(f"{word} begins with a typographic dash", f"write {option}, or put -- before the question")
 
 
 def _is_option(argument: str) -> bool:
@@ -406,7 +425,12 @@ def _setting_option(
 @click.option("--context", is_flag=True, help="Send the project's AGENTS.md and skills without asking.")
 @click.option("--no-context", is_flag=True, help="Do not send the project's AGENTS.md and skills.")
 @click.option(
-    "--tool", "function_tools", metavar="FILE:FUNCTION", multiple=True, help="Offer a Python function as a tool."
+    "--tool",
+    "function_tools",
+    metavar="FILE:FUNCTION",
+    type=PATH,
+    multiple=True,
+    help="Offer a Python function as a tool.",
 )
 @click.option(
     "-T",
@@ -468,7 +492,7 @@ def _setting_option(
     is_eager=True,
     help="Work in this folder.",
 )
-@click.option("--record", metavar="FILE", help="Append requests and answers to this file, for ASK_REPLAY.")
+@click.option("--record", metavar="FILE", type=PATH, help="Append requests and answers to this file, for ASK_REPLAY.")
 @click.option("--no-stdin", is_flag=True, help="Do not read stdin.")
 @_setting_option("timeout", "--timeout", metavar="S", type=parse_seconds)
 @click.version_option(__version__, "-V", "--version", message="ask %(version)s")

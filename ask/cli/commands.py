@@ -47,6 +47,8 @@ COMMANDS = {
 }
 """The subcommands with their summaries; each is `command` in the module of its name, imported on demand."""
 RARE_COMMANDS = ("safe", "version")
+PATH = os.path.expanduser
+"""The type of options whose value is a path: bash leaves the ~ of --output=~/x as it is."""
 """Those that only the help of `--help --all` lists."""
 SYNONYMS = {
     "logs": "history list",
@@ -198,7 +200,7 @@ def change_directory(path: str) -> None:
         UsageError: that is not possible.
     """
     try:
-        os.chdir(path)
+        os.chdir(os.path.expanduser(path))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"cannot change to {path} ({reason})", "-C needs a folder") from None

@@ -27,6 +27,7 @@ from ask.cli.click_helpers import (
     print_text,
     require_confirmation,
 )
+from ask.cli.commands import PATH
 from ask.config.directories import AppDirs, get_working_directory
 from ask.console import STDOUT, StandardOutput, StderrConsole
 from ask.errors import BrokenOutputError, FileError, UsageError
@@ -233,7 +234,9 @@ STDOUT_NAME = STDIN_NAME = "-"
     "--format", "format_name", type=click.Choice(FORMATS), help="Output format (default: by the file name, or md)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
-@click.option("-o", "--output", metavar="FILE", default=STDOUT_NAME, help="Write to this file, replacing it.")
+@click.option(
+    "-o", "--output", metavar="FILE", type=PATH, default=STDOUT_NAME, help="Write to this file, replacing it."
+)
 def export_command(
     *, ids: tuple[str, ...], everything: bool, format_name: str | None, as_json: bool, output: str
 ) -> None:
@@ -496,7 +499,9 @@ MAX_DAYS = 100_000
     "--days", metavar="N", type=parse_whole_number(1, MAX_DAYS), default=30, help="Include the last N days (30)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--html", "html_file", metavar="FILE", help="Write an HTML report to FILE, replacing it; - for stdout.")
+@click.option(
+    "--html", "html_file", metavar="FILE", type=PATH, help="Write an HTML report to FILE, replacing it; - for stdout."
+)
 def stats_command(*, days: int, as_json: bool, html_file: str | None) -> None:
     """Show runs, tokens and cost by day and model, and calls by tool, for the last 30 days.
 

@@ -9,7 +9,7 @@ import click
 from ask.atomic_files import convert_write_errors
 from ask.cli.ask import RARE_OPTIONS, AskOption, parse_dollars, parse_max_rounds, parse_seconds, select_options
 from ask.cli.click_helpers import Subcommand, parse_whole_number
-from ask.cli.commands import ALL_HELP, SectionedCommand
+from ask.cli.commands import ALL_HELP, PATH, SectionedCommand
 from ask.cli.map_arguments import names_output
 from ask.cli.map_job import MapJobRunner, raise_open_files_limit
 from ask.cli.map_options import (
@@ -69,7 +69,9 @@ class MapCommand(SectionedCommand, Subcommand):
 
 @click.command("map", cls=MapCommand, params=OPTIONS)
 @click.argument("arguments", metavar="PROMPT [INPUT]...", nargs=-1)
-@click.option("-O", "--output", metavar="FILE", help="Write a file or sqlite:FILE?table=T instead of JSONL to stdout.")
+@click.option(
+    "-O", "--output", metavar="FILE", type=PATH, help="Write a file or sqlite:FILE?table=T instead of JSONL to stdout."
+)
 @click.option("-m", "--model", "models", metavar="NAME", multiple=True, help="Ask this model; repeat to ask several.")
 @click.option(
     "--base-url", metavar="URL", multiple=True, help="Base URL of the provider; repeat to share the rows among several."
@@ -110,7 +112,9 @@ class MapCommand(SectionedCommand, Subcommand):
     type=click.Tuple([click.types.convert_type(parse_threshold), str]),
     help="With --decide: also write the rows with a probability below P to FILE.",
 )
-@click.option("--report", metavar="FILE", help="Write an HTML report on the rows, failures and answers to FILE.")
+@click.option(
+    "--report", metavar="FILE", type=PATH, help="Write an HTML report on the rows, failures and answers to FILE."
+)
 @click.option(
     "--score",
     metavar="COLUMN",
@@ -123,7 +127,7 @@ class MapCommand(SectionedCommand, Subcommand):
     "--sample", metavar="N", type=parse_whole_number(1), help="Use a random but reproducible sample of N rows."
 )
 @click.option("--shard", metavar="I/N", help="Use every Nth row, from row I (auto: as Slurm or Kubernetes says).")
-@click.option("--merge", metavar="FILE", help="Join the outputs of all shards (the arguments) in a file.")
+@click.option("--merge", metavar="FILE", type=PATH, help="Join the outputs of all shards (the arguments) in a file.")
 @click.option("--dry-run", is_flag=True, help="Estimate rows, tokens and the price; send nothing.")
 @click.option("--no-dedupe", is_flag=True, help="Send rows with identical prompts one by one, not once.")
 @click.option("--retry-failed", is_flag=True, help="Send the failed rows of earlier runs again.")
@@ -134,7 +138,9 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("--safe", is_flag=True, help="With --tools: confine each row to a working copy, without network.")
 @click.option("--context", is_flag=True, help="With --tools: send the project's AGENTS.md and skills to each row.")
 @click.option("--safe-files", is_flag=True, help="With --tools: like --safe, but without a sandbox or commands.")
-@click.option("--workdir-template", metavar="DIR", help="With --tools: run each row in a copy of this folder.")
+@click.option(
+    "--workdir-template", metavar="DIR", type=PATH, help="With --tools: run each row in a copy of this folder."
+)
 @click.option("--max-rounds", metavar="N", type=parse_max_rounds, help="With --tools: allow N tool rounds (10).")
 @click.option(
     "--wait",
@@ -156,7 +162,7 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option("--engine", metavar="dask[=ADDRESS]", type=parse_engine, help="Run the rows on a Dask cluster.")
 @click.option("--timeout", metavar="S", type=parse_seconds, help="Give up on an answer after S seconds (300).")
 @click.option("--no-save", is_flag=True, help="Delete the saved answers once the job is complete.")
-@click.option("--ledger", metavar="FILE", help="Save the answers in this database, not in the data folder.")
+@click.option("--ledger", metavar="FILE", type=PATH, help="Save the answers in this database, not in the data folder.")
 @click.option("--list", "list_jobs", is_flag=True, help="List jobs.")
 @click.option("--json", "as_json", is_flag=True, help="With --list, or --score of an output: print JSON.")
 @click.option("--forget", metavar="ID", help="Delete a job and its answers; output files stay.")

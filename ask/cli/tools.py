@@ -10,6 +10,7 @@ import click
 from ask.agent.toolset import Toolset, has_context_files, has_mcp_configuration
 from ask.app import AppContext
 from ask.cli.click_helpers import JSON_OPTION, CommandGroup, print_text
+from ask.cli.commands import PATH
 from ask.config.directories import get_working_directory
 from ask.config.settings import SANDBOX_LEVEL, Settings
 from ask.errors import FileError, UsageError
@@ -35,7 +36,9 @@ def command() -> None:
 
 
 @command.command("list", short_help="List the tools available to models.")
-@click.option("--tool", "functions", metavar="FILE:FUNCTION", multiple=True, help="Also list this Python function.")
+@click.option(
+    "--tool", "functions", metavar="FILE:FUNCTION", type=PATH, multiple=True, help="Also list this Python function."
+)
 @JSON_OPTION
 def list_command(*, functions: tuple[str, ...], as_json: bool) -> None:
     """List the tools that a model may call, with their parameters; optional ones are marked with a question mark."""

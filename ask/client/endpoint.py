@@ -18,6 +18,7 @@ from ask.config.base_url import (
     format_config_origin,
     is_local_url,
     is_same_service,
+    list_url_passwords,
     repair_base_url,
 )
 from ask.config.config_file import VARIABLE_PATTERN
@@ -387,10 +388,11 @@ def remove_unusable_keys(app: AppContext, provider_name: str, key: str, origin: 
 def requires_key(app: AppContext, info: ProviderInfo, base_url: str) -> bool:
     """Check whether requests to a provider need a key.
 
-    A local server needs one only if config.toml names its variable.
+    A local server, or one with a password in its URL, needs one only if config.toml names its variable.
     """
     configured = "key_env" in app.config.providers.get(info.name, {})
-    return info.needs_key and (configured or info.name in SIGN_IN_PROVIDERS or not is_local_url(base_url))
+    may_lack_key = is_local_url(base_url) or list_url_passwords(base_url)
+    return info.needs_key and (configured or info.name in SIGN_IN_PROVIDERS or not may_lack_key)
 
 
 def format_key_hint(provider_name: str, variable: str = "", *_: str) -> str:

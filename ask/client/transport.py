@@ -251,6 +251,8 @@ class Transport:
         if last_request[:2] != (url, headers):
             prepared.prepare_url(url, None)
             prepared.prepare_headers(headers)
+            if "Authorization" not in prepared.headers:
+                prepared.prepare_auth(None)  # the user name and password in the URL
             prepared.headers.pop("Content-Length", None)
             last_request = self._last_request = url, headers, prepared.url, dict(prepared.headers)
         prepared.url, sent_headers = last_request[2:]

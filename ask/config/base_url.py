@@ -133,6 +133,12 @@ def split_server_url(url: str, schemes: Collection[str]) -> SplitResult | None:
     return parts if is_valid else None
 
 
+def list_url_passwords(url: str) -> set[str]:
+    """Return the password in a URL, as it is written there and decoded."""
+    parts = split_server_url(url, SERVER_SCHEMES)
+    return {parts.password, unquote(parts.password)} if parts and parts.password else set()
+
+
 def repair_base_url(url: str) -> str:
     """Return a URL without the quotes, brackets and blanks around it, and with the scheme that it lacks.
 
@@ -173,6 +179,7 @@ def complete_base_url(address: str, default_url: str) -> str:
     default = urlsplit(default_url)
     scheme, _, rest = address.strip("'\"").rpartition("://")
     authority, slash, path = rest.partition("/")
+    credentials, at_sign, authority = authority.rpartition("@")
     if scheme == UNIX_SCHEME:
         return f"{scheme}://{rest}"
     if authority.count(":") > 1 and not authority.startswith("["):
@@ -180,7 +187,8 @@ def complete_base_url(address: str, default_url: str) -> str:
     host, port = re.fullmatch(r"(\[.*\]|[^:]*):?(.*)", authority, re.DOTALL).groups()  # type: ignore[union-attr]
     host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - read, not bound
     port_number = port if port.isdigit() else "" if scheme else default.port
-    return f"{scheme or default.scheme}://{host}{f':{port_number}' if port_number else ''}{slash}{path}"
+    server = f"{credentials}{at_sign}{host}{f':{port_number}' if port_number else ''}"
+    return f"{scheme or default.scheme}://{server}{slash}{path}"
 
 
 def is_local_url(url: str) -> bool:

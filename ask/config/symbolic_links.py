@@ -32,13 +32,12 @@ def expand_folder(name: str, setting: str) -> Path:
     Raises:
         FileError: it is in the home folder of a user that does not exist, or contains a zero byte.
     """
-    try:
-        path = Path(name).expanduser()
-    except RuntimeError:
-        raise FileError(f"{setting} ({name}) is in the home folder of an unknown user", "~/ is your own") from None
     if "\0" in name:
         raise FileError(f"{setting} contains a zero byte")
-    return path
+    path = os.path.expanduser(name)
+    if path.startswith("~"):
+        raise FileError(f"{setting} ({name}) is in the home folder of an unknown user", "~/ is your own")
+    return Path(path)
 
 
 def resolve_output(name: str | Path, app_dirs: AppDirs) -> Path:

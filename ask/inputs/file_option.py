@@ -105,7 +105,7 @@ def _read_path(path: str, readers: InputReaders) -> PromptInputs:
         raise FileError("cannot read a file without a name", "check the variable in the argument of -f")
     name = decode_argument(path)
     try:
-        expanded_path = find_equivalent_path(Path(path).expanduser())
+        expanded_path = find_equivalent_path(Path(os.path.expanduser(path)))
         if expanded_path.is_dir():
             from ask.inputs.folders import read_folder
 
@@ -115,7 +115,7 @@ def _read_path(path: str, readers: InputReaders) -> PromptInputs:
         data = read_bytes(expanded_path, max(MAX_TEXT_BYTES, *MAX_FILE_BYTES.values()), readers.timeout, readers.notify)
     except OSError as error:
         raise FileError(f"cannot read {name} ({error.strerror})") from error
-    except (ValueError, RuntimeError) as error:  # a null byte in the path, or ~user without a home
+    except ValueError as error:  # a null byte in the path
         raise FileError(f"cannot read {name} ({error})") from error
     if not data:
         readers.notify(f"{name} is empty")
@@ -192,6 +192,6 @@ def parse_dropped_paths(text: str) -> list[str]:
 
 def path_exists(path: str) -> bool:
     try:
-        return find_equivalent_path(Path(_parse_file_url(path)).expanduser()).exists()
-    except (OSError, ValueError, RuntimeError):
+        return find_equivalent_path(Path(os.path.expanduser(_parse_file_url(path)))).exists()
+    except (OSError, ValueError):
         return False

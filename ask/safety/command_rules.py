@@ -138,19 +138,21 @@ WRAPPERS = frozenset(
         *("arch", "builtin", "busybox", "caffeinate", "catchsegv", "choom", "chrt", "command", "dbus-run-session"),
         *("doas", "env", "eval", "exec", "fakeroot", "find", "firejail", "gtimeout", "hyperfine", "ionice", "ltrace"),
         *("nice", "nohup", "nsenter", "numactl", "parallel", "pkexec", "prlimit", "rlwrap", "runuser", "setarch"),
-        *("setpriv", "setsid", "stdbuf", "strace", "sudo", "systemd-run", "time", "timeout", "unbuffer", "unshare"),
-        *("valgrind", "watch", "xargs", "xvfb-run", *_OPERAND_WRAPPERS),
+        *("setpriv", "setsid", "stdbuf", "strace", "sudo", "systemd-run", "time", "timeout", "toybox", "unbuffer"),
+        *("unshare", "valgrind", "watch", "xargs", "xvfb-run", *_OPERAND_WRAPPERS),
     }
 )
 """Programs that run the command in their arguments."""
+_ENVIRONMENT_RUNNERS = frozenset(("bundle", "conda", "hatch", "mise", "pdm", "pipenv", "pixi", "poetry", "rye", "uv"))
+"""Programs that run a command in the environment of a project, with `run` or `exec`."""
 RUNNERS = frozenset(
     {
-        *(".", "source", "ash", "csh", "elvish", "fish", "mksh", "nu", "pwsh", "rbash", "tcsh", "toybox", "xonsh"),
-        *("yash", "newgrp", "sg", "capsh", "gdb", "lldb", "perf", "entr", "watchexec", "expect", "screen"),
+        *_ENVIRONMENT_RUNNERS,
+        *(".", "source", "newgrp", "sg", "capsh", "gdb", "lldb", "perf", "entr", "watchexec", "expect", "screen"),
         *("tmux", "ssh", "mosh", "scp", "sftp", "rsync", "at", "batch", "crontab", "coproc"),
         *("alias", "make", "gmake", "bmake", "ninja", "cmake", "ctest", "just", "task", "rake", "bazel", "gradle"),
-        *("mvn", "ant", "cargo", "go", "npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "uv", "uvx"),
-        *("pipx", "poetry", "pdm", "hatch", "tox", "nox", "pre-commit", "docker", "podman", "kubectl", "nix"),
+        *("mvn", "ant", "cargo", "go", "npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "uvx"),
+        *("pipx", "tox", "nox", "pre-commit", "docker", "podman", "kubectl", "nix"),
         *("nix-shell", "ask", "bind", "compgen", "complete", "enable", "fc", "mapfile", "readarray"),
     }
 )
@@ -167,8 +169,9 @@ _HARMLESS_SET = re.compile(r"set(?: -[eux]+| -[eux]*o pipefail)+")
 """How scripts begin, such as `set -euo pipefail`."""
 SHELLS = frozenset(
     {
-        *("bash", "dash", "env", "eval", "flock", "hyperfine", "ksh", "parallel"),
-        *("runuser", "script", "sg", "sh", "su", "trap", "watch", "zsh"),
+        *("ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "pwsh", "rbash", "sh", "tcsh", "xonsh"),
+        *("yash", "zsh", "env", "eval", "flock", "hyperfine", "parallel", "runuser", "script", "sg", "su"),
+        *("trap", "watch"),
     }
 )
 """Programs that run the command line in one of their arguments."""
@@ -200,9 +203,11 @@ def _iterate_nested(words: list[str], nesting: int) -> Iterator[Sequence[str]]:
     yield words
     if nesting >= _MAX_NESTING:
         return
-    if words[0] in WRAPPERS:
-        for start in islice(_find_wrapped_commands(words), _MAX_NESTED_COMMANDS):
-            yield from _iterate_nested(words[start:], nesting + 1)
+    runs_environment = words[0] in _ENVIRONMENT_RUNNERS and words[1:2] in (["run"], ["exec"])
+    wrapper = words[1:] if runs_environment else words
+    if runs_environment or words[0] in WRAPPERS:
+        for start in islice(_find_wrapped_commands(wrapper), _MAX_NESTED_COMMANDS):
+            yield from _iterate_nested(wrapper[start:], nesting + 1)
     if words[0] in SHELLS:
         for line in _find_command_lines(words[: 1 + _MAX_NESTED_COMMANDS]):
             yield from _iterate_commands(parse_command_line(line), nesting + 1)

@@ -72,6 +72,8 @@ _RESERVED_WORDS = frozenset(
         *("in", "select", "function", "time", "coproc"),
     }
 )
+_NAMING_WORDS = ("function", "coproc")
+"""The reserved words before a name."""
 
 
 def _find_substitutions(text: str) -> Iterator[str]:
@@ -107,6 +109,8 @@ class _CommandLineParser:
         self._read_files: list[ShellWord] = []
         self._redirect = ""
         """The redirection whose target is the next word."""
+        self._reserved_word = ""
+        """The last reserved word before the first word of the current command."""
         self._here_delimiters: list[tuple[str, bool]] = []
         """The ends of the here-documents that begin on the next line, and whether bash expands their texts."""
         self._here_documents: list[str] = []
@@ -197,10 +201,14 @@ class _CommandLineParser:
             elif self._redirect == "<<<":
                 self._here_documents.append(word.text)
             self._redirect = ""
-        elif not self._command and (
+            return
+        if len(self._command) == 1 and self._reserved_word in _NAMING_WORDS and word.text in _RESERVED_WORDS:
+            self._end_command()  # its word is the name of a function or a coprocess, as in `function f {`
+        if not self._command and (
             word.text in _RESERVED_WORDS or _ASSIGNMENT.match(word.text) or word.text.startswith("-")  # time -p
         ):
             self._is_exact = False
+            self._reserved_word = word.text
         else:
             # As in printf -v 'a[$(date)]', which evaluates the subscript.
             is_assignment = word.text.startswith("-v") and len(self._command) == 1 and self._command[0].text == "printf"
@@ -214,7 +222,7 @@ class _CommandLineParser:
             self._commands.append(tuple(self._command))
         elif not is_last:
             self._is_exact = False
-        self._command = []
+        self._command, self._reserved_word = [], ""
 
     def _skip_here_documents(self, newline: re.Match[str]) -> int:
         """Return the position after the here-documents that begin below a newline."""

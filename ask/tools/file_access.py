@@ -56,11 +56,13 @@ def resolve_path(path_argument: str, context: RunToolContext) -> Path:
             )
         if not path_argument or "\0" in path_argument:
             raise ToolError("the path is empty or contains a NUL")
-        return find_equivalent_path(context.directory / Path(path_argument).expanduser())
     except UnicodeEncodeError:
         raise ToolError("the path contains an unpaired surrogate") from None
-    except RuntimeError:
-        raise ToolError(f"{path_argument}: no such user") from None
+    name = os.path.expanduser(path_argument)  # not Path.expanduser(), for which "./~" is the home directory
+    folder, slash, _ = name.partition("/")
+    if slash and folder.startswith("~") and not os.path.lexists(context.directory / folder):
+        raise ToolError(f"{path_argument}: no such user")
+    return find_equivalent_path(context.directory / name)
 
 
 @contextmanager

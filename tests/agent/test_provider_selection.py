@@ -155,6 +155,8 @@ def test_base_urls_of_other_programs_are_used(
         ("gpu:x", "http://gpu:11434"),
         ("https://box.example", "https://box.example"),
         ("http://0.0.0.0:3/path", "http://127.0.0.1:3/path"),
+        ("http://me:secret@box:80/path", "http://me:secret@box:80/path"),
+        ("me:secret@[::1]", "http://me:secret@[::1]:11434"),
     ],
 )
 def test_an_address_without_scheme_or_port_gets_the_providers_defaults(told: str, reached: str) -> None:
@@ -204,6 +206,17 @@ def test_a_local_server_needs_no_key(provider: list[str], home: Home, server: Mo
     assert not {"Authorization", "x-api-key"}.intersection(server.requests[0].headers)
     for line in (["--base-url", "https://api.invalid/v1"], []):
         assert ask(*provider, *line, "hi").code == 4
+
+
+def test_a_password_in_the_base_url_replaces_the_key_and_is_redacted(home: Home, server: ModelServer) -> None:
+    ask = Ask(home.env, home.work)
+    server.reply(wire.calls(("bash", {"command": "echo $OPENROUTER_BASE_URL"})), wire.says("Hello."))
+    base_url = server.base_url.replace("//", "//me:correct-horse@")
+    assert ask("-m", "m", "hi", env={"OPENROUTER_BASE_URL": base_url}).code == 0
+    assert server.requests[1].headers["Authorization"].startswith("Basic ")
+    assert (b"//me:" in server.requests[1].body, b"horse" in server.requests[1].body) == (True, False)
+    configure(home, "[network]\ntries = 1\n")
+    assert ask("-p", "openai", "--base-url", "https://me:correct-horse@api.invalid/v1", "hi").code == 5
 
 
 def test_a_local_address_in_the_environment_or_config_toml_needs_no_key(home: Home, server: ModelServer) -> None:

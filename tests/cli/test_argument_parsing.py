@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import click
 import pytest
@@ -77,6 +78,31 @@ def test_an_option_is_not_taken_as_the_value_of_another(arguments: list[str]) ->
 def test_long_options_with_one_dash_are_an_error() -> None:
     with pytest.raises(UsageError, match="write --provider"):
         parse("hi", "-provider", "x")
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("—json", "--json"),
+        ("—json hi", "--json"),
+        ("—json hi -q", "--json"),
+        ("'say hi' —json", "--json"),
+        ("-q what is it \u2013\u2013provider=x", "--provider=x"),
+        ("\u2212json hi", "--json"),
+        ("\u2013m x hi", "-m"),
+    ],
+)
+def test_options_with_typographic_dashes_are_an_error(line: str, option: str) -> None:
+    with pytest.raises(UsageError, match=f"write {option},"):
+        parse(*shlex.split(line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["-- —json", "hi -- —json", "'what is —json'", "a \u2013m b", "— json", "-- —json hi", "a-json b", "—jason b"],
+)
+def test_other_words_with_dashes_are_text(line: str) -> None:
+    assert parse(*shlex.split(line)).words
 
 
 # The text of a prompt does not influence whether later options are parsed
@@ -270,6 +296,27 @@ def test_help_and_version_can_be_the_first_word_of_a_prompt(arguments: str, ask:
     server.reply(wire.says("yes"))
     assert ask(*arguments.split()).text == "yes\n"
     assert question(server) == arguments
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "hi --record=~/d/out",
+        "--cd=~/d hi --record=out",
+        "history stats --html=~/d/out",
+        "history export --output=~/d/out",
+        "map {{line}} -f x --report=~/d/out",
+    ],
+)
+def test_a_tilde_after_an_equals_sign_is_the_home_directory(
+    line: str, ask: Ask, server: ModelServer, home: Home
+) -> None:
+    server.reply(wire.says("Hello."))
+    assert ask("earlier").code == 0
+    (home.work / "x").write_text("text\n")
+    Path(home.env["HOME"], "d").mkdir()
+    result = ask(*line.split(), stdin=b"row\n")
+    assert (result.code, Path(home.env["HOME"], "d/out").exists()) == (0, True), result.stderr
 
 
 @pytest.mark.slow

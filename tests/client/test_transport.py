@@ -11,6 +11,7 @@ import threading
 import time
 import traceback
 import zlib
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -103,6 +104,21 @@ def test_request_is_sent_as_the_provider_built_it(server: ModelServer) -> None:
     assert chat.headers["Content-Type"] == "application/json"
     assert chat.headers["User-Agent"].startswith("ask/")
     assert (models.method, models.path, models.body, models.headers["X"]) == ("GET", "/api/v1/models", b"", "y")
+
+
+def test_credentials_in_the_base_url_are_sent_unless_there_is_a_key(server: ModelServer) -> None:
+    server.reply(Reply())
+    transport = Transport(server.base_url.replace("//", "//me:p%40ss@"), ENOUGH)
+    for request in (CHAT, HttpRequest("/models", None, {}, "GET"), HttpRequest("/embeddings", {}, {})):
+        with transport.send(request) as response:
+            response.read_text()
+    basic = f"Basic {b64encode(b'me:p@ss').decode()}"
+    assert [request.headers.get_all("Authorization") for request in server.requests] == [
+        ["Bearer the-key"],
+        [basic],
+        [basic],
+    ]
+    assert server.requests[2].body == b"{}"
 
 
 def test_provider_replaces_the_usual_headers(server: ModelServer) -> None:

@@ -335,6 +335,17 @@ def test_a_rejected_option_exits_with_7(ask: Ask, server: ModelServer) -> None:
     assert all(told in line for told in ("temperature", "3", "from 0 to 2"))
 
 
+@pytest.mark.parametrize("name", ["~$report.txt", "./~$report.txt", "~$*.txt", "./~/notes.txt"])
+def test_a_file_whose_name_begins_with_a_tilde_is_attached(
+    name: str, ask: Ask, home: Home, server: ModelServer
+) -> None:
+    (home.work / "~").mkdir()
+    for file in ("~$report.txt", "~/notes.txt"):
+        (home.work / file).write_text("content\n")
+    result = ask("-f", name, "hi")
+    assert (result.code, "content" in question(server)) == (0, True)
+
+
 @pytest.mark.parametrize("arguments", [["-s", "@~no-such-user/x"], ["--schema", "~no-such-user/x.json"]])
 def test_the_home_of_an_unknown_user_is_a_missing_folder(arguments: list[str], ask: Ask) -> None:
     result = ask(*arguments, "hi")

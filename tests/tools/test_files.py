@@ -253,6 +253,14 @@ def test_a_tilde_is_the_home_directory(run: Run, tmp_path: Path, monkeypatch: py
     assert (tmp_path / "deep/f").exists()
 
 
+@pytest.mark.parametrize("name", ["~$report.txt", "./~$report.txt", "./~", "~$drafts/a"])
+def test_a_file_whose_name_begins_with_a_tilde_is_found(run: Run, work: Path, name: str) -> None:
+    (work / "~$drafts").mkdir()
+    assert run(WRITE_FILE, filepath=name, content="one\n")
+    run(EDIT_FILE, filepath=name, old_text="one", new_text="two")
+    assert run(READ_FILE, filepath=name) == (work / name).read_text() == "two\n"
+
+
 @pytest.mark.parametrize("tool", ["read_file", "write_file", "edit_file"])
 def test_unreadable_file_is_reported(unprivileged: Unprivileged, public_folder: Path, tool: str) -> None:
     public_folder.chmod(0o777)
