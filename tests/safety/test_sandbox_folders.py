@@ -214,6 +214,18 @@ def test_a_project_on_path_is_not_a_toolchain(home: Path, tmp_path: Path, made: 
     assert [path for path in readable if path.is_relative_to(tmp_path)] == [tmp_path / "project" / shown]
 
 
+@pytest.mark.parametrize("project_folder", ["src", "notes", "node_modules"])
+def test_of_a_project_that_is_a_virtual_environment_only_that_is_readable(
+    home: Path, tmp_path: Path, project_folder: str
+) -> None:
+    made = ("bin", "lib/python3.12/site-packages", "lib/node_modules", "pyvenv.cfg", "include", project_folder)
+    for name in made:
+        (tmp_path / "project" / name).mkdir(parents=True)
+    readable = confined(home, home / "work", path=f"{tmp_path}/project/bin").readable_folders
+    shown = {str(path.relative_to(tmp_path / "project")) for path in readable if path.is_relative_to(tmp_path)}
+    assert shown == {"bin", "lib/python3.12", "lib/node_modules", "pyvenv.cfg"}
+
+
 @pytest.mark.parametrize(
     ("made", "shown"),
     [
