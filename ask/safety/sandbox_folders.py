@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ask.config.directories import SAFE_STATE_FOLDER
-from ask.config.symbolic_links import resolve_links
+from ask.config.symbolic_links import find_foreign_link
 from ask.errors import SafetyError
 from ask.safety.bubblewrap import TEMPORARY_FOLDER
 from ask.safety.git_paths import find_git
@@ -117,13 +117,11 @@ def _resolve_folder(folder: Path, changeable_folders: Sequence[Path]) -> Path:
         raise SafetyError(f"the folder {folder} does not exist", "use an existing folder") from None
     if not resolved.is_dir():
         raise SafetyError(f"{folder} is not a folder", "use a folder")
-    for link in resolve_links(folder.absolute())[1]:
-        # A link in place of such a folder itself is the user's, who has moved it.
-        if any(changed in link.parents and not resolved.is_relative_to(changed) for changed in changeable_folders):
-            raise SafetyError(
-                f"{link} is a symbolic link, which a run in safe mode may have created",
-                f"name the folder that it leads to ({resolved}), or replace the link",
-            )
+    if link := find_foreign_link(folder.absolute(), changeable_folders):
+        raise SafetyError(
+            f"{link} is a symbolic link, which a run in safe mode may have created",
+            f"name the folder that it leads to ({resolved}), or replace the link",
+        )
     return resolved
 
 

@@ -71,6 +71,19 @@ def test_no_output_follows_a_link_that_a_call_has_left(host: FakeHost, name: str
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [("-f", "notes.md"), ("-f", "*.md"), ("-f", "recs"), ("-f", "recs/secret.jsonl", "--safe")]
+)
+def test_no_file_is_attached_through_a_link_that_a_call_has_left(host: FakeHost, options: tuple[str, ...]) -> None:
+    script = "ln -s ../outside recs; ln -s recs/secret.jsonl notes.md; ln -s in.txt inside.txt"
+    assert run(host, bash(script), "--safe").result.code == 0
+    refused, followed = run(host, [], *options), run(host, [], "-f", "inside.txt")
+    assert (refused.result.code, refused.requests) == (9, 0)
+    assert "symbolic link" in refused.result.stderr
+    assert (followed.result.code, followed.requests) == (0, 1)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINKS)
 def test_where_no_call_could_write_links_are_followed(host: FakeHost, name: str) -> None:
     assert run(host, [], "--safe", directory=host.base / "work_evil").result.code == 0
