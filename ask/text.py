@@ -7,7 +7,7 @@ import os
 import re
 from binascii import crc32
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import count, pairwise
 
 from ask.records import NamedTuple
 
@@ -324,10 +324,11 @@ def format_blocks(prompt_text: str, files: Sequence[tuple[str, str]], stdin_text
 
 def format_block(tag: str, text: str, attributes: str) -> str:
     """Enclose text in tags that do not occur in it, so that it cannot fake its end."""
-    name, number = tag, 1
-    while f"</{name}>" in attributes + text:
-        number += 1
-        name = f"{tag}-{number}"
+    # A model takes variants such as </FILE > for its end, too.
+    ends = re.findall(rf"<\s*/\s*{tag}(?:-([0-9]{{1,9}}))?\s*>", attributes + text, re.IGNORECASE)
+    numbers = {int(number or 1) for number in ends}
+    number = next(number for number in count(1) if number not in numbers)
+    name = tag if number == 1 else f"{tag}-{number}"
     return f"<{name}{attributes}>\n{text.rstrip(chr(10))}\n</{name}>"
 
 

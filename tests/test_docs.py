@@ -151,6 +151,7 @@ OTHER_PROGRAMS = {
         "MISE_CONFIG_DIR",
         "MISE_STATE_DIR",
         "PATH",
+        "PWD",
         "PYTHONPYCACHEPREFIX",
         "SHELL",
         "TERM",

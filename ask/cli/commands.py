@@ -200,10 +200,14 @@ def change_directory(path: str) -> None:
         UsageError: that is not possible.
     """
     try:
-        os.chdir(os.path.expanduser(path))
+        path = os.path.expanduser(path)
+        shell_path, directory = os.environ.get("PWD", ""), os.getcwd()
+        os.chdir(path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"cannot change to {path} ({reason})", "-C needs a folder") from None
+    # As a shell does: safe mode looks for links on the way.
+    os.environ["PWD"] = os.path.join(shell_path if os.path.realpath(shell_path) == directory else directory, path)
 
 
 def _replace_synonym(arguments: Sequence[str]) -> Sequence[str]:

@@ -33,6 +33,7 @@ from ask.client.prices import open_price_finder
 from ask.client.run_costs import to_priced_model
 from ask.config.options import RunOptions
 from ask.config.settings import UNSET_OPTION
+from ask.config.symbolic_links import check_input
 from ask.console import StderrConsole
 from ask.errors import FileError, RowsFailedError, RunInterruptedError, UsageError
 from ask.history.daily_cost import DailyCostLimit
@@ -106,6 +107,8 @@ class MapJobRunner:
         self.flags = flags
         self.app = app
         prompt, paths = parse_arguments(flags)
+        for path in filter(None, map(find_input_file, paths)):
+            check_input(path, app.app_dirs)
         check_flags(flags)
         first_url, *other_urls = flags["base_url"] or (None,)
         run_options = create_run_options(

@@ -25,6 +25,8 @@ _MAX_ESCAPE_CHARACTERS = 6
 MAX_RELEASED_CHARACTERS = 4
 """The beginning of a secret that may be shown: keys of a kind begin alike, and so do words, such as "s" and "sk-"."""
 MIN_SECRET_CHARACTERS = 8
+MIN_LINE_CHARACTERS = 16
+"""The length from which a line of a secret with several is one by itself, such as those of a PEM file."""
 
 
 class Redactor:
@@ -32,12 +34,14 @@ class Redactor:
 
     A secret is also found in the forms that JSON encoders commonly write, such as `pass\\"word` for `pass"word`. Other
     encodings, such as Base64, are not recognized. A secret that looks like a word is not replaced inside a longer word.
+    Of a secret with several lines, each long one without spaces is also found alone: a file may indent or number them.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         forms: set[str] = set()
         for secret in filter(None, secrets):
-            forms.update(_list_json_forms(secret))
+            for text in (secret, *_list_long_lines(secret)):
+                forms.update(_list_json_forms(text))
         self.secrets = tuple(sorted(forms, key=len, reverse=True))  # a longer one may contain a shorter one
 
     def add(self, secrets: Iterable[str]) -> None:
@@ -184,6 +188,13 @@ def _unescape(match: re.Match[str]) -> str:
     if match[1]:
         return chr(int(match[1], 16))
     return {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}.get(match[2], match[2])
+
+
+def _list_long_lines(secret: str) -> Iterator[str]:
+    """Yield the long lines of a secret that have no spaces. In a variable, line breaks are often escapes."""
+    for line in secret.replace("\\r", "\n").replace("\\n", "\n").split("\n"):
+        if len(line.split()) == 1 and len(line.strip()) >= MIN_LINE_CHARACTERS:
+            yield line.strip()
 
 
 def _list_json_forms(secret: str) -> Iterator[str]:

@@ -82,6 +82,31 @@ def read_changeable_folders(scan_record: Path) -> Sequence[Path]:
     return read_decisions(scan_record, lambda records: [*map(Path, records)]) or ()
 
 
+def find_foreign_link(path: Path, changeable_folders: Sequence[Path]) -> Path | None:
+    """Return a link on the way to an absolute path that leads out of a folder where calls could write.
+
+    A link in place of such a folder itself is the user's, who has moved it.
+    """
+    target, links = resolve_links(path)
+    left_folders = [folder for folder in changeable_folders if not target.is_relative_to(folder)]
+    return next((link for link in links if any(folder in link.parents for folder in left_folders)), None)
+
+
+def check_input(path: Path, app_dirs: AppDirs) -> None:
+    """Refuse a file to read if a link on the way, which may be from a tool call, leads to the user's other files.
+
+    Raises:
+        FileError: there is such a link.
+        OSError: the path is relative, and the working directory has been deleted.
+    """
+    target, links = resolve_links(path.absolute())
+    if links and (link := find_foreign_link(path.absolute(), read_changeable_folders(app_dirs.scan_record))):
+        raise FileError(
+            f"cannot read {path}: {link} is a symbolic link, which a run in safe mode may have created",
+            f"name the file that it leads to ({target}), or replace the link",
+        )
+
+
 def _resolve(name: str | Path, folders: Sequence[Path]) -> Path:
     path, links = resolve_links(get_working_directory() / name)
     for link in links:

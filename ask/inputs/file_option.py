@@ -106,6 +106,7 @@ def _read_path(path: str, readers: InputReaders) -> PromptInputs:
     name = decode_argument(path)
     try:
         expanded_path = find_equivalent_path(Path(os.path.expanduser(path)))
+        readers.check_path(expanded_path)
         if expanded_path.is_dir():
             from ask.inputs.folders import read_folder
 

@@ -39,7 +39,7 @@ async def start_process(command: Sequence[str], directory: str | None = None) ->
     Raises:
         UsageError: an argument is too long or has a null character.
     """
-    environment, mark = mark_environment(os.environ)
+    environment, mark = mark_environment({**os.environ, "PWD": directory} if directory else os.environ)
     try:
         process = await asyncio.create_subprocess_exec(
             *command,

@@ -55,6 +55,9 @@ _STARTUP_VARIABLES = (
     *("KUBECONFIG", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "DOCKER_CONFIG", "GNUPGHOME"),
     "OPENSSL_CONF",  # names libraries, which Python loads, too: https://docs.openssl.org/master/man5/config/
     *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO"),
+    # Hooks and MCP servers, aliases that begin with !, options such as --output, and other indexes of packages.
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "GH_CONFIG_DIR", "CURL_HOME"),
+    *("PIP_CONFIG_FILE", "UV_CONFIG_FILE", "GOENV"),
     *("MAKEFILES", "TF_CLI_CONFIG_FILE", "ANSIBLE_CONFIG", "NPM_CONFIG_USERCONFIG", "npm_config_userconfig"),
 )
 """Variables that name files or a folder from which programs start, or with programs to run or trusted certificates."""

@@ -58,9 +58,10 @@ class ProtectedName(NamedTuple):
 
 _CRUSH_PATHS = (".config/crush", ".local/share/crush")
 _OPENCODE_PATHS = (".config/opencode", ".local/share/opencode")
-_ROO_PATHS = tuple(
-    f"{folder}/User/globalStorage/rooveterinaryinc.roo-cline" for folder in (".config/Code", ".vscode-server/data")
-)
+_KILO_PATHS = (".config/kilo", ".kilocode")
+_EXTENSION_FOLDERS = (".config/Code/User/globalStorage", ".vscode-server/data/User/globalStorage")
+_ROO_PATHS = tuple(f"{folder}/rooveterinaryinc.roo-cline" for folder in _EXTENSION_FOLDERS)
+_CLINE_PATHS = tuple(f"{folder}/saoudrizwan.claude-dev" for folder in _EXTENSION_FOLDERS)
 _VS_CODE_PATHS = (".vscode", ".vscode-server", ".config/Code", ".config/VSCodium", ".cursor", ".windsurf")
 
 PROTECTED_NAMES = (
@@ -116,6 +117,15 @@ PROTECTED_NAMES = (
     ProtectedName(".junie", "Junie", (".junie",)),
     ProtectedName(".roo", "Roo Code", _ROO_PATHS),
     ProtectedName(".trae", "Trae", (".trae",)),
+    # Cline runs the programs in `.clinerules/hooks`, the next two the hooks of their `settings.json`.
+    ProtectedName(".clinerules", "Cline", (".cline", *_CLINE_PATHS)),
+    ProtectedName(".codebuddy", "CodeBuddy", (".codebuddy",)),
+    ProtectedName(".iflow", "iFlow", (".iflow",)),
+    # The newer Kilo Code is based on opencode: https://kilo.ai/docs/automate/mcp/using-in-kilo-code
+    ProtectedName(".kilocode", "Kilo Code", _KILO_PATHS),
+    ProtectedName(".kilo", "Kilo Code", _KILO_PATHS),
+    ProtectedName("kilo.json", "Kilo Code", _KILO_PATHS, "file"),
+    ProtectedName("kilo.jsonc", "Kilo Code", _KILO_PATHS, "file"),
     ProtectedName(".factory", "Factory Droid", (".factory",)),
     ProtectedName(".pi", "pi", (".pi",)),
     # Crush runs MCP servers, language servers and hooks without asking: https://github.com/charmbracelet/crush/pull/3607

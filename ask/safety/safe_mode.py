@@ -89,7 +89,7 @@ class SafeModeSession:
             self._open_proxy = partial(CommandProxy, self.command_hosts, self._record_connection, hint=hint)
         config = prepare_sandbox_config(settings, directory, app.app_dirs.results / conversation_id, app)
         self.sandbox_config = config._replace(
-            unconfined_programs=tuple(programs), configured_paths=tuple(_list_configured_paths(app))
+            unconfined_programs=tuple(programs), configured_paths=tuple(_list_configured_paths(app, directory))
         )
         self.writable_folders: Sequence[Path] = self.sandbox_config.outermost_folders
         self._app, self._directory, self._context_files = app, directory, settings.context_files
@@ -279,15 +279,18 @@ def prepare_sandbox_config(
     )
 
 
-def _list_configured_paths(app: AppContext) -> Iterator[tuple[Path, str]]:
+def _list_configured_paths(app: AppContext, directory: Path) -> Iterator[tuple[Path, str]]:
     """Yield what later runs start or trust without asking, with its type.
 
-    These are the files of commands that print keys, which also run during this run, the files that name MCP servers,
-    and the folders with the user's own skills.
+    These are the files of commands that print keys and of hooks outside the sandbox, which also run during this run,
+    the files that name MCP servers, and the folders with the user's own skills.
     """
     home = os.path.expanduser("~")
     for table in app.config.get("providers", {}).values():
         yield from find_command_files(table.get("key_command", ""), Path(home), home).paths
+    for hook in app.config.values.get("hooks", ()):
+        if hook.get("sandbox") is False:
+            yield from find_command_files(str(hook.get("command", "")), directory, home).paths
     for name in app.config.get("mcp.files", ()):
         yield app.app_dirs.config / os.path.expanduser(name), "file"
     for name in app.config.get("skills.folders", ()):

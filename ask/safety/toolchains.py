@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ask.config.symbolic_links import resolve_links
 from ask.safety.protected_paths import is_in_any
+from ask.tools.secret_files import is_virtual_environment
 
 _RUNTIMES = ("python3", "node")
 _TOOLCHAIN_MARKERS = (
@@ -16,7 +17,7 @@ _TOOLCHAIN_MARKERS = (
 )
 """Paths next to the `bin` of a toolchain, but not next to that of a project with `bin` and `lib` folders."""
 _ENVIRONMENT_PATHS = ("pyvenv.cfg", "lib/python3*", "lib/node_modules")
-"""What is readable next to a `bin` in a folder where a call may have made a project look like a toolchain."""
+"""What is readable next to a `bin` in a project: a virtual environment, or what a call may have made look like one."""
 _VERSION_MANAGER_MARKERS = ("versions", "installs")
 """Folders next to the `shims` of a version manager such as pyenv or mise."""
 
@@ -43,7 +44,7 @@ def find_toolchains(
                 continue
             else:
                 paths = [programs]
-            if is_in_any(programs, changeable_folders):
+            if is_in_any(programs, changeable_folders) or _is_environment_in_project(programs.parent):
                 yield from _find_environment_paths(programs)
             for path in filter(os.path.isdir, paths):
                 if not any(private.is_relative_to(path) for private in private_folders):
@@ -64,7 +65,7 @@ def _is_toolchain(program_folder: Path, changeable_folders: Sequence[Path]) -> b
     parent = program_folder.parent
     if program_folder.name == "shims":
         markers: tuple[str, ...] = _VERSION_MANAGER_MARKERS
-    elif program_folder.name == "bin" and parent.name != ".local":
+    elif program_folder.name == "bin" and parent.name != ".local" and not _is_environment_in_project(parent):
         markers = _TOOLCHAIN_MARKERS
     else:
         return False
@@ -72,3 +73,8 @@ def _is_toolchain(program_folder: Path, changeable_folders: Sequence[Path]) -> b
         if not any(is_in_any(path, changeable_folders) for path in (parent, target, *links)):
             return True
     return False
+
+
+def _is_environment_in_project(folder: Path) -> bool:
+    """Check whether a folder is a virtual environment that also contains a project, as `python3 -m venv .` creates."""
+    return os.path.exists(folder / "pyvenv.cfg") and not is_virtual_environment(folder)

@@ -53,6 +53,22 @@ def test_the_longer_of_two_keys_is_redacted_completely() -> None:
     assert redact_chunks(("ab1def", "ab1"), ["xab1", "dex"]) == f"x{REDACTED}dex"
 
 
+LINES = ("MIIEvQIBADANBgkqhkiG9w0BAQEF", "AASCBKcwggSjAgEAAoIBAQC7VJTU", "kL3Qxw==")
+
+
+@pytest.mark.parametrize("separator", ["\n", "\r\n", "\\n"])
+def test_lines_of_a_key_with_several_are_redacted_alone(separator: str) -> None:
+    marker = "-----BEGIN PRIVATE KEY-----"
+    redactor = Redactor([separator.join((marker, *LINES, "spaces are in text"))])
+    for text in ("\r\n".join(LINES[:2]), "\n".join(f"  {line}" for line in LINES), f"+{LINES[1]}\\n{LINES[2]}"):
+        redacted = redactor.redact(text)
+        assert not any(line in redacted for line in LINES[:2])
+        stream = redactor.open_stream()
+        assert "".join([*map(stream.feed, text), stream.finish()]) == redacted
+    text = f"{marker} spaces are in text"
+    assert redactor.redact(text) == text
+
+
 @given(KEYS, PIECES)
 def test_chunks_are_redacted_like_the_complete_text(keys: tuple[str, ...], pieces: list[str]) -> None:
     assert redact_chunks(keys, pieces) == Redactor(keys).redact("".join(pieces))

@@ -138,6 +138,30 @@ def test_no_call_makes_the_folder_a_toolchain_elsewhere(host: FakeHost, program:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("option", ["--safe", "--safe-files"])
+@pytest.mark.parametrize("arguments", ["--allow-dir data", "-C data", "-C ../work/data", ""])
+def test_no_link_of_an_earlier_run_makes_another_folder_writable(host: FakeHost, option: str, arguments: str) -> None:
+    private = host.base / "elsewhere"
+    private.mkdir()
+    (private / "secret").write_text(TOKEN)
+    host.change_owner()
+    assert run(host, bash(f"ln -s {private} data"), "--safe").result.code == 0
+    more = {} if arguments else {"directory": private, "env": {"PWD": f"{host.work}/data"}}
+    calls = [
+        ("read_file", {"filepath": f"{private}/secret"}),
+        ("write_file", {"filepath": f"{private}/new", "content": ""}),
+    ]
+    assert run(host, calls, option, *arguments.split(), **more).result.code == 8
+    assert not (private / "new").exists()
+    (host.work / "data").unlink()
+    (host.work / "data").symlink_to(".")
+    assert (
+        run(host, [], option, *arguments.replace("../work/", "").split(), **({} if arguments else more)).result.code
+        == 0
+    )
+
+
+@pytest.mark.slow
 def test_a_virtual_environment_in_the_folder_works_elsewhere(host: FakeHost) -> None:
     python = host.work / ".venv/bin/python3"
     for folder in (python.parent, host.work / ".venv/lib/python3.11/site-packages", host.base / "elsewhere"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ COMMANDS = {
     "report": ("map", "Say {{line}}", "--report", "{}", "in.txt"),
     "export": ("history", "export", "--all", "-o", "{}"),
 }
+READING_MAP = ("map", "Say {{line}}", "{}")
 LINKS = {
     "a file": ("ln -s ../outside/secret.jsonl out.jsonl", "out.jsonl"),
     "a new file": ("ln -s ../outside/new.jsonl out.jsonl", "out.jsonl"),
@@ -44,10 +46,10 @@ def answer(request: Request) -> Reply:
     return wire.whole_reply(wire.answer("Hi.")) if not request.json.get("stream") else wire.says("Hi.")
 
 
-def write_output(host: FakeHost, command: str, output: str) -> program.Result:
+def run_command(host: FakeHost, command: Sequence[str], output: str) -> program.Result:
     with ModelServer() as server:
         server.reply(answer)
-        words = [output if word == "{}" else word for word in COMMANDS[command]]
+        words = [output if word == "{}" else word for word in command]
         prefix = [*as_user(host.user), installation(host.user).ask]
         return program.run([*prefix, *words], env=build_environment(host, server), cwd=host.work)
 
@@ -62,12 +64,26 @@ def test_no_output_follows_a_link_that_a_call_has_left(host: FakeHost, name: str
     script, output = LINKS[name]
     assert run(host, bash(script), "--safe").result.code == 0
     before = read_outside(host)
-    for command in COMMANDS:
-        result = write_output(host, command, output)
+    for command in COMMANDS.values():
+        result = run_command(host, command, output)
         assert result.code == 9, result.stderr
         assert "symbolic link" in result.stderr
     assert read_outside(host) == before
     assert not list(Path(host.work, "a").glob("*.jsonl"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [("-f", "notes.md"), ("-f", "*.md"), ("-f", "recs"), ("-f", "recs/secret.jsonl", "--safe")]
+)
+def test_no_file_is_attached_through_a_link_that_a_call_has_left(host: FakeHost, options: tuple[str, ...]) -> None:
+    script = "ln -s ../outside recs; ln -s recs/secret.jsonl notes.md; ln -s in.txt inside.txt"
+    assert run(host, bash(script), "--safe").result.code == 0
+    refused, followed = run(host, [], *options), run(host, [], "-f", "inside.txt")
+    assert (refused.result.code, refused.requests) == (9, 0)
+    assert "symbolic link" in refused.result.stderr
+    assert run_command(host, READING_MAP, "notes.md").code == 9
+    assert (followed.result.code, followed.requests) == (0, 1)
 
 
 @pytest.mark.slow
@@ -77,8 +93,8 @@ def test_where_no_call_could_write_links_are_followed(host: FakeHost, name: str)
     script, output = LINKS[name]
     subprocess.run([*as_user(host.user), "bash", "-c", script], cwd=host.work, check=True)
     contents = {TOKEN}
-    for command in COMMANDS:
-        result = write_output(host, command, output)
+    for command in COMMANDS.values():
+        result = run_command(host, command, output)
         assert result.code == 0, result.stderr
         contents.add((host.work / output).resolve().read_text())
     assert len(contents) == 1 + len(COMMANDS)

@@ -200,3 +200,26 @@ def test_a_script_in_the_folder_that_prints_a_key_is_not_changed(host: FakeHost,
     assert (file.read_text() if file.exists() else "") == ("echo old" if exists else "")
     assert run(host, [write]).result.code == 0
     assert file.read_text() == "touch ran", "the attack does nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize("option", ["--safe", "--safe-files"])
+def test_the_script_of_a_hook_outside_the_sandbox_is_not_changed(host: FakeHost, option: str, exists: bool) -> None:
+    """It runs again in the same run, after the next call."""
+    file = host.work / "tools/check.sh"
+    file.parent.mkdir()
+    if exists:
+        file.write_text("true")
+    ran = host.base / "ran"
+    (host.base / "config/ask/config.toml").write_text(
+        "[[hooks]]\nevent = 'after_tool'\ncommand = 'sh tools/check.sh'\nsandbox = false\n"
+    )
+    host.change_owner()
+    write = ("write_file", {"filepath": "tools/check.sh", "content": f"touch {ran}"})
+    calls = [*(bash("rm -rf tools; mkdir tools") if option == "--safe" else ()), write, *([write] * 2)]
+    assert run(host, calls, option).result.code == 0
+    assert not ran.exists()
+    assert (file.read_text() if file.exists() else "") == ("true" if exists else "")
+    assert run(host, [write, write]).result.code == 0
+    assert ran.exists(), "the attack does nothing"

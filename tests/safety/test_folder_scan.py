@@ -561,6 +561,11 @@ def test_startup_files_that_variables_name_are_protected(folders: Folders) -> No
         "work/new.sh",
         "work/sub/x",
     }
+    assert folders.scan(CLAUDE_CONFIG_DIR="sub", PIP_CONFIG_FILE="new.sh") == {
+        "work/.git",
+        "work/new.sh",
+        "work/sub",
+    }
     folders.write("work/sub/agent.rb")
     assert folders.scan(NODE_OPTIONS="-r ./new.sh", JAVA_TOOL_OPTIONS="-javaagent:sub/x=a") == {
         "work/.git",

@@ -50,6 +50,29 @@ def test_paths_are_resolved_once(home: Path, tmp_path: Path) -> None:
     assert found.allowed_folders == (tmp_path / "more",)
 
 
+@pytest.mark.parametrize("runs_commands", [True, False])
+@pytest.mark.parametrize("link", ["data", "work/data", "deep/data"])
+def test_no_link_that_a_call_has_left_makes_a_folder_writable(
+    home: Path, tmp_path: Path, link: str, runs_commands: bool
+) -> None:
+    for name in ("work/deep", "work/real", "private/work"):
+        (home / name).mkdir(parents=True)
+    write_scan_record(home / ".local/share/ask/safe", [home / "work"], ScanRecord((), (), ()))
+    (home / "work/data").symlink_to(home / "private")
+    (home / "work/deep/data").symlink_to("../../private")
+    (home / "work/inside").symlink_to("real")
+    (home / "work/alias").symlink_to(home / "work")
+    folder = home / "work/deep/data" if "deep" in link else home / "work" / ("alias/data" if "/" in link else link)
+    environment = {"HOME": str(home), "PATH": "/usr/bin", "PWD": str(folder)}
+    for directory, *allowed in ([home / "work", folder], [home / "work", folder / "work"], [home / "private"]):
+        with pytest.raises(SafetyError, match="symbolic link"):
+            confined(home, directory, *allowed, runs_commands=runs_commands, environment=environment)
+    inside = confined(home, home / "work", home / "work/inside", environment=environment, runs_commands=runs_commands)
+    assert inside.allowed_folders == (home / "work/real",)
+    (tmp_path / "own").symlink_to(home / "private")
+    assert confined(home, home / "work", tmp_path / "own").allowed_folders == (home / "private",)
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -212,6 +235,18 @@ def test_a_project_on_path_is_not_a_toolchain(home: Path, tmp_path: Path, made: 
     programs = tmp_path / "project" / made.split(maxsplit=1)[0]
     readable = confined(home, home / "work", path=str(programs)).readable_folders
     assert [path for path in readable if path.is_relative_to(tmp_path)] == [tmp_path / "project" / shown]
+
+
+@pytest.mark.parametrize("project_folder", ["src", "notes", "node_modules"])
+def test_of_a_project_that_is_a_virtual_environment_only_that_is_readable(
+    home: Path, tmp_path: Path, project_folder: str
+) -> None:
+    made = ("bin", "lib/python3.12/site-packages", "lib/node_modules", "pyvenv.cfg", "include", project_folder)
+    for name in made:
+        (tmp_path / "project" / name).mkdir(parents=True)
+    readable = confined(home, home / "work", path=f"{tmp_path}/project/bin").readable_folders
+    shown = {str(path.relative_to(tmp_path / "project")) for path in readable if path.is_relative_to(tmp_path)}
+    assert shown == {"bin", "lib/python3.12", "lib/node_modules", "pyvenv.cfg"}
 
 
 @pytest.mark.parametrize(
