@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ask.atomic_files import read_regular_file
 from ask.config.settings import OPTION_RANGES, SETTINGS, Api, NonNegativeFloat, Setting
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
@@ -101,7 +102,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         ConfigError: it cannot be read or is not TOML.
     """
     try:
-        data = path.read_bytes()
+        data = read_regular_file(path)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:

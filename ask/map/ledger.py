@@ -513,6 +513,8 @@ def read_shard_input(ledger: Path) -> ShardInput | None:
     """Return what the newest shard in a ledger was made from; None if there is no ledger, or it does not say so."""
     query = """SELECT job, row_count, digest, failed_count FROM shard_inputs JOIN jobs ON jobs.id = shard
         ORDER BY updated DESC LIMIT 1"""
+    if not ledger.is_file():  # SQLite would wait for a program to open a named pipe
+        return None
     try:
         with closing(sqlite3.connect(f"{ledger.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             cursor = connection.execute(query)
