@@ -67,9 +67,12 @@ class Config:
         self.base_urls: dict[str, tuple[str, ...]] = {}
         providers = dict(values.get("providers", {}))
         for name, table in providers.items():
-            if isinstance(urls := table.get("base_url"), list):
+            urls = table.get("base_url")
+            if isinstance(urls, list):
                 providers[name] = {**table, "base_url": urls[0]}
                 self.base_urls[name] = tuple(urls)
+            elif isinstance(urls, str) and not urls.strip():  # the default applies, as with an empty variable
+                providers[name] = {key: value for key, value in table.items() if key != "base_url"}
         self.providers: Mapping[str, Mapping[str, Any]] = providers
 
     def get(self, key: str, default: Any = None) -> Any:
