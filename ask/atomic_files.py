@@ -13,10 +13,13 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar, cast
 
 from ask.errors import FileError
 from ask.records import NamedTuple
+
+if TYPE_CHECKING:
+    from io import BufferedReader
 
 T = TypeVar("T")
 PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE = 0o600, 0o700
@@ -117,6 +120,33 @@ def open_private_file(path: Path, flags: int) -> int:
     if status.st_size == 0 and status.st_mode & PRIVATE_FILE_MODE != PRIVATE_FILE_MODE:
         os.fchmod(descriptor, PRIVATE_FILE_MODE)  # otherwise the next run could not open it
     return descriptor
+
+
+def open_regular_file(path: Path, mode: Literal["rb", "rb+"] = "rb") -> BufferedReader:
+    """Open a file that must be regular: reading a named pipe or a device may never end.
+
+    /dev/null is an empty file, because containers mount it over files to hide them.
+
+    Raises:
+        OSError: it cannot be opened, or is something else.
+    """
+    return cast("BufferedReader", open(path, mode, opener=_open_regular))
+
+
+def _open_regular(name: str, flags: int) -> int:
+    descriptor = os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)
+    status = os.fstat(descriptor)
+    is_folder = stat.S_ISDIR(status.st_mode)  # `open` raises the error for it
+    if stat.S_ISREG(status.st_mode) or is_folder or os.path.samestat(status, os.stat(os.devnull)):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file", name)
+
+
+def read_regular_file(path: Path) -> bytes:
+    """Read a file that must be regular, as `open_regular_file` opens it."""
+    with open_regular_file(path) as file:
+        return file.read()
 
 
 @contextmanager
@@ -281,7 +311,7 @@ def read_decisions(path: Path, parse: Callable[[Any], T]) -> T | None:
         FileError: it cannot be read, or `parse` raises a ValueError.
     """
     try:
-        return parse(json.loads(path.read_bytes()))
+        return parse(json.loads(read_regular_file(path)))
     except FileNotFoundError:
         return None
     except OSError as error:

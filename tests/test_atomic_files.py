@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.atomic_files import create_private_folder, lock_file, replace_file, write_private_file
+from ask.atomic_files import create_private_folder, lock_file, read_regular_file, replace_file, write_private_file
 from ask.errors import FileError
 from tests import wire
 from tests.cli.chat.chat_session import CTRL_D, ENTER, PROMPT
@@ -158,3 +158,36 @@ def test_all_files_that_ask_writes_are_private_under_a_umask_of_zero(ask: Ask, h
     expected |= {"results", "models", "chat_history", "bash-completion", "mcp"}
     assert expected <= {path.name for path in found}, result.text
     assert [str(path) for path in found if mode_of(path) & 0o077] == []
+
+
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    (tmp_path / "hidden").symlink_to(os.devnull)
+    assert [read_regular_file(tmp_path / name) for name in ("file", "hidden")] == [b"content", b""]
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    for name in ("pipe", "endless", ".", "missing"):
+        with pytest.raises(OSError, match=name):
+            read_regular_file(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("file", "arguments", "code"),
+    [
+        ("config/ask/config.toml", "-p demo hi", 4),
+        ("config/ask/keys.toml", "keys", 4),
+        ("cache/ask/retirements.json", "-p demo hi", 0),
+        ("data/ask/approvals.json", "tools approvals", 9),
+        ("data/ask/map.db", "--max-cost-per-day 9 -p demo hi", 9),
+        ("data/ask/originals/1-a/journal", "undo --list", 9),
+    ],
+)
+def test_a_named_pipe_in_place_of_a_stored_file_is_not_waited_for(
+    ask: Ask, home: Home, file: str, arguments: str, code: int
+) -> None:
+    path = home.path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    result = ask(*arguments.split())
+    assert (result.code, code == 0 or str(path) in result.stderr) == (code, True), result.stderr

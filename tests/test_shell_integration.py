@@ -252,6 +252,17 @@ def test_a_custom_key_is_bound(shell: str, home: Home, env: dict[str, str], serv
         running.wait_for("a b", 20)
 
 
+@pytest.mark.slow
+@pytest.mark.needs("zsh")
+def test_zsh_with_the_patterns_of_sh_reads_the_script_with_emulate(
+    home: Home, env: dict[str, str], server: ModelServer
+) -> None:
+    server.reply(wire.says(COMMAND))
+    with Shell("zsh", home, env, "setopt sh_glob; eval() { emulate zsh -c $1 }").on_terminal() as running:
+        running.type_in(WORDS + ALT_A)
+        running.wait_for("a b", 20)
+
+
 @pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
 def test_each_interactive_shell_gets_an_id_unless_the_user_set_one(shell: str, home: Home, env: dict[str, str]) -> None:
     def named(**more: str) -> str:

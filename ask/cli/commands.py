@@ -225,10 +225,10 @@ def find_command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
     """Find the command that the arguments call, and its arguments.
 
     For a prompt, the command is "ask". A prompt may begin with "help" or "version": these are commands only if a
-    command name or nothing follows. Commands of packages are found in the plugin index, and not loaded.
+    command name, or no word but options, follows. Commands of packages are found in the plugin index, and not loaded.
     """
     name, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
-    is_question = name == "version" and list(rest) not in ([], ["--help"], ["-h"])
+    is_question = name == "version" and not all(word.startswith("-") for word in rest)
     if name == "help" and rest[:1] != ["--help"]:
         is_question = load_command([word for word in rest if word != "--all"]) is None
     is_command = name in COMMANDS or (name != "" and name in find_plugin_commands(name))

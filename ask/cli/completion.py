@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 from unicodedata import category
 
+from ask.atomic_files import read_regular_file
 from ask.config.config_file import Config, read_config
 from ask.config.directories import AppDirs
 from ask.config.settings import SETTINGS, Api, get_default_value, get_kind
@@ -116,7 +117,7 @@ def _read_installed(app_dirs: AppDirs, kind: Literal["providers", "loaders", "co
     """Return the names that plugins offer of a kind, and their distributions, from the last run's index."""
     file = app_dirs.cache / "plugins.json"
     try:
-        rows = json.loads(file.read_bytes())[kind]
+        rows = json.loads(read_regular_file(file))[kind]
         return {str(name): str(distribution) for name, _, distribution in rows}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         from ask.plugin_api.installed_plugins import find_plugins

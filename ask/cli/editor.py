@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from ask.atomic_files import lock_file
+from ask.atomic_files import lock_file, read_regular_file
 from ask.cli.click_helpers import print_notice
 from ask.config.config_editor import replace_file_content
 from ask.errors import ConfigError, MissingDependencyError
@@ -76,4 +76,4 @@ def _edit_until_valid(copy: Path, path: Path, validate: Callable[[Path], object]
 
 def _read_current_content(path: Path) -> bytes:
     """Read the file; return b"" if it does not exist."""
-    return path.read_bytes() if path.exists() else b""
+    return read_regular_file(path) if path.exists() else b""

@@ -360,7 +360,8 @@ class MapJobRunner:
         )
         available_rows = read_in_background(rows) if self.reads_pipe else rows
         with _stop_on_interrupt(engine, self.app.console):
-            tasks = identify_rows(job, self.ledger, read_until_error(available_rows, engine.stop_after_input))
+            available_rows = read_until_error(available_rows, engine.stop_after_input)
+            tasks = read_until_error(identify_rows(job, self.ledger, available_rows), engine.stop_after_input)
             if job.shard:
                 tasks = add_row_numbers(job.shard, tasks, number_column, len(job.requests))
             engine.run(tasks, self._open_progress_bar())

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from ask.app import AppContext
+from ask.atomic_files import open_regular_file
 from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_text
 from ask.cli.skills_install import add_command, format_source, remove_command, update_command
 from ask.config.directories import get_working_directory
@@ -108,9 +109,7 @@ def check_command(*, paths: Sequence[Path]) -> None:
 
 def _check_file(name: str, file: Path) -> list[str]:
     try:
-        if file.exists() and not file.is_file():  # a device or pipe may have no end
-            return ["it is not a regular file"]
-        with file.open("rb") as opened:
+        with open_regular_file(file) as opened:
             data = opened.read(MAX_SKILL_FILE_BYTES + 1)
     except OSError as error:
         return [f"it cannot be read ({error.strerror})"]

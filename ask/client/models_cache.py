@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder, write_private_file
+from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder, read_regular_file, write_private_file
 from ask.parsing import read_dict, read_int, read_list, read_number, read_str
 from ask.plugin_api.types import ModelInfo
 from ask.records import NamedTuple
@@ -57,7 +57,7 @@ def read_models(file: Path) -> CachedModels:
     Damaged entries are left out, and so are fields that this version does not have: versions share the cache.
     """
     try:
-        content = json.loads(file.read_bytes())
+        content = json.loads(read_regular_file(file))
         age = time.time() - content["time"]
         models = [_parse_entry(entry) for entry in read_list(content["models"]) if read_str(read_dict(entry).get("id"))]
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ask.app import AppContext
-from ask.atomic_files import write_private_file
+from ask.atomic_files import read_regular_file, write_private_file
 from ask.client.cost import UNKNOWN_COST, Cost
 from ask.client.models_cache import find_model, find_newest_file, get_cache_file, read_models
 from ask.messages import EMPTY_MAPPING, Usage
@@ -301,7 +301,7 @@ def _read_valid_prices(file: Path, now: float) -> dict[str, tuple[float, ModelPr
     try:
         entries = {
             key: (float(until), ModelPrices(tuple(PriceTier(*map(float, t)) for t in tiers), str(source), is_complete))
-            for key, (until, (tiers, source, is_complete)) in json.loads(file.read_bytes()).items()
+            for key, (until, (tiers, source, is_complete)) in json.loads(read_regular_file(file)).items()
         }
     except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return {}

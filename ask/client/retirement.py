@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ask.atomic_files import write_private_file
+from ask.atomic_files import read_regular_file, write_private_file
 from ask.config.directories import RETIREMENTS_NAME
 from ask.parsing import parse_json, read_dict, read_list, read_str
 from ask.plugin_api.loaded_provider import LoadedProvider
@@ -71,7 +71,7 @@ def keep_retirement_dates(provider_name: str, models: Iterable[ModelInfo], cache
 
 def _read_file(cache: Path) -> dict[str, Any]:
     try:
-        return read_dict(parse_json((cache / RETIREMENTS_NAME).read_text()))
+        return read_dict(parse_json(read_regular_file(cache / RETIREMENTS_NAME).decode()))
     except (OSError, ValueError):
         return {}
 

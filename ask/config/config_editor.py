@@ -9,7 +9,7 @@ from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from ask.atomic_files import convert_write_errors, lock_file, write_private_file
+from ask.atomic_files import convert_write_errors, lock_file, read_regular_file, write_private_file
 from ask.config.config_file import check_config, decode_config, read_toml, split_invalid_entries
 
 UNSET = object()
@@ -52,7 +52,7 @@ def update_config_file(path: Path, parts: tuple[str, ...], value: Any) -> bool:
 
     with lock_file(path):
         read_toml(path)
-        data = path.read_bytes() if path.exists() else b""
+        data = read_regular_file(path) if path.exists() else b""
         text = decode_config(data)
         new_text, comments_kept = update_toml(text, parts, value)
         values, errors = split_invalid_entries(path, tomllib.loads(new_text))

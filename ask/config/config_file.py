@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ask.atomic_files import read_regular_file
 from ask.config.settings import OPTION_RANGES, SETTINGS, Api, NonNegativeFloat, Setting
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
@@ -66,9 +67,12 @@ class Config:
         self.base_urls: dict[str, tuple[str, ...]] = {}
         providers = dict(values.get("providers", {}))
         for name, table in providers.items():
-            if isinstance(urls := table.get("base_url"), list):
+            urls = table.get("base_url")
+            if isinstance(urls, list):
                 providers[name] = {**table, "base_url": urls[0]}
                 self.base_urls[name] = tuple(urls)
+            elif isinstance(urls, str) and not urls.strip():  # the default applies, as with an empty variable
+                providers[name] = {key: value for key, value in table.items() if key != "base_url"}
         self.providers: Mapping[str, Mapping[str, Any]] = providers
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -101,7 +105,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         ConfigError: it cannot be read or is not TOML.
     """
     try:
-        data = path.read_bytes()
+        data = read_regular_file(path)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:

@@ -18,6 +18,7 @@ from ask.atomic_files import (
     create_private_folder,
     lock_file,
     open_replacement,
+    read_regular_file,
     write_private_file,
 )
 from ask.config.external_keys import find_in_keyring, write_keyring
@@ -116,7 +117,7 @@ class LoginStore:
             ConfigError: the file cannot be read, or contains something else.
         """
         try:
-            record = json.loads(self.path.read_bytes())
+            record = json.loads(read_regular_file(self.path))
         except FileNotFoundError:
             return Login(f"urn:uuid:{uuid.uuid4()}")
         except OSError as error:

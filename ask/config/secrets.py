@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from ask.atomic_files import read_regular_file
 from ask.config.config_file import VARIABLE_PATTERN
 from ask.config.key_repair import repair_key
 from ask.config.key_store import list_key_variables
@@ -148,7 +149,7 @@ def _is_path(value: str) -> bool:
 def read_sign_in(path: Path) -> dict[str, Any]:
     """Read a saved sign-in to an MCP server; {} if it is missing or invalid."""
     with suppress(OSError, ValueError, RecursionError):
-        return read_dict(json.loads(path.read_bytes()))
+        return read_dict(json.loads(read_regular_file(path)))
     return {}
 
 

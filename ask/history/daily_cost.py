@@ -122,6 +122,8 @@ def _read_ledger_costs(ledger: Path, period: int) -> float:
     """
     if not ledger.exists():
         return 0.0
+    if not ledger.is_file():  # SQLite would wait for a program to open a named pipe
+        raise FileError(f"cannot read what was spent today from {ledger} (not a regular file)", "move it away")
     try:
         with closing(sqlite3.connect(f"{ledger.absolute().as_uri()}?mode=ro", timeout=10, uri=True)) as connection:
             tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}

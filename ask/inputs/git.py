@@ -30,6 +30,7 @@ UNSAFE_PATH_PATTERN = re.compile(rb"[/\0](?:\.{0,2}|\.git)[/\0]", re.IGNORECASE)
 """A path in the index that git itself would refuse to add: it is absolute, or leads out of the folder or into .git."""
 GIT_CONFIG_VARIABLES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM")
 """The variables of git that apply to all repositories."""
+FORMS_HINT = "git:diff is what is not committed, staged or not, and git:HEAD the last commit"
 GIT_TIMEOUT_SECONDS = 20.0
 MAX_ERROR_BYTES = 10_000
 MAX_LISTING_BYTES = 1 << 30
@@ -101,7 +102,7 @@ def load_git(rest: str, readers: InputReaders) -> PromptInputs:
     source = f"git:{rest}"
     name = decode_argument(source)
     if not rest:
-        raise FileError(f"{name} names no revision", "git:diff is what is not committed, git:HEAD the last commit")
+        raise FileError(f"{name} names no revision", FORMS_HINT)
     folder = get_working_directory()
     try:
         _check_owner(folder, readers.environment)
@@ -112,7 +113,8 @@ def load_git(rest: str, readers: InputReaders) -> PromptInputs:
     except FileNotFoundError:
         raise MissingDependencyError("git is not installed", f"{name} needs it") from None
     except GitError as error:
-        raise FileError(f"cannot read {format_one_line(name)} ({error})") from None
+        hint = FORMS_HINT if str(error).startswith("bad revision") else ""
+        raise FileError(f"cannot read {format_one_line(name)} ({error})", hint) from None
     except OSError as error:  # the revision is too long
         raise FileError(f"cannot run {format_one_line(name, MAX_NAME_CHARACTERS)} ({error.strerror})") from None
     if not data:

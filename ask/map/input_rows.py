@@ -19,7 +19,7 @@ from itertools import chain, islice
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, TypeVar, get_args
 
 from ask.config.installation import require_package
 from ask.errors import AskError, FileError, UsageError
@@ -52,6 +52,7 @@ from ask.records import NamedTuple
 from ask.text import DecodedText
 from ask.tools.file_names import find_equivalent_path
 
+T = TypeVar("T")
 TypedFormat = Literal["parquet", "arrow", "xlsx", "sqlite"]
 InputFormat = Literal["jsonl", "json", "csv", "tsv", "lines", "nul", "files", TypedFormat]
 TYPED_FORMATS: tuple[str, ...] = get_args(TypedFormat)
@@ -593,8 +594,8 @@ def read_in_background(rows: Iterator[Row]) -> Iterator[Row | None]:
         yield item
 
 
-def read_until_error(rows: Iterator[Row | None], report_error: Callable[[AskError], None]) -> Iterator[Row | None]:
-    """Yield rows up to an error of the input, so that those before it are answered, and call `report_error` with it."""
+def read_until_error(rows: Iterator[T], report_error: Callable[[AskError], None]) -> Iterator[T]:
+    """Yield rows up to an error, so that those before it are answered, and call `report_error` with it."""
     try:
         yield from rows
     except AskError as error:

@@ -30,12 +30,14 @@ from ask.config.settings import SAFE_OPTIONS, Settings
 from ask.errors import AskError, UsageError
 from ask.inputs.file_option import CLIPBOARD, FILE_URL_PATTERN, LOADER_PATTERN, WEB_PREFIXES, path_exists
 from ask.map.input_rows import INDEX, LINE, PATH, Row
+from ask.map.json_values import get_properties
 from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.outages import Failure
 from ask.map.output_target import check_output
 from ask.map.shards import Shard, name_file
 from ask.map.sqlite_table import SqliteTable
 from ask.messages import EMPTY_MAPPING, Attachment, Message, Usage
+from ask.parsing import parse_json
 from ask.records import NamedTuple
 from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, fill_placeholders, find_placeholders
 from ask.text import format_suggestion, join_names
@@ -457,9 +459,15 @@ def _create_tasks(job: Job, ledger: Ledger, batch: Sequence[PreparedRow]) -> Ite
     """Yield the tasks of rows with their keys and results in the ledger."""
     digests = [_compute_digest(number, message) for _, _, number, message in batch if isinstance(message, Message)]
     found = iter(ledger.find_results(job.id, digests) if digests else ())
+    schema = job.requests[0].response_schema
+    has_fields = bool(schema and get_properties(schema.value))
     for position, row, model_number, message in batch:
         if isinstance(message, Message):
-            yield RowTask(position, row.columns, model_number, row.location, message, *next(found))
+            key, result = next(found)
+            fields = result.answer if has_fields and result and result.status == "answered" else ""
+            if fields and not isinstance(parse_json(fields, strict=True), dict):
+                raise ledger.make_damaged_error()
+            yield RowTask(position, row.columns, model_number, row.location, message, key, result)
         else:
             yield RowTask(position, row.columns, model_number, row.location, stored_result=message)
 

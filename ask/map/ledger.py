@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -18,6 +18,7 @@ from ask.map.locks import LockFile, is_on_network
 from ask.map.occurrences import OccurrenceCounter
 from ask.map.shards import ShardInput
 from ask.messages import Usage
+from ask.parsing import parse_json
 from ask.records import NamedTuple
 
 SCHEMA = """\
@@ -76,11 +77,43 @@ CREATE TABLE IF NOT EXISTS reviews (
 );
 CREATE INDEX IF NOT EXISTS batch_rows_by_key ON batch_rows (key, occurrence);
 """
+MAX_INTEGER = 2**53
+MAX_NUMBER = 100_000_000_000
+"""Larger numbers are damaged. As a time in seconds since 1970, this one is in the year 5138."""
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and abs(value) <= MAX_INTEGER
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) <= MAX_NUMBER
+
+
+COLUMN_CHECKS: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("id", "job", "prompt", "models", "output", "tag", "batch", "digest"), _is_text),
+    **dict.fromkeys(("status", "answer", "finish_reason", "error", "patch"), _is_text),
+    "citations": lambda value: value == "" or (_is_text(value) and isinstance(parse_json(value), list)),
+    "key": lambda value: isinstance(value, bytes),
+    **dict.fromkeys(("occurrence", "number", "row_count", "failed_count"), _is_integer),
+    **dict.fromkeys(("created", "updated", "time"), _is_number),
+    **dict.fromkeys(
+        ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "tries"),
+        lambda value: value is None or _is_integer(value),
+    ),
+    **dict.fromkeys(("cost", "latency"), lambda value: value is None or _is_number(value)),
+}
+"""Checks whether a value can be from an undamaged column. SQLite stores values of any type in any column."""
 LOCK_SUFFIX = ".lock"
 LEDGER_LOCK = "1"
 """The identity that is locked in place of the ledger file where the file system has no locks."""
 JOURNAL_MAGIC = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 """Begins a rollback journal of SQLite, and also ends it if that names a super-journal."""
+DAMAGED_HINT = "move it away, and the jobs in it start over"
 CACHE_KIBIBYTES = 4096
 """The limit for SQLite's page cache."""
 
@@ -360,8 +393,11 @@ class Ledger:
 
     def find_batch_rows(self, tag: str) -> list[RowKey]:
         """Return the keys of the rows of a batch, in order."""
-        query = "SELECT key, occurrence FROM batch_rows WHERE tag = ? ORDER BY number"
-        return [RowKey(*row) for row in self._execute(query, (tag,))]
+        query = "SELECT number, key, occurrence FROM batch_rows WHERE tag = ? ORDER BY number"
+        rows = self._execute(query, (tag,))
+        if any(row[0] != position for position, row in enumerate(rows)):  # rows would get the answers to others
+            raise self.make_damaged_error()
+        return [RowKey(*row[1:]) for row in rows]
 
     def find_saved_batch_rows(self, tag: str) -> set[RowKey]:
         """Return the rows of a batch whose responses are saved, as some are after an interruption."""
@@ -377,13 +413,13 @@ class Ledger:
 
     def compute_usage(self, job: str) -> Usage:
         """Return the tokens and the cost of all rows of a job, as far as they are known."""
-        query = f"SELECT {', '.join(f'sum({name})' for name in USAGE_FIELDS)} FROM results WHERE job = ?"  # noqa: S608
+        query = f"SELECT {', '.join(f'sum({name}) AS {name}' for name in USAGE_FIELDS)} FROM results WHERE job = ?"  # noqa: S608
         [sums] = self._execute(query, (job,))
         return Usage(**dict(zip(USAGE_FIELDS, sums, strict=True)))
 
     def count_answers(self, job: str) -> tuple[int, float]:
         """Return how many rows of a job are answered, and when the last one was, in seconds since 1970."""
-        query = "SELECT count(*), coalesce(max(time), 0) FROM results WHERE job = ? AND status = 'answered'"
+        query = "SELECT count(*), coalesce(max(time), 0) AS time FROM results WHERE job = ? AND status = 'answered'"
         [(count, newest)] = self._execute(query, (job,))
         return int(count), float(newest)
 
@@ -412,9 +448,17 @@ class Ledger:
         return [JobSummary(*row) for row in self._execute(query)]
 
     def _execute(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run a statement and return its rows."""
+        """Run a statement and return its rows, which are checked."""
         with self._convert_errors():
-            return self._connection.execute(query, parameters).fetchall()
+            cursor = self._connection.execute(query, parameters)
+            rows = cursor.fetchall()
+        if not _are_undamaged(cursor, rows):
+            raise self.make_damaged_error()
+        return rows
+
+    def make_damaged_error(self) -> FileError:
+        """Make the error for a ledger with an invalid value."""
+        return FileError(f"the ledger {self.file} is damaged", DAMAGED_HINT)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -430,10 +474,16 @@ class Ledger:
         except (sqlite3.Error, OSError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-            hint = "move it away, and the jobs in it start over" if is_damaged else ""
+            hint = DAMAGED_HINT if is_damaged else ""
             if isinstance(error, OSError):
                 hint = "name another one with --ledger"
             raise FileError(f"cannot use the ledger {self.file} ({reason})", hint) from error
+
+
+def _are_undamaged(cursor: sqlite3.Cursor, rows: Iterable[Sequence[Any]]) -> bool:
+    """Check the values of rows that a query has returned."""
+    checks = [COLUMN_CHECKS.get(name, lambda _: True) for name, *_ in cursor.description or ()]
+    return all(check(value) for row in rows for check, value in zip(checks, row, strict=True))
 
 
 def _check_journal(file: Path) -> None:
@@ -464,9 +514,12 @@ def read_shard_input(ledger: Path) -> ShardInput | None:
     """Return what the newest shard in a ledger was made from; None if there is no ledger, or it does not say so."""
     query = """SELECT job, row_count, digest, failed_count FROM shard_inputs JOIN jobs ON jobs.id = shard
         ORDER BY updated DESC LIMIT 1"""
+    if not ledger.is_file():  # SQLite would wait for a program to open a named pipe
+        return None
     try:
         with closing(sqlite3.connect(f"{ledger.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            found = connection.execute(query).fetchone()
+            cursor = connection.execute(query)
+            found = cursor.fetchall()
     except sqlite3.Error:
         return None
-    return ShardInput(*found) if found else None
+    return ShardInput(*found[0]) if found and _are_undamaged(cursor, found) else None

@@ -10,7 +10,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from ask.atomic_files import open_private_file
+from ask.atomic_files import open_private_file, read_regular_file
 from ask.errors import AskError
 from ask.process.process_tree import read_stat_fields
 
@@ -96,7 +96,7 @@ class LockFile:
                 self._owner_files.append(file)
                 return
             try:
-                owner = file.read_text(errors="replace")
+                owner = read_regular_file(file).decode(errors="replace")
             except FileNotFoundError:  # its owner has just ended
                 continue
             if _is_running(owner):

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from ask.atomic_files import write_private_file
+from ask.atomic_files import read_regular_file, write_private_file
 
 AddressKind = Literal["prompts", "resources"]
 Address = tuple[str, str]
@@ -24,7 +24,7 @@ def write_addresses(cache_dir: Path, server_name: str, kind: AddressKind, addres
 def read_addresses(cache_dir: Path, server_name: str, kind: AddressKind) -> Sequence[Address] | None:
     """Return what a server has listed; None if it has not been asked yet."""
     try:
-        rows = json.loads(_build_path(cache_dir, server_name, kind).read_bytes())
+        rows = json.loads(read_regular_file(_build_path(cache_dir, server_name, kind)))
         return [(str(name), str(description)) for name, description in rows]
     except (OSError, ValueError, TypeError, RecursionError):
         return None

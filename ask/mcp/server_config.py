@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
+from ask.atomic_files import read_regular_file
 from ask.config.base_url import split_server_url
 from ask.config.config_file import Config, decode_config
 from ask.config.key_repair import is_valid_key
@@ -153,7 +154,7 @@ def _read_json(path: Path) -> Any:
         ConfigError: the file cannot be read or is not JSON.
     """
     try:
-        text = decode_config(path.read_bytes())
+        text = decode_config(read_regular_file(path))
         for pattern in JSONC_PATTERNS:
             # Line breaks stay, so that an error names the right line.
             text = pattern.sub(lambda match: match[1] or "\n" * match[0].count("\n") or " ", text)

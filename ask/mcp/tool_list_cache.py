@@ -16,7 +16,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from ask import __version__
-from ask.atomic_files import write_private_file
+from ask.atomic_files import read_regular_file, write_private_file
 from ask.config.mcp_servers import ServerConfig
 from ask.config.type_checks import parse_value
 from ask.errors import ConfigError
@@ -45,7 +45,7 @@ class ToolListCache:
     def read(self, server: ServerConfig, fingerprint: str) -> ServerTools | None:
         """Return the tools of a server, or that it does not respond; None if there is no valid entry for it."""
         try:
-            entry = read_dict(json.loads(self._build_path(server.name).read_bytes()))
+            entry = read_dict(json.loads(read_regular_file(self._build_path(server.name))))
             if (entry.get("format"), entry.get("fingerprint")) != (FORMAT_VERSION, fingerprint):
                 return None
             if not 0 <= time.time() - entry["time"] < min(entry["lifetime"] or MAX_AGE_SECONDS, MAX_AGE_SECONDS):

@@ -17,7 +17,13 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TypedDict
 
-from ask.atomic_files import convert_write_errors, create_private_folder, lock_file, replace_atomically
+from ask.atomic_files import (
+    convert_write_errors,
+    create_private_folder,
+    lock_file,
+    read_regular_file,
+    replace_atomically,
+)
 from ask.config.directories import AppDirs
 from ask.config.type_checks import parse_value
 from ask.errors import FileError, UsageError
@@ -85,7 +91,7 @@ class InstalledSkills:
         if not link.is_symlink() or folder.parent.parent != Path(os.path.realpath(self._folder)):
             return None
         try:
-            content = json.loads((folder.parent / SOURCE_FILE).read_bytes())
+            content = json.loads(read_regular_file(folder.parent / SOURCE_FILE))
             source = parse_value(content, _StoredSource)
         except (OSError, ValueError, RecursionError):
             return None

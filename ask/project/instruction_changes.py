@@ -20,6 +20,7 @@ from ask.atomic_files import (
     lock_file,
     open_private_file,
     read_decisions,
+    read_regular_file,
     try_lock,
     write_decisions,
 )
@@ -302,7 +303,11 @@ class RunMark:
                 _delete_mark(self._path)
             else:  # of several runs that found the same, one mark is enough
                 for other in self._path.parent.glob("*.json"):
-                    if other != self._path and other.read_bytes() == self._path.read_bytes() and not _is_running(other):
+                    if (
+                        other != self._path
+                        and read_regular_file(other) == read_regular_file(self._path)
+                        and not _is_running(other)
+                    ):
                         _delete_mark(other)
         os.close(self._lock)
         return changed

@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 
 from ask.app import AppContext
-from ask.atomic_files import write_private_file
+from ask.atomic_files import read_regular_file, write_private_file
 from ask.config.settings import CLAUDE_SKILLS_FOLDER, SHARED_SKILLS_FOLDERS
 from ask.console import should_show_footer
 from ask.errors import AskError, FileError
@@ -277,7 +277,7 @@ def _is_first_today(names: Sequence[str], root: Path, cache: Path) -> bool:
     path, key = cache / REPORTED_FILE, decode_argument(str(root))
     today = date.today().isoformat()
     try:
-        reported = read_dict(read_dict(parse_json(path.read_text())).get(today))
+        reported = read_dict(read_dict(parse_json(read_regular_file(path).decode())).get(today))
     except (OSError, ValueError):
         reported = {}
     known = read_list(reported.get(key))

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
+from ask.atomic_files import open_regular_file
 from ask.records import NamedTuple
 from ask.safety.git_commands import COMMAND_KEY, GitPath, expand_home, find_command_files, find_existing_files
 
@@ -353,7 +354,7 @@ def _find_hook_manager_files(hooks: Path, top: Path) -> Iterator[GitPath]:
 
 def read_start(file: Path) -> bytes:
     """Read the beginning of a hook or of a small file of git; b"" if it cannot be read."""
-    with suppress(OSError), file.open("rb") as stream:
+    with suppress(OSError), open_regular_file(file) as stream:
         return stream.read(_MAX_FILE_BYTES)
     return b""
 

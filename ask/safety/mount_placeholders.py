@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ask.atomic_files import convert_write_errors, lock_file
+from ask.atomic_files import convert_write_errors, lock_file, open_regular_file, read_regular_file
 from ask.safety.sandbox_init import build_python_command
 from ask.tools.file_access import open_existing_folder
 
@@ -130,7 +130,7 @@ def _remove_unused_placeholders(state_folder: Path) -> None:
     used, unused = set[Path](), set[Path]()
     ended_manifests = []
     for path in state_folder.glob(f"*{_MANIFEST_SUFFIX}"):
-        with path.open("rb") as manifest:
+        with open_regular_file(path) as manifest:
             try:
                 fcntl.flock(manifest, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -150,4 +150,4 @@ def _remove_unused_placeholders(state_folder: Path) -> None:
 
 
 def _read_manifest(path: Path) -> set[Path]:
-    return {Path(os.fsdecode(name)) for name in path.read_bytes().split(b"\0") if name}
+    return {Path(os.fsdecode(name)) for name in read_regular_file(path).split(b"\0") if name}

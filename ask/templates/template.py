@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import ask_prompts
+from ask.atomic_files import open_regular_file
 from ask.config.config_file import check_options
 from ask.config.model_options import check_model_option
 from ask.config.type_checks import ValuePath, WrongTypeError, parse_value
@@ -236,9 +237,7 @@ def read_template(file: Path) -> Template:
 def read_template_text(file: Path) -> str:
     """Read a UTF-8 file; one that is unreadable, too large, or not UTF-8 is an error."""
     try:
-        if file.exists() and not file.is_file():  # reading a named pipe would wait for its writer
-            raise ConfigError(f"cannot read {file} (not a regular file)", "move it away")
-        with file.open("rb") as stream:
+        with open_regular_file(file) as stream:
             data = stream.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"cannot read {file} ({error.strerror})") from error

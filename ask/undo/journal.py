@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ask.atomic_files import try_lock
+from ask.atomic_files import open_regular_file, read_regular_file, try_lock
 from ask.errors import FileError
 from ask.records import NamedTuple
 from ask.undo.trees import (
@@ -209,7 +209,7 @@ def read_backup_set(folder: Path) -> BackupSet | None:
     with _convert_read_errors(journal):
         try:
             # Text after the last newline is an incomplete line, and the write that it announces never started.
-            lines = journal.read_bytes().split(b"\n")[:-1]
+            lines = read_regular_file(journal).split(b"\n")[:-1]
         except FileNotFoundError:
             return None
         if not lines:
@@ -269,7 +269,7 @@ def find_folder_changes(backup_folder: Path) -> list[PathChange]:
     Raises:
         ValueError, TypeError: the manifest is invalid.
     """
-    with (backup_folder / MANIFEST_NAME).open(encoding="utf-8") as file:
+    with open_regular_file(backup_folder / MANIFEST_NAME) as file:
         (root_names, excluded_paths, started_ns), *lines = map(json.loads, file)
     roots = tuple(Path(check_text(name)) for name in root_names)
     saved_entries = {entry.path: entry for entry in map(SavedEntry.from_line, lines)}
@@ -364,7 +364,7 @@ def lock_backup_sets(backup_sets: Iterable[BackupSet]) -> Iterator[None]:
         for backup_set in backup_sets:
             path = backup_set.folder / JOURNAL_NAME
             with _convert_read_errors(path):
-                journal = stack.enter_context(path.open("rb+"))
+                journal = stack.enter_context(open_regular_file(path, "rb+"))
             if not try_lock(journal.fileno()):
                 raise FileError("a run that changed these files is still running", "try again when it has finished")
         yield

@@ -15,6 +15,7 @@ from ask.atomic_files import (
     OWNER_ERRORS,
     Ownership,
     copy_extended_attributes,
+    open_regular_file,
     open_replacement,
     replace_atomically,
 )
@@ -306,7 +307,7 @@ def _restore_file(parent_fd: int, change: PathChange, original: SavedEntry, copy
     is_same_file = status and stat.S_ISREG(status.st_mode) and status.st_ino == original.inode
 
     def rewrite_in_place(status: os.stat_result) -> None:
-        with copy_path.open("rb") as copy:
+        with open_regular_file(copy_path) as copy:
             size = os.fstat(copy.fileno()).st_size
             rewrite_file_in_place(name, iter(partial(copy.read, CHUNK_BYTES), b""), size, status, parent_fd)
         if stat.S_IMODE(status.st_mode) != mode:
@@ -327,7 +328,7 @@ def _restore_file(parent_fd: int, change: PathChange, original: SavedEntry, copy
     try:
         with (
             open_replacement(Path(name), original.ownership, parent_fd, must_keep_owner=can_rewrite) as file,
-            copy_path.open("rb") as copy,
+            open_regular_file(copy_path) as copy,
         ):
             copy_content(copy, file, os.fstat(copy.fileno()).st_size)
             file.flush()  # before setting the time, which writing changes

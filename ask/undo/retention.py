@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
 
-from ask.atomic_files import create_private_folder, try_lock
+from ask.atomic_files import create_private_folder, open_regular_file, try_lock
 from ask.config.directories import RESULTS_FOLDER
 from ask.errors import FileError
 from ask.tools.output_limits import MAX_RESULT_AGE_SECONDS, MAX_STORED_RESULTS_BYTES, MIN_RESULT_AGE_SECONDS
@@ -109,7 +109,7 @@ def remove_backup_set(folder: Path) -> bool:
 
     It is renamed first, so that other processes never see part of it.
     """
-    with suppress(OSError), (folder / JOURNAL_NAME).open("rb+") as journal:
+    with suppress(OSError), open_regular_file(folder / JOURNAL_NAME, "rb+") as journal:
         # An empty journal belongs to a run that has not locked it yet.
         if os.fstat(journal.fileno()).st_size and try_lock(journal.fileno()):
             rmtree(folder.rename(folder.with_name(REMOVED_PREFIX + folder.name)), ignore_errors=True)

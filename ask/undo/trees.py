@@ -16,7 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ask.atomic_files import CHUNK_BYTES, FILE_FLAGS, FOLDER_FLAGS, Ownership, open_private_file
+from ask.atomic_files import CHUNK_BYTES, FILE_FLAGS, FOLDER_FLAGS, Ownership, open_private_file, open_regular_file
 from ask.records import NamedTuple
 from ask.tools.file_access import open_existing_folder, open_folders
 from ask.undo.backup_scope import MAX_BACKUP_BYTES, MAX_DEPTH
@@ -139,7 +139,7 @@ class SavedEntry(NamedTuple):
         """Replace the digest of a file by that of its copy in a backup set, unless it is too large."""
         if not self.copy:
             return self
-        with (folder / self.copy).open("rb") as file:
+        with open_regular_file(folder / self.copy) as file:
             return self if self.size > MAX_BACKUP_BYTES else self._replace(content=_compute_digest(file))
 
 

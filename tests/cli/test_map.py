@@ -9,10 +9,12 @@ import random
 import re
 import shutil
 import signal
+import sqlite3
 import threading
 import time
 from base64 import b64encode
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -318,6 +320,24 @@ def test_an_answer_that_does_not_match_a_schema_has_no_columns(ask: Ask, server:
     server.reply(wire.whole_reply(wire.answer('{"score": 1', finish="length")))
     [row] = parse(ask(*COMMAND, write_rows(home.work, *make_rows(1)), "--schema", "score int"))
     assert (row["score"], row["finish_reason"]) == (None, "length")
+
+
+@pytest.mark.parametrize("answer", ['{"score": 1', "1"])
+def test_a_damaged_answer_in_the_ledger_is_an_error(ask: Ask, server: ModelServer, home: Home, answer: str) -> None:
+    """The rows before it are answered, and the present output stays."""
+    server.reply(wire.whole_reply(wire.answer('{"score": 1}')))
+    command = (*COMMAND, write_rows(home.work, *make_rows(2)), "--schema", "score int", "-O", "out.jsonl")
+    assert ask(*command).code == 0
+    output = read_output(home.work / "out.jsonl")
+    with closing(sqlite3.connect(home.data / "map.db")) as connection, connection:
+        connection.execute("UPDATE results SET answer = ?", (answer,))
+    write_rows(home.work, {"id": 7, "text": "new"}, *make_rows(2))
+    result = ask(*command)
+    assert (result.code, "map.db is damaged" in result.stderr) == (9, True)
+    assert (len(server.requests), read_output(home.work / "out.jsonl")) == (3, output)
+    with closing(sqlite3.connect(home.data / "map.db")) as connection:
+        answers = {text for (text,) in connection.execute("SELECT answer FROM results")}
+    assert answers == {answer, '{"score":1}'}
 
 
 def test_damaged_rows_can_be_joined(ask: Ask, server: ModelServer, home: Home) -> None:

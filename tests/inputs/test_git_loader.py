@@ -103,7 +103,7 @@ def test_a_file_of_a_revision_is_its_content(ask: Ask, server: ModelServer, repo
     [
         ("git:", "names no revision"),
         ("git:diff", "git:diff is empty"),
-        ("git:nothing", "nothing"),
+        ("git:staged", "git:diff"),
         ("git:HEAD:missing.txt", "missing.txt"),
         ("git:--output=stolen", "--output=stolen"),
         ("git:-p", "-p"),

@@ -197,3 +197,53 @@ def begin_job(file: Path, job: str, barrier: Barrier) -> None:
     barrier.wait()
     with Ledger(file) as ledger:
         ledger.begin_job(job, "prompt", "m", "")
+
+
+RESULT_COLUMNS = ("answer", "finish_reason", "input_tokens", "cost", "error", "patch", "citations", "time", "tries")
+
+
+@pytest.mark.parametrize("value", [b"yes", float("inf"), 1e300, 2**62, "[", "[" * 100_000, '{"a": 1}'], ids=range(7))
+def test_a_damaged_value_is_an_error_that_names_the_ledger(file: Path, value: object) -> None:
+    """SQLite accepts values of any type in any column."""
+    with Ledger(file) as ledger:
+        ledger.begin_job("job", "prompt", "m", "")
+        [(key, _)] = ledger.find_results("job", [A])
+        ledger.begin_batch("job", "ask-1", [key])
+        ledger.save_results("job", [(key, YES)])
+    damaged = [("results", name) for name in RESULT_COLUMNS if not is_stored_as_text(name, value)]
+    damaged += [("jobs", "updated"), ("batches", "created"), ("batch_rows", "number"), ("batch_rows", "occurrence")]
+    with Ledger(file) as ledger, closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        for table, column in damaged:
+            [(old,)] = connection.execute(f"SELECT {column} FROM {table}")
+            connection.execute(f"UPDATE {table} SET {column} = ?", (value,))
+            with pytest.raises(FileError, match=r"map\.db is damaged"):
+                read_everything(ledger)
+            connection.execute(f"UPDATE {table} SET {column} = ?", (old,))
+        read_everything(ledger)
+
+
+def read_everything(ledger: Ledger) -> None:
+    ledger.restart_rows()
+    ledger.find_results("job", [A])
+    ledger.compute_usage("job")
+    ledger.count_answers("job")
+    ledger.list_jobs()
+    ledger.list_batches("job")
+    ledger.find_batch_rows("ask-1")
+
+
+def is_stored_as_text(column: str, value: object) -> bool:
+    """SQLite converts numbers in a column of text, in which any text is valid but that of citations."""
+    return column in ("answer", "finish_reason", "error", "patch") and not isinstance(value, bytes)
+
+
+def test_a_batch_without_one_of_its_rows_is_damaged(file: Path) -> None:
+    """The other rows would get the answers to each other."""
+    with Ledger(file) as ledger:
+        ledger.begin_job("job", "prompt", "m", "")
+        ledger.begin_batch("job", "ask-1", [RowKey(A, 0), RowKey(B, 0)])
+        assert ledger.find_batch_rows("ask-1") == [RowKey(A, 0), RowKey(B, 0)]
+        with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+            connection.execute("DELETE FROM batch_rows WHERE number = 0")
+        with pytest.raises(FileError, match=r"map\.db is damaged"):
+            ledger.find_batch_rows("ask-1")

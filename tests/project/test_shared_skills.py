@@ -119,7 +119,7 @@ def test_check_reports_all_violations(here: Ask, tmp_path: Path) -> None:
     (tmp_path / "more/unreadable/SKILL.md").symlink_to("x" * 300)
     result = here("skills", "check", str(tmp_path / "skills"), str(tmp_path / "more/unreadable"))
     *found, unreadable = [line.rpartition(": ")[2] for line in result.text.splitlines()]
-    assert (result.code, found) == (9, ["ok", "version", "it is not a regular file"])
+    assert (result.code, found) == (9, ["ok", "version", "it cannot be read (not a regular file)"])
     assert unreadable.startswith("it cannot be read (")
     assert here("skills", "check", str(tmp_path / "skills/good")).code == 0
     assert here("skills", "check", str(tmp_path)).code == 2

@@ -28,7 +28,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.utils import is_dumb_terminal
 
-from ask.atomic_files import lock_file, open_private_file, write_private_file
+from ask.atomic_files import lock_file, open_private_file, read_regular_file, write_private_file
 from ask.cli.chat.commands import MAX_EXCERPT_CHARACTERS, SLASH_COMMANDS
 from ask.cli.chat.key_parser import KeyParser
 from ask.cli.chat.session import ChatSession
@@ -287,10 +287,12 @@ class PromptHistory(FileHistory):
 
 def _truncate_history(path: Path) -> None:
     """Keep the newest half of a file that is too large, starting at a complete entry."""
-    if not path.exists() or path.stat().st_size <= MAX_HISTORY_BYTES:
+    content = read_regular_file(path) if path.exists() else b""
+    if len(content) <= MAX_HISTORY_BYTES:
         return
-    newest = path.read_bytes()[-MAX_HISTORY_BYTES // 2 :]
-    _, separator, entries = newest.partition(b"\n# ")  # prompt_toolkit writes the time before each entry
+    _, separator, entries = content[-MAX_HISTORY_BYTES // 2 :].partition(
+        b"\n# "
+    )  # prompt_toolkit writes the time before each entry
     write_private_file(path, separator + entries)
 
 
