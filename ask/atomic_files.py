@@ -137,10 +137,15 @@ def _open_regular(name: str, flags: int) -> int:
     descriptor = os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)
     status = os.fstat(descriptor)
     is_folder = stat.S_ISDIR(status.st_mode)  # `open` raises the error for it
-    if stat.S_ISREG(status.st_mode) or is_folder or os.path.samestat(status, os.stat(os.devnull)):
+    if stat.S_ISREG(status.st_mode) or is_folder or is_null_device(status):
         return descriptor
     os.close(descriptor)
     raise OSError(errno.EINVAL, "not a regular file", name)
+
+
+def is_null_device(status: os.stat_result) -> bool:
+    """Check whether a file is /dev/null, or that of another container, which is another file."""
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == os.stat(os.devnull).st_rdev
 
 
 def read_regular_file(path: Path) -> bytes:

@@ -171,6 +171,13 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
             read_regular_file(tmp_path / name)
 
 
+@pytest.mark.needs("root")
+def test_the_null_device_of_another_container_is_an_empty_file(tmp_path: Path) -> None:
+    """`docker run -v /dev/null:FILE` mounts that of the host, which is another file than /dev/null in the container."""
+    os.mknod(tmp_path / "null", stat.S_IFCHR | 0o666, os.stat(os.devnull).st_rdev)
+    assert read_regular_file(tmp_path / "null") == b""
+
+
 @pytest.mark.parametrize(
     ("file", "arguments", "code"),
     [

@@ -271,7 +271,7 @@ def _read_servers_file(path: Path, names: Sequence[str]) -> list[ServerConfig]:
         UsageError, ConfigError: there is no such server, or the file is invalid.
     """
     try:
-        server_index = read_servers(path)
+        server_index = read_servers(path, Path.read_bytes)  # a pipe, too, as of <(...)
     except ConfigError as error:
         raise ConfigError(error.message, "pass a JSON file with MCP servers") from None
     if not names and server_index.warnings:

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -120,13 +120,13 @@ TYPE_ALIASES = {
 }
 
 
-def read_servers(path: Path) -> ConfiguredServers:
+def read_servers(path: Path, read_content: Callable[[Path], bytes] = read_regular_file) -> ConfiguredServers:
     """Read the servers in a JSON file, with warnings about those that cannot be used.
 
     Raises:
         ConfigError: the file cannot be read or has no list of servers.
     """
-    content = read_dict(_read_json(path))
+    content = read_dict(_read_json(path, read_content))
     mcp = read_dict(content.get("mcp"))  # of OpenCode; that of VS Code's settings.json has "servers"
     tables = content.get("mcpServers", content.get("servers", mcp.get("servers", content.get("mcp"))))
     if not isinstance(tables, dict):
@@ -147,14 +147,14 @@ def read_servers(path: Path) -> ConfiguredServers:
     return ConfiguredServers(servers, warnings)
 
 
-def _read_json(path: Path) -> Any:
+def _read_json(path: Path, read_content: Callable[[Path], bytes]) -> Any:
     """Read a JSON file, which may contain comments and trailing commas.
 
     Raises:
         ConfigError: the file cannot be read or is not JSON.
     """
     try:
-        text = decode_config(read_regular_file(path))
+        text = decode_config(read_content(path))
         for pattern in JSONC_PATTERNS:
             # Line breaks stay, so that an error names the right line.
             text = pattern.sub(lambda match: match[1] or "\n" * match[0].count("\n") or " ", text)

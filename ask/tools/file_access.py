@@ -11,7 +11,15 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from ask.atomic_files import FILE_FLAGS, FOLDER_FLAGS, OWNER_ERRORS, Ownership, overwrite_content, replace_file
+from ask.atomic_files import (
+    FILE_FLAGS,
+    FOLDER_FLAGS,
+    OWNER_ERRORS,
+    Ownership,
+    is_null_device,
+    overwrite_content,
+    replace_file,
+)
 from ask.records import NamedTuple
 from ask.text import decode_argument, find_similar
 from ask.tools.base import ApprovedFile, FolderConfinement, RunToolContext, ToolError
@@ -204,7 +212,7 @@ def open_target(path: Path, context: RunToolContext, *, for_writing: bool = Fals
         if not target.missing_folders:
             with suppress(FileNotFoundError):
                 status = os.stat(target.name, dir_fd=target.dir_fd, follow_symlinks=False)
-        if context.hides_files and status and _is_null_device(status) and target.path != Path(os.devnull):
+        if context.hides_files and status and is_null_device(status) and target.path != Path(os.devnull):
             raise ToolError(f"{escape_for_display(target.path)} {HIDDEN_REASON}")
         is_hidden_file = context.confinement.is_hidden_file if context.confinement else None
         yield target._replace(stat_result=status, is_hidden_file=is_hidden_file)
@@ -436,10 +444,6 @@ def escape_for_display(name: str | Path) -> str:
     """Return a file name or path on one line, with control characters and invalid UTF-8 escaped."""
     text = decode_argument(str(name))
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _is_null_device(status: os.stat_result) -> bool:
-    return stat.S_ISCHR(status.st_mode) and status.st_rdev == os.stat(os.devnull).st_rdev
 
 
 def _require_regular_file(display_name: str, status: os.stat_result) -> None:

@@ -74,6 +74,12 @@ def test_comments_survive_adding_and_removing_servers(ask: Ask, home: Home) -> N
     assert any("comments" in line and str(path) in line for line in removed.stderr.splitlines())
 
 
+def test_servers_are_imported_from_a_pipe(ask: Ask, home: Home) -> None:
+    entries = {"one": {"command": "touch"}}
+    assert ask("mcp", "add", "--from", "/dev/stdin", stdin=json.dumps({"mcpServers": entries}).encode()).code == 0
+    assert read_servers(home) == entries
+
+
 @pytest.mark.slow
 def test_servers_are_imported_from_a_project_file_only_on_request(ask: Ask, home: Home) -> None:
     entries = {

@@ -290,9 +290,8 @@ def _truncate_history(path: Path) -> None:
     content = read_regular_file(path) if path.exists() else b""
     if len(content) <= MAX_HISTORY_BYTES:
         return
-    _, separator, entries = content[-MAX_HISTORY_BYTES // 2 :].partition(
-        b"\n# "
-    )  # prompt_toolkit writes the time before each entry
+    newest = content[-MAX_HISTORY_BYTES // 2 :]
+    _, separator, entries = newest.partition(b"\n# ")  # prompt_toolkit writes the time before each entry
     write_private_file(path, separator + entries)
 
 
