@@ -180,7 +180,7 @@ class BackgroundRunner(BatchRunner):
         """Fail the rows of which it is not known whether they were submitted."""
         for pending in self._ledger.list_batches(self._job.id):
             if not pending.batch_id:
-                self._end_batch(pending, self._ledger.find_batch_rows(pending.tag), LOST_ROW)
+                self._end_batch(pending, self._ledger.find_batch_rows(pending.tag).values(), LOST_ROW)
 
     def poll(self) -> None:
         """Ask for responses until several in turn are not complete, and collect those that are."""
@@ -198,7 +198,7 @@ class BackgroundRunner(BatchRunner):
                     except AskError as error:  # must not keep the others from being collected
                         if is_gone(error) and self._count_missed_poll(one):
                             reason = f"the service no longer has the response {one.batch_id}"
-                            self._end_batch(one, self._ledger.find_batch_rows(one.tag), reason)
+                            self._end_batch(one, self._ledger.find_batch_rows(one.tag).values(), reason)
                             continue
                         first_error = first_error or error
                         if is_gone(error):
@@ -229,7 +229,7 @@ class BackgroundRunner(BatchRunner):
         if response.get("status") == CANCELED_STATUS and result.status == "failed":
             result = result._replace(error=CANCELED_ROW)  # the response itself has no reason
         saved_keys = self._ledger.find_saved_batch_rows(pending.tag)
-        self._save_results([(key, result) for key in keys if key not in saved_keys])
+        self._save_results([(key, result) for key in keys.values() if key not in saved_keys])
         self._ledger.end_batch(pending.tag)
 
 

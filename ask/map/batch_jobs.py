@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -305,7 +305,7 @@ class BatchRunner:
                 canceled = self._client.fetch_document(build, final_statuses=ENDED_STATUSES)
             except ProviderError as error:
                 if is_gone(error):
-                    self._end_batch(one, self._ledger.find_batch_rows(one.tag), error.summary)
+                    self._end_batch(one, self._ledger.find_batch_rows(one.tag).values(), error.summary)
                 elif error.status not in ENDED_STATUSES:
                     raise
                 continue
@@ -318,7 +318,7 @@ class BatchRunner:
         """Save the results of a complete batch. Rows without a result fail."""
         keys = self._ledger.find_batch_rows(pending.tag)
         saved_keys = self._ledger.find_saved_batch_rows(pending.tag)  # before a download was cut off
-        missing = set(range(len(keys)))
+        missing = set(keys)
         reason = batch.error or "the batch ended without an answer to this row"
         # A gateway may give the results of our batch other ids.
         is_certain = batch.tag == pending.tag or batch.id in self._created_ids
@@ -352,7 +352,7 @@ class BatchRunner:
         self._gone_polls[pending.tag] = self._gone_polls.get(pending.tag, 0) + 1
         return self._gone_polls[pending.tag] >= MAX_GONE_POLLS
 
-    def _end_batch(self, pending: PendingBatch, unanswered: Sequence[RowKey], reason: str) -> None:
+    def _end_batch(self, pending: PendingBatch, unanswered: Iterable[RowKey], reason: str) -> None:
         self._save_results([(key, RowResult("failed", error=reason)) for key in unanswered])
         self._ledger.end_batch(pending.tag)
 

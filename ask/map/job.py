@@ -458,18 +458,22 @@ def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Itera
 def _create_tasks(job: Job, ledger: Ledger, batch: Sequence[PreparedRow]) -> Iterator[RowTask]:
     """Yield the tasks of rows with their keys and results in the ledger."""
     digests = [_compute_digest(number, message) for _, _, number, message in batch if isinstance(message, Message)]
-    found = iter(ledger.find_results(job.id, digests) if digests else ())
     schema = job.requests[0].response_schema
-    has_fields = bool(schema and get_properties(schema.value))
+    checks = (_has_fields,) if schema and get_properties(schema.value) else ()
+    had_damaged_results = ledger.damaged_results > 0
+    found = iter(ledger.find_results(job.id, digests, *checks) if digests else ())
+    if ledger.damaged_results and not had_damaged_results:
+        job.app.console.print_warning(f"rows with damaged results in the ledger {ledger.file} are sent again")
     for position, row, model_number, message in batch:
         if isinstance(message, Message):
-            key, result = next(found)
-            fields = result.answer if has_fields and result and result.status == "answered" else ""
-            if fields and not isinstance(parse_json(fields, strict=True), dict):
-                raise ledger.make_damaged_error()
-            yield RowTask(position, row.columns, model_number, row.location, message, key, result)
+            yield RowTask(position, row.columns, model_number, row.location, message, *next(found))
         else:
             yield RowTask(position, row.columns, model_number, row.location, stored_result=message)
+
+
+def _has_fields(answer: str) -> bool:
+    """Check that an answer has the fields of a schema; an empty one, of which only images were kept, has none."""
+    return not answer or isinstance(parse_json(answer, strict=True), dict)
 
 
 def _compute_digest(model_number: int, message: Message) -> bytes:

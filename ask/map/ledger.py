@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -80,6 +80,8 @@ CREATE INDEX IF NOT EXISTS batch_rows_by_key ON batch_rows (key, occurrence);
 MAX_INTEGER = 2**53
 MAX_NUMBER = 100_000_000_000
 """Larger numbers are damaged. As a time in seconds since 1970, this one is in the year 5138."""
+UNDAMAGED = f"FILTER (WHERE {{name}} BETWEEN -{MAX_NUMBER} AND {MAX_NUMBER})"
+"""Limits an aggregate to numbers. In SQLite, text and blobs are greater than any number."""
 
 
 def _is_text(value: object) -> bool:
@@ -221,6 +223,7 @@ class Ledger:
     Attributes:
         file: the file.
         lock_file: locks the jobs of this ledger.
+        damaged_results: how many damaged results were found.
 
     Raises:
         FileError: the file cannot be opened.
@@ -235,6 +238,7 @@ class Ledger:
             self.lock_file = LockFile(file.with_suffix(LOCK_SUFFIX))
             stack.callback(self.lock_file.close)
             self._connection = self._connect()
+            self._connection.text_factory = _decode_text
             stack.callback(self._connection.close)
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute("PRAGMA foreign_keys = ON")
@@ -252,6 +256,7 @@ class Ledger:
             self._first_rows.execute("BEGIN")
             stack.pop_all()
         self._occurrences = OccurrenceCounter()
+        self.damaged_results = 0
 
     def _connect(self) -> sqlite3.Connection:
         """Open the file with a journal that works on its file system."""
@@ -318,8 +323,13 @@ class Ledger:
         found = self._execute("SELECT job FROM reviews WHERE output = ?", (_escape_bytes(output),))
         return found[0][0] if found else None
 
-    def find_results(self, job: str, digests: Sequence[bytes]) -> list[tuple[RowKey, RowResult | None]]:
-        """Return the keys of the next rows, which have these digests, with their results if they were finished."""
+    def find_results(
+        self, job: str, digests: Sequence[bytes], is_answer: Callable[[str], bool] = _is_text
+    ) -> list[tuple[RowKey, RowResult | None]]:
+        """Return the keys of the next rows, which have these digests, with their results if they were finished.
+
+        A damaged result, such as an answer that `is_answer` rejects, is left out.
+        """
         keys = list(map(RowKey, digests, self._occurrences.count(digests)))
         # Joined, because IN (VALUES ...) would read all results of the job.
         marks = ",".join(["(?, ?)"] * len(keys))
@@ -327,14 +337,25 @@ class Ledger:
         query = f"""WITH wanted (key, occurrence) AS (VALUES {marks}) SELECT {columns} FROM wanted CROSS JOIN results
             ON job = ? AND results.key = wanted.key AND results.occurrence = wanted.occurrence"""  # noqa: S608
         parameters = (*chain.from_iterable(keys), job)
-        stored = {row[:2]: RowResult._make(row[2:]) for row in self._execute(query, parameters)}
+        stored = {}
+        for row in self._find_undamaged_results(query, parameters):
+            result = RowResult._make(row[2:])
+            if result.status != "answered" or is_answer(result.answer):
+                stored[row[:2]] = result
+            else:
+                self.damaged_results += 1
         return [(key, stored.get(key)) for key in keys]
 
+    def _find_undamaged_results(self, query: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        rows, damaged_count = self._fetch(query, parameters)
+        self.damaged_results += damaged_count
+        return rows
+
     def find_result(self, job: str, key: RowKey) -> RowResult | None:
-        """Return the result of a row; None if it has none."""
+        """Return the result of a row; None if it has none, or a damaged one."""
         columns = ", ".join(RowResult._fields)
         query = f"SELECT {columns} FROM results WHERE job = ? AND key = ? AND occurrence = ?"  # noqa: S608
-        found = self._execute(query, (job, *key))
+        found = self._find_undamaged_results(query, (job, *key))
         return RowResult._make(found[0]) if found else None
 
     def find_first_row(self, digest: bytes, key: RowKey) -> RowKey:
@@ -391,13 +412,10 @@ class Ledger:
         """Check whether a batch belongs to a job, this one or another."""
         return bool(self._execute("SELECT 1 FROM batches WHERE batch = ?", (batch_id,)))
 
-    def find_batch_rows(self, tag: str) -> list[RowKey]:
-        """Return the keys of the rows of a batch, in order."""
+    def find_batch_rows(self, tag: str) -> dict[int, RowKey]:
+        """Return the keys of the rows of a batch, by their numbers in it, in order."""
         query = "SELECT number, key, occurrence FROM batch_rows WHERE tag = ? ORDER BY number"
-        rows = self._execute(query, (tag,))
-        if any(row[0] != position for position, row in enumerate(rows)):  # rows would get the answers to others
-            raise self.make_damaged_error()
-        return [RowKey(*row[1:]) for row in rows]
+        return {number: RowKey(*key) for number, *key in self._execute(query, (tag,))}
 
     def find_saved_batch_rows(self, tag: str) -> set[RowKey]:
         """Return the rows of a batch whose responses are saved, as some are after an interruption."""
@@ -413,13 +431,14 @@ class Ledger:
 
     def compute_usage(self, job: str) -> Usage:
         """Return the tokens and the cost of all rows of a job, as far as they are known."""
-        query = f"SELECT {', '.join(f'sum({name}) AS {name}' for name in USAGE_FIELDS)} FROM results WHERE job = ?"  # noqa: S608
-        [sums] = self._execute(query, (job,))
+        columns = ", ".join(f"sum({name}) {UNDAMAGED.format(name=name)}" for name in USAGE_FIELDS)
+        [sums] = self._execute(f"SELECT {columns} FROM results WHERE job = ?", (job,))  # noqa: S608
         return Usage(**dict(zip(USAGE_FIELDS, sums, strict=True)))
 
     def count_answers(self, job: str) -> tuple[int, float]:
         """Return how many rows of a job are answered, and when the last one was, in seconds since 1970."""
-        query = "SELECT count(*), coalesce(max(time), 0) AS time FROM results WHERE job = ? AND status = 'answered'"
+        newest = f"coalesce(max(time) {UNDAMAGED.format(name='time')}, 0)"
+        query = f"SELECT count(*), {newest} FROM results WHERE job = ? AND status = 'answered'"  # noqa: S608
         [(count, newest)] = self._execute(query, (job,))
         return int(count), float(newest)
 
@@ -448,17 +467,19 @@ class Ledger:
         return [JobSummary(*row) for row in self._execute(query)]
 
     def _execute(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run a statement and return its rows, which are checked."""
+        """Run a statement and return its rows, of which none may be damaged."""
+        rows, damaged_count = self._fetch(query, parameters)
+        if damaged_count:
+            raise FileError(f"the ledger {self.file} is damaged", DAMAGED_HINT)
+        return rows
+
+    def _fetch(self, query: str, parameters: Sequence[Any]) -> tuple[list[tuple[Any, ...]], int]:
+        """Run a statement and return its undamaged rows, and the number of the others."""
         with self._convert_errors():
             cursor = self._connection.execute(query, parameters)
             rows = cursor.fetchall()
-        if not _are_undamaged(cursor, rows):
-            raise self.make_damaged_error()
-        return rows
-
-    def make_damaged_error(self) -> FileError:
-        """Make the error for a ledger with an invalid value."""
-        return FileError(f"the ledger {self.file} is damaged", DAMAGED_HINT)
+        undamaged = _select_undamaged(cursor, rows)
+        return undamaged, len(rows) - len(undamaged)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -480,10 +501,20 @@ class Ledger:
             raise FileError(f"cannot use the ledger {self.file} ({reason})", hint) from error
 
 
-def _are_undamaged(cursor: sqlite3.Cursor, rows: Iterable[Sequence[Any]]) -> bool:
-    """Check the values of rows that a query has returned."""
+def _decode_text(data: bytes) -> str | bytes:
+    """Decode UTF-8; return damaged text as bytes, which no column of text contains."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def _select_undamaged(cursor: sqlite3.Cursor, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return the rows of a query in which all values are undamaged."""
     checks = [COLUMN_CHECKS.get(name, lambda _: True) for name, *_ in cursor.description or ()]
-    return all(check(value) for row in rows for check, value in zip(checks, row, strict=True))
+    # By column, which is faster.
+    columns = [map(check, column) for check, column in zip(checks, zip(*rows, strict=True), strict=False)]
+    return list(compress(rows, map(all, zip(*columns, strict=True))))
 
 
 def _check_journal(file: Path) -> None:
@@ -519,7 +550,7 @@ def read_shard_input(ledger: Path) -> ShardInput | None:
     try:
         with closing(sqlite3.connect(f"{ledger.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             cursor = connection.execute(query)
-            found = cursor.fetchall()
+            found = _select_undamaged(cursor, cursor.fetchall())
     except sqlite3.Error:
         return None
-    return ShardInput(*found[0]) if found and _are_undamaged(cursor, found) else None
+    return ShardInput(*found[0]) if found else None

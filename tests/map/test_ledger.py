@@ -160,17 +160,17 @@ def test_rows_of_a_batch_are_known_until_it_has_ended(file: Path) -> None:
         keys = [key for key, _ in ledger.find_results("job", [A, A, B])]
         ledger.begin_batch("job", "tag", keys[1:])
     with Ledger(file) as ledger:
-        assert ledger.find_batch_rows("tag") == [(A, 1), (B, 0)]
+        assert ledger.find_batch_rows("tag") == {0: (A, 1), 1: (B, 0)}
         assert [ledger.is_in_batch("job", key) for key in keys] == [False, True, True]
         assert [(one.tag, one.batch_id, one.row_count) for one in ledger.list_batches("job")] == [("tag", "", 2)]
         ledger.set_batch_id("tag", "batch_1")
         assert ledger.is_batch_known("batch_1")
         assert ledger.list_jobs()[0].pending == 2
         ledger.end_batch("tag")
-        assert (ledger.list_batches("job"), ledger.find_batch_rows("tag")) == ([], [])
+        assert (ledger.list_batches("job"), ledger.find_batch_rows("tag")) == ([], {})
         ledger.begin_batch("job", "other", keys)
         ledger.forget_job("job")
-        assert ledger.find_batch_rows("other") == []
+        assert ledger.find_batch_rows("other") == {}
 
 
 def test_the_rows_are_counted_again_from_the_first_one(file: Path) -> None:
@@ -202,34 +202,57 @@ def begin_job(file: Path, job: str, barrier: Barrier) -> None:
 RESULT_COLUMNS = ("answer", "finish_reason", "input_tokens", "cost", "error", "patch", "citations", "time", "tries")
 
 
-@pytest.mark.parametrize("value", [b"yes", float("inf"), 1e300, 2**62, "[", "[" * 100_000, '{"a": 1}'], ids=range(7))
+DAMAGED_VALUES = (b"yes", float("inf"), 1e300, 2**62, "[", "[" * 100_000, '{"a": 1}')
+"""SQLite accepts values of any type in any column."""
+
+
+@pytest.mark.parametrize("value", DAMAGED_VALUES, ids=range(7))
 def test_a_damaged_value_is_an_error_that_names_the_ledger(file: Path, value: object) -> None:
-    """SQLite accepts values of any type in any column."""
-    with Ledger(file) as ledger:
-        ledger.begin_job("job", "prompt", "m", "")
-        [(key, _)] = ledger.find_results("job", [A])
-        ledger.begin_batch("job", "ask-1", [key])
-        ledger.save_results("job", [(key, YES)])
-    damaged = [("results", name) for name in RESULT_COLUMNS if not is_stored_as_text(name, value)]
-    damaged += [("jobs", "updated"), ("batches", "created"), ("batch_rows", "number"), ("batch_rows", "occurrence")]
     with Ledger(file) as ledger, closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        ledger.begin_job("job", "prompt", "m", "")
+        ledger.begin_batch("job", "ask-1", [RowKey(A, 0)])
+        damaged = [("jobs", "updated"), ("batches", "created"), ("batch_rows", "number"), ("batch_rows", "occurrence")]
         for table, column in damaged:
             [(old,)] = connection.execute(f"SELECT {column} FROM {table}")
             connection.execute(f"UPDATE {table} SET {column} = ?", (value,))
             with pytest.raises(FileError, match=r"map\.db is damaged"):
-                read_everything(ledger)
+                read_job(ledger)
             connection.execute(f"UPDATE {table} SET {column} = ?", (old,))
-        read_everything(ledger)
+        read_job(ledger)
 
 
-def read_everything(ledger: Ledger) -> None:
-    ledger.restart_rows()
-    ledger.find_results("job", [A])
-    ledger.compute_usage("job")
-    ledger.count_answers("job")
+def read_job(ledger: Ledger) -> None:
     ledger.list_jobs()
     ledger.list_batches("job")
     ledger.find_batch_rows("ask-1")
+
+
+def test_text_that_is_not_utf8_is_damaged(file: Path) -> None:
+    with Ledger(file) as ledger, closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        ledger.begin_job("job", "prompt", "m", "")
+        [(key, _)] = ledger.find_results("job", [A])
+        ledger.save_results("job", [(key, YES)])
+        connection.execute("UPDATE results SET answer = CAST(x'79ff73' AS TEXT)")
+        assert (ledger.find_result("job", key), ledger.damaged_results) == (None, 1)
+        connection.execute("UPDATE jobs SET prompt = CAST(x'ff' AS TEXT)")
+        with pytest.raises(FileError, match=r"map\.db is damaged"):
+            ledger.list_jobs()
+
+
+@pytest.mark.parametrize("value", DAMAGED_VALUES, ids=range(7))
+def test_a_damaged_result_costs_only_itself(file: Path, value: object) -> None:
+    with Ledger(file) as ledger, closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        ledger.begin_job("job", "prompt", "m", "")
+        [(key, _), (other, _)] = ledger.find_results("job", [A, B])
+        damaged = [name for name in RESULT_COLUMNS if not is_stored_as_text(name, value)]
+        for count, column in enumerate(damaged, 1):
+            ledger.save_results("job", [(key, YES), (other, YES)])
+            connection.execute(f"UPDATE results SET {column} = ? WHERE key = ?", (value, A))
+            ledger.restart_rows()
+            assert ledger.find_results("job", [A, B]) == [(key, None), (other, YES)]
+            assert (ledger.find_result("job", key), ledger.damaged_results) == (None, 2 * count)
+            assert ledger.count_answers("job") == (2, YES.time)
+            assert ledger.compute_usage("job").cost == (0.5 if column == "cost" else 1.0)
 
 
 def is_stored_as_text(column: str, value: object) -> bool:
@@ -237,13 +260,11 @@ def is_stored_as_text(column: str, value: object) -> bool:
     return column in ("answer", "finish_reason", "error", "patch") and not isinstance(value, bytes)
 
 
-def test_a_batch_without_one_of_its_rows_is_damaged(file: Path) -> None:
-    """The other rows would get the answers to each other."""
+def test_a_batch_without_one_of_its_rows_has_the_others(file: Path) -> None:
+    """They would get the answers to each other."""
     with Ledger(file) as ledger:
         ledger.begin_job("job", "prompt", "m", "")
         ledger.begin_batch("job", "ask-1", [RowKey(A, 0), RowKey(B, 0)])
-        assert ledger.find_batch_rows("ask-1") == [RowKey(A, 0), RowKey(B, 0)]
         with closing(sqlite3.connect(file, isolation_level=None)) as connection:
             connection.execute("DELETE FROM batch_rows WHERE number = 0")
-        with pytest.raises(FileError, match=r"map\.db is damaged"):
-            ledger.find_batch_rows("ask-1")
+        assert ledger.find_batch_rows("ask-1") == {1: RowKey(B, 0)}
