@@ -746,7 +746,7 @@ def test_an_unknown_provider_is_an_error_with_a_suggestion(ask: Ask, home: Home,
     assert all(f" {known}" in ask("-p", "nothing", "hi").stderr for known in (*OURS, "grok", "groq"))
 
 
-@pytest.mark.parametrize("row", ['key_env = "WORK_KEY"', 'base_url = ""'])
+@pytest.mark.parametrize("row", ['key_env = "WORK_KEY"', 'base_url = ""', 'base_url = [""]'])
 def test_a_service_without_a_base_url_is_named_as_incomplete(ask: Ask, home: Home, row: str) -> None:
     configure(home, f"[providers.openai2]\n{row}\n")
     result = ask("-p", "openai2", "hi")

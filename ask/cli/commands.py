@@ -228,9 +228,10 @@ def find_command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
     command name, or no word but options, follows. Commands of packages are found in the plugin index, and not loaded.
     """
     name, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
-    is_question = name == "version" and not all(word.startswith("-") for word in rest)
+    words = [word for word in rest if not word.startswith("-")]
+    is_question = name == "version" and bool(words)
     if name == "help" and rest[:1] != ["--help"]:
-        is_question = load_command([word for word in rest if word != "--all"]) is None
+        is_question = load_command(words) is None
     is_command = name in COMMANDS or (name != "" and name in find_plugin_commands(name))
     return (name, rest) if is_command and not is_question else ("ask", arguments)
 

@@ -67,12 +67,14 @@ class Config:
         self.base_urls: dict[str, tuple[str, ...]] = {}
         providers = dict(values.get("providers", {}))
         for name, table in providers.items():
-            urls = table.get("base_url")
-            if isinstance(urls, list):
+            value = table.get("base_url", ())
+            urls = (value,) if isinstance(value, str) else tuple(value)
+            if any(map(str.strip, urls)):
                 providers[name] = {**table, "base_url": urls[0]}
-                self.base_urls[name] = tuple(urls)
-            elif isinstance(urls, str) and not urls.strip():  # the default applies, as with an empty variable
+            else:  # the default applies, as with an empty variable
                 providers[name] = {key: value for key, value in table.items() if key != "base_url"}
+            if len(urls) > 1:
+                self.base_urls[name] = urls
         self.providers: Mapping[str, Mapping[str, Any]] = providers
 
     def get(self, key: str, default: Any = None) -> Any:
