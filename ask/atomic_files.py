@@ -134,7 +134,10 @@ def open_regular_file(path: Path, mode: Literal["rb", "rb+"] = "rb") -> Buffered
 
 
 def _open_regular(name: str, flags: int) -> int:
-    descriptor = os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        descriptor = os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)
+    except BlockingIOError:  # a file server such as Samba has a lease on the file, and gives it up within seconds
+        descriptor = os.open(name, flags)
     status = os.fstat(descriptor)
     is_folder = stat.S_ISDIR(status.st_mode)  # `open` raises the error for it
     if stat.S_ISREG(status.st_mode) or is_folder or is_null_device(status):

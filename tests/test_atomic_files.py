@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -169,6 +170,26 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     for name in ("pipe", "endless", ".", "missing"):
         with pytest.raises(OSError, match=name):
             read_regular_file(tmp_path / name)
+
+
+LEASE_HOLDER = """\
+import fcntl, os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])
+file = os.open(sys.argv[1], os.O_RDWR)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("ready", flush=True)
+signal.sigtimedwait([signal.SIGIO], 10)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has leases")
+def test_a_file_on_which_a_server_has_a_lease_is_read_once_it_gives_that_up(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    command = [sys.executable, "-S", "-c", LEASE_HOLDER, str(tmp_path / "file")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
+        assert server.stdout
+        assert server.stdout.readline() == b"ready\n"
+        assert read_regular_file(tmp_path / "file") == b"content"
 
 
 @pytest.mark.needs("root")
