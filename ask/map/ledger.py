@@ -460,10 +460,10 @@ class Ledger:
 
     def list_jobs(self) -> list[JobSummary]:
         """Return all jobs, the newest first."""
-        query = """SELECT id, updated, coalesce(sum(status = 'answered'), 0), coalesce(sum(status != 'answered'), 0),
+        query = f"""SELECT id, updated, coalesce(sum(status = 'answered'), 0), coalesce(sum(status != 'answered'), 0),
             (SELECT count(*) FROM batches JOIN batch_rows USING (tag) WHERE batches.job = jobs.id),
-            sum(cost), models, output, prompt
-            FROM jobs LEFT JOIN results ON job = id GROUP BY id ORDER BY updated DESC"""
+            sum(cost) {UNDAMAGED.format(name="cost")}, models, output, prompt
+            FROM jobs LEFT JOIN results ON job = id GROUP BY id ORDER BY updated DESC"""  # noqa: S608
         return [JobSummary(*row) for row in self._execute(query)]
 
     def _execute(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
