@@ -262,7 +262,7 @@ def is_stored_as_text(column: str, value: object) -> bool:
 
 
 def test_a_batch_without_one_of_its_rows_has_the_others(file: Path) -> None:
-    """They would get the answers to each other."""
+    """If they were counted by position, they would get the answers to each other."""
     with Ledger(file) as ledger:
         ledger.begin_job("job", "prompt", "m", "")
         ledger.begin_batch("job", "ask-1", [RowKey(A, 0), RowKey(B, 0)])
