@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from ask.atomic_files import FOLDER_FLAGS, read_decisions
 from ask.config.directories import AppDirs, get_working_directory
+from ask.config.secret_files import can_contain_secrets
 from ask.errors import FileError
 
 _MAX_LINKS = 40
@@ -83,25 +84,48 @@ def read_changeable_folders(scan_record: Path) -> Sequence[Path]:
     return read_decisions(scan_record, lambda records: [*map(Path, records)]) or ()
 
 
-def find_foreign_link(path: Path, changeable_folders: Sequence[Path]) -> Path | None:
-    """Return a link on the way to an absolute path that leads out of a folder where calls could write.
+def read_hidden_paths(scan_record: Path) -> Sequence[Path]:
+    """Return the paths in these folders that runs in safe mode have hidden.
 
-    A link in place of such a folder itself is the user's, who has moved it.
+    Raises:
+        FileError: the record of the scans of these folders cannot be read.
     """
-    target, links = resolve_links(path)
-    left_folders = [folder for folder in changeable_folders if not target.is_relative_to(folder)]
-    return next((link for link in links if any(folder in link.parents for folder in left_folders)), None)
+    hidden = read_decisions(scan_record, lambda records: [name for each in records.values() for name in each["hidden"]])
+    return [*map(Path, dict.fromkeys(hidden or ()))]
+
+
+def find_foreign_link(
+    target: Path, links: Iterable[Path], changeable_folders: Sequence[Path], hidden_paths: Sequence[Path]
+) -> Path | None:
+    """Return a link on the way to a target that leads out of a folder where calls could write, or to a hidden file.
+
+    A link in place of such a folder itself is the user's, who has moved it. Calls could not read `hidden_paths`, and
+    files with the names of secrets.
+    """
+    is_hidden = any(target.is_relative_to(path) for path in hidden_paths)
+    for link in links:
+        for folder in changeable_folders:
+            if folder in link.parents and (
+                is_hidden
+                or not target.is_relative_to(folder)
+                or any(can_contain_secrets(name.lower()) for name in target.relative_to(folder).parts)
+            ):
+                return link
+    return None
 
 
 def check_input(path: Path, app_dirs: AppDirs) -> None:
-    """Refuse a file to read if a link on the way, which may be from a tool call, leads to the user's other files.
+    """Refuse a file to read if a link on the way, which may be from a tool call, leads to what calls cannot read.
 
     Raises:
         FileError: there is such a link.
         OSError: the path is relative, and the working directory has been deleted.
     """
     target, links = resolve_links(path.absolute())
-    if links and (link := find_foreign_link(path.absolute(), read_changeable_folders(app_dirs.scan_record))):
+    if not links:
+        return
+    folders, hidden_paths = read_changeable_folders(app_dirs.scan_record), read_hidden_paths(app_dirs.scan_record)
+    if link := find_foreign_link(target, links, folders, hidden_paths):
         raise FileError(
             f"cannot read {path}: {link} is a symbolic link, which a run in safe mode may have created",
             f"name the file that it leads to ({target}), or replace the link",

@@ -87,6 +87,38 @@ def test_no_file_is_attached_through_a_link_that_a_call_has_left(host: FakeHost,
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [("-s", "@notes.md"), ("--schema", "@notes.md"), ("--schema", "sub/schema.json"), ("-f", "README")],
+    ids="_".join,
+)
+def test_no_text_is_read_through_a_link_that_a_call_has_left(host: FakeHost, options: tuple[str, ...]) -> None:
+    script = (
+        "ln -s ../outside/secret.jsonl notes.md; mkdir sub; ln -s ../notes.md sub/schema.json; ln -s new/.env README"
+    )
+    assert run(host, bash(script), "--safe").result.code == 0
+    (host.work / "new").mkdir()
+    (host.work / "new/.env").write_text(TOKEN)
+    host.change_owner()
+    result = run(host, [], *options)
+    assert (result.result.code, result.requests) == (9, 0)
+    assert "symbolic link" in result.result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("options", "directory"), [(("--workdir-template", "recs"), "work"), ((), "work/recs")])
+def test_no_row_gets_a_copy_of_a_folder_to_which_such_a_link_leads(
+    host: FakeHost, options: tuple[str, ...], directory: str
+) -> None:
+    assert run(host, bash("ln -s ../outside recs"), "--safe").result.code == 0
+    for level in ("--safe", "--safe-files"):
+        words = ("-C", str(host.base / directory), "map", "--tools", level, *options, "Say {{line}}", "{}")
+        result = run_command(host, words, str(host.work / "in.txt"))
+        assert result.code == 9
+        assert "symbolic link" in result.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINKS)
 def test_where_no_call_could_write_links_are_followed(host: FakeHost, name: str) -> None:
     assert run(host, [], "--safe", directory=host.base / "work_evil").result.code == 0
