@@ -551,6 +551,7 @@ def test_startup_files_that_variables_name_are_protected(folders: Folders) -> No
     assert folders.scan(ENV="existing.sh") == folders.scan(ENV="./existing.sh") == {"work/.git", "work/existing.sh"}
     for value in ("../elsewhere.sh", "$HOME/env.sh", "~/env.sh", "$MISSING/x", "$", ".", "sub", "production"):
         assert folders.scan(ENV=value) == {"work/.git"}, value
+    assert folders.scan(GOENV="off") == {"work/.git"}
     assert folders.scan(BASH_ENV="missing.sh", STARSHIP_CONFIG="sub/x") == {
         "work/.git",
         "work/missing.sh",
