@@ -18,12 +18,13 @@ _MAX_LINKS = 40
 def resolve_links(path: Path) -> tuple[Path, list[Path]]:
     """Resolve a path like os.path.realpath, and also return the links on the way."""
     links: list[Path] = []
+    path = _drop_second_slash(path)
     while link := next((step for step in (*reversed(path.parents), path) if os.path.islink(step)), None):
         rest = path.relative_to(link)
         links.append(Path(os.path.normpath(link)))
         if len(links) > _MAX_LINKS:  # a loop
             return links[-1], links[:1]
-        path = link.parent / os.readlink(link) / rest
+        path = _drop_second_slash(link.parent / os.readlink(link) / rest)
     return Path(os.path.normpath(path)), links
 
 
@@ -100,16 +101,16 @@ def find_foreign_link(
     """Return a link on the way to a target that leads out of a folder where calls could write, or to a hidden file.
 
     A link in place of such a folder itself is the user's, who has moved it. Calls could not read `hidden_paths`, and
-    files with the names of secrets.
+    files with the names of secrets, but who names a link such as `.env` expects them.
     """
     is_hidden = any(target.is_relative_to(path) for path in hidden_paths)
     for link in links:
-        for folder in changeable_folders:
-            if folder in link.parents and (
-                is_hidden
-                or not target.is_relative_to(folder)
-                or any(can_contain_secrets(name.lower()) for name in target.relative_to(folder).parts)
-            ):
+        names_secrets = can_contain_secrets(link.name.lower())
+        for folder in (each for each in changeable_folders if each in link.parents):
+            if not target.is_relative_to(folder):
+                return link
+            parts = target.relative_to(folder).parts
+            if not names_secrets and (is_hidden or any(can_contain_secrets(part.lower()) for part in parts)):
                 return link
     return None
 
@@ -130,6 +131,11 @@ def check_input(path: Path, app_dirs: AppDirs) -> None:
             f"cannot read {path}: {link} is a symbolic link, which a run in safe mode may have created",
             f"name the file that it leads to ({target}), or replace the link",
         )
+
+
+def _drop_second_slash(path: Path) -> Path:
+    """Return a path with one slash at its beginning: for Path, //tmp is not in /tmp, but for Linux it is."""
+    return Path("/", *path.parts[1:]) if path.root == "//" else path
 
 
 def _resolve(name: str | Path, folders: Sequence[Path]) -> Path:

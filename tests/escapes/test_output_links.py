@@ -77,9 +77,9 @@ def test_no_output_follows_a_link_that_a_call_has_left(host: FakeHost, name: str
     "options", [("-f", "notes.md"), ("-f", "*.md"), ("-f", "recs"), ("-f", "recs/secret.jsonl", "--safe")]
 )
 def test_no_file_is_attached_through_a_link_that_a_call_has_left(host: FakeHost, options: tuple[str, ...]) -> None:
-    script = "ln -s ../outside recs; ln -s recs/secret.jsonl notes.md; ln -s in.txt inside.txt"
+    script = "ln -s ../outside recs; ln -s recs/secret.jsonl notes.md; ln -s in.txt inside.txt; ln -s .env my.env"
     assert run(host, bash(script), "--safe").result.code == 0
-    refused, followed = run(host, [], *options), run(host, [], "-f", "inside.txt")
+    refused, followed = run(host, [], *options), run(host, [], "-f", "inside.txt", "-f", "my.env")
     assert (refused.result.code, refused.requests) == (9, 0)
     assert "symbolic link" in refused.result.stderr
     assert run_command(host, READING_MAP, "notes.md").code == 9

@@ -498,6 +498,9 @@ def test_links_are_resolved_like_realpath_and_reported(tmp_path: Path) -> None:
     target, links = resolve_links(tmp_path / "one/../b/./missing/x")
     assert (target, links) == (tmp_path / "a/b/missing/x", [tmp_path / "one", tmp_path / "a/two"])
     assert resolve_links(tmp_path / "loop/x")[1] == [tmp_path / "loop"]
+    (tmp_path / "slashes").symlink_to(f"/{tmp_path}/loop")
+    assert resolve_links(Path(f"/{tmp_path}/slashes"))[1] == [tmp_path / "slashes"]
+    assert resolve_links(Path(f"/{tmp_path}/missing"))[0] == tmp_path / "missing"
 
 
 def test_a_scan_finds_the_repositories_that_git_finds(folders: Folders) -> None:
