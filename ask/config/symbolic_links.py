@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from ask.atomic_files import FOLDER_FLAGS, read_decisions
 from ask.config.directories import AppDirs, get_working_directory
@@ -82,17 +83,7 @@ def read_changeable_folders(scan_record: Path) -> Sequence[Path]:
     Raises:
         FileError: the record of the scans of these folders cannot be read.
     """
-    return read_decisions(scan_record, lambda records: [*map(Path, records)]) or ()
-
-
-def read_hidden_paths(scan_record: Path) -> Sequence[Path]:
-    """Return the paths in these folders that runs in safe mode have hidden.
-
-    Raises:
-        FileError: the record of the scans of these folders cannot be read.
-    """
-    hidden = read_decisions(scan_record, lambda records: [name for each in records.values() for name in each["hidden"]])
-    return [*map(Path, dict.fromkeys(hidden or ()))]
+    return [*_read_scan_record(scan_record)]
 
 
 def find_foreign_link(
@@ -125,12 +116,24 @@ def check_input(path: Path, app_dirs: AppDirs) -> None:
     target, links = resolve_links(path.absolute())
     if not links:
         return
-    folders, hidden_paths = read_changeable_folders(app_dirs.scan_record), read_hidden_paths(app_dirs.scan_record)
-    if link := find_foreign_link(target, links, folders, hidden_paths):
+    record = _read_scan_record(app_dirs.scan_record)
+    if link := find_foreign_link(target, links, [*record], [path for paths in record.values() for path in paths]):
         raise FileError(
             f"cannot read {path}: {link} is a symbolic link, which a run in safe mode may have created",
             f"name the file that it leads to ({target}), or replace the link",
         )
+
+
+def _read_scan_record(scan_record: Path) -> Mapping[Path, Sequence[Path]]:
+    """Return the folders in which calls could write, and what was hidden in each."""
+    return read_decisions(scan_record, _parse_scan_record) or {}
+
+
+def _parse_scan_record(content: Any) -> Mapping[Path, Sequence[Path]]:
+    try:
+        return {Path(folder): [*map(Path, record["hidden"])] for folder, record in content.items()}
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError("the record has another structure") from error
 
 
 def _drop_second_slash(path: Path) -> Path:

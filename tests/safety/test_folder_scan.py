@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ask.config.symbolic_links import resolve_links
-from ask.errors import SafetyError
+from ask.config.symbolic_links import read_changeable_folders, resolve_links
+from ask.errors import FileError, SafetyError
 from ask.safety import folder_scan
 from ask.safety.folder_scan import (
     MAX_SCANNED_ENTRIES,
@@ -501,6 +501,13 @@ def test_links_are_resolved_like_realpath_and_reported(tmp_path: Path) -> None:
     (tmp_path / "slashes").symlink_to(f"/{tmp_path}/loop")
     assert resolve_links(Path(f"/{tmp_path}/slashes"))[1] == [tmp_path / "slashes"]
     assert resolve_links(Path(f"/{tmp_path}/missing"))[0] == tmp_path / "missing"
+
+
+@pytest.mark.parametrize("content", ["[]", '{"/x": {}}', '{"/x": 3}'])
+def test_a_damaged_record_of_scans_is_an_error(content: str, tmp_path: Path) -> None:
+    (tmp_path / "scans.json").write_text(content)
+    with pytest.raises(FileError):
+        read_changeable_folders(tmp_path / "scans.json")
 
 
 def test_a_scan_finds_the_repositories_that_git_finds(folders: Folders) -> None:
