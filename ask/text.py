@@ -324,8 +324,8 @@ def format_blocks(prompt_text: str, files: Sequence[tuple[str, str]], stdin_text
 
 def format_block(tag: str, text: str, attributes: str) -> str:
     """Enclose text in tags that do not occur in it, so that it cannot fake its end."""
-    # A model takes variants such as </FILE > for its end, too.
-    ends = re.findall(rf"<\s*/\s*{tag}(?:-([0-9]{{1,9}}))?\s*>", attributes + text, re.IGNORECASE)
+    # A model takes variants such as </FILE > and </file name="x"> for its end, too.
+    ends = re.findall(rf"<\s*/\s*{tag}(?:-([0-9]{{1,9}}))?(?![\w-])", attributes + text, re.IGNORECASE)
     numbers = {int(number or 1) for number in ends}
     number = next(number for number in count(1) if number not in numbers)
     name = tag if number == 1 else f"{tag}-{number}"

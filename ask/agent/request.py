@@ -202,7 +202,7 @@ def prepare_without_message(
         template = _read_template(options, app, toolset, has_columns=has_columns)
     has_schema = options.schema is not None or options.decide
     response_schema, questions = _read_schema(options, app) if has_schema else (None, ())
-    extra_system_prompt = _read_extra_system_prompt(options.system, conversation, template, app.console.print_notice)
+    extra_system_prompt = _read_extra_system_prompt(options.system, conversation, template, app)
     settings = read_settings(options, extra_system_prompt, app, template)
     stdin_data = b""
     if reads_stdin and settings.tools and settings.piped_tools != "all":  # only then does it matter what is piped
@@ -391,7 +391,9 @@ def _read_schema(options: RunOptions, app: AppContext) -> tuple[ResponseSchema |
 
     if options.schema is None:
         raise UsageError("--decide needs a --schema", 'such as --schema "urgent bool, anger 1..5"')
-    schema = read_response_schema(options.schema, partial(read_text_file, notify=app.console.print_notice))
+    schema = read_response_schema(
+        options.schema, partial(read_text_file, app_dirs=app.app_dirs, notify=app.console.print_notice)
+    )
     return parse_decision_schema(schema) if options.decide else (schema, ())
 
 
@@ -425,7 +427,7 @@ def _read_extra_system_prompt(
     option_value: str | None,
     conversation: ResumedConversation,
     template: Template | None,
-    notify: Callable[[str], None],
+    app: AppContext,
 ) -> str:
     """Return the user's addition to the system prompt.
 
@@ -436,7 +438,7 @@ def _read_extra_system_prompt(
     if option_value is None:
         return template_text or conversation.system
     if option_value.startswith("@"):
-        option_text = read_text_file(option_value[1:], notify)
+        option_text = read_text_file(option_value[1:], app.app_dirs, app.console.print_notice)
     else:
         option_text = decode_argument(option_value)
     return "\n\n".join(filter(None, (template_text, option_text)))

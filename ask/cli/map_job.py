@@ -31,6 +31,7 @@ from ask.client.cost import Cost
 from ask.client.endpoint import report_plugin_output, report_retirement
 from ask.client.prices import open_price_finder
 from ask.client.run_costs import to_priced_model
+from ask.config.directories import get_logical_path
 from ask.config.options import RunOptions
 from ask.config.settings import UNSET_OPTION
 from ask.config.symbolic_links import check_input
@@ -593,6 +594,8 @@ class MapJobRunner:
         folder = Path(template).absolute() if template else None
         if folder and not folder.is_dir():
             raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
+        if template and safe_option:
+            check_input(get_logical_path(Path.cwd(), self.app.environment) / template, self.app.app_dirs)
         left_out = list_own_files(self.job, self.ledger, self._report_name)
         if self._scores:
             files = filter(None, (find_input_file(source.path) for source in self.inputs))

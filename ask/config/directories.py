@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,13 @@ def get_working_directory() -> Path:
         return Path.cwd()
     except OSError as error:
         raise FileError(f"cannot use the working directory ({error.strerror})", "change to another folder") from error
+
+
+def get_logical_path(directory: Path, environment: Mapping[str, str]) -> Path:
+    """Return the path by which a shell has changed to a directory, with its links; without any if that is unknown."""
+    path = environment.get("PWD", "")
+    is_current = path.startswith("/") and os.path.realpath(path) == os.path.realpath(directory)
+    return Path(path) if is_current else directory
 
 
 APP_NAME = "ask"

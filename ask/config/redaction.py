@@ -192,7 +192,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 def _list_long_lines(secret: str) -> Iterator[str]:
     """Yield the long lines of a secret that have no spaces. In a variable, line breaks are often escapes."""
-    for line in secret.replace("\\r", "\n").replace("\\n", "\n").split("\n"):
+    for line in re.split(r"[\r\n]|\\+[rn]", secret):
         if len(line.split()) == 1 and len(line.strip()) >= MIN_LINE_CHARACTERS:
             yield line.strip()
 

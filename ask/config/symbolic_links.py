@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from ask.atomic_files import FOLDER_FLAGS, read_decisions
 from ask.config.directories import AppDirs, get_working_directory
+from ask.config.secret_files import can_contain_secrets
 from ask.errors import FileError
 
 _MAX_LINKS = 40
@@ -17,12 +19,13 @@ _MAX_LINKS = 40
 def resolve_links(path: Path) -> tuple[Path, list[Path]]:
     """Resolve a path like os.path.realpath, and also return the links on the way."""
     links: list[Path] = []
+    path = _drop_second_slash(path)
     while link := next((step for step in (*reversed(path.parents), path) if os.path.islink(step)), None):
         rest = path.relative_to(link)
         links.append(Path(os.path.normpath(link)))
         if len(links) > _MAX_LINKS:  # a loop
             return links[-1], links[:1]
-        path = link.parent / os.readlink(link) / rest
+        path = _drop_second_slash(link.parent / os.readlink(link) / rest)
     return Path(os.path.normpath(path)), links
 
 
@@ -79,32 +82,62 @@ def read_changeable_folders(scan_record: Path) -> Sequence[Path]:
     Raises:
         FileError: the record of the scans of these folders cannot be read.
     """
-    return read_decisions(scan_record, lambda records: [*map(Path, records)]) or ()
+    return [*_read_scan_record(scan_record)]
 
 
-def find_foreign_link(path: Path, changeable_folders: Sequence[Path]) -> Path | None:
-    """Return a link on the way to an absolute path that leads out of a folder where calls could write.
+def find_foreign_link(
+    target: Path, links: Iterable[Path], changeable_folders: Sequence[Path], hidden_paths: Sequence[Path]
+) -> Path | None:
+    """Return a link on the way to a target that leads out of a folder where calls could write, or to a hidden file.
 
-    A link in place of such a folder itself is the user's, who has moved it.
+    A link in place of such a folder itself is the user's, who has moved it. Calls could not read `hidden_paths`, and
+    files with the names of secrets, but who names a link such as `.env` expects them.
     """
-    target, links = resolve_links(path)
-    left_folders = [folder for folder in changeable_folders if not target.is_relative_to(folder)]
-    return next((link for link in links if any(folder in link.parents for folder in left_folders)), None)
+    is_hidden = any(target.is_relative_to(path) for path in hidden_paths)
+    for link in links:
+        names_secrets = can_contain_secrets(link.name.lower())
+        for folder in (each for each in changeable_folders if each in link.parents):
+            if not target.is_relative_to(folder):
+                return link
+            parts = target.relative_to(folder).parts
+            if not names_secrets and (is_hidden or any(can_contain_secrets(part.lower()) for part in parts)):
+                return link
+    return None
 
 
 def check_input(path: Path, app_dirs: AppDirs) -> None:
-    """Refuse a file to read if a link on the way, which may be from a tool call, leads to the user's other files.
+    """Refuse a file to read if a link on the way, which may be from a tool call, leads to what calls cannot read.
 
     Raises:
         FileError: there is such a link.
         OSError: the path is relative, and the working directory has been deleted.
     """
     target, links = resolve_links(path.absolute())
-    if links and (link := find_foreign_link(path.absolute(), read_changeable_folders(app_dirs.scan_record))):
+    if not links:
+        return
+    record = _read_scan_record(app_dirs.scan_record)
+    if link := find_foreign_link(target, links, [*record], [path for paths in record.values() for path in paths]):
         raise FileError(
             f"cannot read {path}: {link} is a symbolic link, which a run in safe mode may have created",
             f"name the file that it leads to ({target}), or replace the link",
         )
+
+
+def _read_scan_record(scan_record: Path) -> Mapping[Path, Sequence[Path]]:
+    """Return the folders in which calls could write, and what was hidden in each."""
+    return read_decisions(scan_record, _parse_scan_record) or {}
+
+
+def _parse_scan_record(content: Any) -> Mapping[Path, Sequence[Path]]:
+    try:
+        return {Path(folder): [*map(Path, record["hidden"])] for folder, record in content.items()}
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError("the record has another structure") from error
+
+
+def _drop_second_slash(path: Path) -> Path:
+    """Return a path with one slash at its beginning: for Path, //tmp is not in /tmp, but for Linux it is."""
+    return Path("/", *path.parts[1:]) if path.root == "//" else path
 
 
 def _resolve(name: str | Path, folders: Sequence[Path]) -> Path:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from ask.config.directories import AppDirs
+from ask.config.symbolic_links import check_input
 from ask.errors import FileError
 from ask.text import format_size
 
@@ -66,18 +68,20 @@ def is_stdin_piped() -> bool:
     return sys.stdin is not None and stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode)
 
 
-def read_text_file(path: str, notify: Callable[[str], None]) -> str:
-    """Read a text file. `notify` is called with a line for the user if it is not valid UTF-8.
+def read_text_file(path: str, app_dirs: AppDirs, notify: Callable[[str], None]) -> str:
+    """Read a text file that the user names. `notify` is called with a line for the user if it is not valid UTF-8.
 
     Raises:
-        FileError: it cannot be read, is too long, or is not text.
+        FileError: it cannot be read, is too long, is not text, or is refused by `check_input`.
     """
     from ask.tools.file_names import find_equivalent_path
 
     if not path:
         raise FileError("cannot read a file without a name", "check the variable after the @")
     try:
-        data = read_bytes(find_equivalent_path(Path(os.path.expanduser(path))), MAX_TEXT_BYTES)
+        file = find_equivalent_path(Path(os.path.expanduser(path)))
+        check_input(file, app_dirs)
+        data = read_bytes(file, MAX_TEXT_BYTES)
     except OSError as error:
         raise FileError(f"cannot read {path} ({error.strerror})") from error
     if len(data) > MAX_TEXT_BYTES:

@@ -27,6 +27,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ask import __version__
 from ask.config.installation import find_launcher
 from ask.config.options import EVENT_SESSION_ARGUMENT, RunOptions
+from ask.config.secret_files import can_contain_secrets
 from ask.config.type_checks import WrongTypeError, parse_value
 from ask.errors import AskError, LimitReachedError, RowsFailedError, SignalExit, UsageError
 from ask.mcp.client_messages import forward_messages
@@ -41,7 +42,6 @@ from ask.process.child_process import (
 from ask.records import NamedTuple
 from ask.schemas.short_form import parse_short_form
 from ask.tools.base import build_parameters_schema
-from ask.tools.secret_files import can_contain_secrets
 
 APPROVAL_SECONDS = 3600
 """Seconds after which a call ends that waits for an approval between two requests: the second one may never come."""

@@ -7,7 +7,7 @@ import stat
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from ask.tools.secret_files import can_contain_secrets
+from ask.config.secret_files import can_contain_secrets
 
 
 class UnsafeFileError(Exception):

@@ -16,13 +16,13 @@ from functools import cached_property
 from pathlib import Path
 
 from ask.atomic_files import FOLDER_FLAGS, create_private_folder
+from ask.config.secret_files import can_contain_secrets, is_virtual_environment
 from ask.errors import SafetyError
 from ask.safety.folder_scan import inspect_filesystem
 from ask.safety.protected_paths import is_protected_name
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.tools.base import FolderConfinement, RunToolContext, ToolError
 from ask.tools.file_access import HIDDEN_REASON, open_target
-from ask.tools.secret_files import can_contain_secrets, is_virtual_environment
 
 _PROTECTED = "is read-only in safe mode: other programs run it or trust it"
 

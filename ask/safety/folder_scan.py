@@ -16,6 +16,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from shlex import quote
 
+from ask.config.secret_files import can_contain_secrets, is_virtual_environment
 from ask.errors import SafetyError
 from ask.safety.crowded_folders import cover_paths, limit_mounts
 from ask.safety.git_paths import GitReader, GitRepository, find_git
@@ -35,7 +36,6 @@ from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.scan_record import ScanRecord, read_scan_record, write_scan_record
 from ask.text import format_one_line, join_names
 from ask.tools.file_access import is_empty
-from ask.tools.secret_files import can_contain_secrets, is_virtual_environment
 
 MAX_TOP_ENTRIES = 1_000_000
 """Maximum number of entries of the writable folders and of the folders in them: these are scanned completely."""

@@ -68,8 +68,9 @@ _OPTION_VARIABLES = (
 )
 """Variables with options or commands that may name code: `--require ./trace.js`, `-javaagent:x.jar`, `source vimrc`."""
 _OPTION_SEPARATOR = re.compile(r"(?:(?<!\S)-r|[\s=:,|@\"'])+")
-_ENVIRONMENT_NAME = re.compile(r"[\w-]+")
-"""What applications have in ENV, such as `test`: then no folder of that name may be read-only, or be prevented."""
+_WORD_VARIABLES = ("ENV", "GOENV")
+"""Variables that may also be a word, such as ENV=test and GOENV=off: no folder of that name may be read-only then."""
+_WORD = re.compile(r"[\w-]+")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
 
@@ -104,7 +105,7 @@ def _list_startup_paths(environment: Mapping[str, str]) -> Iterator[tuple[str, b
             value = re.sub(r"^~(?=/)", "$HOME", name)
             path = _VARIABLE.sub(lambda match: environment.get(match[1] or match[2], ""), value)
             if path and "$" not in path:
-                yield path, variable == "ENV" and bool(_ENVIRONMENT_NAME.fullmatch(path))
+                yield path, variable in _WORD_VARIABLES and bool(_WORD.fullmatch(path))
     for variable in _OPTION_VARIABLES:
         for name in filter(None, _OPTION_SEPARATOR.split(environment.get(variable, ""))):
             yield from ((f"{name}{suffix}", True) for suffix in ("", ".js", ".rb"))

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ask.config.directories import SAFE_STATE_FOLDER
-from ask.config.symbolic_links import find_foreign_link
+from ask.config.directories import SAFE_STATE_FOLDER, get_logical_path
+from ask.config.symbolic_links import find_foreign_link, resolve_links
 from ask.errors import SafetyError
 from ask.safety.bubblewrap import TEMPORARY_FOLDER
 from ask.safety.git_paths import find_git
@@ -57,8 +57,9 @@ def build_sandbox_config(
     secret_folders = (resolve_path(config_dir), resolve_path(data_dir))
     state_folder = secret_folders[1] / SAFE_STATE_FOLDER
     changeable_folders = read_scanned_folders(state_folder)
-    logical_path = _find_logical_path(working_directory, environment)
-    folders = [_resolve_folder(folder, changeable_folders) for folder in (logical_path, *allowed_folders)]
+    hidden_paths = [*map(Path, read_hidden_paths(state_folder))]
+    named_folders = (get_logical_path(working_directory, environment), *allowed_folders)
+    folders = [_resolve_folder(folder, changeable_folders, hidden_paths) for folder in named_folders]
     check_folders(folders, homes, (*secret_folders, resolve_path(cache_dir)), environment)
     private_folders, home = (*homes, *secret_folders), _choose_covered_home(homes[0])
     readable, repositories = dict[Path, None](), tuple[OuterRepository, ...]()
@@ -67,7 +68,6 @@ def build_sandbox_config(
         check_python(private_folders)
         toolchains = find_toolchains(environment.get("PATH", ""), private_folders, changeable_folders)
         readable = dict.fromkeys((*PYTHON_PREFIXES, PACKAGE_FOLDER, *toolchains))
-        hidden_paths = map(Path, read_hidden_paths(state_folder))
         git = find_git(environment, folders)
         repositories = tuple(find_outer_repositories(sorted({*folders}), (*homes, *hidden_paths), secret_folders, git))
     repository_paths = tuple(dict.fromkeys(path for each in repositories for path in each.paths)) if allow_git else ()
@@ -98,26 +98,18 @@ def _choose_covered_home(home: Path) -> Path:
     return _FALLBACK_HOME if hides_system else home
 
 
-def _find_logical_path(directory: Path, environment: Mapping[str, str]) -> Path:
-    """Return the path by which a shell has changed to a directory, with its links; without any if that is unknown."""
-    path = environment.get("PWD", "")
-    is_current = path.startswith("/") and os.path.realpath(path) == os.path.realpath(directory)
-    return Path(path) if is_current else directory
-
-
-def _resolve_folder(folder: Path, changeable_folders: Sequence[Path]) -> Path:
+def _resolve_folder(folder: Path, changeable_folders: Sequence[Path], hidden_paths: Sequence[Path]) -> Path:
     """Resolve a folder that is to be writable.
 
     Raises:
-        SafetyError: there is none, or a link on the way leads out of a folder where calls of earlier runs could write.
+        SafetyError: there is none, or a link on the way leads out of a folder where calls of earlier runs could write,
+            or to what was hidden from them.
     """
-    try:
-        resolved = folder.resolve(strict=True)
-    except (OSError, RuntimeError):
-        raise SafetyError(f"the folder {folder} does not exist", "use an existing folder") from None
-    if not resolved.is_dir():
-        raise SafetyError(f"{folder} is not a folder", "use a folder")
-    if link := find_foreign_link(folder.absolute(), changeable_folders):
+    if not os.path.isdir(folder):  # also not, if there are more links than the kernel follows
+        problem = f"{folder} is not a folder" if os.path.exists(folder) else f"the folder {folder} does not exist"
+        raise SafetyError(problem, "use an existing folder")
+    resolved, links = resolve_links(folder.absolute())
+    if link := find_foreign_link(resolved, links, changeable_folders, hidden_paths):
         raise SafetyError(
             f"{link} is a symbolic link, which a run in safe mode may have created",
             f"name the folder that it leads to ({resolved}), or replace the link",

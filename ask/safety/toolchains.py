@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ask.config.secret_files import is_virtual_environment
 from ask.config.symbolic_links import resolve_links
 from ask.safety.protected_paths import is_in_any
-from ask.tools.secret_files import is_virtual_environment
 
 _RUNTIMES = ("python3", "node")
 _TOOLCHAIN_MARKERS = (

@@ -56,7 +56,7 @@ def test_the_longer_of_two_keys_is_redacted_completely() -> None:
 LINES = ("MIIEvQIBADANBgkqhkiG9w0BAQEF", "AASCBKcwggSjAgEAAoIBAQC7VJTU", "kL3Qxw==")
 
 
-@pytest.mark.parametrize("separator", ["\n", "\r\n", "\\n"])
+@pytest.mark.parametrize("separator", ["\n", "\r\n", "\r", "\\n", "\\\\n"])
 def test_lines_of_a_key_with_several_are_redacted_alone(separator: str) -> None:
     marker = "-----BEGIN PRIVATE KEY-----"
     redactor = Redactor([separator.join((marker, *LINES, "spaces are in text"))])

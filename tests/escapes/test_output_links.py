@@ -77,13 +77,45 @@ def test_no_output_follows_a_link_that_a_call_has_left(host: FakeHost, name: str
     "options", [("-f", "notes.md"), ("-f", "*.md"), ("-f", "recs"), ("-f", "recs/secret.jsonl", "--safe")]
 )
 def test_no_file_is_attached_through_a_link_that_a_call_has_left(host: FakeHost, options: tuple[str, ...]) -> None:
-    script = "ln -s ../outside recs; ln -s recs/secret.jsonl notes.md; ln -s in.txt inside.txt"
+    script = "ln -s ../outside recs; ln -s recs/secret.jsonl notes.md; ln -s in.txt inside.txt; ln -s .env my.env"
     assert run(host, bash(script), "--safe").result.code == 0
-    refused, followed = run(host, [], *options), run(host, [], "-f", "inside.txt")
+    refused, followed = run(host, [], *options), run(host, [], "-f", "inside.txt", "-f", "my.env")
     assert (refused.result.code, refused.requests) == (9, 0)
     assert "symbolic link" in refused.result.stderr
     assert run_command(host, READING_MAP, "notes.md").code == 9
     assert (followed.result.code, followed.requests) == (0, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [("-s", "@notes.md"), ("--schema", "@notes.md"), ("--schema", "sub/schema.json"), ("-f", "README")],
+    ids="_".join,
+)
+def test_no_text_is_read_through_a_link_that_a_call_has_left(host: FakeHost, options: tuple[str, ...]) -> None:
+    script = (
+        "ln -s ../outside/secret.jsonl notes.md; mkdir sub; ln -s ../notes.md sub/schema.json; ln -s new/.env README"
+    )
+    assert run(host, bash(script), "--safe").result.code == 0
+    (host.work / "new").mkdir()
+    (host.work / "new/.env").write_text(TOKEN)
+    host.change_owner()
+    result = run(host, [], *options)
+    assert (result.result.code, result.requests) == (9, 0)
+    assert "symbolic link" in result.result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("options", "directory"), [(("--workdir-template", "recs"), "work"), ((), "work/recs")])
+def test_no_row_gets_a_copy_of_a_folder_to_which_such_a_link_leads(
+    host: FakeHost, options: tuple[str, ...], directory: str
+) -> None:
+    assert run(host, bash("ln -s ../outside recs"), "--safe").result.code == 0
+    for level in ("--safe", "--safe-files"):
+        words = ("-C", str(host.base / directory), "map", "--tools", level, *options, "Say {{line}}", "{}")
+        result = run_command(host, words, str(host.work / "in.txt"))
+        assert result.code == 9
+        assert "symbolic link" in result.stderr
 
 
 @pytest.mark.slow

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ask.config.symbolic_links import resolve_links
-from ask.errors import SafetyError
+from ask.config.symbolic_links import read_changeable_folders, resolve_links
+from ask.errors import FileError, SafetyError
 from ask.safety import folder_scan
 from ask.safety.folder_scan import (
     MAX_SCANNED_ENTRIES,
@@ -498,6 +498,16 @@ def test_links_are_resolved_like_realpath_and_reported(tmp_path: Path) -> None:
     target, links = resolve_links(tmp_path / "one/../b/./missing/x")
     assert (target, links) == (tmp_path / "a/b/missing/x", [tmp_path / "one", tmp_path / "a/two"])
     assert resolve_links(tmp_path / "loop/x")[1] == [tmp_path / "loop"]
+    (tmp_path / "slashes").symlink_to(f"/{tmp_path}/loop")
+    assert resolve_links(Path(f"/{tmp_path}/slashes"))[1] == [tmp_path / "slashes"]
+    assert resolve_links(Path(f"/{tmp_path}/missing"))[0] == tmp_path / "missing"
+
+
+@pytest.mark.parametrize("content", ["[]", '{"/x": {}}', '{"/x": 3}'])
+def test_a_damaged_record_of_scans_is_an_error(content: str, tmp_path: Path) -> None:
+    (tmp_path / "scans.json").write_text(content)
+    with pytest.raises(FileError):
+        read_changeable_folders(tmp_path / "scans.json")
 
 
 def test_a_scan_finds_the_repositories_that_git_finds(folders: Folders) -> None:
@@ -551,6 +561,7 @@ def test_startup_files_that_variables_name_are_protected(folders: Folders) -> No
     assert folders.scan(ENV="existing.sh") == folders.scan(ENV="./existing.sh") == {"work/.git", "work/existing.sh"}
     for value in ("../elsewhere.sh", "$HOME/env.sh", "~/env.sh", "$MISSING/x", "$", ".", "sub", "production"):
         assert folders.scan(ENV=value) == {"work/.git"}, value
+    assert folders.scan(GOENV="off") == {"work/.git"}
     assert folders.scan(BASH_ENV="missing.sh", STARSHIP_CONFIG="sub/x") == {
         "work/.git",
         "work/missing.sh",

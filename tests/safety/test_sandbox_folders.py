@@ -73,6 +73,20 @@ def test_no_link_that_a_call_has_left_makes_a_folder_writable(
     assert confined(home, home / "work", tmp_path / "own").allowed_folders == (home / "private",)
 
 
+@pytest.mark.parametrize("folder", ["link45", "data", "data/sub"])
+def test_no_link_leads_to_a_writable_folder_that_safe_mode_hides_or_in_too_many_steps(home: Path, folder: str) -> None:
+    for name in ("work/prod.env/sub", "private"):
+        (home / name).mkdir(parents=True)
+    (home / "work/link0").symlink_to(home / "private")
+    for number in range(45):  # the kernel follows 40
+        (home / f"work/link{number + 1}").symlink_to(f"link{number}")
+    (home / "work/data").symlink_to("prod.env")
+    write_scan_record(home / ".local/share/ask/safe", [home / "work"], ScanRecord((), (), ()))
+    with pytest.raises(SafetyError):
+        confined(home, home / "work", home / "work" / folder)
+    assert confined(home, home / "work", home / "work/prod.env")
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [

@@ -140,7 +140,7 @@ def _print_endpoint(session: ChatSession) -> None:
 @_slash_command("[TEXT]", "Replace the extra system prompt (@FILE; - removes it).", is_multiline=True)
 def system(session: ChatSession, text: str) -> None:
     if text.startswith("@"):
-        text = read_text_file(text[1:], session.console.print_notice)
+        text = read_text_file(text[1:], session.app.app_dirs, session.console.print_notice)
     if text:
         session.set_extra_system_prompt("" if text == "-" else text)
     extra = session.request.extra_system_prompt

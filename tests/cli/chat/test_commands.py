@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ask.cli.chat.commands import SLASH_COMMANDS, parse_input
 from ask.errors import UsageError
 from ask.messages import Usage
+from ask.safety.scan_record import ScanRecord, write_scan_record
 from tests import wire
 from tests.cli.chat.chat_session import (
     CLEAR_LINE,
@@ -133,7 +134,11 @@ def test_model_and_provider_apply_to_later_messages(ask: Ask, server: ModelServe
 def test_the_system_prompt_can_be_read_from_a_file(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     (home.work / "rules.txt").write_text("Be brief.\n")
+    (home.path / "secret").write_text("hunter2")
+    (home.work / "link.txt").symlink_to(home.path / "secret")
+    write_scan_record(home.data / "safe", [home.work], ScanRecord((), (), ()))
     with Chat(ask, "-s", "Be kind.") as chat:
+        assert "cannot read link.txt" in chat.send("/system @link.txt")
         assert "cannot read missing.txt" in chat.send("/system @missing.txt")
         assert "Be kind." in chat.send("/system")
         assert "Be brief." in chat.send("/system @rules.txt")
