@@ -10,7 +10,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, TypeVar
 
-from ask.config.base_url import is_local_url
+from ask.config.base_url import is_local_url, list_url_passwords
 from ask.config.config_file import Config, read_config
 from ask.config.directories import AppDirs
 from ask.config.key_store import KeyStore, format_variable_prefix, list_key_variables
@@ -169,22 +169,24 @@ class AppContext:
             keys |= {*list_login_tokens(self.app_dirs.logins)}
         if self._secrets is None or keys != self._secret_keys:
             names, key_variables, local_keys = self.provider_names, set[str](), {*self.local_keys}
-            header_values, collector_variables = list_collector_secrets(self.environment)
+            values, collector_variables = list_collector_secrets(self.environment)
             key_variables |= collector_variables
             for name in names:  # the keys that the environment sets for services on this machine or network
                 table = self.config.providers.get(name, {})
                 base_url = self.environment.get(f"{format_variable_prefix(name)}_BASE_URL") or table.get("base_url", "")
+                for url in {base_url, table.get("base_url", ""), *self.config.base_urls.get(name, ())}:
+                    values |= list_url_passwords(url)
                 if is_local_url(base_url) or (name in LOCAL_PROVIDERS and not base_url):
                     for variable in (table.get("key_env", ""), *list_key_variables(name)):
                         local_keys.add(self.environment.get(variable, "").strip())
             for table in self.config.providers.values():
                 key_variables.add(table.get("key_env", ""))
                 header_secrets, variables = list_header_secrets(table.get("headers", {}), self.environment)
-                header_values |= header_secrets
+                values |= header_secrets
                 key_variables |= variables
             key_variables |= self.service_key_variables
             self._secret_keys = keys
-            self._secrets = Secrets(names, key_variables, keys | header_values, self.environment, local_keys)
+            self._secrets = Secrets(names, key_variables, keys | values, self.environment, local_keys)
         return self._secrets
 
 

@@ -47,9 +47,9 @@ COMMANDS = {
 }
 """The subcommands with their summaries; each is `command` in the module of its name, imported on demand."""
 RARE_COMMANDS = ("safe", "version")
+"""Those that only the help of `--help --all` lists."""
 PATH = os.path.expanduser
 """The type of options whose value is a path: bash leaves the ~ of --output=~/x as it is."""
-"""Those that only the help of `--help --all` lists."""
 SYNONYMS = {
     "logs": "history list",
     "logs list": "history list",

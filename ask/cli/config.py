@@ -156,7 +156,7 @@ def _refuse_other_keys(dotted_key: str) -> None:
         provider = (match[1] or match[2] or "").removeprefix("options.").lower() or "PROVIDER"
         raise UsageError("API keys are not stored in config.toml", f"ask keys set {provider}")
     if TABLE_PATTERN.fullmatch(dotted_key):
-        raise UsageError(f"{dotted_key} is a table", "ask config edit opens config.toml")
+        raise UsageError(f"{dotted_key} is a table or in one", "ask config edit opens config.toml")
 
 
 def parse_value(key: ConfigKey, text: str) -> Any:

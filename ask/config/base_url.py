@@ -134,9 +134,15 @@ def split_server_url(url: str, schemes: Collection[str]) -> SplitResult | None:
 
 
 def list_url_passwords(url: str) -> set[str]:
-    """Return the password in a URL, as it is written there and decoded."""
+    """Return the password in a URL, as it is written there and decoded.
+
+    A word is left out if the server is on this machine or network: it is often `password` or the like, which is also
+    in ordinary text.
+    """
     parts = split_server_url(url, SERVER_SCHEMES)
-    return {parts.password, unquote(parts.password)} if parts and parts.password else set()
+    if not parts or not parts.password or (parts.password.isalpha() and is_local_url(url)):
+        return set()
+    return {parts.password, unquote(parts.password)}
 
 
 def repair_base_url(url: str) -> str:

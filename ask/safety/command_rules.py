@@ -145,6 +145,7 @@ WRAPPERS = frozenset(
 """Programs that run the command in their arguments."""
 _ENVIRONMENT_RUNNERS = frozenset(("bundle", "conda", "hatch", "mise", "pdm", "pipenv", "pixi", "poetry", "rye", "uv"))
 """Programs that run a command in the environment of a project, with `run` or `exec`."""
+_RUN_SUBCOMMANDS = ("run", "exec", "x")
 RUNNERS = frozenset(
     {
         *_ENVIRONMENT_RUNNERS,
@@ -178,7 +179,7 @@ SHELLS = frozenset(
 _MAX_NESTING, _MAX_NESTED_COMMANDS = 4, 8
 """How deep commands inside commands are looked for, and how many at each level."""
 _SYSTEM_FOLDER = re.compile(r"(?:/[\w.-]+)*/s?bin/(?=[^/]+$)")
-_WRAPPER_ARGUMENT = re.compile(r"-|\w+=|[\d.]+[smhd]?$")
+_WRAPPER_ARGUMENT = re.compile(r"-|\w+=|[\d.]+[smhd]?$|[\w./:-]+@[\w.-]+$")  # the last as in mise exec node@24
 _ATTACHED_COMMAND = re.compile(r"-[a-z]*c(?=.*\s)|--(?:command|split-string)=")
 _EXEC_OPTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
@@ -203,14 +204,23 @@ def _iterate_nested(words: list[str], nesting: int) -> Iterator[Sequence[str]]:
     yield words
     if nesting >= _MAX_NESTING:
         return
-    runs_environment = words[0] in _ENVIRONMENT_RUNNERS and words[1:2] in (["run"], ["exec"])
-    wrapper = words[1:] if runs_environment else words
-    if runs_environment or words[0] in WRAPPERS:
-        for start in islice(_find_wrapped_commands(wrapper), _MAX_NESTED_COMMANDS):
-            yield from _iterate_nested(wrapper[start:], nesting + 1)
+    first = _find_run_subcommand(words) if words[0] in _ENVIRONMENT_RUNNERS else 0
+    if first or words[0] in WRAPPERS:
+        for start in islice(_find_wrapped_commands(words[first:]), _MAX_NESTED_COMMANDS):
+            yield from _iterate_nested(words[first + start :], nesting + 1)
     if words[0] in SHELLS:
         for line in _find_command_lines(words[: 1 + _MAX_NESTED_COMMANDS]):
             yield from _iterate_commands(parse_command_line(line), nesting + 1)
+
+
+def _find_run_subcommand(words: Sequence[str]) -> int:
+    """Return the position of `run` or the like, as in `uv --directory x run`; 0 if there is another subcommand."""
+    for index, word in enumerate(words[1:], 1):
+        if word in _RUN_SUBCOMMANDS:
+            return index
+        if not word.startswith("-") and not words[index - 1].startswith("-"):
+            break
+    return 0
 
 
 def _find_command_lines(words: Sequence[str]) -> Iterator[str]:
@@ -228,7 +238,7 @@ def _find_wrapped_commands(words: Sequence[str]) -> Iterator[int]:
     for index, word in enumerate(words[1:], 1):
         if not _WRAPPER_ARGUMENT.match(word):
             yield index
-            if operands or not words[index - 1].startswith("-"):
+            if operands or words[index - 1] == "--" or not words[index - 1].startswith("-"):
                 operands -= 1
             if operands < 0:
                 break

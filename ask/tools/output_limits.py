@@ -84,6 +84,8 @@ class OutputCapture:
         if self._file:
             self._file.close()
             self._path.unlink(missing_ok=True)
+            with suppress(OSError):
+                self._path.parent.rmdir()  # the folder of a conversation, unless it has other files
 
     def _save(self, text: str) -> None:
         """Add a piece to the overflow file. If it cannot be written, the call continues without it."""

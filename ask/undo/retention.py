@@ -55,7 +55,7 @@ def prune(data_dir: Path) -> None:
         create_private_folder(stamp.parent)
         stamp.touch(0o600)
         for folder in stamp.parent.glob(f"{REMOVED_PREFIX}*"):  # a removal during which the process was killed
-            rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
         for folder in list_backup_folders(data_dir):
             if (folder / UNFINISHED_MANIFEST_NAME).exists():  # the run is copying folders, or was killed meanwhile
                 remove_backup_set(folder)
@@ -78,12 +78,22 @@ def delete_conversation_files(data_dir: Path, conversation_ids: Collection[str])
     with suppress(OSError):
         for entry in list((data_dir / RESULTS_FOLDER).iterdir()):
             if entry.name in conversation_ids:
-                rmtree(entry, ignore_errors=True)
+                remove_folder(entry)
     for folder in list_backup_folders(data_dir):
         with suppress(FileError):
             backup_set = read_backup_set(folder)
             if backup_set and backup_set.header.conversation in conversation_ids:
                 remove_backup_set(folder)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder and what it contains; ignore errors."""
+    with suppress(RecursionError):
+        rmtree(path, ignore_errors=True)
+    if path.is_dir() and not path.is_symlink():  # until Python 3.13, rmtree has a limit on folders in folders
+        from subprocess import DEVNULL, run
+
+        run(["rm", "-rf", "--", path], stdin=DEVNULL, stderr=DEVNULL, check=False)
 
 
 def _remove_oldest(items: Iterable[PrunableItem], since: float, limit: int, remove: Callable[[Path], bool]) -> None:
@@ -97,11 +107,16 @@ def _remove_oldest(items: Iterable[PrunableItem], since: float, limit: int, remo
 
 def _list_files(root: Path) -> Iterator[PrunableItem]:
     """Yield all files in a folder and its subfolders."""
-    for folder, _, names in os.walk(root):
-        for path in (Path(folder, name) for name in names):
-            with suppress(OSError):
-                status = path.lstat()
-                yield status.st_mtime, status.st_size, path
+    folders = [os.fspath(root)]
+    for folder in folders:  # until Python 3.12, os.walk has a limit on folders in folders
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                    continue
+                with suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    yield status.st_mtime, status.st_size, Path(entry.path)
 
 
 def remove_backup_set(folder: Path) -> bool:
@@ -112,7 +127,7 @@ def remove_backup_set(folder: Path) -> bool:
     with suppress(OSError), open_regular_file(folder / JOURNAL_NAME, "rb+") as journal:
         # An empty journal belongs to a run that has not locked it yet.
         if os.fstat(journal.fileno()).st_size and try_lock(journal.fileno()):
-            rmtree(folder.rename(folder.with_name(REMOVED_PREFIX + folder.name)), ignore_errors=True)
+            remove_folder(folder.rename(folder.with_name(REMOVED_PREFIX + folder.name)))
             return True
     return False
 

@@ -25,11 +25,11 @@ SLOW_BACKUP_SECONDS = 2.0
 """Seconds of copying after which a user at a terminal is notified."""
 
 
-def _remove_folder(path: Path) -> None:
+def _remove_results(path: Path) -> None:
     if path.is_dir():
-        from shutil import rmtree
+        from ask.undo.retention import remove_folder
 
-        rmtree(path, ignore_errors=True)
+        remove_folder(path)
 
 
 class RunBackups:
@@ -67,7 +67,7 @@ class RunBackups:
         if not enabled:
             results = app.app_dirs.results / conversation_id
             if not (results.is_dir() and os.listdir(results)):  # not those of a saved run that this one continues
-                app.cleanup.callback(_remove_folder, results)
+                app.cleanup.callback(_remove_results, results)
         self._slow_time = math.inf
         """When to report that copying is slow, on the monotonic clock."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,25 @@ def test_long_results_of_a_run_that_is_not_saved_are_deleted_at_its_end(
     [kept] = home.data.glob("results/*/*")
     assert ask("--no-save", "-c", *command).code == 0
     assert kept in home.data.glob("results/*/*")
+
+
+@pytest.mark.slow
+def test_folders_in_folders_of_a_tool_are_deleted(ask: Ask, home: Home) -> None:
+    conversation = json.loads(ask("--json", "-p", "demo", "hello").stdout)["conversation"]
+    results = home.data / "results" / conversation
+    results.mkdir(parents=True)
+    folder = os.open(results, os.O_RDONLY)
+    for _ in range(1_200):  # deeper than Python's recursion limit
+        os.mkdir("a", dir_fd=folder)
+        inner = os.open("a", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+    try:
+        assert ask("-p", "demo", "run date").code == 0  # it also removes old results
+        assert (ask("history", "delete", "-y", conversation).code, results.exists()) == (0, False)
+    finally:
+        subprocess.run(["rm", "-rf", results], check=True)  # pytest cannot remove it, either
 
 
 def test_the_file_shrinks_when_most_of_it_is_deleted(ask: Ask, home: Home, history: Path) -> None:

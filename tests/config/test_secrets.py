@@ -138,6 +138,23 @@ def test_the_placeholder_key_of_a_local_server_is_not_a_secret(
     assert "what is lm-studio?" in json.dumps(server.requests[0].json)
 
 
+def test_a_word_that_is_the_password_in_a_local_base_url_is_not_a_secret(ask: Ask, server: ModelServer) -> None:
+    base_url = server.base_url.replace("//", "//me:password@")
+    server.reply(wire.says("the password"))
+    assert ask("-m", "m", "which password?", env={"OPENROUTER_BASE_URL": base_url}).text == "the password\n"
+    assert "which password?" in json.dumps(server.requests[0].json)
+
+
+def test_the_passwords_in_the_base_urls_of_other_providers_are_secrets(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text('[providers.mine]\nbase_url = ["https://a:1", "https://me:xyz-12345@b"]\n')
+    server.reply(wire.says("xyz-12345 and xyz-67890"))
+    env = {"OPENAI_BASE_URL": "https://me:xyz-67890@c"}
+    assert ask("hi", env=env).text == f"{REDACTED} and {REDACTED}\n"
+
+
 def test_a_word_that_is_the_key_of_a_public_service_is_a_secret(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("placeholder and placeholders"))
     assert ask("hi", env={"DEEPSEEK_API_KEY": "placeholder"}).text == f"{REDACTED} and placeholders\n"

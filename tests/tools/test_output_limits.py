@@ -68,11 +68,13 @@ def test_overflow_file_is_limited(tmp_path: Path) -> None:
     assert find_overflow_file(text).stat().st_size == MAX_OVERFLOW_BYTES
 
 
-def test_a_discarded_capture_leaves_no_file(tmp_path: Path) -> None:
-    capture = OutputCapture(tmp_path, "gone")
-    capture.feed("x" * 40_000)
-    assert list(tmp_path.iterdir())
-    capture.discard()
+def test_a_discarded_capture_leaves_no_file_and_no_empty_folder(tmp_path: Path) -> None:
+    captures = [OutputCapture(tmp_path / "results", "gone") for _ in range(2)]
+    for capture in captures:
+        capture.feed("x" * 40_000)
+    captures[0].discard()
+    assert len(list(tmp_path.glob("results/*"))) == 1
+    captures[1].discard()
     assert not list(tmp_path.iterdir())
 
 
