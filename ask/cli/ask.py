@@ -38,6 +38,7 @@ MAX_DOLLARS = 1_000_000_000.0
 """The same limit as in config.toml."""
 TYPOGRAPHIC_DASHES = "[-\u2010-\u2015\u2212]+"
 """Matches what web pages and word processors write in place of the dashes of an option."""
+EM_DASHES = "\u2014\u2015"
 
 
 class ParsedCommandLine(NamedTuple):
@@ -129,13 +130,14 @@ def _check_dashes(words: Sequence[str], names: Mapping[str, bool]) -> None:
     """Reject an option with typographic dashes: `ask —safe "$task"` would not be safe.
 
     Raises:
-        UsageError: a word is a long option, or the first one is a short option.
+        UsageError: a word is a long option, or the first one is a short option with another dash than that of dialogue.
     """
     for position, word in enumerate(words):
         name = re.sub(f"^{TYPOGRAPHIC_DASHES}", "", word)
         option = f"--{name}" if len(name) > 1 else f"-{name}"
-        is_option = word not in (option, name) and _is_known_option(option, names)
-        if is_option and not (position and len(name) == 1):
+        # A dash in place of a hyphen, but not one that begins a line of dialogue, as in "—y tú".
+        is_short = len(name) == 1 and (position or word[0] in EM_DASHES)
+        if not is_short and word not in (option, name) and _is_known_option(option, names):
             raise UsageError(f"{word} begins with a typographic dash", f"write {option}, or put -- before the question")
 
 
