@@ -49,7 +49,7 @@ def resolve_output(name: str | Path, app_dirs: AppDirs) -> Path:
     Raises:
         FileError: a link on the way is in a folder where a run in safe mode could write, and may be from a tool call.
     """
-    return _resolve(name, read_changeable_folders(app_dirs.scan_record))
+    return _resolve(name, _read_begins(app_dirs.scan_record))
 
 
 def open_for_appending(name: str, app_dirs: AppDirs) -> int:
@@ -60,7 +60,7 @@ def open_for_appending(name: str, app_dirs: AppDirs) -> int:
         OSError: it cannot be opened, or is a named pipe that no program reads.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-    folders = read_changeable_folders(app_dirs.scan_record)
+    folders = _read_begins(app_dirs.scan_record)
     path = _resolve(name, folders)
     root = next((folder for folder in folders if path.is_relative_to(folder)), None)
     if root is None:
@@ -85,18 +85,23 @@ def read_changeable_folders(scan_record: Path) -> Sequence[Path]:
     return [*_read_scan_record(scan_record)]
 
 
+def _read_begins(scan_record: Path) -> Mapping[Path, float]:
+    return {folder: begin for folder, (begin, _) in _read_scan_record(scan_record).items()}
+
+
 def find_foreign_link(
-    target: Path, links: Iterable[Path], changeable_folders: Sequence[Path], hidden_paths: Sequence[Path]
+    target: Path, links: Iterable[Path], changeable_folders: Mapping[Path, float], hidden_paths: Sequence[Path]
 ) -> Path | None:
     """Return a link on the way to a target that leads out of a folder where calls could write, or to a hidden file.
 
-    A link in place of such a folder itself is the user's, who has moved it. Calls could not read `hidden_paths`, and
-    files with the names of secrets, but who names a link such as `.env` expects them.
+    A link in place of such a folder itself is the user's, who has moved it, and so is one that is older than the first
+    run there (`changeable_folders` has its time). Calls could not read `hidden_paths`, and files with the names of
+    secrets, but who names a link such as `.env` expects them.
     """
     is_hidden = any(target.is_relative_to(path) for path in hidden_paths)
     for link in links:
         names_secrets = can_contain_secrets(link.name.lower())
-        for folder in (each for each in changeable_folders if each in link.parents):
+        for folder in _find_writers(link, changeable_folders):
             if not target.is_relative_to(folder):
                 return link
             parts = target.relative_to(folder).parts
@@ -116,21 +121,36 @@ def check_input(path: Path, app_dirs: AppDirs) -> None:
     if not links:
         return
     record = _read_scan_record(app_dirs.scan_record)
-    if link := find_foreign_link(target, links, [*record], [path for paths in record.values() for path in paths]):
+    begins = {folder: begin for folder, (begin, _) in record.items()}
+    hidden_paths = [path for _, paths in record.values() for path in paths]
+    if link := find_foreign_link(target, links, begins, hidden_paths):
         raise FileError(
             f"cannot read {path}: {link} is a symbolic link, which a run in safe mode may have created",
             f"name the file that it leads to ({target}), or replace the link",
         )
 
 
-def _read_scan_record(scan_record: Path) -> Mapping[Path, Sequence[Path]]:
-    """Return the folders in which calls could write, and what was hidden in each."""
+def _find_writers(link: Path, changeable_folders: Mapping[Path, float]) -> list[Path]:
+    """Return the folders around a link in which calls could write, if the link has been created or renamed since.
+
+    No program without privileges can set the time of the last change of its inode.
+    """
+    folders = [folder for folder in changeable_folders if folder in link.parents]
+    changed = os.lstat(link).st_ctime if folders else 0.0
+    return [folder for folder in folders if changed >= changeable_folders[folder]]
+
+
+def _read_scan_record(scan_record: Path) -> Mapping[Path, tuple[float, Sequence[Path]]]:
+    """Return the folders in which calls could write, with the time of the first run, and what was hidden in each."""
     return read_decisions(scan_record, _parse_scan_record) or {}
 
 
-def _parse_scan_record(content: Any) -> Mapping[Path, Sequence[Path]]:
+def _parse_scan_record(content: Any) -> Mapping[Path, tuple[float, Sequence[Path]]]:
     try:
-        return {Path(folder): [*map(Path, record["hidden"])] for folder, record in content.items()}
+        return {
+            Path(folder): (float(record.get("begin", 0)), [*map(Path, record["hidden"])])
+            for folder, record in content.items()
+        }
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError("the record has another structure") from error
 
@@ -140,10 +160,10 @@ def _drop_second_slash(path: Path) -> Path:
     return Path("/", *path.parts[1:]) if path.root == "//" else path
 
 
-def _resolve(name: str | Path, folders: Sequence[Path]) -> Path:
+def _resolve(name: str | Path, changeable_folders: Mapping[Path, float]) -> Path:
     path, links = resolve_links(get_working_directory() / name)
     for link in links:
-        if any(link.is_relative_to(folder) for folder in folders):
+        if _find_writers(link, changeable_folders):
             raise FileError(
                 f"cannot write {name}: {link} is a symbolic link, which a run in safe mode may have created",
                 f"name the file that it leads to ({path}), or replace the link",

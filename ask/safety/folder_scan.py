@@ -33,7 +33,7 @@ from ask.safety.protected_paths import (
 )
 from ask.safety.refused_folders import SYSTEM_FOLDERS, format_folder_hint
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
-from ask.safety.scan_record import ScanRecord, read_scan_record, write_scan_record
+from ask.safety.scan_record import ScanRecord, make_record, read_scan_record, write_scan_record
 from ask.text import format_one_line, join_names
 from ask.tools.file_access import is_empty
 
@@ -105,7 +105,7 @@ def inspect_filesystem(
             hidden_folders=tuple(filter(os.path.isdir, hidden)),
         )
     )
-    found = ScanRecord._make(tuple(map(str, paths)) for paths in (filesystem.protected_paths, secrets, repositories))
+    found = make_record(map(str, paths) for paths in (filesystem.protected_paths, secrets, repositories))
     crowded_warnings: list[str] = []
     if create_placeholders:
         filesystem, crowded_warnings = limit_mounts(filesystem, config.writable_folders)

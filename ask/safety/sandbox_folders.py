@@ -66,7 +66,7 @@ def build_sandbox_config(
     if runs_commands:
         check_homes(homes)
         check_python(private_folders)
-        toolchains = find_toolchains(environment.get("PATH", ""), private_folders, changeable_folders)
+        toolchains = find_toolchains(environment.get("PATH", ""), private_folders, [*changeable_folders])
         readable = dict.fromkeys((*PYTHON_PREFIXES, PACKAGE_FOLDER, *toolchains))
         git = find_git(environment, folders)
         repositories = tuple(find_outer_repositories(sorted({*folders}), (*homes, *hidden_paths), secret_folders, git))
@@ -98,7 +98,7 @@ def _choose_covered_home(home: Path) -> Path:
     return _FALLBACK_HOME if hides_system else home
 
 
-def _resolve_folder(folder: Path, changeable_folders: Sequence[Path], hidden_paths: Sequence[Path]) -> Path:
+def _resolve_folder(folder: Path, changeable_folders: Mapping[Path, float], hidden_paths: Sequence[Path]) -> Path:
     """Resolve a folder that is to be writable.
 
     Raises:

@@ -6,7 +6,9 @@ file contains secrets.
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,12 +30,31 @@ If the others were forgotten, a call could create as many paths to make a run fo
 """
 
 
+_MAX_CLOCK_ERROR = 86_400.0
+"""Seconds by which the clock of a server may be slow."""
+
+
 class ScanRecord(NamedTuple):
-    """The paths in the writable folders that the last scan found, as strings."""
+    """The paths in the writable folders that the last scan found, as strings.
+
+    Attributes:
+        begin: when calls could first write there, in seconds since the epoch, by the clock that sets the times of links
+            there; 0 if unknown.
+    """
 
     protected: tuple[str, ...]
     hidden: tuple[str, ...]
     repositories: tuple[str, ...]
+    begin: float = 0.0
+
+    @property
+    def paths(self) -> tuple[tuple[str, ...], ...]:
+        return self.protected, self.hidden, self.repositories
+
+
+def make_record(paths: Iterable[Iterable[str]], begin: float = 0.0) -> ScanRecord:
+    protected, hidden, repositories = map(tuple, paths)
+    return ScanRecord(protected, hidden, repositories, begin)
 
 
 def read_scan_record(state_folder: Path, folders: Iterable[Path]) -> ScanRecord:
@@ -43,24 +64,21 @@ def read_scan_record(state_folder: Path, folders: Iterable[Path]) -> ScanRecord:
         SafetyError: the file cannot be read.
     """
     names = [str(folder) for folder in folders]
-    records = _read_records(state_folder).values()
-    return ScanRecord._make(
-        tuple(
-            dict.fromkeys(
-                path for record in records for path in record[position] if any(is_below(path, name) for name in names)
-            )
-        )
-        for position in range(len(ScanRecord._fields))
+    all_paths = [record.paths for record in _read_records(state_folder).values()]
+    found = zip(((), (), ()), *all_paths, strict=True)
+    return make_record(
+        dict.fromkeys(path for paths in kind for path in paths if any(is_below(path, name) for name in names))
+        for kind in found
     )
 
 
-def read_scanned_folders(state_folder: Path) -> tuple[Path, ...]:
-    """Return the folders in which calls of earlier runs could write.
+def read_scanned_folders(state_folder: Path) -> Mapping[Path, float]:
+    """Return the folders in which calls of earlier runs could write, and since when.
 
     Raises:
         SafetyError: the file cannot be read.
     """
-    return tuple(map(Path, _read_records(state_folder)))
+    return {Path(folder): record.begin for folder, record in _read_records(state_folder).items()}
 
 
 def write_scan_record(state_folder: Path, folders: Sequence[Path], found: ScanRecord) -> None:
@@ -71,7 +89,9 @@ def write_scan_record(state_folder: Path, folders: Sequence[Path], found: ScanRe
     """
     with _open_records(state_folder) as records:
         for folder in map(str, folders):
-            record = ScanRecord._make(_select_paths(paths, folder) for paths in found)
+            # A clock that was ahead in an earlier run must not make the links of a call look old.
+            begin = min(_read_clock(folder), records[folder].begin if folder in records else math.inf)
+            record = make_record((_select_paths(paths, folder) for paths in found.paths), begin)
             if records.get(folder) != record:
                 records.pop(folder, None)
                 records[folder] = record
@@ -95,10 +115,9 @@ def forget_paths(state_folder: Path, path: Path) -> list[str]:
     forgotten = set[str]()
     with _open_records(state_folder) as records:
         for folder, record in records.items():
-            forgotten |= {name for names in record for name in names if is_below(name, str(path))}
-            records[folder] = ScanRecord._make(
-                tuple(name for name in names if name not in forgotten) for names in record
-            )
+            forgotten |= {name for names in record.paths for name in names if is_below(name, str(path))}
+            paths = [[name for name in names if name not in forgotten] for names in record.paths]
+            records[folder] = make_record(paths, record.begin)
     return sorted(forgotten)
 
 
@@ -118,6 +137,18 @@ def _open_records(state_folder: Path) -> Iterator[dict[str, ScanRecord]]:
                 write_decisions(path, {folder: record._asdict() for folder, record in newest})
     except FileError as error:
         raise SafetyError(f"safe mode: {error.message}", error.hint or DATA_FOLDER_HINT) from error
+
+
+def _read_clock(folder: str) -> float:
+    """Return the time by the clock of a folder's file system; where it creates no unnamed files, of a day ago."""
+    try:
+        descriptor = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    except (AttributeError, OSError):
+        return time.time() - _MAX_CLOCK_ERROR
+    try:
+        return os.fstat(descriptor).st_ctime
+    finally:
+        os.close(descriptor)
 
 
 def _select_paths(paths: Iterable[str], folder: str) -> tuple[str, ...]:

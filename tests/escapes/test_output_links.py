@@ -106,6 +106,18 @@ def test_no_text_is_read_through_a_link_that_a_call_has_left(host: FakeHost, opt
 
 
 @pytest.mark.slow
+def test_the_users_older_links_are_followed(host: FakeHost) -> None:
+    for name in ("own", "moved"):
+        (host.work / name).symlink_to("../outside")
+    host.change_owner()
+    assert run(host, bash("mv moved recs"), "--safe").result.code == 0
+    for options in (("-f", "own/secret.jsonl"), ("-f", "in.txt", "--record", "own/new.jsonl")):
+        assert run(host, [], *options).result.code == 0
+    for options in (("-f", "recs/secret.jsonl"), ("-f", "in.txt", "--record", "recs/new.jsonl")):
+        assert run(host, [], *options).result.code == 9
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "directory"), [(("--workdir-template", "recs"), "work"), ((), "work/recs")])
 def test_no_row_gets_a_copy_of_a_folder_to_which_such_a_link_leads(
     host: FakeHost, options: tuple[str, ...], directory: str

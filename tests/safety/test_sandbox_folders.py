@@ -7,6 +7,7 @@ import shlex
 import site
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from ask.atomic_files import write_decisions
 from ask.errors import SafetyError
 from ask.safety.mounts import MountEntry, find_alias
 from ask.safety.sandbox_config import SandboxConfig
@@ -73,15 +75,38 @@ def test_no_link_that_a_call_has_left_makes_a_folder_writable(
     assert confined(home, home / "work", tmp_path / "own").allowed_folders == (home / "private",)
 
 
+def test_links_that_are_older_than_the_first_run_are_followed_unless_they_are_renamed(home: Path) -> None:
+    state = home / ".local/share/ask/safe"
+    (home / "private").mkdir()
+    (home / "work/data").symlink_to(home / "private")
+    time.sleep(0.05)  # the kernel's clock for files has steps
+    write_scan_record(state, [home / "work"], ScanRecord((), (), ()))
+    assert confined(home, home / "work", home / "work/data").allowed_folders == (home / "private",)
+    (home / "work/data").rename(home / "work/renamed")
+    with pytest.raises(SafetyError, match="symbolic link"):
+        confined(home, home / "work", home / "work/renamed")
+
+
+def test_a_clock_that_was_ahead_makes_no_later_link_look_old(home: Path) -> None:
+    state = home / ".local/share/ask/safe"
+    (home / "private").mkdir()
+    record = {"protected": [], "hidden": [], "repositories": [], "begin": time.time() + 86_400}
+    write_decisions(state / "scans.json", {str(home / "work"): record})
+    write_scan_record(state, [home / "work"], ScanRecord((), (), ()))
+    (home / "work/data").symlink_to(home / "private")
+    with pytest.raises(SafetyError, match="symbolic link"):
+        confined(home, home / "work", home / "work/data")
+
+
 @pytest.mark.parametrize("folder", ["link45", "data", "data/sub"])
 def test_no_link_leads_to_a_writable_folder_that_safe_mode_hides_or_in_too_many_steps(home: Path, folder: str) -> None:
     for name in ("work/prod.env/sub", "private"):
         (home / name).mkdir(parents=True)
+    write_scan_record(home / ".local/share/ask/safe", [home / "work"], ScanRecord((), (), ()))
     (home / "work/link0").symlink_to(home / "private")
     for number in range(45):  # the kernel follows 40
         (home / f"work/link{number + 1}").symlink_to(f"link{number}")
     (home / "work/data").symlink_to("prod.env")
-    write_scan_record(home / ".local/share/ask/safe", [home / "work"], ScanRecord((), (), ()))
     with pytest.raises(SafetyError):
         confined(home, home / "work", home / "work" / folder)
     assert confined(home, home / "work", home / "work/prod.env")
