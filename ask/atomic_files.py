@@ -13,13 +13,14 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from ask.errors import FileError
 from ask.records import NamedTuple
+from ask.regular_files import read_regular_file
 
 if TYPE_CHECKING:
-    from io import BufferedReader
+    pass
 
 T = TypeVar("T")
 PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE = 0o600, 0o700
@@ -120,41 +121,6 @@ def open_private_file(path: Path, flags: int) -> int:
     if status.st_size == 0 and status.st_mode & PRIVATE_FILE_MODE != PRIVATE_FILE_MODE:
         os.fchmod(descriptor, PRIVATE_FILE_MODE)  # otherwise the next run could not open it
     return descriptor
-
-
-def open_regular_file(path: Path, mode: Literal["rb", "rb+"] = "rb") -> BufferedReader:
-    """Open a file that must be regular: reading a named pipe or a device may never end.
-
-    /dev/null is an empty file, because containers mount it over files to hide them.
-
-    Raises:
-        OSError: it cannot be opened, or is something else.
-    """
-    return cast("BufferedReader", open(path, mode, opener=_open_regular))
-
-
-def _open_regular(name: str, flags: int) -> int:
-    try:
-        descriptor = os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)
-    except BlockingIOError:  # a file server such as Samba has a lease on the file, and gives it up within seconds
-        descriptor = os.open(name, flags)
-    status = os.fstat(descriptor)
-    is_folder = stat.S_ISDIR(status.st_mode)  # `open` raises the error for it
-    if stat.S_ISREG(status.st_mode) or is_folder or is_null_device(status):
-        return descriptor
-    os.close(descriptor)
-    raise OSError(errno.EINVAL, "not a regular file", name)
-
-
-def is_null_device(status: os.stat_result) -> bool:
-    """Check whether a file is /dev/null, or that of another container, which is another file."""
-    return stat.S_ISCHR(status.st_mode) and status.st_rdev == os.stat(os.devnull).st_rdev
-
-
-def read_regular_file(path: Path) -> bytes:
-    """Read a file that must be regular, as `open_regular_file` opens it."""
-    with open_regular_file(path) as file:
-        return file.read()
 
 
 @contextmanager

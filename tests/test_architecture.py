@@ -22,7 +22,7 @@ import ask
 
 ROOT = Path(__file__).parents[1]
 LAYERS = [
-    {"__distribution__", "__version__", "records"},
+    {"__distribution__", "__version__", "records", "regular_files"},
     {"messages", "text"},
     {"errors"},
     {"process"},

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ask.atomic_files import create_private_folder, lock_file, read_regular_file, replace_file, write_private_file
+from ask.atomic_files import create_private_folder, lock_file, replace_file, write_private_file
 from ask.errors import FileError
+from ask.regular_files import read_regular_file
 from tests import wire
 from tests.cli.chat.chat_session import CTRL_D, ENTER, PROMPT
 from tests.model_server import ModelServer

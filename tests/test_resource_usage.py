@@ -25,12 +25,12 @@ COMMANDS = {
     "--version": (CLICK, 10, 3),
     "--help": (CLICK, 14, 12),
     "--complete providers": (CLICK, 16, 4),  # two for the table of services
-    "tools": (CLICK, 55, 19),
-    "history list": (CLICK, 26, 8),
-    "providers": (WIRED, 58, 4),
-    "hi": (WIRED, 72, 4),
-    "-p demo hi": (LOCAL, 66, 10),
-    "chat -p demo hi": (LOCAL, 81, 11),
+    "tools": (CLICK, 56, 19),
+    "history list": (CLICK, 27, 8),
+    "providers": (WIRED, 59, 4),
+    "hi": (WIRED, 73, 4),
+    "-p demo hi": (LOCAL, 67, 10),
+    "chat -p demo hi": (LOCAL, 82, 11),
 }
 """For each command line: the script to compare with, our additional modules, and additional other packages."""
 ROUNDS = 20

@@ -16,7 +16,6 @@ from ask.config.options import RunOptions
 from ask.config.precedence import resolve_settings
 from ask.config.secrets import Secrets
 from ask.config.settings import FILES_LEVEL, Settings
-from ask.config.symbolic_links import check_input
 from ask.errors import AskError, ParameterError, UsageError
 from ask.history.entries import generate_conversation_id
 from ask.inputs.stdin_and_files import STDIN_NAMES, decode_text, is_stdin_piped, read_stdin, read_text_file
@@ -569,7 +568,7 @@ def read_files(
         read_resource,
         load,
         partial(request.endpoint.provider.supports_attachment, request.endpoint.model),
-        partial(check_input, app_dirs=app.app_dirs),
+        app.app_dirs,
     )
     return read_inputs(files, readers)
 

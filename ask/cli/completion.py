@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 from unicodedata import category
 
-from ask.atomic_files import read_regular_file
 from ask.config.config_file import Config, read_config
 from ask.config.directories import AppDirs
 from ask.config.settings import SETTINGS, Api, get_default_value, get_kind
 from ask.errors import AskError
 from ask.profiles import EFFORTS
+from ask.regular_files import read_regular_file
 from ask.text import format_one_line, repair_surrogates
 
 if TYPE_CHECKING:

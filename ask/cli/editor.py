@@ -10,10 +10,11 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from ask.atomic_files import lock_file, read_regular_file
+from ask.atomic_files import lock_file
 from ask.cli.click_helpers import print_notice
 from ask.config.config_editor import replace_file_content
 from ask.errors import ConfigError, MissingDependencyError
+from ask.regular_files import read_regular_file
 
 
 def edit_file(path: Path, template: bytes, validate: Callable[[Path], object]) -> None:

@@ -32,9 +32,9 @@ from ask.client.endpoint import report_plugin_output, report_retirement
 from ask.client.prices import open_price_finder
 from ask.client.run_costs import to_priced_model
 from ask.config.directories import get_logical_path
+from ask.config.foreign_links import check_input
 from ask.config.options import RunOptions
 from ask.config.settings import UNSET_OPTION
-from ask.config.symbolic_links import check_input
 from ask.console import StderrConsole
 from ask.errors import FileError, RowsFailedError, RunInterruptedError, UsageError
 from ask.history.daily_cost import DailyCostLimit

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from ask.app import AppContext
-from ask.atomic_files import open_regular_file
 from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_text
 from ask.cli.skills_install import add_command, format_source, remove_command, update_command
 from ask.config.directories import get_working_directory
@@ -19,6 +18,7 @@ from ask.project.installed_skills import InstalledSkill, InstalledSkills
 from ask.project.project_context import list_all_skills
 from ask.project.skill_validation import SKILL_FILE, decode_skill_file, find_violations
 from ask.project.skills import MAX_SKILL_FILE_BYTES, PROJECT_SKILLS_FOLDER
+from ask.regular_files import open_regular_file
 from ask.render.amounts import format_count
 from ask.render.table import write_table
 from ask.text import decode_argument, format_one_line, format_size, format_suggestion

@@ -14,10 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder, read_regular_file, write_private_file
+from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder, write_private_file
 from ask.parsing import read_dict, read_int, read_list, read_number, read_str
 from ask.plugin_api.types import ModelInfo
 from ask.records import NamedTuple
+from ask.regular_files import read_regular_file
 from ask.text import format_checksum
 
 REMOTE_LIST_SECONDS, LOCAL_LIST_SECONDS = 86_400.0, 60.0

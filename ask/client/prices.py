@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ask.app import AppContext
-from ask.atomic_files import read_regular_file, write_private_file
+from ask.atomic_files import write_private_file
 from ask.client.cost import UNKNOWN_COST, Cost
 from ask.client.models_cache import find_model, find_newest_file, get_cache_file, read_models
 from ask.messages import EMPTY_MAPPING, Usage
 from ask.parsing import BATCH_TIER, DECISIONS_TIER, STANDARD_TIER
 from ask.plugin_api.types import ModelInfo
 from ask.records import NamedTuple
+from ask.regular_files import read_regular_file
 from ask.text import format_checksum
 
 if TYPE_CHECKING:

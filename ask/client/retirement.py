@@ -13,11 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ask.atomic_files import read_regular_file, write_private_file
+from ask.atomic_files import write_private_file
 from ask.config.directories import RETIREMENTS_NAME
 from ask.parsing import parse_json, read_dict, read_list, read_str
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.types import ModelInfo
+from ask.regular_files import read_regular_file
 
 NOTICE_DAYS = 30
 """How many days before the retirement of a model the notices begin."""

@@ -9,8 +9,9 @@ from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from ask.atomic_files import convert_write_errors, lock_file, read_regular_file, write_private_file
+from ask.atomic_files import convert_write_errors, lock_file, write_private_file
 from ask.config.config_file import check_config, decode_config, read_toml, split_invalid_entries
+from ask.regular_files import read_regular_file
 
 UNSET = object()
 """Stands for the absence of a value: setting it removes the key."""

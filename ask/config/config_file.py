@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ask.atomic_files import read_regular_file
 from ask.config.settings import OPTION_RANGES, SETTINGS, Api, NonNegativeFloat, Setting
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
+from ask.regular_files import read_regular_file
 from ask.text import format_unknown_key
 
 KNOWN_KEYS = (*SETTINGS, *(f"options.{name}" for name in OPTION_RANGES))

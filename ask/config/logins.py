@@ -18,13 +18,13 @@ from ask.atomic_files import (
     create_private_folder,
     lock_file,
     open_replacement,
-    read_regular_file,
     write_private_file,
 )
 from ask.config.external_keys import find_in_keyring, write_keyring
 from ask.errors import ConfigError
 from ask.parsing import read_dict, read_list, read_number, read_str
 from ask.records import NamedTuple
+from ask.regular_files import read_regular_file
 
 RESERVED_BYTES = 32_768
 """How much more than the saved sign-in is reserved on the disk for tokens before they are requested."""

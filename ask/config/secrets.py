@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from ask.atomic_files import read_regular_file
 from ask.config.config_file import VARIABLE_PATTERN
 from ask.config.key_repair import repair_key
 from ask.config.key_store import list_key_variables
 from ask.config.redaction import MIN_SECRET_CHARACTERS, Redactor, is_word
 from ask.parsing import read_dict
+from ask.regular_files import read_regular_file
 
 SECRET_NAME_PATTERN = re.compile(r"TOKEN|SECRET|PASSWORD|_KEY$", re.IGNORECASE)
 """Matches the names of environment variables that look like secrets."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import FOLDER_FLAGS, read_decisions
 from ask.config.directories import AppDirs, get_working_directory
-from ask.config.secret_files import can_contain_secrets
 from ask.errors import FileError
 
 _MAX_LINKS = 40
@@ -82,55 +81,14 @@ def read_changeable_folders(scan_record: Path) -> Sequence[Path]:
     Raises:
         FileError: the record of the scans of these folders cannot be read.
     """
-    return [*_read_scan_record(scan_record)]
+    return [*read_safe_runs(scan_record)]
 
 
 def _read_begins(scan_record: Path) -> Mapping[Path, float]:
-    return {folder: begin for folder, (begin, _) in _read_scan_record(scan_record).items()}
+    return {folder: begin for folder, (begin, _) in read_safe_runs(scan_record).items()}
 
 
-def find_foreign_link(
-    target: Path, links: Iterable[Path], changeable_folders: Mapping[Path, float], hidden_paths: Sequence[Path]
-) -> Path | None:
-    """Return a link on the way to a target that leads out of a folder where calls could write, or to a hidden file.
-
-    A link in place of such a folder itself is the user's, who has moved it, and so is one that is older than the first
-    run there (`changeable_folders` has its time). Calls could not read `hidden_paths`, and files with the names of
-    secrets, but who names a link such as `.env` expects them.
-    """
-    is_hidden = any(target.is_relative_to(path) for path in hidden_paths)
-    for link in links:
-        names_secrets = can_contain_secrets(link.name.lower())
-        for folder in _find_writers(link, changeable_folders):
-            if not target.is_relative_to(folder):
-                return link
-            parts = target.relative_to(folder).parts
-            if not names_secrets and (is_hidden or any(can_contain_secrets(part.lower()) for part in parts)):
-                return link
-    return None
-
-
-def check_input(path: Path, app_dirs: AppDirs) -> None:
-    """Refuse a file to read if a link on the way, which may be from a tool call, leads to what calls cannot read.
-
-    Raises:
-        FileError: there is such a link.
-        OSError: the path is relative, and the working directory has been deleted.
-    """
-    target, links = resolve_links(path.absolute())
-    if not links:
-        return
-    record = _read_scan_record(app_dirs.scan_record)
-    begins = {folder: begin for folder, (begin, _) in record.items()}
-    hidden_paths = [path for _, paths in record.values() for path in paths]
-    if link := find_foreign_link(target, links, begins, hidden_paths):
-        raise FileError(
-            f"cannot read {path}: {link} is a symbolic link, which a run in safe mode may have created",
-            f"name the file that it leads to ({target}), or replace the link",
-        )
-
-
-def _find_writers(link: Path, changeable_folders: Mapping[Path, float]) -> list[Path]:
+def find_writers(link: Path, changeable_folders: Mapping[Path, float]) -> list[Path]:
     """Return the folders around a link in which calls could write, if the link has been created or renamed since.
 
     No program without privileges can set the time of the last change of its inode.
@@ -140,12 +98,12 @@ def _find_writers(link: Path, changeable_folders: Mapping[Path, float]) -> list[
     return [folder for folder in folders if changed >= changeable_folders[folder]]
 
 
-def _read_scan_record(scan_record: Path) -> Mapping[Path, tuple[float, Sequence[Path]]]:
+def read_safe_runs(scan_record: Path) -> Mapping[Path, tuple[float, Sequence[Path]]]:
     """Return the folders in which calls could write, with the time of the first run, and what was hidden in each."""
-    return read_decisions(scan_record, _parse_scan_record) or {}
+    return read_decisions(scan_record, _parse_safe_runs) or {}
 
 
-def _parse_scan_record(content: Any) -> Mapping[Path, tuple[float, Sequence[Path]]]:
+def _parse_safe_runs(content: Any) -> Mapping[Path, tuple[float, Sequence[Path]]]:
     try:
         return {
             Path(folder): (float(record.get("begin", 0)), [*map(Path, record["hidden"])])
@@ -163,7 +121,7 @@ def _drop_second_slash(path: Path) -> Path:
 def _resolve(name: str | Path, changeable_folders: Mapping[Path, float]) -> Path:
     path, links = resolve_links(get_working_directory() / name)
     for link in links:
-        if _find_writers(link, changeable_folders):
+        if find_writers(link, changeable_folders):
             raise FileError(
                 f"cannot write {name}: {link} is a symbolic link, which a run in safe mode may have created",
                 f"name the file that it leads to ({path}), or replace the link",

@@ -14,6 +14,7 @@ from unicodedata import normalize
 from urllib.parse import unquote
 
 from ask.attachments import MAX_FILE_BYTES, describe_media_type
+from ask.config.foreign_links import check_input
 from ask.errors import AskError, FileError, ParameterError, UsageError
 from ask.inputs.content_types import parse_content
 from ask.inputs.prompt_inputs import MAX_FILES, InputReaders, PromptInputs
@@ -106,7 +107,8 @@ def _read_path(path: str, readers: InputReaders) -> PromptInputs:
     name = decode_argument(path)
     try:
         expanded_path = find_equivalent_path(Path(os.path.expanduser(path)))
-        readers.check_path(expanded_path)
+        if readers.app_dirs:
+            check_input(expanded_path, readers.app_dirs)
         if expanded_path.is_dir():
             from ask.inputs.folders import read_folder
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import add
-from pathlib import Path
 
 from ask.attachments import MAX_TOTAL_BYTES, describe_attachment
+from ask.config.directories import AppDirs
 from ask.errors import FileError
 from ask.messages import Attachment
 from ask.records import NamedTuple
@@ -73,7 +73,7 @@ class InputReaders(NamedTuple):
         read_resource: reads a resource of an MCP server by its address, within a number of seconds.
         load: runs the loader of a source PREFIX:REST with these readers; returns None if no loader has the prefix.
         accepts: checks whether the model accepts documents of a MIME type; others are converted to text.
-        check_path: raises `FileError` for the path of a file that must not be read.
+        app_dirs: with the record of where a run in safe mode may have left links, which are not followed.
     """
 
     timeout: float
@@ -84,4 +84,4 @@ class InputReaders(NamedTuple):
     read_resource: Callable[[str, float], PromptInputs] | None = None
     load: Callable[[str, InputReaders], PromptInputs | None] | None = None
     accepts: Callable[[str], bool] = lambda _: False
-    check_path: Callable[[Path], None] = lambda _: None
+    app_dirs: AppDirs | None = None

@@ -15,7 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from ask.config.directories import AppDirs
-from ask.config.symbolic_links import check_input
 from ask.errors import FileError
 from ask.text import format_size
 
@@ -74,6 +73,7 @@ def read_text_file(path: str, app_dirs: AppDirs, notify: Callable[[str], None]) 
     Raises:
         FileError: it cannot be read, is too long, is not text, or is refused by `check_input`.
     """
+    from ask.config.foreign_links import check_input
     from ask.tools.file_names import find_equivalent_path
 
     if not path:

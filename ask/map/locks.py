@@ -10,9 +10,10 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from ask.atomic_files import open_private_file, read_regular_file
+from ask.atomic_files import open_private_file
 from ask.errors import AskError
 from ask.process.process_tree import read_stat_fields
+from ask.regular_files import read_regular_file
 
 PROBE_OFFSET = 1 << 60
 """The byte that is locked to find out whether locks work. Identities are smaller numbers."""

@@ -8,7 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from ask.atomic_files import read_regular_file, write_private_file
+from ask.atomic_files import write_private_file
+from ask.regular_files import read_regular_file
 
 AddressKind = Literal["prompts", "resources"]
 Address = tuple[str, str]

@@ -14,7 +14,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
-from ask.atomic_files import read_regular_file
 from ask.config.base_url import split_server_url
 from ask.config.config_file import Config, decode_config
 from ask.config.key_repair import is_valid_key
@@ -29,6 +28,7 @@ from ask.config.mcp_servers import (
 from ask.errors import ConfigError
 from ask.parsing import read_dict, read_list
 from ask.records import NamedTuple
+from ask.regular_files import read_regular_file
 
 MCP_EXTRA = "mcp"
 """The extra that installs the MCP SDK."""

@@ -16,13 +16,14 @@ from pathlib import Path
 from stat import S_ISREG
 
 from ask import __version__
-from ask.atomic_files import read_regular_file, write_private_file
+from ask.atomic_files import write_private_file
 from ask.config.mcp_servers import ServerConfig
 from ask.config.type_checks import parse_value
 from ask.errors import ConfigError
 from ask.mcp.server_config import expand_variables, resolve_server_folder
 from ask.mcp.tool_listing import ServerTools, ToolListing, normalize_listing
 from ask.parsing import read_dict
+from ask.regular_files import read_regular_file
 
 FORMAT_VERSION = 3
 MAX_AGE_SECONDS = 86_400.0

@@ -17,7 +17,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from ask.atomic_files import read_regular_file
 from ask.errors import ConfigError
 from ask.records import NamedTuple
 
@@ -112,7 +111,7 @@ def find_plugins(cache: Path | None) -> PluginIndex:
     """
     stamp = [sys.executable, *map(_make_stamp, sys.path)]
     try:
-        cached = json.loads(read_regular_file(cache)) if cache else {}
+        cached = json.loads(cache.read_bytes()) if cache and cache.is_file() else {}
         if cached["stamp"] == stamp:
             return _index_plugins(cached)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):  # missing, damaged, or of another version

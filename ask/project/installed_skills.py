@@ -17,19 +17,14 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TypedDict
 
-from ask.atomic_files import (
-    convert_write_errors,
-    create_private_folder,
-    lock_file,
-    read_regular_file,
-    replace_atomically,
-)
+from ask.atomic_files import convert_write_errors, create_private_folder, lock_file, replace_atomically
 from ask.config.directories import AppDirs
 from ask.config.type_checks import parse_value
 from ask.errors import FileError, UsageError
 from ask.project.skill_repository import IGNORED_NAMES, RepositorySkill, SkillFile, SkillPackage, SkillRepository
 from ask.project.skill_sources import SkillLocation
 from ask.records import NamedTuple
+from ask.regular_files import read_regular_file
 from ask.text import decode_argument
 
 SOURCE_FILE = "source.json"

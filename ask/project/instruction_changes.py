@@ -20,7 +20,6 @@ from ask.atomic_files import (
     lock_file,
     open_private_file,
     read_decisions,
-    read_regular_file,
     try_lock,
     write_decisions,
 )
@@ -31,6 +30,7 @@ from ask.project.instructions import DEPENDENCY_FOLDERS, MAX_COMPARED_BYTES
 from ask.project.skills import PROJECT_SKILLS_FOLDERS
 from ask.project.trust_decisions import TrustStore
 from ask.records import NamedTuple
+from ask.regular_files import read_regular_file
 
 MAX_ENTRIES = 100_000
 """Maximum number of files and folders to search for instructions. Any file that was not found counts as changed."""

@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 
 from ask.app import AppContext
-from ask.atomic_files import read_regular_file, write_private_file
+from ask.atomic_files import write_private_file
 from ask.config.settings import CLAUDE_SKILLS_FOLDER, SHARED_SKILLS_FOLDERS
 from ask.console import should_show_footer
 from ask.errors import AskError, FileError
@@ -28,6 +28,7 @@ from ask.project.skill_validation import SKILL_FILE
 from ask.project.skills import Skill, accept_any, find_project_skills, find_user_skills, mark_hidden_skills
 from ask.project.trust_decisions import TrustStore
 from ask.records import NamedTuple
+from ask.regular_files import read_regular_file
 from ask.text import decode_argument, escape_non_ascii, format_one_line, format_paths
 from ask.text_diff import cut_row, draw_diff, format_unified_diff
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
-from ask.atomic_files import open_regular_file
 from ask.records import NamedTuple
+from ask.regular_files import open_regular_file
 from ask.safety.git_commands import COMMAND_KEY, GitPath, expand_home, find_command_files, find_existing_files
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ask.atomic_files import convert_write_errors, lock_file, open_regular_file, read_regular_file
+from ask.atomic_files import convert_write_errors, lock_file
+from ask.regular_files import open_regular_file, read_regular_file
 from ask.safety.sandbox_init import build_python_command
 from ask.tools.file_access import open_existing_folder
 

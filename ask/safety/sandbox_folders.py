@@ -8,7 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from ask.config.directories import SAFE_STATE_FOLDER, get_logical_path
-from ask.config.symbolic_links import find_foreign_link, resolve_links
+from ask.config.foreign_links import find_foreign_link
+from ask.config.symbolic_links import resolve_links
 from ask.errors import SafetyError
 from ask.safety.bubblewrap import TEMPORARY_FOLDER
 from ask.safety.git_paths import find_git

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import ask_prompts
-from ask.atomic_files import open_regular_file
 from ask.config.config_file import check_options
 from ask.config.model_options import check_model_option
 from ask.config.type_checks import ValuePath, WrongTypeError, parse_value
 from ask.errors import AskError, ConfigError, UsageError
 from ask.messages import EMPTY_MAPPING, Message
 from ask.records import Constraint, NamedTuple
+from ask.regular_files import open_regular_file
 from ask.templates.placeholders import INPUT_NAME, fill_placeholders, find_placeholders
 from ask.text import decode_argument, format_size, format_suggestion, format_unknown_key
 

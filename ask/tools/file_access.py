@@ -11,16 +11,9 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from ask.atomic_files import (
-    FILE_FLAGS,
-    FOLDER_FLAGS,
-    OWNER_ERRORS,
-    Ownership,
-    is_null_device,
-    overwrite_content,
-    replace_file,
-)
+from ask.atomic_files import FILE_FLAGS, FOLDER_FLAGS, OWNER_ERRORS, Ownership, overwrite_content, replace_file
 from ask.records import NamedTuple
+from ask.regular_files import is_null_device
 from ask.text import decode_argument, find_similar
 from ask.tools.base import ApprovedFile, FolderConfinement, RunToolContext, ToolError
 from ask.tools.file_names import find_equivalent_path

@@ -16,9 +16,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ask.atomic_files import open_regular_file, read_regular_file, try_lock
+from ask.atomic_files import try_lock
 from ask.errors import FileError
 from ask.records import NamedTuple
+from ask.regular_files import open_regular_file, read_regular_file
 from ask.undo.trees import (
     ABSENT_STATE,
     MOUNT_REASONS,

@@ -15,12 +15,12 @@ from ask.atomic_files import (
     OWNER_ERRORS,
     Ownership,
     copy_extended_attributes,
-    open_regular_file,
     open_replacement,
     replace_atomically,
 )
 from ask.errors import FileError
 from ask.records import NamedTuple
+from ask.regular_files import open_regular_file
 from ask.tools.file_access import escape_for_display, rewrite_file_in_place
 from ask.undo.backup_scope import MAX_DEPTH
 from ask.undo.backups import BackupWriter

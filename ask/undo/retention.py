@@ -11,10 +11,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
+from subprocess import DEVNULL, run
 
-from ask.atomic_files import create_private_folder, open_regular_file, try_lock
+from ask.atomic_files import create_private_folder, try_lock
 from ask.config.directories import RESULTS_FOLDER
 from ask.errors import FileError
+from ask.regular_files import open_regular_file
 from ask.tools.output_limits import MAX_RESULT_AGE_SECONDS, MAX_STORED_RESULTS_BYTES, MIN_RESULT_AGE_SECONDS
 from ask.undo.journal import (
     BACKUPS_FOLDER,
@@ -91,8 +93,6 @@ def remove_folder(path: Path) -> None:
     with suppress(RecursionError):
         rmtree(path, ignore_errors=True)
     if path.is_dir() and not path.is_symlink():  # until Python 3.13, rmtree has a limit on folders in folders
-        from subprocess import DEVNULL, run
-
         run(["rm", "-rf", "--", path], stdin=DEVNULL, stderr=DEVNULL, check=False)
 
 

@@ -16,8 +16,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ask.atomic_files import CHUNK_BYTES, FILE_FLAGS, FOLDER_FLAGS, Ownership, open_private_file, open_regular_file
+from ask.atomic_files import CHUNK_BYTES, FILE_FLAGS, FOLDER_FLAGS, Ownership, open_private_file
 from ask.records import NamedTuple
+from ask.regular_files import open_regular_file
 from ask.tools.file_access import open_existing_folder, open_folders
 from ask.undo.backup_scope import MAX_BACKUP_BYTES, MAX_DEPTH
 

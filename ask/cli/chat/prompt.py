@@ -28,7 +28,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.utils import is_dumb_terminal
 
-from ask.atomic_files import lock_file, open_private_file, read_regular_file, write_private_file
+from ask.atomic_files import lock_file, open_private_file, write_private_file
 from ask.cli.chat.commands import MAX_EXCERPT_CHARACTERS, SLASH_COMMANDS
 from ask.cli.chat.key_parser import KeyParser
 from ask.cli.chat.session import ChatSession
@@ -45,6 +45,7 @@ from ask.console import get_descriptor, is_output_terminal, lend_standard_output
 from ask.errors import AskError, FileError
 from ask.history.listing import find_titles
 from ask.history.store import Store
+from ask.regular_files import read_regular_file
 from ask.render.amounts import format_local_time
 from ask.text import decode_argument, escape_control_characters, format_one_line
 
