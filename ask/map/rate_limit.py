@@ -46,9 +46,10 @@ SPAN_REQUESTS, COUNT_ERROR = 20, 0.5
 """After so many accepted requests, their number shows the rate. It is accurate to so many."""
 CONSISTENT = 0.15
 """Two estimates are consistent if they differ by less."""
-SECTION_REQUESTS, SECTION_SECONDS, SECTIONS, SECTION_BIAS = 40, 0.5, 4, 0.85
-"""A section has at least so many requests and seconds. The least share of so many sections is lower than their mean by
-so many standard deviations."""
+SECTION_REQUESTS, SECTION_SECONDS, SECTIONS = 40, 0.5, 4
+"""A section has at least so many requests and seconds. The share of random refusals is found in so many sections."""
+POOL_DEVIATIONS = 2.0
+"""Sections have the same share if it differs by no more standard deviations."""
 PRIOR_REQUESTS = 40
 """How many accepted requests are added until there are two sections."""
 START_SHARE, MIN_SHARE, MAX_SHARE, MAX_START_SHARE = 0.1, 0.01, 0.8, 0.35
@@ -76,6 +77,8 @@ HOLD_SECONDS, HOLD_FACTOR, MAX_HOLD_SECONDS = 0.15, 2, 15
 """The time until the first single request of a hold, the factor for the next ones, and the longest such time."""
 PROBE_SECONDS, PROBE_REFUSAL_FACTOR = 0.1, 3
 """A single request is accepted if it is not refused in so many seconds, or so many times the time of a refusal."""
+RECENT_FACTOR = 1.2
+"""What was accepted in a cycle does not show the rate if this multiple of it was accepted before the hold."""
 FULL_SHARE = 0.8
 """The number of concurrent requests may be limited if this part of it still runs when a single one is refused."""
 BLOCKED_SECONDS, RENEWAL_TOLERANCE = 2.0, 1.5
@@ -384,8 +387,18 @@ class RateLimiter:
         self._throughput = count / max(start.time - begin.time, 0.001)
         self._section = start
         if len(self._shares) >= 2:
-            share = min(*self._shares, MAX_SHARE)
-            self._learn_share(share + SECTION_BIAS * math.sqrt(share * (1 - share) / SECTION_REQUESTS))
+            self._learn_share(self._pool_shares())
+
+    def _pool_shares(self) -> float:
+        """Return the least share of refusals in the sections, or the mean of those that do not differ from it."""
+        pooled, *others = sorted(self._shares)
+        for number, share in enumerate(others, 1):
+            mean = (number * pooled + share) / (number + 1)
+            deviation = math.sqrt(mean * (1 - mean) * (1 + 1 / number) / SECTION_REQUESTS)
+            if share - pooled > POOL_DEVIATIONS * deviation:
+                break
+            pooled = mean
+        return min(pooled, MAX_SHARE)
 
     def _get_earlier_share(self, test: Test) -> float:
         """Return the share of refusals before those that a test counts."""
@@ -564,7 +577,7 @@ class RateLimiter:
         is_cycle = self._burst.accepted > 0 and count >= SPAN_REQUESTS
         value = min(least if is_cycle else math.sqrt(least * most), hold.rate)
         hold.recent = max(hold.recent, self._rate.level if self._rate.is_known else 0)
-        if is_cycle and hold.recent > value:
+        if is_cycle and hold.recent > RECENT_FACTOR * value:
             value, is_cycle = math.sqrt(value * hold.recent), False
         self._span_requests, self._base = count if is_cycle else 0, None
         self._set_rate(value, value * (1 - MARGIN))
@@ -595,6 +608,8 @@ class RateLimiter:
         if now < answered:
             return answered - now
         self._end_hold(hold, hold.probe)
+        if hold.is_above:
+            self._restart_section(now)
         return 0.0
 
     def _extend_hold(self, now: float, hold: Hold, wait: float | None) -> None:
@@ -615,8 +630,6 @@ class RateLimiter:
 
     def _end_hold(self, hold: Hold, probe: float) -> None:
         self._hold = None
-        if hold.is_above:
-            self._restart_section(probe)
         rate, limit = self._rate, self._concurrency
         start = self._find_start(probe + CLOCK_TOLERANCE / 4)
         moment = Moment(probe, start.number - self._refused)
