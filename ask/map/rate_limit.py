@@ -52,7 +52,7 @@ POOL_DEVIATIONS = 2.0
 """Sections have the same share if it differs by no more standard deviations."""
 PRIOR_REQUESTS = 40
 """How many accepted requests are added until there are two sections."""
-START_SHARE, MIN_SHARE, MAX_SHARE, MAX_START_SHARE = 0.1, 0.01, 0.8, 0.35
+START_SHARE, MIN_SHARE, MAX_SHARE, MAX_START_SHARE = 0.1, 0.01, 0.8, 0.7
 """The least assumed share of random refusals, before and after a limit is known, and the greatest; and the greatest
 that is believed before a limit is known."""
 SHARE_RISE = 0.1

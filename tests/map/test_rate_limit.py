@@ -42,8 +42,8 @@ NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
     "2/s, overloaded 5%": (0.9, 0.85, 0.05),
     "2/s, overloaded 20%": (0.85, 0.85, 0.03),
     "8/s, overloaded 5%": (0.9, 0.85, 0.04),
-    "8/s, overloaded 20%": (0.9, 0.85, 0.05),
-    "50/s, overloaded 20%": (0.9, 0.85, 0.05),
+    "8/s, overloaded 20%": (0.9, 0.85, 0.07),
+    "50/s, overloaded 20%": (0.9, 0.85, 0.06),
     "16/s, overloaded 20%": (0.9, 0.85, 0.05),
     # Possible at a constant rate. Others' requests use up what is left for a higher one.
     "50/s, 20/s used by others": (0.9, 0.85, 0.07),
