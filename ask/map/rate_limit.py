@@ -33,9 +33,9 @@ STEP_SECONDS = 0.1
 """The interval at which the limits grow."""
 MARGIN = 0.05
 """How far a limit falls below what the service accepts."""
-PERIOD_SECONDS, PERIOD_REQUESTS, PERIOD_REFUSALS, SHORT_PERIOD = 1.75, 65, 20, 0.2
+PERIOD_SECONDS, PERIOD_REQUESTS, PERIOD_REFUSALS, SHORT_PERIOD, MAX_SHORT_PERIOD = 1.75, 65, 20, 0.2, 10.0
 """The time until a limit is at that level again: so many seconds and requests, and the time of so many refusals; or
-this part of it, while the level is uncertain."""
+this part of it, and at most so many seconds, while the level is uncertain."""
 UNKNOWN_FACTOR = 1.25
 """A limit that exceeds what the service accepted by this factor is unknown again."""
 SURPRISE_FACTOR = 1.3
@@ -61,7 +61,7 @@ EXCESS_PART, EXCESS_THRESHOLD, EXCESS_SECONDS, START_THRESHOLD = 0.35, 6.6, 30, 
 """The tests tell random refusals from these and the refusal of a further part of the requests. The first lowers the
 limits; its threshold is at least the logarithm of the requests in so many seconds, and higher before the rate is
 known."""
-BLOCKED_PART, BLOCKED_THRESHOLD = 0.85, 11.5
+BLOCKED_PART, BLOCKED_THRESHOLD = 0.85, 10.7
 """The second begins a hold."""
 MAX_RETRIES, MAX_RETRY_SECONDS, RETRY_INTERVAL = 6, 0.05, 0.4
 """If more refused requests wait to be sent again than so many, and those of so many seconds, the limits are lowered,
@@ -357,17 +357,24 @@ class RateLimiter:
         return min(self._quotas.get_rate(now), self._requests_per_minute / 60, token_rate)
 
     def _grow(self, now: float) -> None:
-        seconds, self._last_step = min(now - self._last_step, 5 * STEP_SECONDS), now
         rate = self._rate
+        longest = max(5 * STEP_SECONDS, 1.5 / rate.value)  # the caller may wait until the next request
+        seconds, self._last_step = min(now - self._last_step, longest), now
         excess = self._excess.get_sum(self._started - 1 - self._group_last)
         if self._hold or (now < self._last_refusal + SECTION_SECONDS and 2 * excess > self._threshold):
             return
         part = min(max(self._span_requests / PERIOD_REQUESTS, SHORT_PERIOD), 1.0)
         shortest = max(PERIOD_SECONDS, PERIOD_REFUSALS * self._refusal_seconds)
         period = part * max(shortest, PERIOD_REQUESTS / min(rate.value, rate.level))
+        if self._span_requests < SPAN_REQUESTS:
+            period = min(period, MAX_SHORT_PERIOD)
         if rate.value > MAX_SURPLUS * max(self._get_recent_rate(now), START_RATE):
             rate.is_reached = False
-        rate.grow(seconds, period, max(period / 3, DOUBLING_REQUESTS / rate.value, 2 * self._refusal_seconds))
+        rate.grow(
+            seconds,
+            period,
+            max(period / 3, min(DOUBLING_REQUESTS / rate.value, MAX_SHORT_PERIOD / 3), 2 * self._refusal_seconds),
+        )
         queue_limit = MAX_ROW_SECONDS * self._answered / (now - self._first_start)
         if not self._answered or self._concurrency.value < queue_limit:
             throughput = self._started / (now - self._first_start)
