@@ -1,27 +1,23 @@
 """How many requests a job sends at the same time, and how fast: fixed by the user, or adapted to the service.
 
-Both limits double until the service refuses requests, and again when it has refused none for long. A refusal lowers
-them to what the service accepts; from there they return to that level quickly, stay near it, and then exceed it faster
-and faster (as CUBIC does, the congestion control of TCP).
+The rate is a token bucket that is charged for accepted requests only: refused ones are sent again at once. It doubles
+until the service refuses requests. Whether more of them are refused than at any rate (by an overloaded service) is
+found by a sequential test (CUSUM); the share of random refusals is the least in the last sections of the requests.
+What was accepted between two moments at which the service accepted no more shows its rate; the job continues a little
+below it, returns to it, and then exceeds it faster and faster (as CUBIC does, the congestion control of TCP).
 
-Overloaded services refuse some requests at any rate. If the share of refusals does not depend on the rate at which the
-requests were sent, they are tolerated, and only further refusals lower the limits. The shares are compared between
-rounds of requests.
+If many requests in a row are refused, they are held back, and single ones at growing intervals show when the service
+accepts them again. If it refuses them for long, it counts requests in windows: as many are sent in the next one.
 
-If many requests in a row are refused, what the service allows is used up: a bucket is empty, or all requests of this
-minute have been sent. Requests are then held back, and single ones at growing intervals show when the service accepts
-them again. How many it accepted from one hold to the next, and for how long it refused them, shows what it allows. As
-many are sent in the next window, as fast as in the first; a single one then shows whether it accepts more by now.
-
-During a hold, only accepted requests are still running. If a single one is refused, and another is accepted once one of
-these has ended, the service limits how many run at the same time, and their number is this limit.
+The number of concurrent requests is limited in the same way. The requests that run when the service refuses further
+ones show the limit, if a single one is refused while they run, and accepted once one of them has ended.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,82 +25,69 @@ from ask.map.quotas import Quotas
 
 START_CONCURRENCY, MAX_CONCURRENCY = 32, 1000
 """How many requests run at the same time. Each takes a thread, and about 0.1 MB."""
-START_RATE, MIN_RATE = 10.0, 0.1
+START_RATE, MIN_RATE, MAX_RATE = 10.0, 0.05, 5000.0
 """Requests per second."""
-RATE_DOUBLING, CONCURRENCY_DOUBLING = 0.4, 0.8
-"""The seconds in which an unknown limit doubles."""
+RATE_DOUBLING, CONCURRENCY_DOUBLING, DOUBLING_REQUESTS = 0.4, 0.8, 4
+"""The seconds, and requests, in which an unknown limit doubles."""
 STEP_SECONDS = 0.1
 """The interval at which the limits grow."""
 MARGIN = 0.05
 """How far a limit falls below what the service accepts."""
-PERIOD_SECONDS, PERIOD_REQUESTS, PERIOD_REFUSALS = 1.75, 60, 20
-"""The time until a limit is at that level again: so many seconds and requests, and the time of so many refusals."""
-RANDOM_PERIODS = 4
-"""How many times longer it is if some requests are refused at any rate."""
-PROBE_SECONDS = 0.7
-"""The same time for the number of concurrent requests. It doubles if the service still does not accept more."""
-QUIET_PERIODS = 2.5
-"""After so many of these times without a refusal, a limit is unknown."""
-START_SHARE = 0.34
-"""Until a limit is known, refusals have no effect if less than this part of the requests that are not refused at any
-rate is refused."""
-START_REFUSALS, START_REFUSAL_SECONDS, MAX_START_REFUSALS, START_REFUSAL_FACTOR = 2, 0.02, 20, 5
-"""How many refusals beyond that part end the search for the rate: so many, and those of so many seconds. If some are
-refused at any rate, their share times the factor is added."""
-KNOWN_SHARE, KNOWN_REFUSAL_SECONDS = 0.01, 0.01
-"""The tolerated part of the requests once the rate is known, and the seconds whose refusals beyond it lower it."""
-EXCESS_SHARE, EXCESS_FACTOR, EXCESS_REFUSALS, EXCESS_REFUSAL_FACTOR = 0.015, 1.25, 3.5, 55
-"""The same when a share of random refusals is known: the tolerated part and number are linear in this share."""
-START_PRIOR, PRIOR, RANDOM_PRIOR = 1, 8, 20
-"""How many accepted requests are added to those that refusals are compared with: before the rate is known, then, and
-if some are refused at any rate."""
-FLOOR, START_FLOOR = 0.9, 0.57
-"""The least to which the rate falls, as a part of what was accepted in the last second; the same before it is known."""
-ROUND_REQUESTS, ROUND_REFUSALS, ROUND_SECONDS, ROUNDS = 50, 10, 0.3, 4
-"""A round has at least so many requests or refusals, and so many seconds. So many rounds are compared."""
-ROUND_FLOOR = 0.75
-"""The least to which the rate falls in a round in which a request was accepted, as a part of the rate at its begin."""
-SLOW_ROUND, FAST_ROUND = 0.85, 4
-"""One of the rounds is sent at the first part of the rate if some requests are refused at any rate. If a low rate falls
-further, a round at a multiple of it shows sooner whether the share of refusals depends on the rate."""
-MIN_RANDOM_SHARE, HIGH_SHARE, MAX_RANDOM_SHARE = 0.04, 0.25, 0.8
-"""The least and the greatest share of random refusals. A high share is not believed before it was compared."""
-EXTRAPOLATION, SHARE_WEIGHT = 0.75, 8
-"""How much of the difference between slow and other rounds is subtracted from the share in slow ones, which the limit
-may raise, too; and how many of them the known share outweighs, half as many if their share is far lower."""
-STEADY_SHARE = 0.6
-"""Few refusals are random if their share does not fall below this part of its mean in the rounds."""
-MISFIT = 5
-"""Many are if a constant share differs from the rounds by less than that (chi-square), and a limit by so much more."""
-BLOCKED_SECONDS = 2.0
-"""If the service has accepted nothing for so long, the rate is unknown, and `Retry-After` applies to all requests."""
+PERIOD_SECONDS, PERIOD_REQUESTS, PERIOD_REFUSALS, SHORT_PERIOD, MAX_SHORT_PERIOD = 1.75, 65, 20, 0.2, 10.0
+"""The time until a limit is at that level again: so many seconds and requests, and the time of so many refusals; or
+this part of it, and at most so many seconds, while the level is uncertain."""
+UNKNOWN_FACTOR = 1.25
+"""A limit that exceeds what the service accepted by this factor is unknown again."""
+SURPRISE_FACTOR = 1.3
+"""If a service refused nothing up to this multiple of its rate, the rate may have risen."""
+MAX_SURPLUS = 3
+"""A rate does not grow while it is so many times what was accepted in the last second."""
+SPAN_REQUESTS, COUNT_ERROR = 20, 0.5
+"""After so many accepted requests, their number shows the rate. It is accurate to so many."""
+CONSISTENT = 0.15
+"""Two estimates are consistent if they differ by less."""
+SECTION_REQUESTS, SECTION_SECONDS, SECTIONS = 40, 0.5, 4
+"""A section has at least so many requests and seconds. The share of random refusals is found in so many sections."""
+POOL_DEVIATIONS = 2.0
+"""Sections have the same share if it differs by no more standard deviations."""
+PRIOR_REQUESTS = 40
+"""How many accepted requests are added until there are two sections."""
+START_SHARE, MIN_SHARE, MAX_SHARE, MAX_START_SHARE = 0.1, 0.01, 0.8, 0.7
+"""The least assumed share of random refusals, before and after a limit is known, and the greatest; and the greatest
+that is believed before a limit is known."""
+SHARE_RISE = 0.1
+"""If the share rises by more after the limits were lowered, they were lowered because of random refusals."""
+EXCESS_PART, EXCESS_THRESHOLD, EXCESS_SECONDS, START_THRESHOLD = 0.35, 6.6, 30, 2
+"""The tests tell random refusals from these and the refusal of a further part of the requests. The first lowers the
+limits; its threshold is at least the logarithm of the requests in so many seconds, and higher before the rate is
+known."""
+BLOCKED_PART, BLOCKED_THRESHOLD = 0.85, 10.7
+"""The second begins a hold."""
+MAX_RETRIES, MAX_RETRY_SECONDS, RETRY_INTERVAL = 6, 0.05, 0.4
+"""If more refused requests wait to be sent again than so many, and those of so many seconds, the limits are lowered,
+too. They are sent at this part of the usual interval."""
 MAX_ROW_SECONDS = 100.0
 """No more requests are sent at the same time than are answered in so many seconds: others would wait in a queue."""
 MAX_REFUSAL_SECONDS = 1.0
 """Refusals take no longer, unless earlier requests of the same row took the time."""
-CLOCK_TOLERANCE = 0.002
-"""The difference in seconds between the times at which the caller and its thread start a request."""
-HOLD_REFUSALS, COINCIDENCE, PRIOR_REFUSALS = 6, 1e-7, 0.1
-"""So many refusals in a row begin a hold; more if, with the share of refusals before, they had more than this
-probability. So many refusals are added to that share."""
-STREAK_SHARE = 0.75
-"""The least part of requests in a row that must be refused: those that were sent at the same time have no order."""
+CLOCK_TOLERANCE, CREDIT_SECONDS = 0.002, 0.05
+"""The difference in seconds between the times at which the caller and its thread start a request; and how much later
+than allowed the caller may send one without loss."""
 HOLD_SECONDS, HOLD_FACTOR, MAX_HOLD_SECONDS = 0.15, 2, 15
 """The time until the first single request of a hold, the factor for the next ones, and the longest such time."""
-PROBE_SECONDS_MIN, PROBE_REFUSAL_FACTOR = 0.1, 3
+PROBE_SECONDS, PROBE_REFUSAL_FACTOR = 0.1, 3
 """A single request is accepted if it is not refused in so many seconds, or so many times the time of a refusal."""
-RENEWAL_TOLERANCE = 1.5
-"""`Retry-After` is believed if the time that it names is the same for two refusals, but for so many seconds."""
+RECENT_FACTOR = 1.2
+"""What was accepted in a cycle does not show the rate if this multiple of it was accepted before the hold."""
+FULL_SHARE = 0.8
+"""The number of concurrent requests may be limited if this part of it still runs when a single one is refused."""
+BLOCKED_SECONDS, RENEWAL_TOLERANCE = 2.0, 1.5
+"""If the service has accepted nothing for so long, `Retry-After` applies to all requests. It is believed if the time
+that it names is the same for two refusals, but for so many seconds."""
 WINDOW_SECONDS, WINDOW_REQUESTS = 2.0, 20
 """A service that refuses for so long after so many requests counts them in windows, not at a rate."""
-RAMP_FACTOR, LEVEL_FACTOR = 1.25, 1.2
-"""The rate after the first hold, as a multiple of what was accepted while the rate rose; and the most to which it
-returns, as a multiple of what was accepted from the last hold to this one."""
 MINUTE, MINUTE_TOLERANCE = 60.0, 1.5
 """The most common window, and how much later it may end. Without `Retry-After`, a single request is sent then."""
-FULL_SHARE = 0.8
-"""If a single request is refused while at least this part of the concurrent requests is running, and the next one is
-accepted as soon as another has ended, the number of concurrent requests is limited, not the rate."""
 MAX_PAUSE_SECONDS = 60.0
 """The longest time until the next single request in a hold if `Retry-After` asks for it."""
 DEFAULT_TOKENS = 1000
@@ -112,50 +95,47 @@ DEFAULT_TOKENS = 1000
 
 
 class Start(NamedTuple):
-    """When a request was sent, its number, and how many were in flight then."""
+    """When a request was sent, and how many had been sent and refused before, and were in flight."""
 
     time: float
     number: int
+    refused: int
     in_flight: int
 
 
-class Round(NamedTuple):
-    """How many requests were sent and refused in so many seconds."""
+class Moment(NamedTuple):
+    """When the service was used up, and how many requests it had accepted by then."""
 
-    sent: int
-    refused: int
-    seconds: float
-
-    @property
-    def share(self) -> float:
-        return self.refused / self.sent
+    time: float
+    accepted: int
+    number: int = 0
 
 
-@dataclass
-class Epoch:
-    """The requests sent since the limits were last lowered.
+class Test:
+    """A sequential test (CUSUM) whether a further part of the requests is refused than those that are at any rate."""
 
-    Attributes:
-        begin: when they were lowered.
-        first: the number of requests sent before.
-        origin: the number of requests sent before those whose refusals are counted.
-        refused: how many of these were refused.
-        earlier: how many were refused before these.
-        excess: how many more were refused than are tolerated.
-        start: the first of these.
-        rate: the rate at the end.
-        is_known: whether it was known then what rate the service accepts.
-    """
+    def __init__(self, part: float) -> None:
+        self._part = part
+        self.sum = self._earlier = 0.0
+        self.begin = Moment(0.0, 0)
 
-    begin: float
-    first: int
-    origin: int
-    refused: int = 0
-    earlier: int = 0
-    excess: float = 0.0
-    start: Start | None = None
-    rate: float = 0.0
-    is_known: bool = False
+    def get_sum(self, accepted: int) -> float:
+        return self.sum + accepted * math.log(1 - self._part)
+
+    def reset(self) -> None:
+        self.sum = self._earlier = 0.0
+
+    def count(self, before: int, group: int, refused: int, moment: Moment, share: float) -> None:
+        """Count requests that were sent at the same time, after a number of accepted ones.
+
+        `share` is the part that is refused at any rate.
+        """
+        accepted, refusal = math.log(1 - self._part), math.log((share + self._part * (1 - share)) / share)
+        if refused == 1:
+            self._earlier = self.sum + before * accepted
+            if self._earlier <= 0:
+                self._earlier, self.begin = 0.0, moment
+        self.sum = max(0.0, self._earlier + refused * refusal + (group - refused) * accepted)
 
 
 @dataclass
@@ -166,27 +146,30 @@ class Hold:
         begin: when it began.
         next_probe: when the next single request is sent.
         renewal: when the service accepts requests again, according to `Retry-After`.
-        full: how many requests were running when a single one was first refused; inf before, 0 if they are no reason.
+        origin: when the service accepted no more.
+        last_refused: the last refused request.
+        rate: the rate before.
         interval: the seconds to wait after the next refusal.
         last_interval: the seconds between the last two single requests.
         probe: when the last single request was sent; None if it was refused.
+        is_full: whether the number of concurrent requests can be the reason.
+        is_above: whether the rate was unknown or above the level.
+        recent: the requests per second accepted in the last second.
+        refused: how many single requests were refused.
     """
 
     begin: float
     next_probe: float
     renewal: float
-    full: float = math.inf
+    origin: Moment
+    last_refused: Moment
+    rate: float
     interval: float = HOLD_SECONDS * HOLD_FACTOR
     last_interval: float = 0.0
     probe: float | None = None
-
-
-@dataclass
-class Burst:
-    """The requests sent since the last hold: how many were sent before them, and how many of them were refused."""
-
-    begin: float = math.inf
-    first: int = 0
+    is_full: bool = False
+    is_above: bool = False
+    recent: float = 0.0
     refused: int = 0
 
 
@@ -194,40 +177,46 @@ class Limit:
     """A limit that follows what a service accepts.
 
     Attributes:
-        accepted: what the service accepts; inf if unknown.
+        level: what the service accepts; inf if unknown.
         age: for how many seconds the limit has held back requests since it was lowered.
         is_reached: whether it has held back a request since it last grew.
-        is_refuted: whether the service has accepted more for a while, so that its refusals have another reason.
+        is_refuted: whether the service has accepted more, so that its refusals have another reason.
+        is_verified: whether it is known to be the reason of refusals.
     """
 
-    def __init__(self, value: float, maximum: float, doubling_seconds: float) -> None:
+    def __init__(self, value: float, maximum: float, doubling_seconds: float, step: float) -> None:
         self.value = self._lowest = value
-        self.accepted, self.age, self.is_reached, self.is_refuted = math.inf, 0.0, False, False
-        self._maximum, self._doubling_seconds = maximum, doubling_seconds
+        self.level, self.age = math.inf, 0.0
+        self.is_reached, self.is_refuted, self.is_verified = False, False, False
+        self._maximum, self._doubling_seconds, self._step = maximum, doubling_seconds, step
 
     @property
     def is_known(self) -> bool:
-        return self.accepted < math.inf
+        return self.level < math.inf
 
-    def lower(self, accepted: float, value: float) -> None:
-        self.accepted, self.age = accepted, 0.0
+    def lower(self, level: float, value: float) -> None:
+        self.level, self.age = level, 0.0
         self.value = self._lowest = value
 
-    def grow(self, seconds: float, period: float) -> None:
+    @property
+    def is_below(self) -> bool:
+        """Whether the limit is not above what the service accepts."""
+        return self.is_known and self.value <= self.level
+
+    def grow(self, seconds: float, period: float, doubling_seconds: float) -> None:
         """Grow for some seconds, if requests were held back; after a period, the limit is what the service accepts."""
         if not self.is_reached:
             return
         self.is_reached = False
         self.age += seconds
-        if self.age > QUIET_PERIODS * period:
-            self.is_refuted = self.is_refuted or self.is_known
-            self.accepted = math.inf
+        if self.value > max(UNKNOWN_FACTOR * self.level, self.level + 1.5 * self._step):
+            self.level, self.is_refuted = math.inf, True
         if self.is_known:
             distance = self.age / period - 1
-            range_ = self.accepted * MARGIN if distance > 0 else self.accepted - self._lowest
-            value = self.accepted + range_ * distance**3
+            range_ = max(self.level * MARGIN, self._step) if distance > 0 else self.level - self._lowest
+            value = self.level + range_ * distance**3
         else:
-            value = self.value * 2.0 ** (seconds / self._doubling_seconds)
+            value = self.value * 2.0 ** (seconds / max(self._doubling_seconds, doubling_seconds))
         self.value = min(max(value, self.value), self._maximum)
 
 
@@ -249,30 +238,31 @@ class RateLimiter:
         max_concurrency: int = MAX_CONCURRENCY,
     ) -> None:
         self._is_adaptive = concurrency is None
-        start_concurrency = float(concurrency or min(START_CONCURRENCY, max_concurrency))
-        self._start_concurrency = start_concurrency
-        self._concurrency = Limit(start_concurrency, max_concurrency, CONCURRENCY_DOUBLING)
-        self._rate = Limit(START_RATE if self._is_adaptive else math.inf, math.inf, RATE_DOUBLING)
+        self._start_concurrency = float(concurrency or min(START_CONCURRENCY, max_concurrency))
+        self._concurrency = Limit(self._start_concurrency, max_concurrency, CONCURRENCY_DOUBLING, 1.0)
+        self._rate = Limit(START_RATE if self._is_adaptive else math.inf, MAX_RATE, RATE_DOUBLING, 0.0)
         self._requests_per_minute = requests_per_minute or math.inf
         self._tokens_per_minute = tokens_per_minute or math.inf
         self._quotas = Quotas()
-        self._next_start = self._last_acceptance = -math.inf
+        self._next_start = -math.inf
         self._first_start = self._last_step = math.inf
-        self._rate_known_since = self._concurrency_lowered = -math.inf
         self._starts: deque[Start] = deque()
-        self._refusals: deque[float] = deque()
-        self._in_flight = self._started = self._answered = 0
-        self._epoch = self._earlier_epoch = Epoch(-math.inf, 0, 0)
-        self._round_begin, self._round_first, self._round_refused, self._round_count = 0.0, 0, 0, 0
-        self._round_rate = 0.0
-        self._is_fast_round = False
-        self._rounds: deque[Round] = deque(maxlen=ROUNDS)
-        self._random_share = self._refusal_seconds = 0.0
-        self._probe_seconds = PROBE_SECONDS
+        self._in_flight = self._started = self._refused = self._answered = 0
+        self._group_first, self._group_last, self._group_refused = -1, -1, 0
+        self._retries = 0
+        self._last_refusal = self._lowered = -math.inf
+        self._excess, self._blocked = Test(EXCESS_PART), Test(BLOCKED_PART)
+        self._origins: deque[Moment] = deque(maxlen=2)
+        self._base: Moment | None = None
+        self._span_requests = 0
+        self._section = Start(0.0, 0, 0, 0)
+        self._shares: deque[float] = deque(maxlen=SECTIONS)
+        self._throughput = 0.0
+        self._random_share = self._lowered_share = self._refusal_seconds = 0.0
+        self._restarts = 0
         self._total_tokens = self._token_count = 0
         self._hold: Hold | None = None
-        self._streak_first = self._streak = 0
-        self._burst = Burst()
+        self._burst = Moment(0.0, 0)
         self._window_seconds, self._window_requests = 0.0, math.inf
 
     @property
@@ -282,71 +272,55 @@ class RateLimiter:
 
     @property
     def _mean_tokens(self) -> float:
-        """The mean of the tokens that a request uses."""
         return max(self._total_tokens / self._token_count, 1) if self._token_count else DEFAULT_TOKENS
 
     @property
-    def _period(self) -> float:
-        requests = PERIOD_REQUESTS * (RANDOM_PERIODS if self._random_share else 1)
-        rate = self._rate.accepted if self._rate.is_known else self._rate.value
-        return max(PERIOD_SECONDS, PERIOD_REFUSALS * self._refusal_seconds, requests / rate)
-
-    @property
-    def _is_slow_round(self) -> bool:
-        return self._random_share > 0 and self._rate.is_known and self._round_count % ROUNDS == 0
-
-    @property
-    def _tolerance(self) -> tuple[float, float]:
-        """The part of the requests whose refusal is tolerated, and how many further refusals lower the limits."""
-        share, rate = self._random_share, self._rate
-        if not rate.is_known and (share or not self._concurrency.is_known):
-            refusals = START_REFUSALS + min(START_REFUSAL_SECONDS * rate.value, MAX_START_REFUSALS)
-            return 1 - (1 - START_SHARE) * (1 - share), refusals + START_REFUSAL_FACTOR * share
-        if not share:
-            return KNOWN_SHARE, max(1, KNOWN_REFUSAL_SECONDS * rate.value)
-        return EXCESS_SHARE + EXCESS_FACTOR * share, EXCESS_REFUSALS + EXCESS_REFUSAL_FACTOR * share
-
-    @property
-    def _floor(self) -> float:
-        """The least rate in this round."""
-        has_accepted = self._started - self._round_first > self._round_refused
-        return min(ROUND_FLOOR * self._round_rate, self._rate.value) if has_accepted else 0.0
+    def _accepted(self) -> int:
+        return self._started - self._refused
 
     def get_delay(self, now: float, in_flight: int) -> float | None:
         """Return the seconds until the next request may be sent; None if one must finish before."""
         if self._is_adaptive and now - self._last_step >= STEP_SECONDS:
             self._grow(now)
-        is_held = self._is_adaptive and self._hold
-        if in_flight >= self.concurrency * (FAST_ROUND if self._is_fast_round else 1) and not is_held:
+        next_start = self._next_start
+        if self._retries > 0:
+            next_start = min(next_start, self._starts[-1].time + RETRY_INTERVAL / self._rate.value)
+        delay = max(0.0, next_start - now)
+        if self._hold:
+            if not self._is_adaptive and in_flight >= self.concurrency:
+                return None
+            delay = max(delay, self._continue_hold(now, self._hold))
+            if self._hold:
+                return delay
+        if in_flight >= self.concurrency:
             self._concurrency.is_reached = True
             return None
-        delay = max(0.0, self._next_start - now)
-        if self._hold:
-            return max(delay, self._continue_hold(now, self._hold))
         self._rate.is_reached = self._rate.is_reached or delay > 0
         return delay
 
     def start(self, now: float) -> None:
         """Note that a request is sent."""
         rate = self._get_rate(now)
-        # Time without requests does not accumulate, apart from the imprecision of the caller's waiting.
-        self._next_start = max(self._next_start, now - 0.05) + (1 / rate if rate < math.inf else 0.0)
+        had_retries = self._retries > 0
+        self._retries -= had_retries
+        if not had_retries or now >= self._next_start:
+            self._next_start = max(self._next_start, now - CREDIT_SECONDS) + (1 / rate if rate < math.inf else 0.0)
+        start = Start(now, self._started, self._refused, self._in_flight)
         if not self._started:
-            self._first_start = self._last_step = self._burst.begin = now
+            self._first_start = self._last_step = now
+            self._section, self._burst = start, Moment(now, 0)
         if self._hold:
             self._hold.probe = now
-        self._started += 1
-        self._starts.append(Start(now, self._started, self._in_flight))
+        self._starts.append(start)
         while self._starts[0].time < now - MAX_REFUSAL_SECONDS:
             self._starts.popleft()
         self._in_flight += 1
-        if not self._hold and self._started - self._burst.first - self._burst.refused >= self._window_requests:
-            self._begin_hold(now, None)
-        self._epoch.excess = max(0.0, self._epoch.excess - self._tolerance[0])
-        sent = self._started - self._round_first
-        is_complete = sent >= ROUND_REQUESTS or sent > self._round_refused >= ROUND_REFUSALS
-        if is_complete and now - self._round_begin >= ROUND_SECONDS:
-            self._end_round(now)
+        self._started += 1
+        if not self._hold and self._accepted - self._burst.accepted >= self._window_requests:
+            self._begin_hold(now, None, Moment(now, self._accepted))
+        is_long = now - self._section.time > max(SECTION_SECONDS, 3 * self._refusal_seconds)
+        if is_long and start.number - self._section.number >= SECTION_REQUESTS:
+            self._end_section(start)
 
     def finish(
         self,
@@ -358,10 +332,7 @@ class RateLimiter:
         tokens: int | None,
         wait: float | None = None,
     ) -> None:
-        """Note the response to a request, its time in seconds, and the tokens it used.
-
-        `is_refused` if the service refused the request for sending too many; it may ask to `wait` so many seconds.
-        """
+        """Note the response to a request, its time in seconds, and the tokens it used."""
         self._in_flight -= 1
         if tokens is not None:
             self._total_tokens += tokens
@@ -369,31 +340,283 @@ class RateLimiter:
         self._quotas.read(now, headers, self._mean_tokens)
         if is_refused:
             self._handle_refusal(now, min(latency, MAX_REFUSAL_SECONDS), wait)
-            return
-        self._answered += 1
-        self._last_acceptance = now
-        if not self._rate.is_known and self._rate.value < START_RATE:
-            self._rate.value = START_RATE
-            self._next_start = min(self._next_start, now)
+        else:
+            self._answered += 1
 
     @property
-    def _hold_refusals(self) -> int:
-        """How many refusals in a row begin a hold."""
-        sent, refused = self._streak_first - self._burst.first, self._burst.refused - self._streak
-        share = max(self._random_share, (refused + PRIOR_REFUSALS) / (sent + 1))
-        return max(HOLD_REFUSALS, math.ceil(math.log(COINCIDENCE) / math.log(min(share, 0.9))))
+    def _threshold(self) -> float:
+        rate = min(self._rate.value, self._throughput or START_RATE)
+        threshold = max(EXCESS_THRESHOLD, math.log(EXCESS_SECONDS * rate))
+        return threshold + (0 if self._rate.is_known else START_THRESHOLD)
 
-    def _begin_hold(self, now: float, wait: float | None) -> None:
-        self._hold = Hold(now, now + HOLD_SECONDS, now + (wait or 0.0))
+    def _get_rate(self, now: float) -> float:
+        return min(self._rate.value, self._get_fixed_rate(now))
+
+    def _get_fixed_rate(self, now: float) -> float:
+        token_rate = self._tokens_per_minute / 60 / self._mean_tokens
+        return min(self._quotas.get_rate(now), self._requests_per_minute / 60, token_rate)
+
+    def _grow(self, now: float) -> None:
+        rate = self._rate
+        longest = max(5 * STEP_SECONDS, 1.5 / rate.value)  # the caller may wait until the next request
+        seconds, self._last_step = min(now - self._last_step, longest), now
+        excess = self._excess.get_sum(self._started - 1 - self._group_last)
+        if self._hold or (now < self._last_refusal + SECTION_SECONDS and 2 * excess > self._threshold):
+            return
+        part = min(max(self._span_requests / PERIOD_REQUESTS, SHORT_PERIOD), 1.0)
+        shortest = max(PERIOD_SECONDS, PERIOD_REFUSALS * self._refusal_seconds)
+        period = part * max(shortest, PERIOD_REQUESTS / min(rate.value, rate.level))
+        if self._span_requests < SPAN_REQUESTS:
+            period = min(period, MAX_SHORT_PERIOD)
+        if rate.value > MAX_SURPLUS * max(self._get_recent_rate(now), START_RATE):
+            rate.is_reached = False
+        rate.grow(
+            seconds,
+            period,
+            max(period / 3, min(DOUBLING_REQUESTS / rate.value, MAX_SHORT_PERIOD / 3), 2 * self._refusal_seconds),
+        )
+        queue_limit = MAX_ROW_SECONDS * self._answered / (now - self._first_start)
+        if not self._answered or self._concurrency.value < queue_limit:
+            throughput = self._started / (now - self._first_start)
+            throughput = min(self._throughput or throughput, throughput)
+            requests = PERIOD_REQUESTS if self._concurrency.is_verified else SHORT_PERIOD * PERIOD_REQUESTS
+            self._concurrency.grow(seconds, max(shortest, requests / throughput), 2 * self._refusal_seconds)
+
+    def _restart_section(self, now: float) -> None:
+        self._section = Start(now, self._started, self._refused, 0)
+
+    def _end_section(self, start: Start) -> None:
+        count, begin = start.number - self._section.number, self._section
+        share = (start.refused - begin.refused) / count
+        is_below = self._rate.is_below or self._concurrency.is_below
+        if is_below or share < max(MAX_START_SHARE, self._random_share):
+            self._shares.append(share)
+        self._throughput = count / max(start.time - begin.time, 0.001)
+        self._section = start
+        if len(self._shares) >= 2:
+            self._learn_share(self._pool_shares())
+
+    def _pool_shares(self) -> float:
+        """Return the least share of refusals in the sections, or the mean of those that do not differ from it."""
+        pooled, *others = sorted(self._shares)
+        for number, share in enumerate(others, 1):
+            mean = (number * pooled + share) / (number + 1)
+            deviation = math.sqrt(mean * (1 - mean) * (1 + 1 / number) / SECTION_REQUESTS)
+            if share - pooled > POOL_DEVIATIONS * deviation:
+                break
+            pooled = mean
+        return min(pooled, MAX_SHARE)
+
+    def _get_earlier_share(self, test: Test) -> float:
+        """Return the share of refusals before those that a test counts."""
+        if len(self._shares) >= 2 or not test.sum or self._started > self._section.number + 2 * SECTION_REQUESTS:
+            return 0.0
+        begin, section = test.begin, self._section
+        sent = begin.number - section.number
+        refused = sent - (begin.accepted - (section.number - section.refused))
+        return min(max(0, refused - 1) / (sent + 4), MAX_SHARE) if sent > 0 else 0.0
+
+    def _learn_share(self, share: float) -> None:
+        self._random_share = share
+        if share > self._lowered_share + SHARE_RISE:
+            self._lowered_share = share
+            self._rate.lower(math.inf, max(self._rate.value, min(START_RATE, 4 * self._rate.value)))
+            self._concurrency.lower(math.inf, self._concurrency.value)
+            self._origins.clear()
+
+    def _find_start(self, sent: float, default: int = 0) -> Start:
+        """Return the last request sent until then."""
+        earlier = (start for start in reversed(self._starts) if start.time <= sent)
+        first = self._starts[0]
+        return next(earlier, first._replace(number=first.number + default))
+
+    def _handle_refusal(self, now: float, latency: float, wait: float | None) -> None:
+        self._refusal_seconds += (latency - self._refusal_seconds) / (8 if self._refusal_seconds else 1)
+        start = self._find_start(now - latency + CLOCK_TOLERANCE / 4)
+        in_flight = start.in_flight - (self._refused - start.refused)
+        self._refused += 1
+        self._last_refusal = now
+        moment = Moment(start.time, start.number + 1 - self._refused, start.number)
+        before, group = self._find_group(start)
+        if hold := self._hold:
+            hold.last_refused = max(hold.last_refused, moment)
+            if hold.probe is not None and start.time >= hold.probe - CLOCK_TOLERANCE:
+                self._extend_hold(now, hold, wait)
+                self._compare_in_flight(hold, in_flight)
+            return
+        if start.number < self._section.number:
+            self._section = self._section._replace(refused=self._section.refused + 1)
+        if start.time > self._lowered:
+            self._retries += self._rate.value < self._get_fixed_rate(now)
+            self._count_refusal(moment, before, group)
+            self._lower_if_limited(now, moment, in_flight, wait)
+        elif self._base and self._is_adaptive and self._rate.is_known:
+            self._correct(moment, self._base)
+
+    def _find_group(self, start: Start) -> tuple[int, int]:
+        """Return how many requests were accepted before those sent together with a refused one, and their number."""
+        first = self._find_start(start.time - CLOCK_TOLERANCE, -1).number + 1
+        before = 0
+        if first == self._group_first:
+            self._group_refused += 1
+        else:
+            before = max(0, first - self._group_last - 1)
+            self._group_first, self._group_refused = first, 1
+        self._group_last = start.number
+        return before, start.number - first + 1
+
+    def _compare_in_flight(self, hold: Hold, in_flight: int) -> None:
+        """Compare the number of concurrent requests with those that ran when a single request was refused."""
+        limit = self._concurrency
+        if hold.is_full and hold.refused == 1 and in_flight >= FULL_SHARE * limit.level:
+            level = min(limit.level, max(in_flight, 1))
+            limit.lower(level, level)
+        hold.is_full = hold.is_full and in_flight >= limit.level
+
+    def _count_refusal(self, moment: Moment, before: int, group: int) -> None:
+        """Estimate the share of random refusals, and test whether there are more."""
+        if len(self._shares) < 2:
+            section, count = self._section, SECTION_REQUESTS * len(self._shares)
+            sent, refused = moment.number + 1 - section.number + count, self._refused - 1 - section.refused
+            refused += round(SECTION_REQUESTS * sum(self._shares))
+            self._random_share = max(0, refused) / (sent + PRIOR_REQUESTS)
+        least = MIN_SHARE if self._rate.is_known or self._concurrency.is_known else START_SHARE
+        for test, least_share in ((self._excess, least), (self._blocked, START_SHARE)):
+            share = max(self._random_share, least_share, self._get_earlier_share(test))
+            test.count(before, group, self._group_refused, moment, share)
+
+    def _lower_if_limited(self, now: float, moment: Moment, in_flight: int, wait: float | None) -> None:
+        max_retries = MAX_RETRIES + MAX_RETRY_SECONDS * self._rate.value
+        is_blocked = self._blocked.sum > BLOCKED_THRESHOLD
+        is_limited = self._excess.sum > self._threshold or self._retries > max_retries
+        if is_blocked or (is_limited and self._is_adaptive):
+            self._lower(now, moment, in_flight, wait, is_blocked=is_blocked)
+
+    def _lower(self, now: float, moment: Moment, in_flight: int, wait: float | None, *, is_blocked: bool) -> None:
+        rate, limit = self._rate, self._concurrency
+        origin = self._blocked.begin if is_blocked else self._excess.begin
+        is_first = not rate.is_known
+        is_above = is_first or rate.value > rate.level
+        if is_above:
+            self._restart_section(now)
+            self._restarts = 2
+        if self._is_adaptive and limit.is_known and in_flight >= limit.level and not is_blocked:
+            limit.lower(limit.level, limit.level)
+            if limit.is_verified or rate.is_below:
+                limit.is_verified = True
+                self._after_lowering(now)
+                return
+        is_full = in_flight >= 0.9 * limit.level - 1 and rate.value > 1.2 * self._get_recent_rate(now)
+        if self._is_adaptive and limit.is_known and is_full and in_flight > 0:
+            limit.lower(in_flight, in_flight)
+        is_blocked = is_blocked or (bool(self._origins) and moment.accepted - self._origins[-1].accepted <= 1)
+        if is_blocked or (is_first and not self._origins):
+            is_new = self._is_adaptive and in_flight > 0 and not limit.is_known and not limit.is_refuted
+            if is_new:
+                limit.lower(in_flight, in_flight)
+                limit.is_verified = False
+            hold = self._begin_hold(now, wait, origin)
+            hold.recent, hold.is_above = self._get_recent_rate(now), is_above
+            hold.last_refused = max(origin, moment)
+            hold.is_full = limit.is_known and in_flight >= limit.level
+        else:
+            if not self._origins:
+                self._origins.append(origin)
+            self._estimate(moment)
+        self._next_start = max(self._next_start, now + 1 / rate.value)
+        self._after_lowering(now)
+
+    def _after_lowering(self, now: float) -> None:
+        self._lowered = self._last_step = now
+        self._lowered_share = self._random_share
+        self._retries = 0
+        self._excess.reset()
+        self._blocked.reset()
+
+    def _estimate(self, moment: Moment) -> None:
+        """Lower the rate to what was accepted between two moments at which the service accepted no more."""
+        rate, origin = self._rate, self._origins[-1]
+        count, seconds = max(0, moment.accepted - origin.accepted), max(moment.time - origin.time, 0.01)
+        least, most = (count - COUNT_ERROR) / seconds, (count + COUNT_ERROR) / seconds
+        average = self._get_average(moment)
+        if not rate.is_known and rate.value > SURPRISE_FACTOR * average:
+            average = math.sqrt(average * max(average, self._get_recent_rate(moment.time)))
+            least = max(least, average)
+            most = max(most, least)
+        if count < SPAN_REQUESTS:
+            self._base = origin
+            if self._restarts > 0:
+                self._restarts -= 1
+                self._restart_section(moment.time)
+            if average > most:
+                least = most = math.sqrt(average * most)
+        else:
+            self._base = None
+        level = min(max(average or (rate.level if rate.is_known else least), least), most)
+        is_doubtful = (
+            not rate.is_known and self._span_requests >= SPAN_REQUESTS and rate.value > SURPRISE_FACTOR * level
+        )
+        self._span_requests = 0 if is_doubtful else count
+        if count < SPAN_REQUESTS and abs(level - average) < CONSISTENT * average:
+            self._span_requests = PERIOD_REQUESTS
+        self._set_rate(level, level * (1 - max(MARGIN, 1 / (count + 3))))
+        if count >= SPAN_REQUESTS:
+            self._origins.append(moment)
+
+    def _get_recent_rate(self, now: float) -> float:
+        first = self._starts[0]
+        return (self._accepted - (first.number - first.refused)) / max(now - first.time, 0.1)
+
+    def _get_average(self, moment: Moment) -> float:
+        """Return the requests per second accepted since a moment at which no more was accepted; 0 if unknown."""
+        for origin in reversed(self._origins):
+            if (count := moment.accepted - origin.accepted) >= SPAN_REQUESTS:
+                return count / max(moment.time - origin.time, 0.01)
+        return 0.0
+
+    def _estimate_after_hold(self, hold: Hold, accepted: Moment) -> None:
+        """Lower the rate to between what was accepted until a single request was accepted, and the most it can be."""
+        empty = hold.last_refused
+        most = (max(0, empty.accepted - hold.origin.accepted) + 1) / max(empty.time - hold.origin.time, 0.01)
+        most = min(most, hold.rate)
+        count = accepted.accepted - self._burst.accepted
+        least = max(count, 1) / max(accepted.time - self._burst.time, 0.01)
+        is_cycle = self._burst.accepted > 0 and count >= SPAN_REQUESTS
+        value = min(least if is_cycle else math.sqrt(least * most), hold.rate)
+        hold.recent = max(hold.recent, self._rate.level if self._rate.is_known else 0)
+        if is_cycle and hold.recent > RECENT_FACTOR * value:
+            value, is_cycle = math.sqrt(value * hold.recent), False
+        self._span_requests, self._base = count if is_cycle else 0, None
+        self._set_rate(value, value * (1 - MARGIN))
+        self._origins.append(empty)
+
+    def _set_rate(self, level: float, value: float) -> None:
+        self._rate.lower(max(level, MIN_RATE), max(value, MIN_RATE))
+
+    def _correct(self, moment: Moment, origin: Moment) -> None:
+        """Lower the rate further after a late refusal."""
+        count, seconds = max(0, moment.accepted - origin.accepted), max(moment.time - origin.time, 0.01)
+        level = (count + COUNT_ERROR) / seconds
+        if level < self._rate.level:
+            self._set_rate(level, level * (1 - max(MARGIN, 1 / (count + 3))))
+
+    def _begin_hold(self, now: float, wait: float | None, origin: Moment) -> Hold:
+        first = now + max(HOLD_SECONDS, self._refusal_seconds)
+        self._hold = Hold(now, first, now + (wait or 0.0), origin, origin, self._rate.value)
+        return self._hold
 
     def _continue_hold(self, now: float, hold: Hold) -> float:
         """Return the seconds until the next request; end the hold if the last one was accepted."""
         if hold.probe is None:
-            return 0.0 if self._in_flight < hold.full < math.inf else max(0.0, hold.next_probe - now)
-        answered = hold.probe + max(PROBE_SECONDS_MIN, PROBE_REFUSAL_FACTOR * self._refusal_seconds)
+            if hold.refused and hold.is_full and self._in_flight < self._concurrency.level:
+                return 0.0
+            return max(0.0, hold.next_probe - now)
+        answered = hold.probe + max(PROBE_SECONDS, PROBE_REFUSAL_FACTOR * self._refusal_seconds)
         if now < answered:
             return answered - now
         self._end_hold(hold, hold.probe)
+        if hold.is_above:
+            self._restart_section(now)
         return 0.0
 
     def _extend_hold(self, now: float, hold: Hold, wait: float | None) -> None:
@@ -403,256 +626,45 @@ class RateLimiter:
             if abs(now + wait - hold.renewal) < RENEWAL_TOLERANCE:
                 interval = min(wait, MAX_PAUSE_SECONDS)
             else:
-                interval, hold.renewal = max(interval, min(wait, seconds)), now + wait
+                interval, hold.renewal = min(max(interval, min(wait, seconds)), max(wait, 1)), now + wait
         # A service with sliding windows accepts the next request sooner than the whole quota.
-        expected = min(self._burst.begin + self._window_seconds, now + (wait or math.inf))
-        next_probe, minute = max(now + interval, expected), self._burst.begin + MINUTE + MINUTE_TOLERANCE
+        expected = min(self._burst.time + self._window_seconds, now + (wait or math.inf))
+        next_probe, minute = max(now + interval, expected), self._burst.time + MINUTE + MINUTE_TOLERANCE
         next_probe = minute if not wait and now < minute < next_probe else next_probe
+        hold.refused += 1
         hold.probe, hold.next_probe, hold.last_interval = None, next_probe, interval
         hold.interval = min(hold.interval * HOLD_FACTOR, MAX_HOLD_SECONDS)
 
-    def _compare_in_flight(self, hold: Hold, in_flight: int) -> None:
-        """Lower the number of concurrent requests to those that were accepted before a refused single request."""
-        limit = self._concurrency
-        if hold.full < math.inf:
-            hold.full = hold.full if in_flight >= hold.full else 0
-        elif self._is_adaptive and not self._window_seconds and in_flight >= FULL_SHARE * limit.value:
-            hold.full = max(1, in_flight)
-            if hold.full < limit.value:
-                limit.lower(hold.full, hold.full)
-        else:
-            hold.full = 0
-
-    def _end_hold(self, hold: Hold, accepted: float) -> None:
-        """Continue after a hold, of which the last single request was sent at the time `accepted`."""
-        self._hold, self._last_acceptance = None, accepted
-        burst, number = self._burst, self._find_start(accepted).number - 1
-        count, seconds = number - burst.first - burst.refused, max(accepted - burst.begin, 0.01)
-        in_flight, limit = self._find_start(accepted + CLOCK_TOLERANCE / 4).in_flight, self._concurrency
-        is_full = in_flight < hold.full < math.inf
-        if self._is_adaptive and in_flight >= limit.accepted:
-            limit.accepted, limit.is_refuted = math.inf, True
-        is_window = not is_full and accepted - hold.begin >= WINDOW_SECONDS and count >= WINDOW_REQUESTS
-        if count > 0 and not is_window:
-            value, level = self._estimate_from_burst(accepted, count, seconds)
-        else:
-            value, level = START_RATE, math.inf
-        is_slower = value < self._rate.value and (is_window or count < self._window_requests)
-        if self._is_adaptive and is_slower and not is_full:
-            self._rate.lower(level, value * (1 - MARGIN))
-            self._next_start = max(self._next_start, accepted + 1 / value)
+    def _end_hold(self, hold: Hold, probe: float) -> None:
+        self._hold = None
+        rate, limit = self._rate, self._concurrency
+        start = self._find_start(probe + CLOCK_TOLERANCE / 4)
+        moment = Moment(probe, start.number - self._refused)
+        count, seconds = moment.accepted - self._burst.accepted, probe - self._burst.time
+        is_full = hold.is_full and hold.refused > 0 and start.in_flight - (self._refused - start.refused) < limit.level
+        in_flight = start.in_flight - (self._refused - start.refused)
+        if self._is_adaptive and in_flight >= limit.level:
+            limit.level, limit.is_refuted = math.inf, True
+        elif is_full:
+            limit.is_verified = True
+        is_window = not is_full and probe - hold.begin >= WINDOW_SECONDS and count >= WINDOW_REQUESTS
+        was_expected = count >= self._window_requests
         self._window_seconds, self._window_requests = 0.0, math.inf
         if is_window:
             limit.value = min(limit.value, self._start_concurrency)
             least = seconds - hold.last_interval
             self._window_seconds, self._window_requests = MINUTE if least < MINUTE <= seconds else least, count
-        self._epoch = Epoch(accepted, number, number)
-        self._burst = Burst(accepted, number)
-        self._streak_first, self._streak = self._started, 0
-        self._rounds.clear()
-        self._start_round(accepted)
-        self._round_rate = 0.0  # the rate may fall far in this round, because it is only an estimate
-
-    def _estimate_from_burst(self, now: float, count: int, seconds: float) -> tuple[float, float]:
-        """Return the rate after a hold, and the one to return to, if so many requests were accepted in so long."""
-        factor = 1.0 if self._burst.first else RAMP_FACTOR
-        value = min(self._rate.value, factor * count / seconds / (1 - self._random_share))
-        begin = max(now - 1, self._burst.begin)
-        possible = (count + math.sqrt(count) + 0.5) / seconds / (1 - self._random_share)
-        recent_rate = self._count_accepted(begin) / max(now - begin, 0.01)
-        return value, max(min(self._rate.value, possible), min(recent_rate, LEVEL_FACTOR * value))
-
-    def _count_accepted(self, begin: float) -> int:
-        """Return how many requests since then were not refused; `begin` is at most `MAX_REFUSAL_SECONDS` ago."""
-        return sum(start.time > begin for start in self._starts) - sum(time > begin for time in self._refusals)
-
-    def _count_consecutive_refusals(self, sent: float) -> int:
-        """Return how many requests were refused in a row, of which the last was sent at a time."""
-        earlier = self._find_start(sent - CLOCK_TOLERANCE).number
-        if earlier - self._streak_first > self._streak:  # one in between was not refused
-            self._streak_first, self._streak = earlier, 0
-        self._streak += 1
-        sent_since = self._find_start(sent + CLOCK_TOLERANCE / 4).number - self._streak_first
-        return self._streak if self._streak >= STREAK_SHARE * sent_since else 0
-
-    def _get_rate(self, now: float) -> float:
-        """Return the requests per second that all limits allow."""
-        factor = FAST_ROUND if self._is_fast_round else SLOW_ROUND if self._is_slow_round else 1
-        rate = self._rate.value * factor
-        token_rate = self._tokens_per_minute / 60 / self._mean_tokens
-        return min(rate, self._quotas.get_rate(now), self._requests_per_minute / 60, token_rate)
-
-    def _grow(self, now: float) -> None:
-        """Raise the limits that held requests back."""
-        seconds, self._last_step = min(now - self._last_step, 5 * STEP_SECONDS), now
-        if self._started > self._epoch.first:
-            self._rate.grow(seconds, self._period)
-        queue_limit = MAX_ROW_SECONDS * self._answered / (now - self._first_start)
-        if not self._answered or self._concurrency.value < queue_limit:
-            self._concurrency.grow(seconds, self._probe_seconds)
-
-    def _end_round(self, now: float) -> None:
-        """Measure the share of refusals, and find out whether they are random."""
-        last = Round(self._started - self._round_first, self._round_refused, now - self._round_begin)
-        if self._is_slow_round:
-            self._adjust_random_share(last)
-            if self._random_share < MIN_RANDOM_SHARE / 4:
-                self._random_share = 0.0
-                self._rounds.clear()
-        self._rounds.append(last)
-        is_doubtful = self._rate.value < START_RATE / 2 and HIGH_SHARE <= last.share <= MAX_RANDOM_SHARE
-        is_next_fast = is_doubtful and self._rate.is_known and not (self._random_share or self._is_fast_round)
-        if self._rate.is_known and (share := self._find_random_share()):
-            self._random_share, is_next_fast = share, False
-            self._rate.lower(math.inf, self._rate.value)
-            self._concurrency.lower(math.inf, self._concurrency.value)
-            self._rounds.clear()
-        self._start_round(now)
-        if is_next_fast:
-            self._is_fast_round, self._next_start = True, now
-
-    def _adjust_random_share(self, slow: Round) -> None:
-        """Adjust the share to a slow round: the more it differs from the others, the fewer refusals are random."""
-        if self._rounds:
-            others = sum(each.refused for each in self._rounds) / sum(each.sent for each in self._rounds)
-            share = slow.share - EXTRAPOLATION * (others - slow.share)
-            weight = SHARE_WEIGHT / 2 if share < self._random_share / 2 else SHARE_WEIGHT
-            self._random_share += (share - self._random_share) / weight
-
-    def _start_round(self, now: float) -> None:
-        self._round_begin, self._round_first, self._round_refused = now, self._started, 0
-        self._round_rate, self._is_fast_round = self._rate.value, False
-        self._round_count += 1
-
-    def _find_random_share(self) -> float:
-        """Return the share of refusals in the rounds if it does not depend on their rates, otherwise 0."""
-        rounds, known = self._rounds, self._random_share
-        if len(rounds) < 2 or not all(each.refused for each in rounds):
-            return 0.0
-        sent, refused = sum(each.sent for each in rounds), sum(each.refused for each in rounds)
-        share, rate = refused / sent, (sent - refused) / sum(each.seconds for each in rounds)
-        if not (MIN_RANDOM_SHARE <= share <= MAX_RANDOM_SHARE):
-            return 0.0
-        if share <= START_SHARE and known < share / 5:
-            least = min(each.share for each in rounds) if known else rounds[-1].share
-            return share if len(rounds) == ROUNDS and least >= STEADY_SHARE * share else 0.0
-        # A limit accepts the same number each second, whatever is sent.
-        limited = [max(known * each.sent, each.sent - rate * each.seconds) for each in rounds]
-        misfit = _calculate_misfit(rounds, [share * each.sent for each in rounds])
-        is_random = misfit < min(MISFIT, _calculate_misfit(rounds, limited) - MISFIT)
-        return share if is_random and (not known or share > 1 - (1 - START_SHARE) * (1 - known)) else 0.0
-
-    def _handle_refusal(self, now: float, latency: float, wait: float | None) -> None:
-        sent, epoch, limit = now - latency, self._epoch, self._concurrency
-        self._refusal_seconds += (latency - self._refusal_seconds) / 8
-        self._round_refused += sent > self._round_begin
-        self._refusals.append(now)
-        while self._refusals[0] < now - MAX_REFUSAL_SECONDS:
-            self._refusals.popleft()
-        start = self._find_start(sent)
-        self._burst.refused += start.number > self._burst.first
-        if hold := self._hold:
-            if hold.probe is not None and sent >= hold.probe - CLOCK_TOLERANCE:
-                self._extend_hold(now, hold, wait)
-                self._compare_in_flight(hold, self._find_start(sent + CLOCK_TOLERANCE / 4).in_flight)
-            return
-        if self._count_consecutive_refusals(sent) >= self._hold_refusals:
-            self._begin_hold(now, wait)
-        if not self._is_adaptive or (self._is_fast_round and sent >= self._round_begin):
-            return
-        if sent <= epoch.begin:
-            if sent > self._earlier_epoch.begin:
-                self._correct(now, self._find_start(sent + CLOCK_TOLERANCE).number)
-        elif limit.is_known and not self._random_share and start.in_flight >= limit.accepted:
-            if sent > self._concurrency_lowered:
-                self._lower_concurrency(now, start.in_flight)
-        else:
-            self._count_refusal(now, start)
-
-    def _count_refusal(self, now: float, start: Start) -> None:
-        """Count the refusal of a request, and lower the limits if there are too many."""
-        epoch = self._epoch
-        if not epoch.excess:
-            epoch.start = start
-            if not self._rate.is_known:
-                epoch.origin = self._find_start(start.time - CLOCK_TOLERANCE).number
-                epoch.earlier, epoch.refused = epoch.earlier + epoch.refused, 0
-        epoch.refused += 1
-        epoch.excess += 1
-        if epoch.excess >= self._tolerance[1]:
-            self._lower(now, self._find_start(start.time + CLOCK_TOLERANCE).number)
-
-    def _find_start(self, sent: float) -> Start:
-        """Return the last request sent until then."""
-        earlier = (start for start in reversed(self._starts) if start.time <= sent)
-        return next(earlier, Start(sent, self._started - len(self._starts), self._in_flight))
-
-    def _estimate(self, epoch: Epoch, number: int) -> float:
-        """Return the rate that the service accepts, to judge by the requests of an epoch up to that number."""
-        started, share = max(number - epoch.origin, epoch.refused), self._random_share
-        prior = START_PRIOR if not epoch.is_known else RANDOM_PRIOR if share else PRIOR
-        excess = (epoch.refused - share * started) / (started + prior) / (1 - share)
-        return epoch.rate * (1 - max(0.0, excess))
-
-    def _correct(self, now: float, number: int) -> None:
-        """Lower the rate further after a late refusal of the request with that number."""
-        self._earlier_epoch.refused += 1
-        accepted = self._estimate(self._earlier_epoch, min(number, self._epoch.first))
-        value = max(accepted * (1 - MARGIN), self._floor, MIN_RATE)
-        if self._rate.is_known and value < self._rate.value:
-            age = self._rate.age
-            self._rate.lower(self._rate.accepted, value)
-            self._rate.age = age
-            self._next_start = max(self._next_start, now + 1 / value)
-
-    def _lower(self, now: float, number: int) -> None:
-        """Lower the limits after the refusal of the request with that number."""
-        epoch, rate, limit = self._epoch, self._rate, self._concurrency
-        epoch.rate, epoch.is_known = rate.value, rate.is_known
-        if number - epoch.origin > epoch.refused:
-            self._last_acceptance = now
-        before = epoch.origin - epoch.first
-        is_believed = HIGH_SHARE * before >= epoch.earlier >= MIN_RANDOM_SHARE / 2 * max(before, 40)
-        if is_believed and not (rate.is_known or self._random_share):
-            self._random_share = epoch.earlier / before
-        level, value = self._choose_levels(now, self._estimate(epoch, number))
-        if not epoch.is_known:
-            self._rate_known_since = now
-            self._rounds.clear()
-            self._start_round(now)
-            self._round_rate = value
-        is_blocked = now - self._last_acceptance > BLOCKED_SECONDS
-        rate.lower(math.inf if is_blocked else level, max(value * (1 - MARGIN), MIN_RATE))
-        self._next_start = max(self._next_start, now + 1 / rate.value)
-        self._earlier_epoch, self._epoch, self._last_step = epoch, Epoch(now, self._started, self._started), now
-        if epoch.start and not limit.is_refuted and (not limit.is_known or epoch.start.in_flight >= limit.accepted):
-            self._lower_concurrency(now, epoch.start.in_flight)
-
-    def _choose_levels(self, now: float, accepted: float) -> tuple[float, float]:
-        """Return the rate to return to, and the one to continue with, from an estimate."""
-        rate = self._rate
-        recent = self._count_accepted(max(now - 1, self._rate_known_since))
-        if not rate.is_known:
-            level = max(accepted, min(recent, rate.value))
-            return level, max(accepted, START_FLOOR * level)
-        value = max(accepted, min(FLOOR * (recent - 1), rate.value), self._floor)
-        return max(value, min(self._count_accepted(now - 1), rate.accepted)), value
-
-    def _lower_concurrency(self, now: float, in_flight: int) -> None:
-        """Lower the number of concurrent requests after a refusal while so many were in flight."""
-        limit = self._concurrency
-        if limit.is_known and in_flight <= 1 + 1.1 * limit.accepted:
-            seconds = PERIOD_REQUESTS * (now - self._first_start) / max(self._answered, 1)
-            self._probe_seconds = min(2 * self._probe_seconds, max(2 * self._period, seconds))
-        else:
-            self._probe_seconds = max(PROBE_SECONDS, PERIOD_REFUSALS * self._refusal_seconds)
-        accepted = max(1.0, min(in_flight, limit.accepted))
-        limit.lower(accepted, accepted)
-        self._concurrency_lowered = now
-
-
-def _calculate_misfit(rounds: Collection[Round], expected: Iterable[float]) -> float:
-    """Compare the refusals in rounds with the expected numbers (chi-square)."""
-    share = sum(each.refused for each in rounds) / sum(each.sent for each in rounds)
-    squares = ((each.refused - number) ** 2 / each.sent for each, number in zip(rounds, expected, strict=True))
-    return sum(squares) / (share * (1 - share))
+        if self._is_adaptive and (is_window or not was_expected):
+            if is_window or not moment.accepted:
+                rate.lower(math.inf, START_RATE)
+                self._origins.clear()
+            elif is_full:
+                rate.lower(math.inf, hold.rate)
+                self._origins.clear()
+            else:
+                self._estimate_after_hold(hold, moment)
+                self._next_start = max(self._next_start, probe + 1 / rate.value)
+        self._burst = moment
+        self._lowered = self._last_step = probe - CLOCK_TOLERANCE
+        self._excess.reset()
+        self._blocked.reset()

@@ -31,36 +31,35 @@ when the first refusals arrive, and needs four halvings to 2/s, each after three
 In two minutes at 2/s, 3 % are only eight requests."""
 NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
     # Impossible. 3 % of 58 requests is a single refusal, but one that is random looks the same.
-    "4 at once, latency 10": (0.9, 0.85, 0.21),
-    # A job that knows the mean of what others leave, and sends that, attains 84 to 89 % with so few refusals.
-    "8/s, 4/s used by others": (0.63, 0.78, 0.04),
+    "4 at once, latency 10": (0.9, 0.85, 0.18),
     # Hardly possible: six refusals show the limit, if they are not random; 13 are allowed, and no answer before 20 s.
-    "64 at once, latency 20": (0.9, 0.85, 0.06),
-    # Possible with 3 to 12 refusals for one that knows the limit from then on. The search costs more.
-    "500 at once, latency 30": (0.9, 0.85, 0.07),
-    "2/s, burst 0.1": (0.9, 0.85, 0.09),
-    "2/s, burst 5": (0.9, 0.85, 0.09),
-    "2/s, burst 20": (0.9, 0.85, 0.04),
-    "8/s, burst 20": (0.9, 0.85, 0.04),
-    # The same. Once the requests of a minute are used up, only further ones show when the next minute begins.
-    "120 in a minute": (0.9, 0.85, 0.04),
-    # Possible if the number of concurrent requests doubles faster, which exceeds limits further.
-    "latency varies": (0.9, 0.83, 0.03),
-    # It takes many requests to distinguish random refusals from a limit.
-    "2/s, overloaded 1%": (0.9, 0.85, 0.16),
-    "2/s, overloaded 5%": (0.76, 0.85, 0.11),
-    "2/s, overloaded 20%": (0.67, 0.85, 0.08),
-    "8/s, overloaded 1%": (0.78, 0.85, 0.03),
-    "8/s, overloaded 5%": (0.86, 0.68, 0.04),
-    "8/s, overloaded 20%": (0.9, 0.63, 0.16),
-    "16/s, overloaded 20%": (0.9, 0.85, 0.15),
-    "50/s, overloaded 5%": (0.9, 0.85, 0.04),
-    "50/s, overloaded 20%": (0.9, 0.78, 0.07),
-    "200/s, overloaded 5%": (0.9, 0.85, 0.04),
-    "200/s, overloaded 20%": (0.9, 0.78, 0.05),
-    # Possible at a constant rate. Others' requests use up what is left for a higher one.
+    "64 at once, latency 20": (0.9, 0.85, 0.08),
+    # A job that knows the mean of what others leave, and sends that, attains 84 to 89 % with few refusals. Others'
+    # requests use up what is left for a higher rate.
+    "8/s, 4/s used by others": (0.78, 0.85, 0.23),
     "50/s, 20/s used by others": (0.9, 0.85, 0.07),
     "200/s, 100/s used by others": (0.9, 0.85, 0.05),
+    # Possible with few refusals for one that knows the limit from then on. The search costs more.
+    "2/s, burst 5": (0.9, 0.85, 0.07),
+    "2/s, burst 20": (0.9, 0.85, 0.05),
+    "5/s, latency 30": (0.9, 0.85, 0.04),
+    "20/s, latency 30": (0.9, 0.85, 0.04),
+    "500 at once, latency 30": (0.9, 0.85, 0.05),
+    # Few requests are running at the same time when the first ones are refused, which looks like a limit for that.
+    "2/s, burst 0.1": (0.81, 0.79, 0.03),
+    "8/s, burst 0.1": (0.82, 0.82, 0.03),
+    # Once the requests of a window are used up, only further ones show when the next window begins.
+    "2/s in a second": (0.9, 0.79, 0.03),
+    "50/s in a second": (0.9, 0.85, 0.04),
+    "8/s in a sliding second": (0.9, 0.83, 0.03),
+    "120 in a minute": (0.9, 0.85, 0.04),
+    "960 in a sliding minute": (0.9, 0.85, 0.06),
+    # Possible if the number of concurrent requests doubles faster, which exceeds limits further.
+    "latency varies": (0.9, 0.82, 0.03),
+    # It takes many requests to distinguish random refusals from a limit.
+    "8/s, overloaded 20%": (0.9, 0.85, 0.05),
+    "16/s, overloaded 20%": (0.9, 0.85, 0.04),
+    "50/s, overloaded 20%": (0.9, 0.85, 0.05),
 }
 """What the scenarios attain that miss a target, instead of the targets."""
 
@@ -88,8 +87,8 @@ def test_a_refusal_of_the_first_requests_says_nothing_about_the_rate(used_until:
 
 
 @pytest.mark.slow_after_first
-@pytest.mark.parametrize("seed", mark_others_slow([1, 2, 3], [1]))
-@pytest.mark.parametrize("refused_share", [0.05, 0.2, 0.4, 0.6])
+@pytest.mark.parametrize("seed", mark_others_slow([1, 2, 3, 5, 11], [1]))
+@pytest.mark.parametrize("refused_share", [0.05, 0.2, 0.4])
 def test_refusals_at_any_rate_do_not_slow_a_job(refused_share: float, seed: int) -> None:
     """OpenRouter's upstream providers and Anthropic (status 529) refuse some requests while they are overloaded."""
     unlimited = simulate(RateLimiter(max_concurrency=100), Service(latency=0.4, overload=refused_share, seed=seed), 80)
