@@ -33,7 +33,7 @@ STEP_SECONDS = 0.1
 """The interval at which the limits grow."""
 MARGIN = 0.05
 """How far a limit falls below what the service accepts."""
-PERIOD_SECONDS, PERIOD_REQUESTS, PERIOD_REFUSALS, SHORT_PERIOD, MAX_SHORT_PERIOD = 1.75, 65, 20, 0.2, 10.0
+PERIOD_SECONDS, PERIOD_REQUESTS, PERIOD_REFUSALS, SHORT_PART, MAX_SHORT_SECONDS = 1.75, 65, 20, 0.2, 10.0
 """The time until a limit is at that level again: so many seconds and requests, and the time of so many refusals; or
 this part of it, and at most so many seconds, while the level is uncertain."""
 UNKNOWN_FACTOR = 1.25
@@ -63,7 +63,7 @@ limits; its threshold is at least the logarithm of the requests in so many secon
 known."""
 BLOCKED_PART, BLOCKED_THRESHOLD = 0.85, 10.7
 """The second begins a hold."""
-MAX_RETRIES, MAX_RETRY_SECONDS, RETRY_INTERVAL = 6, 0.05, 0.4
+MAX_RETRIES, MAX_RETRY_SECONDS, RETRY_PART = 6, 0.05, 0.4
 """If more refused requests wait to be sent again than so many, and those of so many seconds, the limits are lowered,
 too. They are sent at this part of the usual interval."""
 MAX_ROW_SECONDS = 100.0
@@ -284,7 +284,7 @@ class RateLimiter:
             self._grow(now)
         next_start = self._next_start
         if self._retries > 0:
-            next_start = min(next_start, self._starts[-1].time + RETRY_INTERVAL / self._rate.value)
+            next_start = min(next_start, self._starts[-1].time + RETRY_PART / self._rate.value)
         delay = max(0.0, next_start - now)
         if self._hold:
             if not self._is_adaptive and in_flight >= self.concurrency:
@@ -363,23 +363,23 @@ class RateLimiter:
         excess = self._excess.get_sum(self._started - 1 - self._group_last)
         if self._hold or (now < self._last_refusal + SECTION_SECONDS and 2 * excess > self._threshold):
             return
-        part = min(max(self._span_requests / PERIOD_REQUESTS, SHORT_PERIOD), 1.0)
+        part = min(max(self._span_requests / PERIOD_REQUESTS, SHORT_PART), 1.0)
         shortest = max(PERIOD_SECONDS, PERIOD_REFUSALS * self._refusal_seconds)
         period = part * max(shortest, PERIOD_REQUESTS / min(rate.value, rate.level))
         if self._span_requests < SPAN_REQUESTS:
-            period = min(period, MAX_SHORT_PERIOD)
+            period = min(period, MAX_SHORT_SECONDS)
         if rate.value > MAX_SURPLUS * max(self._get_recent_rate(now), START_RATE):
             rate.is_reached = False
         rate.grow(
             seconds,
             period,
-            max(period / 3, min(DOUBLING_REQUESTS / rate.value, MAX_SHORT_PERIOD / 3), 2 * self._refusal_seconds),
+            max(period / 3, min(DOUBLING_REQUESTS / rate.value, MAX_SHORT_SECONDS / 3), 2 * self._refusal_seconds),
         )
         queue_limit = MAX_ROW_SECONDS * self._answered / (now - self._first_start)
         if not self._answered or self._concurrency.value < queue_limit:
             throughput = self._started / (now - self._first_start)
             throughput = min(self._throughput or throughput, throughput)
-            requests = PERIOD_REQUESTS if self._concurrency.is_verified else SHORT_PERIOD * PERIOD_REQUESTS
+            requests = PERIOD_REQUESTS if self._concurrency.is_verified else SHORT_PART * PERIOD_REQUESTS
             self._concurrency.grow(seconds, max(shortest, requests / throughput), 2 * self._refusal_seconds)
 
     def _restart_section(self, now: float) -> None:
