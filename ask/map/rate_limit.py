@@ -44,7 +44,7 @@ MAX_SURPLUS = 3
 """A rate does not grow while it is so many times what was accepted in the last second."""
 SPAN_REQUESTS, COUNT_ERROR = 20, 0.5
 """After so many accepted requests, their number shows the rate. It is accurate to so many."""
-CONSISTENT = 0.15
+CONSISTENT_PART = 0.15
 """Two estimates are consistent if they differ by less."""
 SECTION_REQUESTS, SECTION_SECONDS, SECTIONS = 40, 0.5, 4
 """A section has at least so many requests and seconds. The share of random refusals is found in so many sections."""
@@ -111,7 +111,7 @@ class Moment(NamedTuple):
     number: int = 0
 
 
-class Test:
+class CusumTest:
     """A sequential test (CUSUM) whether a further part of the requests is refused than those that are at any rate."""
 
     def __init__(self, part: float) -> None:
@@ -251,7 +251,7 @@ class RateLimiter:
         self._group_first, self._group_last, self._group_refused = -1, -1, 0
         self._retries = 0
         self._last_refusal = self._lowered = -math.inf
-        self._excess, self._blocked = Test(EXCESS_PART), Test(BLOCKED_PART)
+        self._excess, self._blocked = CusumTest(EXCESS_PART), CusumTest(BLOCKED_PART)
         self._origins: deque[Moment] = deque(maxlen=2)
         self._base: Moment | None = None
         self._span_requests = 0
@@ -407,7 +407,7 @@ class RateLimiter:
             pooled = mean
         return min(pooled, MAX_SHARE)
 
-    def _get_earlier_share(self, test: Test) -> float:
+    def _get_earlier_share(self, test: CusumTest) -> float:
         """Return the share of refusals before those that a test counts."""
         if len(self._shares) >= 2 or not test.sum or self._started > self._section.number + 2 * SECTION_REQUESTS:
             return 0.0
@@ -557,7 +557,7 @@ class RateLimiter:
             not rate.is_known and self._span_requests >= SPAN_REQUESTS and rate.value > SURPRISE_FACTOR * level
         )
         self._span_requests = 0 if is_doubtful else count
-        if count < SPAN_REQUESTS and abs(level - average) < CONSISTENT * average:
+        if count < SPAN_REQUESTS and abs(level - average) < CONSISTENT_PART * average:
             self._span_requests = PERIOD_REQUESTS
         self._set_rate(level, level * (1 - max(MARGIN, 1 / (count + 3))))
         if count >= SPAN_REQUESTS:

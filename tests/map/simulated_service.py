@@ -251,6 +251,7 @@ SCENARIOS: Mapping[str, Service] = {
     },
     "16/s, overloaded 20%": Service(16, overload=0.2),
     "64 at once, overloaded 5%": Service(latency=1, concurrency=64, overload=0.05),
+    "300 at once, overloaded 25%": Service(latency=0.7, refusal_latency=0.15, concurrency=300, overload=0.25),
     **{
         f"{rate}/s, Retry-After {wait}": Service(rate, retry_after=wait)
         for rate in (2, 8, 50, 200)

@@ -60,6 +60,8 @@ NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
     "8/s, overloaded 20%": (0.9, 0.85, 0.05),
     "16/s, overloaded 20%": (0.9, 0.85, 0.04),
     "50/s, overloaded 20%": (0.9, 0.85, 0.05),
+    # The share of random refusals is estimated too low, because some arrive after it has been counted.
+    "300 at once, overloaded 25%": (0.3, 0.28, 0.03),
 }
 """What the scenarios attain that miss a target, instead of the targets."""
 
