@@ -190,7 +190,9 @@ CASES: Mapping[str, Case] = {
             "-c": env.ask("-c", "hi", home=env.create_history(0), before=["hi"]),
             "-c, full": env.ask("-c", "hi", home=env.create_history(CONVERSATIONS), before=["hi"]),
             "list": env.run_ask("history", "list", home=env.create_history(CONVERSATIONS)),
-            "search": env.run_ask("history", "search", *SEARCH_WORDS, home=env.create_history(CONVERSATIONS)),
+            "search": env.run_ask(
+                "history", "search", "-n", "20", *SEARCH_WORDS, home=env.create_history(CONVERSATIONS)
+            ),
         },
         (
             difference("one short answer: extra time to save it", "saved", "unsaved"),
@@ -199,7 +201,10 @@ CASES: Mapping[str, Case] = {
                 f"history list: total time with {CONVERSATIONS:,} saved conversations", "list", "whole", budget=200
             ),
             absolute(
-                f"history search: total time with {CONVERSATIONS:,} saved conversations", "search", "whole", budget=300
+                f"history search -n 20: total time with {CONVERSATIONS:,} saved conversations",
+                "search",
+                "whole",
+                budget=300,
             ),
         ),
     ),
