@@ -13,14 +13,11 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from ask.errors import FileError
 from ask.records import NamedTuple
 from ask.regular_files import read_regular_file
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE = 0o600, 0o700

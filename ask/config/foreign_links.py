@@ -16,9 +16,9 @@ def find_foreign_link(
 ) -> Path | None:
     """Return a link on the way to a target that leads out of a folder where calls could write, or to a hidden file.
 
-    A link in place of such a folder itself is the user's, who has moved it, and so is one that is older than the first
-    run there (`changeable_folders` has its time). Calls could not read `hidden_paths`, and files with the names of
-    secrets, but who names a link such as `.env` expects them.
+    Links of the user are not returned: one in place of such a folder itself, which was moved, and those that are older
+    than the first run there (`changeable_folders` has its time). What calls could not read are `hidden_paths` and files
+    with the names of secrets; a link that itself has such a name, as `.env` does, may lead to them.
     """
     is_hidden = any(target.is_relative_to(path) for path in hidden_paths)
     for link in links:

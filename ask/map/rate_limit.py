@@ -430,10 +430,14 @@ class RateLimiter:
         first = self._starts[0]
         return next(earlier, first._replace(number=first.number + default))
 
+    def _count_in_flight(self, start: Start) -> int:
+        """Return how many of the requests in flight when one was sent have not been refused since."""
+        return start.in_flight - (self._refused - start.refused)
+
     def _handle_refusal(self, now: float, latency: float, wait: float | None) -> None:
         self._refusal_seconds += (latency - self._refusal_seconds) / (8 if self._refusal_seconds else 1)
         start = self._find_start(now - latency + CLOCK_TOLERANCE / 4)
-        in_flight = start.in_flight - (self._refused - start.refused)
+        in_flight = self._count_in_flight(start)
         self._refused += 1
         self._last_refusal = now
         moment = Moment(start.time, start.number + 1 - self._refused, start.number)
@@ -641,8 +645,8 @@ class RateLimiter:
         start = self._find_start(probe + CLOCK_TOLERANCE / 4)
         moment = Moment(probe, start.number - self._refused)
         count, seconds = moment.accepted - self._burst.accepted, probe - self._burst.time
-        is_full = hold.is_full and hold.refused > 0 and start.in_flight - (self._refused - start.refused) < limit.level
-        in_flight = start.in_flight - (self._refused - start.refused)
+        in_flight = self._count_in_flight(start)
+        is_full = hold.is_full and hold.refused > 0 and in_flight < limit.level
         if self._is_adaptive and in_flight >= limit.level:
             limit.level, limit.is_refuted = math.inf, True
         elif is_full:
