@@ -508,6 +508,7 @@ class GeminiStreamReader(AnswerAccumulator):
         self._candidate: dict[str, Any] | None = None
         self._parts: list[tuple[dict[str, Any], StringIO | None]] = []
         """The fields of each part, and its text so far."""
+        self._last_call: dict[str, Any] = {}
         self._call_count = 0
         self._kept_part_count: int | None = None
         """How many parts came before the last continuation token, if there was one."""
@@ -590,18 +591,17 @@ class GeminiStreamReader(AnswerAccumulator):
 
     def _read_call(self, part: dict[str, Any], fragment: dict[str, Any]) -> None:
         """Add a call, or a fragment to the call that announced more: Vertex AI can send arguments value by value."""
-        name = read_str(fragment.get("name"))
-        last_call = read_dict(self._parts[-1][0].get("functionCall")) if self._parts else {}
-        if name or last_call.get("willContinue") is not True:
-            call = {field: value for field, value in fragment.items() if field != "partialArgs"}
+        fragment, name = read_part(fragment), read_str(fragment.get("name"))
+        call = self._last_call
+        if name or call.get("willContinue") is not True:
+            call = self._last_call = {field: value for field, value in fragment.items() if field != "partialArgs"}
             self._parts.append((part | {"functionCall": call}, None))
             self._call_count += 1
         else:
-            call = last_call
             call["willContinue"] = fragment.get("willContinue")
         try:
             for value in read_list(fragment.get("partialArgs")):
-                set_argument(call, read_dict(value))
+                set_argument(call, read_part(value))
         except LookupError:
             call["partialArgs"] = fragment["partialArgs"]
         if name:

@@ -122,7 +122,8 @@ def is_sendable_item(item: Mapping[str, Any]) -> bool:
     """
     if read_str(item.get("type")).endswith("_results"):
         return False
-    if not item.get("type") or item.get("role", "assistant") != "assistant" or item["type"] in CALLS_OF_OTHER_TOOLS:
+    is_others = item.get("role") not in (None, "assistant")
+    if not item.get("type") or is_others or item["type"] in CALLS_OF_OTHER_TOOLS:
         return False
     if item.get("type") != "reasoning":
         return True

@@ -354,6 +354,20 @@ def test_call_in_fragments_is_assembled() -> None:
     assert read == [{"a": "one two", "b": [{"c": 3}, {"d e": {"f.g": True}, "h": None}]}, {"z": 1}]
 
 
+def test_call_in_fragments_is_assembled_despite_nulls_and_other_parts() -> None:
+    fragments: list[dict[str, Any]] = [
+        BEGIN | {"args": None, "partialArgs": None},
+        {"name": None, "args": None} | piece("$.a", stringValue=None, numberValue=3, boolValue=None),
+        {"name": None, "args": None, "partialArgs": None, "willContinue": None},
+    ]
+    parts = [part for call in fragments for part in ({"functionCall": call}, {"newPart": {"text": "x"}})]
+    reader = gemini.provider_stream_reader()
+    for event in wire.stream(*parts):
+        reader.feed(event)
+    [call] = gemini.provider_parse_tool_calls(reader.response())
+    assert (call.name, json.loads(call.arguments)) == ("x", {"a": 3})
+
+
 @pytest.mark.parametrize(
     "path", ["", "$", "a", "$.a.", "$[1]", "$.b[7]", "$.a.b", "$.b['x", "$..a", None, "$.b[99999999]"]
 )

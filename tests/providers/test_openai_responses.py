@@ -150,12 +150,16 @@ def test_reasoning_is_sent_back_with_a_summary(ask: Ask, server: ModelServer, mi
 def test_null_fields_are_not_sent_back(ask: Ask, server: ModelServer) -> None:
     """The API refuses null for a status and the like, which gateways send for what is missing."""
     made = call("bash", {"command": "echo one"}, "call_1")
-    items = [reasoning(content=None, status=None), message("I run it.", id="msg_2", phase="commentary"), made]
+    items = [
+        reasoning(content=None, status=None, role=None),
+        message("I run it.", id="msg_2", phase="commentary"),
+        made,
+    ]
     part = {"type": "output_text", "text": "I run it.", "annotations": None, "logprobs": None}
     nulls = [
         items[0],
         items[1] | {"content": [part]},
-        made | dict.fromkeys(("async", "caller", "id", "namespace", "status")),
+        made | dict.fromkeys(("async", "caller", "id", "namespace", "role", "status")),
     ]
     server.reply(responses_wire.replies(response(*nulls), stream=False), responses_wire.says("Done."))
     assert ask("--no-stream", "do it").code == 0
