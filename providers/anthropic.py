@@ -471,10 +471,9 @@ class AnthropicStreamReader(AnswerAccumulator):
             call_id = block.get("tool_use_id")
             calls = [assemble_block(*each) for each in self._blocks if each[0].get("id") == call_id]
             self._deltas.append(ServerToolDelta(make_server_call(block, calls)))
-        if thinking := read_str(block.get("thinking")):
-            self._deltas.append(ReasoningDelta(thinking))
-        if text := read_str(block.get("text")):
-            self._deltas.append(TextDelta(text))
+        for name, make_delta in (("thinking", ReasoningDelta), ("text", TextDelta)):
+            if block.get("type", name) == name and (text := read_str(block.get(name))):
+                self._deltas.append(make_delta(text))
 
     def _read_delta(self, fields: dict[str, Any]) -> None:
         delta = read_dict(fields.get("delta"))
@@ -484,7 +483,8 @@ class AnthropicStreamReader(AnswerAccumulator):
             block["citations"] = [*read_list(block.get("citations")), delta.get("citation")]
             self.size += ITEM_OVERHEAD_CHARACTERS
             return
-        name = DELTA_FIELDS.get(delta_type) or next((name for name in BLOCK_TYPES if delta.get(name)), "")
+        untyped_names = () if delta_type else filter(delta.get, BLOCK_TYPES)
+        name = DELTA_FIELDS.get(delta_type) or next(iter(untyped_names), "")
         text = read_str(delta.get(name))
         if not name:
             extend_block(self._blocks_by_index.get(read_int(fields.get("index")), ({}, {}))[0], delta)

@@ -131,7 +131,9 @@ def test_citations_and_unknown_events_are_accepted(server: ModelServer) -> None:
         {"type": "future_delta", "future": 1},
     )
     unknown: list[dict[str, Any]] = [wire.PING, {"type": "future_event", "future": 1}]
-    assert ask(server, wire.streams(wire.begins(), unknown, parts, wire.ends())).result.answer.text == "Hello."
+    block = wire.block(1, {"type": "future_block", "text": "No. "}, {"type": "future_delta", "text": "No."})
+    exchange = ask(server, wire.streams(wire.begins(), unknown, parts, block, wire.ends()))
+    assert (exchange.result.answer.text, exchange.streamed_text) == ("Hello.", "Hello.")
 
 
 @pytest.mark.parametrize(
