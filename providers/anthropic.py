@@ -142,8 +142,8 @@ class Anthropic(Provider):
     common_error_rules = (SIZE_RULE,)
     """The rules that also apply to other services with this API."""
     error_rules = (
-        ("^402 |enforced_spend_limit_reached|credit balance is too low", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
-        ("specified (workspace )?API usage limits", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
+        ("^402 |spend_limit_reached|_billing_unavailable", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
+        ("credit balance is too low|specified (workspace )?API usage", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
         *common_error_rules,
     )
 

@@ -13,6 +13,7 @@ from ask import BatchApi, ChatCompletions, ChatRequest, DecisionApi, ProviderErr
 from ask.profiles import ModelProfile, find_profile
 
 ADD_CREDIT_HINT = "add credit at https://platform.openai.com/settings/organization/billing, or use another key"
+RAISE_LIMIT_HINT = "raise the limit at https://platform.openai.com/settings/organization/limits, or use another key"
 DEFAULT_MODEL = "gpt-6.2-sol"
 """OpenAI has no alias for its newest general model."""
 NO_REASONING_HINT = "use --no-tools, or a model that calls tools without reasoning (-m gpt-6-sol)"
@@ -122,6 +123,8 @@ class OpenAIChat(ChatCompletions):
 
     profiles = PROFILES
     error_rules = (
+        # Their type is often insufficient_quota, too: https://developers.openai.com/api/docs/guides/error-codes
+        ("_(?:spend|usage)_limit_exceeded", RetryAction.NEXT_KEY, RAISE_LIMIT_HINT),
         ("insufficient_quota|credit_balance_exhausted", RetryAction.NEXT_KEY, ADD_CREDIT_HINT),
         # More tokens than the account may use in a minute: no wait helps.
         ("Request too large", RetryAction.SHORTER, "send less, or raise the account's limit of tokens per minute"),

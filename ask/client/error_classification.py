@@ -98,6 +98,8 @@ https://github.com/open-webui/open-webui/issues/13077
 
 CONTENT_REFUSED_PATTERN = re.compile(
     r"content.?(?:filter|policy|management|moderation|safety)|\bmoderation\b|\bflagged\b|usage (?:guidelines|polic)"
+    # OpenAI: https://github.com/openai/codex/issues/44355, Moonshot: https://platform.kimi.com/docs/api/errors
+    r"|\bsafety systems?\b|considered high risk"
     r"|\b(?:images?|pdf|audio|video|vision|multi-?modal|attachments?|base64|image_url)\b|media.?type"
     # Servers whose messages are text only: https://github.com/opencodeschool/opencode.school/issues/174
     r"|\bcontent\b.{0,30}\b(?:must|should) be a (?:valid )?string|'array' not in 'string'|'text' content type",
@@ -309,7 +311,7 @@ def _choose_hint(error: ProviderError) -> str:
     for pattern, hint in HINTS_BY_TEXT:
         if re.search(pattern, error.message, re.IGNORECASE):
             return hint.format(provider=error.provider)
-    if error.status is None and CONTENT_REFUSED_PATTERN.search(error.message):
+    if error.status in (None, 403) and CONTENT_REFUSED_PATTERN.search(error.message):
         return "change the prompt, or use another model"
     if error.status == 400 and error.retry_action.kind == "retry":  # the model's fault, not the request's
         return "try again later, or use another model"

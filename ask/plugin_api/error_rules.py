@@ -17,6 +17,12 @@ COMMON_ERROR_RULES: tuple[tuple[str, RetryAction, str], ...] = (
         RetryAction.retry(LOADING_DELAY_SECONDS),
         "",
     ),
+    # Whatever the message is: https://openrouter.ai/docs/client-sdks/python/components/apierrortype.md
+    (
+        r'"(?:code|type|error_type)":\s*"context_length_exceeded"',
+        RetryAction.SHORTER,
+        "send less, or use a model with a larger context window",
+    ),
     # The model wrote a call or a header that its server cannot parse; the next one is usually valid. Groq:
     # https://github.com/pydantic/pydantic-ai/issues/2759, https://github.com/anomalyco/opencode/issues/1018; gpt-oss:
     # https://github.com/vllm-project/vllm/issues/23567, https://github.com/tenstorrent/vllm/issues/386

@@ -10,9 +10,12 @@ from ask.client.error_classification import (
     can_other_model_help,
     classify_error,
     convert_to_parameter_error,
+    is_message_refused,
     is_option_named,
 )
 from ask.errors import AskError, ConfigError, NetworkError, ParameterError, ProviderError, RetryAction
+from providers.openai import provider as openai
+from providers.openrouter import provider as openrouter
 from tests.model_server import ModelServer, Reply
 from tests.program import Ask
 
@@ -98,6 +101,34 @@ def test_other_statuses_are_not_parameter_errors(status: int | None) -> None:
 )
 def test_exceeded_context_window_is_recognized(message: str) -> None:
     assert classify_error(ProviderError(message, 400)).retry_action is RetryAction.SHORTER
+
+
+def test_exceeded_context_window_is_recognized_by_the_code_of_the_error() -> None:
+    error = {"message": "Something went wrong.", "code": "context_length_exceeded"}
+    canonical = {"message": "Zu lang.", "code": 400, "metadata": {"error_type": "context_length_exceeded"}}
+    for provider, body in ((openai, error), (openrouter, canonical)):
+        for refused in (
+            provider.provider_parse_error(400, {}, json.dumps({"error": body})),
+            provider.parse_embedded_error(body),
+        ):
+            assert classify_error(refused).retry_action is RetryAction.SHORTER
+            assert refused.hint.startswith("send less")
+
+
+@pytest.mark.parametrize("status", [None, 403])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "This request was blocked by our safety systems.",  # https://github.com/openai/codex/issues/44355
+        "Your request was rejected by the safety system.",
+        "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO",
+        "The request was rejected because it was considered high risk",  # https://platform.kimi.com/docs/api/errors
+    ],
+)
+def test_refused_content_is_recognized(message: str, status: int | None) -> None:
+    error = classify_error(ProviderError(message, status))
+    assert is_message_refused(error)
+    assert error.hint == "change the prompt, or use another model"
 
 
 @pytest.mark.parametrize(

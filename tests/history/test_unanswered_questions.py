@@ -149,6 +149,7 @@ def test_a_blocked_prompt_of_gemini_is_refused(ask: Ask, server: ModelServer, ho
         (400, "This model does not support image input", True),
         (404, "No endpoints found that support image input", True),
         (403, "this model requires moderation; your input was flagged for violence", True),
+        (403, "This request was blocked by our safety systems. Reason: Potentially unintended activity.", True),
         (403, "your key may not use this", False),
         (404, "No endpoints found for test/model", False),
         (400, "test/model is not a valid model ID", False),

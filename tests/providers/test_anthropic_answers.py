@@ -222,8 +222,23 @@ def test_missing_credit_switches_keys_and_says_where_to_pay(status: int, kind: s
     error = failure(status, kind, message)
     assert error.retry_action is RetryAction.NEXT_KEY
     assert "https://platform.claude.com/settings/billing" in str(error)
-    spent = failure(429, "rate_limit_error", "Limit.", details={"error_code": "enforced_spend_limit_reached"})
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "enforced_spend_limit_reached",
+        "contract_spend_limit_reached",
+        "linked_organization_spend_limit_reached",
+        "linked_organization_billing_unavailable",
+    ],
+)
+def test_spent_limit_of_an_organization_is_like_missing_credit(code: str) -> None:
+    spent = failure(429, "rate_limit_error", "Limit.", details={"error_code": code})
     assert spent.retry_action is RetryAction.NEXT_KEY
+    assert "https://platform.claude.com/settings/billing" in str(spent)
+    growing = failure(429, "rate_limit_error", "Limit.", details={"error_code": "ramp_limit_exceeded"})
+    assert growing.retry_action.kind == "retry"
 
 
 @pytest.mark.parametrize(

@@ -128,11 +128,21 @@ def test_model_without_tools_has_a_hint(server: ModelServer, message: str) -> No
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("code", ["insufficient_quota", "credit_balance_exhausted"])
-def test_empty_account_is_not_retried(server: ModelServer, code: str) -> None:
-    exchange = ask_refused(server, 429, NO_CREDIT | {"type": code, "code": code})
+@pytest.mark.parametrize(
+    ("code", "page"),
+    [
+        ("insufficient_quota", "billing"),
+        ("credit_balance_exhausted", "billing"),
+        ("organization_usage_limit_exceeded", "limits"),
+        ("organization_spend_limit_exceeded", "limits"),
+        ("project_spend_limit_exceeded", "limits"),
+    ],
+)
+def test_empty_account_is_not_retried(server: ModelServer, code: str, page: str) -> None:
+    kind = code if code == "insufficient_quota" else "requests"
+    exchange = ask_refused(server, 429, {"message": "Spent.", "type": kind, "code": code})
     assert isinstance(exchange.result.error, ProviderError)
-    assert "billing" in exchange.result.error.hint
+    assert f"https://platform.openai.com/settings/organization/{page}" in exchange.result.error.hint
     assert (len(server.requests), exchange.notices) == (1, [])
 
 
