@@ -61,6 +61,14 @@ def read_image_data(item: Mapping[str, Any]) -> Any:
     return item.get("result") if item.get("type") == IMAGE_ITEM else None
 
 
+def read_image_refusal(item: Mapping[str, Any]) -> str:
+    """Return why moderation blocked a generated image; "" for any other item.
+
+    https://developers.openai.com/api/reference/resources/responses
+    """
+    return read_str(read_dict(item.get("error")).get("message")) if item.get("type") == IMAGE_ITEM else ""
+
+
 def remove_images(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return items without generated images, which the next user message contains.
 

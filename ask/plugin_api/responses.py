@@ -72,6 +72,7 @@ from ask.plugin_api.response_items import (
     join_parts,
     list_call_ids,
     read_image_data,
+    read_image_refusal,
     read_items,
     read_reasoning,
     read_refusal,
@@ -489,7 +490,7 @@ class Responses(Provider):
             ),
             provider_state=self.build_provider_state(response, items),
             finish_message=format_unknown_reason(response.get("status"), KNOWN_STATUSES)
-            or ("" if text else describe_open_call(items)),
+            or next(filter(None, map(read_image_refusal, items)), "" if text else describe_open_call(items)),
             attachments=tuple(filter(None, (read_image(read_image_data(item)) for item in items))),
             citations=read_item_citations(items, response),
             server_calls=read_item_calls(items),
@@ -599,7 +600,8 @@ def _read_finish(response: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
         return FinishReason.ERROR
     if status == "incomplete" or any(call.get("status") == "incomplete" for call in calls):
         return FinishReason.CONTENT_FILTER if reason == "content_filter" else FinishReason.LENGTH
-    if any(map(read_refusal, items)):
+    has_answer = any(read_text(item) or read_image_data(item) for item in items)
+    if any(map(read_refusal, items)) or (any(map(read_image_refusal, items)) and not has_answer):
         return FinishReason.CONTENT_FILTER
     return FinishReason.TOOL_CALLS if calls else FinishReason.STOP
 

@@ -306,3 +306,25 @@ def test_safe_mode_knows_allowed_folders_in_the_home_folder(ask: Ask, server: Mo
     server.reply(OPENROUTER.paints("A fox.", IMAGE))
     assert ask("-p", "openrouter", "-m", OPENROUTER.model, "--safe-files", "draw a fox").code == 0
     assert read_folder(folder) == {"image.png": IMAGE}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_image_that_moderation_blocks_is_reported_with_the_reason(
+    *, streamed: bool, ask: Ask, server: ModelServer
+) -> None:
+    error = {"type": "image_generation_user_error", "code": "moderation_blocked", "message": "It shows a weapon."}
+    blocked = {"type": "image_generation_call", "id": "ig_1", "status": "failed", "result": None, "error": error}
+    items = [responses_wire.reasoning("Hm."), blocked]
+    command = ["--no-tools", "-p", "openai", "-m", "gpt-6-sol", *([] if streamed else ["--no-stream"]), "draw it"]
+    server.reply(
+        *(
+            responses_wire.replies(responses_wire.response(*answer), stream=streamed)
+            for answer in (items, [*items, responses_wire.message("I cannot.")])
+        )
+    )
+    result = ask(*command)
+    assert (result.code, result.text) == (10, "")
+    assert "It shows a weapon." in result.stderr
+    result = ask(*command)
+    assert (result.code, result.text) == (0, "I cannot.\n")
+    assert "It shows a weapon." in result.stderr
