@@ -367,9 +367,9 @@ def parse_event(data: str, event_type: str | None = None, *, after_end: bool = F
     value = parse_json(data)
     if event_type in KEEP_ALIVE_EVENTS and not any(name in read_dict(value) for name in ANSWER_FIELDS):
         return {}
-    if event_type == "error" and find_error(value) is None:
-        error = value or data.strip()
-        return {"error": error if isinstance(error, dict) else {"message": str(error)[:200] or "no explanation"}}
+    if event_type == "error":
+        error = find_error(value) or value or data.strip()[:200] or "no explanation"
+        return {"error": error if isinstance(error, dict) else {"message": str(error)}}
     if isinstance(value, (dict, list)):
         return {} if read_dict(value).get("type") in KEEP_ALIVE_EVENTS else value
     if value is None and data.lstrip().startswith("{") and not after_end:

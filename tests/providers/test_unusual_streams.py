@@ -121,6 +121,27 @@ def test_damaged_json_within_the_answer_is_an_error_that_keeps_the_text(
     assert result.answer.text == "Hello."
 
 
+@samples
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"object": "error", "message": "It broke.", "type": "BadRequestError", "code": 400},
+        {"type": "about:blank", "title": "Bad", "status": 400, "detail": "It broke."},
+        [{"error": {"message": "It broke.", "code": 400}}],
+        {"error": "It broke."},
+        "It broke.",
+    ],
+)
+def test_an_event_of_the_type_error_is_an_error_whatever_it_contains(
+    model: ModelServer, sample: SampleAnswers, error: Any
+) -> None:
+    if is_ndjson(sample):
+        return
+    result = run(model, sample, f"event: error\ndata: {json.dumps(error)}\n\n".encode())
+    assert isinstance(result.error, ProviderError)
+    assert result.error.message == "It broke."
+
+
 # Unusual parts within an event
 
 
