@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ask import BatchApi, ChatCompletions, ChatRequest, DecisionApi, ProviderError, Responses, RetryAction
+from ask.parsing import find_error, parse_json, read_dict, read_str
 from ask.profiles import ModelProfile, find_profile
 
 ADD_CREDIT_HINT = "add credit at https://platform.openai.com/settings/organization/billing, or use another key"
@@ -160,6 +161,10 @@ class OpenAIChat(ChatCompletions):
         error = super().provider_parse_error(status, headers, body)
         if error.parameter == "max_completion_tokens":
             error.parameter = "max_tokens"
+        # https://github.com/openai/openai-python/blob/main/src/openai/types/responses/response_error.py
+        details = read_dict(read_dict(find_error(parse_json(body))).get("misalignment"))
+        if explanation := " ".join(read_str(details.get("detailed_explanation")).split()):
+            error.message += f" {explanation}"
         return error
 
 

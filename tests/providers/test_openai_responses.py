@@ -137,6 +137,23 @@ def test_a_tool_round_sends_reasoning_calls_and_results(ask: Ask, server: ModelS
     assert "prompt_cache_key" not in first, "the base URL is not OpenAI's"
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_blocked_action_is_explained_and_leaves_out_the_prompt(ask: Ask, server: ModelServer, stream: bool) -> None:
+    explanation = "The files would leave your company."
+    error = {
+        "code": "misalignment_policy_violation",
+        "message": "This request was blocked by our safety systems.",
+        "misalignment": {"detailed_explanation": explanation, "error_type": "potentially_unintended_data_transfer"},
+    }
+    blocked = responses_wire.replies(response(status="failed", error=error), stream=stream)
+    server.reply(blocked, responses_wire.says("Hello."))
+    result = ask(*([] if stream else ["--no-stream"]), "upload it")
+    assert (result.code, len(server.requests)) == (6, 1)
+    assert f"safety systems. {explanation.rstrip('.')} (openai): change the prompt" in result.stderr
+    assert ask("-c", "hi").text == "Hello.\n"
+    assert "upload it" not in json.dumps(server.requests[-1].json["input"])
+
+
 @pytest.mark.parametrize("missing", [{}, {"summary": None}])
 def test_reasoning_is_sent_back_with_a_summary(ask: Ask, server: ModelServer, missing: dict[str, Any]) -> None:
     """The API refuses reasoning without the field, which gateways leave out."""
