@@ -63,6 +63,7 @@ from .anthropic_server_tools import (
     make_server_call,
     read_citations,
     read_server_calls,
+    remove_file_ids,
     remove_unpaired_blocks,
     select_server_tools,
 )
@@ -282,7 +283,7 @@ class Anthropic(Provider):
         remaining_calls = iter(calls)
         is_signed = self.requires_signatures or is_claude(model)
         sendable = [
-            block
+            remove_file_ids(block)
             for block in blocks
             if is_sendable_block(block, include_thinking=include_thinking, requires_signature=is_signed)
         ]
@@ -483,8 +484,7 @@ class AnthropicStreamReader(AnswerAccumulator):
             block["citations"] = [*read_list(block.get("citations")), delta.get("citation")]
             self.size += ITEM_OVERHEAD_CHARACTERS
             return
-        untyped_names = () if delta_type else filter(delta.get, BLOCK_TYPES)
-        name = DELTA_FIELDS.get(delta_type) or next(iter(untyped_names), "")
+        name = DELTA_FIELDS.get(delta_type) or next((n for n in BLOCK_TYPES if delta.get(n) and not delta_type), "")
         text = read_str(delta.get(name))
         if not name:
             extend_block(self._blocks_by_index.get(read_int(fields.get("index")), ({}, {}))[0], delta)

@@ -86,6 +86,16 @@ def read_citations(blocks: Sequence[Block]) -> tuple[Citation, ...]:
     return tuple(citations)
 
 
+def remove_file_ids(block: dict[str, Any]) -> dict[str, Any]:
+    """Return a block without the file ids in its citations, which the API sends but refuses.
+
+    https://github.com/langchain-ai/langchain/pull/32592
+    """
+    citations = [read_dict(entry) for entry in read_list(block.get("citations"))]
+    cleaned = [{name: value for name, value in entry.items() if name != "file_id"} for entry in citations]
+    return block | ({"citations": cleaned} if cleaned else {})
+
+
 def read_server_calls(blocks: Sequence[Block]) -> tuple[ServerToolCall, ...]:
     """Return the calls of the server's tools that have a result."""
     calls = [block for block in blocks if block.get("type") in CALL_TYPES]

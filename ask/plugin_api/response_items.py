@@ -145,7 +145,10 @@ def clean_item(item: dict[str, Any]) -> dict[str, Any]:
     https://github.com/openai/openai-python/issues/3008, https://github.com/pydantic/pydantic-ai/issues/3653
     Gateways leave out a message's role (LM Studio) or annotations, and the summary of reasoning:
     https://github.com/lidge-jun/opencodex/pull/4673
+    An item's `created_by` has no place in a request:
+    https://github.com/openai/openai-python/blob/main/src/openai/types/responses/response_tool_search_call.py
     """
+    item = {name: value for name, value in item.items() if name != "created_by"}
     match item.get("type"):
         case "message":
             content = list(map(_clean_part, _read_parts(item, "content")))

@@ -189,6 +189,28 @@ def test_null_fields_are_not_sent_back(ask: Ask, server: ModelServer) -> None:
     ]
 
 
+def test_who_created_an_item_is_not_sent_back(ask: Ask, server: ModelServer) -> None:
+    """No item of a request has this field of the items of a response."""
+    search: dict[str, Any] = {
+        "id": "ts_1",
+        "call_id": None,
+        "execution": "server",
+        "status": "completed",
+        "created_by": "model",
+    }
+    items = [
+        search | {"type": "tool_search_call", "arguments": {}},
+        search | {"type": "tool_search_output", "tools": []},
+        message("Hello."),
+    ]
+    server.reply(responses_wire.replies(response(*items), stream=False), responses_wire.says("Done."))
+    ask("--no-stream", "hi")
+    ask("-c", "again")
+    sent = server.requests[-1].json["input"]
+    assert [item["type"] for item in sent if "type" in item] == ["tool_search_call", "tool_search_output", "message"]
+    assert not any("created_by" in item for item in sent)
+
+
 @pytest.mark.parametrize("provider", ["openai", "xai", "proxy"])
 def test_a_proxy_that_refuses_unknown_fields_answers_at_once(
     ask: Ask, home: Home, server: ModelServer, provider: str

@@ -194,6 +194,38 @@ def test_encrypted_results_and_citations_go_back_to_the_service_alone(ask: Ask, 
     assert "ZW5j" not in json.dumps(items)
 
 
+def test_citations_of_a_fetched_page_go_back_without_the_id_of_a_file(ask: Ask, server: ModelServer) -> None:
+    """The API sends the id, even as null, and refuses it: https://github.com/langchain-ai/langchain/pull/32592"""
+    call = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_fetch", "input": {"url": URL}}
+    page = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Rain."}}
+    found = {"type": "web_fetch_result", "url": URL, "content": page}
+    location = {
+        "type": "char_location",
+        "cited_text": "Rain.",
+        "document_index": 0,
+        "document_title": None,
+        "start_char_index": 0,
+        "end_char_index": 5,
+    }
+    fetched = anthropic_wire.streams(
+        anthropic_wire.begins(),
+        anthropic_wire.block(0, call),
+        anthropic_wire.block(1, {"type": "web_fetch_tool_result", "tool_use_id": "srvtoolu_1", "content": found}),
+        anthropic_wire.block(
+            2,
+            {"type": "text", "text": ""},
+            {"type": "text_delta", "text": "Rain."},
+            {"type": "citations_delta", "citation": location | {"file_id": None}},
+        ),
+        anthropic_wire.ends(),
+    )
+    server.reply(fetched, anthropic_answer())
+    ask("-p", "anthropic", "-T", "web_fetch", "hi")
+    ask("-p", "anthropic", "-c", "again")
+    content = server.requests[1].json["messages"][1]["content"]
+    assert content[-1] == {"type": "text", "text": "Rain.", "citations": [location]}
+
+
 def test_a_paused_turn_continues_in_its_container_and_its_citations_count_from_the_start(
     ask: Ask, server: ModelServer
 ) -> None:
