@@ -28,6 +28,7 @@ OLD_SERVER_TOOLS = SERVER_TOOLS | {
 """For models that cannot filter what they find with code."""
 FILTERING_VERSION = (4, 6)
 RESULT_SUFFIX = "_tool_result"
+FETCH_RESULT = "web_fetch_tool_result"
 CALL_TYPES = ("server_tool_use", "mcp_tool_use")
 KNOWN_TYPES = ("text", "thinking", "redacted_thinking", "tool_use")
 """The types of the blocks that the model itself writes."""
@@ -75,13 +76,20 @@ def join_text(blocks: Sequence[Block]) -> str:
 
 
 def read_citations(blocks: Sequence[Block]) -> tuple[Citation, ...]:
-    """Return the citations of an answer. Each supports the block that has it."""
+    """Return the citations of an answer. Each supports the block that has it.
+
+    Those of a fetched page name only its title, or none.
+    """
+    results = [read_dict(block.get("content")) for block in blocks if block.get("type") == FETCH_RESULT]
+    pages = {read_str(read_dict(page.get("content")).get("title")): read_str(page.get("url")) for page in results}
     citations, end = [], 0
     for block in blocks:
         start, end = end, end + (len(read_str(block.get("text"))) if block.get("type") == "text" else 0)
         for entry in map(read_dict, read_list(block.get("citations"))):
-            url = read_str(entry.get("url")) or read_str(entry.get("source"))
             title = read_str(entry.get("title")) or read_str(entry.get("document_title"))
+            url = read_str(entry.get("url")) or read_str(entry.get("source"))
+            if not url and len(pages) == len(results):  # no two pages have the same title
+                url = pages.get(title, "")
             citations.append(Citation(url, title, read_str(entry.get("cited_text")), start, end))
     return tuple(citations)
 

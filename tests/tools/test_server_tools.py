@@ -194,16 +194,19 @@ def test_encrypted_results_and_citations_go_back_to_the_service_alone(ask: Ask, 
     assert "ZW5j" not in json.dumps(items)
 
 
-def test_citations_of_a_fetched_page_go_back_without_the_id_of_a_file(ask: Ask, server: ModelServer) -> None:
+@pytest.mark.parametrize("title", [None, TITLE])
+def test_citations_of_a_fetched_page_have_its_address_and_go_back_without_the_id_of_a_file(
+    ask: Ask, server: ModelServer, title: str | None
+) -> None:
     """The API sends the id, even as null, and refuses it: https://github.com/langchain-ai/langchain/pull/32592"""
     call = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_fetch", "input": {"url": URL}}
-    page = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Rain."}}
+    page = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Rain."}, "title": title}
     found = {"type": "web_fetch_result", "url": URL, "content": page}
     location = {
         "type": "char_location",
         "cited_text": "Rain.",
         "document_index": 0,
-        "document_title": None,
+        "document_title": title,
         "start_char_index": 0,
         "end_char_index": 5,
     }
@@ -220,7 +223,8 @@ def test_citations_of_a_fetched_page_go_back_without_the_id_of_a_file(ask: Ask, 
         anthropic_wire.ends(),
     )
     server.reply(fetched, anthropic_answer())
-    ask("-p", "anthropic", "-T", "web_fetch", "hi")
+    (source,) = read_result(ask, "-p", "anthropic", "-T", "web_fetch", "hi")["citations"]
+    assert (source["url"], source["title"]) == (URL, title or "")
     ask("-p", "anthropic", "-c", "again")
     content = server.requests[1].json["messages"][1]["content"]
     assert content[-1] == {"type": "text", "text": "Rain.", "citations": [location]}
