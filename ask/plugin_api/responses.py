@@ -160,7 +160,7 @@ class ResponsesStreamReader:
         """Return the items of the final response, with those that only the events before it had.
 
         Gateways send a final response without output, or with a part of it:
-        https://github.com/BerriAI/litellm/pull/32724
+        https://github.com/BerriAI/litellm/pull/32724, https://github.com/maximhq/bifrost/issues/5149
         """
         streamed = [item.to_dict() for item in self._items]
         items = [item for item in final_items if read_str(read_dict(item).get("type"))]
@@ -178,7 +178,13 @@ class ResponsesStreamReader:
             or (read_image_data(item) and not any(map(read_image_data, items)))
             or (not contains_text and read_text(item))
         ]
-        return [*items, *missing]
+        reasoning = [
+            item.to_dict()
+            for item in self._items
+            if item.fields.get("type") == "reasoning" and (item.is_done or item.text.tell())
+        ]
+        has_reasoning = any(item["type"] == "reasoning" for item in items)
+        return [*([] if has_reasoning else reasoning), *items, *missing]
 
     def _feed_chat_reader(self, event: RawEvent) -> list[Delta]:
         reader = self._chat_reader = self._chat_reader or self._open_chat_reader()

@@ -402,6 +402,18 @@ def test_items_of_a_final_response_without_any_are_those_of_the_stream(last_type
     assert SERVICE.provider_parse_tool_calls(reader.response()) == [ToolCall("call_1", "a", '{"b": 1}')]
 
 
+def test_reasoning_that_the_final_response_lacks_is_that_of_the_stream() -> None:
+    """As from Bifrost: https://github.com/maximhq/bifrost/issues/5149"""
+    thought, made = reasoning("Hm."), call("a", {"b": 1})
+    *begun, last = responses_wire.events(response(thought, made))
+    last |= {"response": last["response"] | {"output": [made]}}
+    reader, _ = read_stream([*begun, last])
+    answer = SERVICE.provider_parse_response(reader.response())
+    assert answer.reasoning == "Hm."
+    assert answer.provider_state is not None
+    assert answer.provider_state.data["output"] == [thought, made]
+
+
 @pytest.mark.parametrize(
     "search",
     [
