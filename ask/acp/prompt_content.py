@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import mimetypes
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from acp import schema
 
+from ask.attachments import decode_base64
 from ask.errors import FileError, UsageError
 from ask.records import NamedTuple
 from ask.text import format_blocks
@@ -74,7 +74,7 @@ def _parse_uri(uri: str) -> tuple[str, str]:
 
 def _write_file(folder: Path, number: int, data: str, media_type: str, name: str = "") -> str:
     try:
-        content = base64.b64decode("".join(data.split()), validate=True)  # Emacs wraps lines
+        content = decode_base64(data)
     except ValueError:
         raise UsageError(f"the data of a block with the type {media_type} are not base64", "send it again") from None
     subfolder = folder / str(number)
