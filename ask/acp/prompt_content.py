@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -45,9 +46,11 @@ def read_prompt(blocks: Sequence[ContentBlock], folder: Path) -> PromptContent:
             words.append(block.text)
         elif isinstance(block, schema.ResourceContentBlock):
             path, lines = _parse_uri(block.uri)
-            if path:
+            is_readable = bool(path) and os.access(path, os.R_OK)
+            if is_readable:
                 files.append(path)
-            words.append(f"`{path}{lines}`" if path else f"[{block.name}]({block.uri})")
+            note = "" if is_readable else " (not attached: it cannot be read)"  # a file that is not saved yet
+            words.append(f"`{path}{lines}`{note}" if path else f"[{block.name}]({block.uri})")
         elif isinstance(block, schema.EmbeddedResourceContentBlock):
             path, lines = _parse_uri(block.resource.uri)
             if isinstance(block.resource, schema.TextResourceContents):
