@@ -302,17 +302,15 @@ class ChatStreamReader(AnswerAccumulator):
 SOURCE_FIELDS = ("citations", "search_results")
 FINISH_REASONS = {
     "tool_calls": FinishReason.TOOL_CALLS,
-    "length": FinishReason.LENGTH,
-    "max_tokens": FinishReason.LENGTH,
-    "model_length": FinishReason.LENGTH,
-    "content_filter": FinishReason.CONTENT_FILTER,
-    "safety": FinishReason.CONTENT_FILTER,
-    "error": FinishReason.ERROR,
+    **dict.fromkeys(("length", "max_tokens", "model_length", "model_context_window_exceeded"), FinishReason.LENGTH),
+    **dict.fromkeys(("content_filter", "safety", "sensitive"), FinishReason.CONTENT_FILTER),
+    **dict.fromkeys(("error", "network_error", "insufficient_system_resource"), FinishReason.ERROR),
 }
 """Finish reasons with a meaning of their own, in lower case; any other is a stop, and reported if it is unknown.
 
 Gateways pass on those of Gemini, in upper case: https://github.com/QwenLM/qwen-code/issues/9882. Mistral has
-model_length.
+model_length, Z.ai sensitive, network_error and model_context_window_exceeded
+(https://docs.z.ai/api-reference/llm/chat-completion), and DeepSeek insufficient_system_resource.
 """
 STANDARD_MEDIA_TYPES = (
     *("image/png", "image/jpeg", "image/gif", "image/webp"),
@@ -551,7 +549,8 @@ class ChatCompletions(Provider):
         if error is not None:
             return self.parse_embedded_error(error)
         if answer.finish_reason is FinishReason.ERROR:
-            reason = read_str(read_first_choice(response).get("native_finish_reason")) or "error"
+            choice = read_first_choice(response)
+            reason = read_str(choice.get("native_finish_reason") or choice.get("finish_reason"))
             return ProviderError(f"the model stopped with {reason}", None, RetryAction.retry())
         return None
 
