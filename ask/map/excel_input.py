@@ -84,7 +84,7 @@ class _CellParser(WorkSheetParser):  # type: ignore[misc]
     https://github.com/pandas-dev/pandas/issues/33853
     """
 
-    row_counter: int
+    row_counter: int  # openpyxl has no types
     col_counter: int
 
     def parse_cell(self, element: Any) -> Any:
