@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import groupby
@@ -35,6 +36,7 @@ class MediaType(NamedTuple):
     advice: str = ""
 
 
+_URL_ALPHABET = str.maketrans("-_", "+/")
 OFFICE_MEDIA_TYPE = "application/zip"
 _NO_SIGNATURE = rb"(?!)"
 """For types that are recognized by the parts of a ZIP archive: see `ask.client.document_text`."""
@@ -169,6 +171,19 @@ def replace_unsupported_attachments(
         return f"{model} does not accept {_describe_refused_type(media_type, is_type_supported)}"
 
     return [replace_attachments(message, explain, is_type_supported) for message in messages]
+
+
+def decode_base64(text: str) -> bytes:
+    """Decode Base64 as other programs send it: also wrapped, as a data URL, or with the characters for URLs.
+
+    https://github.com/nota/gyazo-mcp-server/pull/129, https://github.com/modelcontextprotocol/python-sdk/issues/342
+
+    Raises:
+        ValueError: it is not Base64.
+    """
+    encoded = text.partition(",")[2] if text.startswith("data:") else text
+    encoded = "".join(encoded.split()).translate(_URL_ALPHABET).rstrip("=")
+    return b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
 
 
 def replace_attachments(

@@ -75,12 +75,11 @@ class DeepSeek(ChatCompletions):
         return formatted
 
     def find_response_error(self, response: Mapping[str, Any], answer: ModelResponse) -> ProviderError | None:
-        error = super().find_response_error(response, answer)
-        if error is None and read_first_choice(response).get("finish_reason") == "insufficient_system_resource":
+        if read_first_choice(response).get("finish_reason") == "insufficient_system_resource":
             return ProviderError(
                 "the service ran out of resources in the middle of the answer", None, RetryAction.retry()
             )
-        return error
+        return super().find_response_error(response, answer)
 
 
 provider = DeepSeek(

@@ -56,6 +56,10 @@ __ask_remember() {
 
 # Explain the last command that failed: from its text, its status and, under tmux, what it printed.
 __ask_explain_failure() {
+    if [[ -n ${__ask_readonly-} ]]; then
+        printf 'ask: PROMPT_COMMAND is read-only, so ask does not know which command has failed\n' >&2
+        return 1
+    fi
     if [[ -z ${__ask_failed-} ]]; then
         printf 'ask: no command has failed in this shell\n' >&2
         return 1
@@ -115,6 +119,8 @@ __ask_start() {
     fi
     if [[ "${PROMPT_COMMAND[*]-}" == *__ask_remember* ]]; then
         :
+    elif ! (PROMPT_COMMAND='') 2>/dev/null; then
+        __ask_readonly=1  # as some administrators set it: https://github.com/starship/starship/issues/4019
     elif ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 501)); then
         # shellcheck disable=SC2178,SC2128  # no array in these versions
         PROMPT_COMMAND=__ask_remember${PROMPT_COMMAND:+; $PROMPT_COMMAND}

@@ -221,6 +221,26 @@ def test_prompt_command_traps_and_bindings_of_bash_are_kept(array: bool, home: H
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("value", ["=true", "=", ""])
+def test_a_read_only_prompt_command_costs_no_key_and_no_completion(
+    value: str, home: Home, env: dict[str, str], server: ModelServer
+) -> None:
+    # https://github.com/starship/starship/issues/4019, https://github.com/skywind3000/z.lua/issues/139
+    server.reply(wire.says(COMMAND))
+    with Shell("bash", home, env, f"readonly PROMPT_COMMAND{value}").on_terminal() as running:
+        place = len(running.stdout)
+        running.type_in(WORDS + ALT_A)
+        place = running.wait_for("a b", 20, after=place)
+        running.type_in("\r")
+        place = running.wait_for("<a><b>", 20, after=place)
+        running.type_in("false\r" + ALT_E)
+        place = running.wait_for("PROMPT_COMMAND is read-only", 20, after=place)
+        running.type_in("complete -p ask\r")
+        running.wait_for("-F __ask", 20, after=place)
+    assert b"PROMPT_COMMAND: readonly variable" not in running.stdout
+
+
+@pytest.mark.slow
 @pytest.mark.needs("zsh")
 def test_hooks_and_bindings_of_zsh_are_kept(home: Home, env: dict[str, str]) -> None:
     before = """

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import mimetypes
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from acp import schema
 
+from ask.attachments import decode_base64
 from ask.errors import FileError, UsageError
 from ask.records import NamedTuple
 from ask.text import format_blocks
@@ -45,9 +46,11 @@ def read_prompt(blocks: Sequence[ContentBlock], folder: Path) -> PromptContent:
             words.append(block.text)
         elif isinstance(block, schema.ResourceContentBlock):
             path, lines = _parse_uri(block.uri)
-            if path:
+            is_readable = bool(path) and os.access(path, os.R_OK)
+            if is_readable:
                 files.append(path)
-            words.append(f"`{path}{lines}`" if path else f"[{block.name}]({block.uri})")
+            note = "" if is_readable else " (not attached: it cannot be read)"  # a file that is not saved yet
+            words.append(f"`{path}{lines}`{note}" if path else f"[{block.name}]({block.uri})")
         elif isinstance(block, schema.EmbeddedResourceContentBlock):
             path, lines = _parse_uri(block.resource.uri)
             if isinstance(block.resource, schema.TextResourceContents):
@@ -74,7 +77,7 @@ def _parse_uri(uri: str) -> tuple[str, str]:
 
 def _write_file(folder: Path, number: int, data: str, media_type: str, name: str = "") -> str:
     try:
-        content = base64.b64decode("".join(data.split()), validate=True)  # Emacs wraps lines
+        content = decode_base64(data)
     except ValueError:
         raise UsageError(f"the data of a block with the type {media_type} are not base64", "send it again") from None
     subfolder = folder / str(number)

@@ -88,6 +88,8 @@ class ModelRequests:
         """The context limit that the service stated when it refused a request."""
         self._refusal_count = 0
         """How often requests were refused as too long since the last answer."""
+        self._accepted_count = 0
+        """How many messages of the conversation the model had when it answered last."""
         self._truncation_reported = False
         self._file_check_failed = False
         """Whether the user was told that the provider's hook for types of files failed."""
@@ -150,7 +152,7 @@ class ModelRequests:
 
     def handle_answer(self, usage: Usage) -> None:
         """Correct the estimated size of requests after one was answered."""
-        self._refusal_count = 0
+        self._refusal_count, self._accepted_count = 0, len(self._messages)
         self._context_window.calibrate(self._list_sent_messages(), usage.input_tokens)
 
     def _select_messages(self) -> list[Message]:
@@ -280,8 +282,9 @@ class ModelRequests:
     def _drop_earlier_files(self, error: ProviderError, limit: int = 0) -> bool:
         """Drop the files of messages other than the question; return whether there were any.
 
-        Another model may have accepted them, or a tool returned them. The newest messages keep theirs as long as all
-        messages have at most `limit` files.
+        Another model may have accepted them, or a tool returned them. If the results since the last answer have files,
+        and the request was not too large, only those are dropped: the model has answered with the others. The newest
+        messages keep theirs as long as all messages have at most `limit` files.
         """
         from ask.client.error_classification import is_message_refused
 
@@ -292,13 +295,16 @@ class ModelRequests:
 
         sent = self._select_messages()
         file_count = len(messages[question_index].attachments)
-        for position in reversed(range(len(messages))):
+        is_new = any(message.attachments for message in messages[max(self._accepted_count, question_index + 1) :])
+        first = self._accepted_count if is_new and not limit and error.retry_action is not RetryAction.SHORTER else 0
+        for position in reversed(range(first, len(messages))):
             file_count += len(messages[position].attachments) if position != question_index else 0
             if file_count > limit and position != question_index:
                 messages[position] = replace_attachments(messages[position], lambda _: REFUSED_FILE_REASON)
         if self._select_messages() == sent:  # it did not contain them, for example because it was shortened
             return False
-        self._notify(f"{error.summary}; trying once more without the files of earlier messages and results")
+        place = "the last results" if first else "earlier messages and results"
+        self._notify(f"{error.summary}; trying once more without the files of {place}")
         return True
 
     def _list_sent_messages(self) -> list[Message]:

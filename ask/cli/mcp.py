@@ -232,7 +232,7 @@ def _request_lists(
 @click.option("--timeout", metavar="S", type=float, help="Allow S seconds for starting (10).")
 @click.option("--only", "tools", metavar="TOOL", type=TEXT, multiple=True, help="Offer only this tool; repeatable.")
 @click.option("--sse", "type", flag_value="sse", help="Use the older SSE transport for the URL.")
-@click.option("--from", "source", metavar="FILE", type=TEXT, help="Import servers from another program's mcp.json.")
+@click.option("--from", "source", metavar="FILE", type=TEXT, help="Import servers from another program's file.")
 def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -> None:
     """Add an MCP server to config.toml: a command, which is started when a model calls its tools, or a URL.
 
@@ -252,11 +252,7 @@ def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -
         servers = _read_servers_file(Path(os.path.expanduser(source)), words)
     else:
         servers = [_parse_server(words, table, app.app_dirs.config_file)]
-    for server in servers:
-        if server.name in app.config.get("mcp.servers", {}):
-            hint = f"run ask mcp remove {server.name} first"
-            raise UsageError(f"the MCP server {server.name} already exists", hint)
-    for server in servers:
+    for server in _select_new_servers(app, servers, can_skip=source is not None and not words):
         change_setting(app, ("mcp", "servers", server.name), to_server_table(server))
         open_tool_list_cache(app).delete(server.name)
         click.echo(
@@ -264,19 +260,36 @@ def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -
         )
 
 
-def _read_servers_file(path: Path, names: Sequence[str]) -> list[ServerConfig]:
-    """Read all servers of a file, or those with the given names.
+def _select_new_servers(app: AppContext, servers: Sequence[ServerConfig], *, can_skip: bool) -> list[ServerConfig]:
+    """Return the servers that config.toml does not have, with a notice about each of the others if they can be skipped.
 
     Raises:
-        UsageError, ConfigError: there is no such server, or the file is invalid.
+        UsageError: it has one that cannot be skipped, or all.
+    """
+    known = [server.name for server in servers if server.name in app.config.get("mcp.servers", {})]
+    if known and (not can_skip or len(known) == len(servers)):
+        raise UsageError(f"the MCP server {known[0]} already exists", f"run ask mcp remove {known[0]} first")
+    for name in known:
+        print_notice(f"the MCP server {name} already exists; skipping it")
+    return [server for server in servers if server.name not in known]
+
+
+def _read_servers_file(path: Path, names: Sequence[str]) -> list[ServerConfig]:
+    """Read the servers of a file that can be used, with a notice about each of the others, or those with these names.
+
+    Raises:
+        UsageError, ConfigError: there is no such server, or none, or the file is invalid.
     """
     try:
         server_index = read_servers(path, Path.read_bytes)  # a pipe, too, as of <(...)
     except ConfigError as error:
-        raise ConfigError(error.message, "pass a JSON file with MCP servers") from None
-    if not names and server_index.warnings:
-        raise ConfigError(server_index.warnings[0].removesuffix("; skipping it"), "add the ones you want by name")
+        raise ConfigError(error.message, "pass a file with MCP servers") from None
     problem = f"{path} contains no MCP servers"
+    if not server_index.servers:
+        warning = next(iter(server_index.warnings), problem).removesuffix("; skipping it")
+        raise ConfigError(warning, "pass a file with MCP servers")
+    for warning in () if names else server_index.warnings:
+        print_notice(warning)
     return [_get_server(server_index.servers, name, problem) for name in names or server_index.servers]
 
 

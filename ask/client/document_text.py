@@ -25,6 +25,7 @@ from ask.client.document_xml import (
     UNREADABLE_PART,
     WORD_PART,
     DocumentArchive,
+    decode_escapes,
     read_elements,
     read_excel_text,
     read_powerpoint_text,
@@ -268,7 +269,7 @@ def _format_value(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).upper()
-    return " ".join(str(value).split())
+    return " ".join(decode_escapes(str(value)).split())
 
 
 def _read_powerpoint(data: bytes) -> Iterator[str]:

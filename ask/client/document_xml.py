@@ -26,6 +26,8 @@ _DURATION_NUMBER = "46"
 _FORMAT_LITERALS = re.compile(r'"[^"]*"|\\.|\[[^]]*\]')
 _MAX_COLUMNS = 16_384
 _FIRST_DAY, _FIRST_DAY_1904 = datetime(1899, 12, 30), datetime(1904, 1, 1)
+_ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
+"""A character that XML cannot contain, as Excel writes it (ECMA-376, 22.9.2.19)."""
 _DURATION_FORMAT = re.compile(r"\[(?:h+|m+|s+)\]", re.IGNORECASE)
 
 
@@ -126,6 +128,12 @@ def _read_runs(element: Element) -> str:
     return _OFFICE_BREAKS.get(name) or "".join(map(_read_runs, element))
 
 
+def decode_escapes(text: str) -> str:
+    """Return the text of a cell with the characters that Excel escapes, such as `_x000D_` at the end of a line."""
+    decoded = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
+    return decoded if decoded is text else decoded.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _read_cells(row: Element, texts: Sequence[str], date_styles: Mapping[str, datetime | None]) -> list[str]:
     cells: list[str] = []
     for cell in row:
@@ -133,7 +141,7 @@ def _read_cells(row: Element, texts: Sequence[str], date_styles: Mapping[str, da
         for letter in cell.get("r", "").rstrip("0123456789"):
             column = column * 26 + ord(letter) - ord("A") + 1
         cells += [""] * (min(column, _MAX_COLUMNS) - 1 - len(cells))
-        cells.append(" ".join(_read_cell(cell, texts, date_styles).split()))
+        cells.append(" ".join(decode_escapes(_read_cell(cell, texts, date_styles)).split()))
     return cells
 
 

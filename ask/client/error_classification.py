@@ -101,6 +101,7 @@ CONTENT_REFUSED_PATTERN = re.compile(
     # OpenAI: https://github.com/openai/codex/issues/44355, Moonshot: https://platform.kimi.com/docs/api/errors
     r"|\bsafety systems?\b|considered high risk"
     r"|\b(?:images?|pdf|audio|video|vision|multi-?modal|attachments?|base64|image_url)\b|media.?type"
+    r"|document has no pages"  # Gemini, of a damaged PDF: https://github.com/google-gemini/gemini-cli/issues/13808
     # Servers whose messages are text only: https://github.com/opencodeschool/opencode.school/issues/174
     r"|\bcontent\b.{0,30}\b(?:must|should) be a (?:valid )?string|'array' not in 'string'|'text' content type",
     re.IGNORECASE,

@@ -48,7 +48,7 @@ from ask.messages import (
     ToolSpec,
     Usage,
 )
-from ask.parsing import DONE_DATA, find_error, parse_event, parse_json
+from ask.parsing import DONE_DATA, find_error, get_model_family, parse_event, parse_json
 from ask.plugin_api.loaded_provider import LoadedProvider, PluginResponse
 from ask.plugin_api.provider import format_tool_results
 from ask.plugin_api.types import ChatRequest, HttpRequest, ModelInfo, StreamReader
@@ -658,16 +658,13 @@ class ProviderClient:
             from ask.attachments import identify_generated_files
 
             answer = answer._replace(attachments=identify_generated_files(answer.attachments[:MAX_GENERATED_IMAGES]))
-        state = answer.provider_state
-        if state and not state.model:
-            state = ProviderState(state.provider, request.model, state.data)
         answer = answer._replace(
             text=repair_surrogates(answer.text),
             reasoning=repair_surrogates(answer.reasoning),
             usage=correct_usage(
                 answer.usage, request.options, has_content=has_content, is_cut_off=stream_error is not None
             ),
-            provider_state=state,
+            provider_state=answer.provider_state and _set_author(answer.provider_state, request.model),
         )
         result = RequestResult(answer, tuple(calls), stream_error, response)
         result = self.separate_reasoning(request, result, is_stream=is_stream)
@@ -690,3 +687,13 @@ class ProviderClient:
         if reason:
             self._notify_once(reason)
         return result._replace(answer=answer, tool_calls=tuple(map(repair_call, calls)))
+
+
+def _set_author(state: ProviderState, model: str) -> ProviderState:
+    """Return a state whose author is the requested model, unless the answer names a model that can be compared with it.
+
+    A gateway may name a model with its vendor in requests and without it in answers, or the other way round.
+    """
+    families = {get_model_family(state.model), get_model_family(model)}
+    is_comparable = state.model and (len(families) == 1 or "" not in families)
+    return state if is_comparable else ProviderState(state.provider, model, state.data)

@@ -207,7 +207,7 @@ def find_change(
             return RequestChange(f"without {name}", name, "", change_request, _drop_field(name))
     if not is_refusal:
         return None
-    text = f"{error.parameter}: {error.message}"
+    text = ": ".join(filter(None, (error.parameter, error.message)))
     subjects = {change.subject for change in made_changes}
     matching = (
         change

@@ -114,12 +114,17 @@ def read_toml(path: Path) -> dict[str, Any]:
         # Not treated as missing: the file may contain restrictions, such as safe mode.
         advice = "make it readable; is HOME set correctly?" if isinstance(error, PermissionError) else ""
         raise ConfigError(f"cannot read {path} ({error.strerror})", advice) from error
-    import tomllib
-
     try:
-        return tomllib.loads(decode_config(data))
+        return parse_toml(data)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid TOML ({error})", "correct that line") from error
+
+
+def parse_toml(data: bytes) -> dict[str, Any]:
+    """Parse the content of a TOML file. Raises ValueError or RecursionError if it is invalid."""
+    import tomllib
+
+    return tomllib.loads(decode_config(data))
 
 
 def read_config(path: Path) -> Config:

@@ -8,14 +8,18 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from io import BytesIO
+from typing import IO, Any, Literal
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from openpyxl.chartsheet import Chartsheet
 from openpyxl.reader.excel import ExcelReader
-from openpyxl.xml.constants import ARC_STYLE, SHEET_MAIN_NS
+from openpyxl.worksheet import _read_only
+from openpyxl.worksheet._reader import VALUE_TAG, WorkSheetParser
+from openpyxl.xml.constants import ARC_STYLE, REL_NS, SHEET_MAIN_NS
 from openpyxl.xml.functions import SubElement, fromstring, tostring
 
+from ask.client.document_xml import decode_escapes
 from ask.errors import FileError, UsageError
 from ask.text import format_suggestion, join_names
 
@@ -31,8 +35,35 @@ _PLAIN_STYLES = f"""<styleSheet xmlns="{SHEET_MAIN_NS}"><numFmts/><fonts><font/>
 <cellStyle name="Normal" xfId="0"/></cellStyles></styleSheet>"""
 
 
+_STRICT_NAMESPACE = b"http://purl.oclc.org/ooxml/"
+_STRICT_NAMESPACES = {
+    _STRICT_NAMESPACE + b"spreadsheetml/main": SHEET_MAIN_NS.encode(),
+    _STRICT_NAMESPACE + b"officeDocument/relationships": REL_NS.encode(),
+}
+_MAX_ROOT_BYTES = 10_000
+"""Where the namespaces of a part are."""
+
+
 class _Archive(ZipFile):
-    """A workbook whose styles are only formats of numbers and dates: openpyxl rejects fonts and fills of others."""
+    """A workbook with the parts that openpyxl can read.
+
+    Its styles are only formats of numbers and dates, because openpyxl rejects fonts and fills of other programs. A
+    "Strict Open XML" workbook, in which openpyxl finds no sheets, has the usual namespaces.
+    """
+
+    def open(
+        self, name: str | ZipInfo, mode: Literal["r", "w"] = "r", pwd: bytes | None = None, *, force_zip64: bool = False
+    ) -> IO[bytes]:
+        part = super().open(name, mode, pwd, force_zip64=force_zip64)
+        is_strict = _STRICT_NAMESPACE in part.read(_MAX_ROOT_BYTES)
+        part.seek(0)
+        if not is_strict:
+            return part
+        with part:
+            content = part.read()
+        for strict, usual in _STRICT_NAMESPACES.items():
+            content = content.replace(strict, usual)
+        return BytesIO(content)
 
     def read(self, name: str | ZipInfo, pwd: bytes | None = None) -> bytes:
         content = super().read(name, pwd)
@@ -45,6 +76,30 @@ class _Archive(ZipFile):
             SubElement(styles, style.tag, numFmtId=style.get("numFmtId", "0"))
         result: bytes = tostring(kept)
         return result
+
+
+class _CellParser(WorkSheetParser):  # type: ignore[misc]
+    """Reads a cell whose value does not fit its type as text; openpyxl would read no row after it.
+
+    https://github.com/pandas-dev/pandas/issues/33853
+    """
+
+    row_counter: int  # openpyxl has no types
+    col_counter: int
+
+    def parse_cell(self, element: Any) -> Any:
+        counters = self.row_counter, self.col_counter
+        try:
+            return super().parse_cell(element)
+        except (ValueError, IndexError) as error:
+            self.row_counter, self.col_counter = counters
+            element.set("t", "str")
+            if isinstance(error, IndexError):  # the number of a text that the workbook does not have
+                element.find(VALUE_TAG).text = ""
+            return super().parse_cell(element)
+
+
+_read_only.WorkSheetParser = _CellParser
 
 
 class _Reader(ExcelReader):  # type: ignore[misc]
@@ -105,8 +160,11 @@ def _select_sheet(path: str, workbook: Any, name: str | None) -> Any:
     visible = [sheet for sheet in sheets.values() if sheet.sheet_state == "visible"]
     if name is None and visible:
         return visible[0]
+    if name is None:
+        hint = f"choose one with --sheet: {join_names(list(sheets))}" if sheets else ""
+        raise UsageError(f"{path} has no sheet that is visible", hint)
     if name not in sheets:
-        hint = format_suggestion(name or "", list(sheets), f"the sheets are {join_names(list(sheets))}")
+        hint = format_suggestion(name, list(sheets), f"the sheets are {join_names(list(sheets))}")
         raise UsageError(f"{path} has no sheet {name!r}", hint)
     return sheets[name]
 
@@ -148,7 +206,7 @@ def _to_json_value(cell: Any) -> Any:
         return _to_json_number(value)
     if value is None or isinstance(value, bool | int):
         return value
-    text = str(value)
+    text = decode_escapes(str(value))
     return None if text in ERROR_VALUES else text
 
 

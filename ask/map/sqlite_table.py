@@ -169,6 +169,8 @@ class SqliteTable(NamedTuple):
     def _suggest_table(self) -> str:
         with closing(self._connect()) as connection:
             names = _list_tables(connection)
+        if self.name.lower() in map(str.lower, names):  # a view of what the database no longer has
+            return "correct the view, or read a table"
         return format_suggestion(self.name, names, f"the tables are {join_names(names)}") if names else ""
 
 

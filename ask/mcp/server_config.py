@@ -1,4 +1,4 @@
-"""Configured MCP servers, from config.toml or from the JSON files of other programs.
+"""Configured MCP servers, from config.toml or from the files of other programs.
 
 Environment variables in them are expanded when a server is used, so that files need not contain secrets.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ask.config.base_url import split_server_url
-from ask.config.config_file import Config, decode_config
+from ask.config.config_file import Config, decode_config, parse_toml
 from ask.config.key_repair import is_valid_key
 from ask.config.mcp_servers import (
     SERVER_KEYS,
@@ -114,6 +114,9 @@ JSONC_PATTERNS = tuple(
 
 The patterns match strings first, in which neither has a meaning.
 """
+_LIST_KEYS = ("context_servers", "mcp_servers")
+"""Where Zed's settings.json and Codex's config.toml have their servers."""
+_OPENCODE_VARIABLE = re.compile(r"(?<!\$)\{env:(\w+)\}")
 TYPE_ALIASES = {
     **dict.fromkeys(("streamable-http", "streamableHttp", "streamable_http", "remote"), "http"),
     "local": "stdio",  # of OpenCode (https://opencode.ai/docs/mcp-servers) and GitHub Copilot, as "remote" is
@@ -121,14 +124,15 @@ TYPE_ALIASES = {
 
 
 def read_servers(path: Path, read_content: Callable[[Path], bytes] = read_regular_file) -> ConfiguredServers:
-    """Read the servers in a JSON file, with warnings about those that cannot be used.
+    """Read the servers in a file of another program, with warnings about those that cannot be used.
 
     Raises:
         ConfigError: the file cannot be read or has no list of servers.
     """
-    content = read_dict(_read_json(path, read_content))
+    content = read_dict(_read_file(path, read_content))
     mcp = read_dict(content.get("mcp"))  # of OpenCode; that of VS Code's settings.json has "servers"
-    tables = content.get("mcpServers", content.get("servers", mcp.get("servers", content.get("mcp"))))
+    lists = (*map(content.get, ("mcpServers", "servers", *_LIST_KEYS)), mcp.get("servers"), content.get("mcp"))
+    tables = next((tables for tables in lists if tables is not None), None)
     if not isinstance(tables, dict):
         raise ConfigError(f"{path} contains no MCP servers", 'it must contain {"mcpServers": {NAME: ...}}')
     servers: dict[str, ServerConfig] = {}
@@ -147,14 +151,18 @@ def read_servers(path: Path, read_content: Callable[[Path], bytes] = read_regula
     return ConfiguredServers(servers, warnings)
 
 
-def _read_json(path: Path, read_content: Callable[[Path], bytes]) -> Any:
-    """Read a JSON file, which may contain comments and trailing commas.
+def _read_file(path: Path, read_content: Callable[[Path], bytes]) -> Any:
+    """Read a TOML file, or a JSON file, which may contain comments and trailing commas.
 
     Raises:
-        ConfigError: the file cannot be read or is not JSON.
+        ConfigError: the file cannot be read or is invalid.
     """
+    syntax_name = "TOML" if path.suffix == ".toml" else "JSON"
     try:
-        text = decode_config(read_content(path))
+        content = read_content(path)
+        if syntax_name == "TOML":
+            return parse_toml(content)
+        text = decode_config(content)
         for pattern in JSONC_PATTERNS:
             # Line breaks stay, so that an error names the right line.
             text = pattern.sub(lambda match: match[1] or "\n" * match[0].count("\n") or " ", text)
@@ -162,13 +170,26 @@ def _read_json(path: Path, read_content: Callable[[Path], bytes]) -> Any:
     except OSError as error:
         raise ConfigError(f"cannot read {path} ({error.strerror})", "correct mcp.files in config.toml") from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not valid JSON ({error})", "correct that line") from error
+        raise ConfigError(f"{path} is not valid {syntax_name} ({error})", "correct that line") from error
+
+
+def _convert_keys(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a server entry with the keys of config.toml in place of those of OpenCode, Zed, Codex and Gemini CLI."""
+    command = entry.get("command")
+    if words := read_list(command):  # OpenCode
+        entry = {"env": entry.get("environment"), **entry, "command": words[0], "args": words[1:]}
+    elif path := read_dict(command).get("path"):  # Zed, until 2025
+        entry = {**entry, **read_dict(command), "command": path}
+    variables = read_dict(entry.get("env_http_headers"))
+    headers = {**read_dict(entry.get("http_headers")), **{name: f"${{{value}}}" for name, value in variables.items()}}
+    if variable := entry.get("bearer_token_env_var"):
+        headers["Authorization"] = f"Bearer ${{{variable}}}"
+    return {"headers": headers or None, "tools": entry.get("enabled_tools", entry.get("includeTools")), **entry}
 
 
 def _normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a server entry of another program to the keys of config.toml, and drop all other keys."""
-    if command := read_list(entry.get("command")):  # OpenCode
-        entry = {"env": entry.get("environment"), **entry, "command": command[0], "args": command[1:]}
+    entry = _convert_keys(entry)
     # Other programs use milliseconds, or mean the timeout of a call.
     accepted_keys = set(SERVER_KEYS) - {"timeout", "oauth"}
     table = {key: value for key, value in entry.items() if key in accepted_keys and value not in (None, "")}
@@ -183,7 +204,8 @@ def _normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("env", "headers"):
         if isinstance(table.get(key), dict):
             values = {name: value for name, value in table[key].items() if value is not None}
-            table[key] = {name: v if isinstance(v, str) else json.dumps(v) for name, v in values.items()}
+            texts = {name: v if isinstance(v, str) else json.dumps(v) for name, v in values.items()}
+            table[key] = {name: _OPENCODE_VARIABLE.sub(r"${\1}", text) for name, text in texts.items()}
     if isinstance(args := table.get("args"), list):
         table["args"] = [str(arg) if type(arg) in (int, float) else arg for arg in args]
     # GitHub Copilot writes all tools as ["*"].

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ask.attachments import ATTACHABLE_MEDIA_TYPES, MAX_RESULT_FILES, find_attachment
+from ask.attachments import ATTACHABLE_MEDIA_TYPES, MAX_RESULT_FILES, decode_base64, find_attachment
 from ask.mcp.connection import read_entries
 from ask.mcp.process import MAX_MESSAGE_BYTES
 from ask.messages import Attachment
 from ask.parsing import read_dict
+from ask.text import format_one_line
 from ask.tools.base import ToolResult
 from ask.tools.fetch_url import find_file_name
 
@@ -91,7 +91,7 @@ def _read_attachment(value: Any) -> Attachment | None:
     if not isinstance(encoded, str):
         return None
     try:
-        data = b64decode("".join(encoded.split()), validate=True)  # it may be wrapped, as in MIME
+        data = decode_base64(encoded)
     except ValueError:
         return None
     return find_attachment(find_file_name(_format_field(resource, "uri")) or _format_field(block, "type"), data)
@@ -127,8 +127,10 @@ def _format_resource(resource: Mapping[str, Any], *, is_shown: bool) -> str:
 
 
 def _format_media(title: str, data: Any, *, is_shown: bool) -> str:
-    """Describe an image, audio or a file by its size."""
+    """Describe an image, audio or a file by its size, or by the address that some servers send in place of it."""
     size = _format_size(data) if isinstance(data, str) else "without data"
+    if isinstance(data, str) and data.startswith(("http://", "https://")):
+        size = format_one_line(data, MAX_UNKNOWN_CHARACTERS)
     return f"[{title.rstrip()}, {size}{'' if is_shown else ', not shown'}]"
 
 
@@ -179,4 +181,4 @@ def _drop_duplicates(structured_content: Any, blocks: Sequence[Mapping[str, Any]
 
 def _format_size(encoded_data: str) -> str:
     """Format the decoded size of Base64 data."""
-    return f"{len(encoded_data.rstrip('=')) * 3 // 4:,} bytes"
+    return f"{len(encoded_data.rpartition(',')[2].rstrip('=')) * 3 // 4:,} bytes"

@@ -65,8 +65,8 @@ from ask.plugin_api.types import (
 )
 from ask.text import format_checksum
 
-EXTRA_CONTENT = "extra_content"
-"""A call's field with a signature that Gemini 3 needs back: https://github.com/securo-finance/securo/issues/884"""
+CALL_FIELDS = ("extra_content", "thought_signature", "thoughtSignature")
+"""A call's fields with a signature that Gemini 3 needs back: https://github.com/securo-finance/securo/issues/884"""
 REASONING_FIELDS = ("reasoning", "reasoning_content")
 TEXT_FIELDS = ("content", "refusal", *REASONING_FIELDS)
 MEDIA_FIELDS = frozenset({"images", "audio", EXECUTED_TOOLS})
@@ -139,7 +139,7 @@ class ChatStreamReader(AnswerAccumulator):
                 call_id=fragment.get("id"),
                 name=function.get("name"),
                 arguments=function.get("arguments"),
-                **{EXTRA_CONTENT: fragment.get(EXTRA_CONTENT)},
+                **{field: fragment.get(field) for field in CALL_FIELDS},
             )
         finish_reason = choice.get("finish_reason") or None  # MiniMax sends "" until the answer ends
         fields = choice | {"finish_reason": finish_reason}
@@ -195,8 +195,7 @@ class ChatStreamReader(AnswerAccumulator):
                 images.append(image)
                 self.size += ITEM_OVERHEAD_CHARACTERS
                 self.size += int(len(_read_image_url(image)) * CHARACTERS_PER_MEDIA_CHARACTER)
-        audio = read_dict(delta.get("audio"))
-        if audio:
+        if audio := read_dict(delta.get("audio")):
             self._media_fields["audio"] = {"id": read_str(audio.get("id"))}
         return delta | {"content": delta.get("content") or audio.get("transcript")} if audio else delta
 
@@ -303,17 +302,15 @@ class ChatStreamReader(AnswerAccumulator):
 SOURCE_FIELDS = ("citations", "search_results")
 FINISH_REASONS = {
     "tool_calls": FinishReason.TOOL_CALLS,
-    "length": FinishReason.LENGTH,
-    "max_tokens": FinishReason.LENGTH,
-    "model_length": FinishReason.LENGTH,
-    "content_filter": FinishReason.CONTENT_FILTER,
-    "safety": FinishReason.CONTENT_FILTER,
-    "error": FinishReason.ERROR,
+    **dict.fromkeys(("length", "max_tokens", "model_length", "model_context_window_exceeded"), FinishReason.LENGTH),
+    **dict.fromkeys(("content_filter", "safety", "sensitive"), FinishReason.CONTENT_FILTER),
+    **dict.fromkeys(("error", "network_error", "insufficient_system_resource"), FinishReason.ERROR),
 }
 """Finish reasons with a meaning of their own, in lower case; any other is a stop, and reported if it is unknown.
 
 Gateways pass on those of Gemini, in upper case: https://github.com/QwenLM/qwen-code/issues/9882. Mistral has
-model_length.
+model_length, Z.ai sensitive, network_error and model_context_window_exceeded
+(https://docs.z.ai/api-reference/llm/chat-completion), and DeepSeek insufficient_system_resource.
 """
 STANDARD_MEDIA_TYPES = (
     *("image/png", "image/jpeg", "image/gif", "image/webp"),
@@ -471,9 +468,11 @@ class ChatCompletions(Provider):
             if "content" in fields and read_str(fields["content"]) != message.content:
                 del fields["content"]
             formatted |= fields
-            calls, extras = formatted.get("tool_calls", ()), read_list(state.get(EXTRA_CONTENT))
-            for call, extra in zip(calls, extras, strict=True) if len(calls) == len(extras) else ():
-                call.update({EXTRA_CONTENT: extra} if extra else {})
+            calls = formatted.get("tool_calls", ())
+            for name in CALL_FIELDS:
+                values = read_list(state.get(name))
+                for call, value in zip(calls, values, strict=True) if len(calls) == len(values) else ():
+                    call.update({name: value} if value else {})
         return formatted
 
     def format_call_id(self, call_id: str) -> str:
@@ -520,9 +519,8 @@ class ChatCompletions(Provider):
         state = {name: message[name] for name in self.state_fields if message.get(name) is not None}
         if "content" in state and not (isinstance(content, list) and _has_thinking(content)):
             del state["content"]
-        extras = [read_dict(call).get(EXTRA_CONTENT) for call in to_object_list(message.get("tool_calls"))]
-        if any(extras):
-            state[EXTRA_CONTENT] = extras
+        calls = list(map(read_dict, to_object_list(message.get("tool_calls"))))
+        state |= {name: values for name in CALL_FIELDS if any(values := [call.get(name) for call in calls])}
         audio = read_dict(message.get("audio"))
         image_urls = list(map(_read_image_url, read_list(message.get("images"))))
         linked_images = ", ".join(url for url in image_urls if url.startswith(("http://", "https://")))
@@ -551,7 +549,8 @@ class ChatCompletions(Provider):
         if error is not None:
             return self.parse_embedded_error(error)
         if answer.finish_reason is FinishReason.ERROR:
-            reason = read_str(read_first_choice(response).get("native_finish_reason")) or "error"
+            choice = read_first_choice(response)
+            reason = read_str(choice.get("native_finish_reason") or choice.get("finish_reason"))
             return ProviderError(f"the model stopped with {reason}", None, RetryAction.retry())
         return None
 

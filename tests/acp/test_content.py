@@ -21,8 +21,10 @@ def test_addresses_of_resources(ask: Ask, home: Home, server: ModelServer) -> No
     server.reply(wire.says("ok"))
     note = home.work / "a note.txt"
     note.write_text("a note")
+    unsaved = home.work / "unsaved.txt"
     addresses = [f"{note.as_uri()}#L1:2", "file://elsewhere/etc/passwd", "http://[broken", "sub/x.py"]
     blocks: list[Any] = [acp.resource_link_block("name", uri) for uri in addresses]
+    blocks.append(acp.resource_link_block("unsaved", unsaved.as_uri()))
     blocks += [
         acp.resource_block(acp.embedded_text_resource(uri, "part")) for uri in ("file:///x/y.py#L3:4", "http://[")
     ]
@@ -33,6 +35,7 @@ def test_addresses_of_resources(ask: Ask, home: Home, server: ModelServer) -> No
     use(ask, home, action)
     sent = wire.asked(server.requests[0].json)
     assert f"`{note}#L1:2`" in sent
+    assert f"`{unsaved}` (not attached" in sent
     assert f'<file name="{note}">\na note\n</file>' in sent
     assert all(f"[name]({uri})" in sent for uri in addresses[1:])
     assert '<file name="/x/y.py#L3:4">\npart\n</file>' in sent

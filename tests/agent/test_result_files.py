@@ -453,9 +453,32 @@ def test_a_file_of_a_server_is_shown_whatever_its_address(uri: str) -> None:
     assert [file.data for file in result.attachments] == [PNG]
 
 
-def test_wrapped_base64_of_a_server_is_an_image() -> None:
-    block = {"type": "image", "mimeType": "image/png", "data": base64.encodebytes(PNG).decode()}
-    assert [file.data for file in to_tool_result({"content": [block]}).attachments] == [PNG]
+ENCODED = base64.b64encode(PNG).decode()
+
+
+# https://github.com/nota/gyazo-mcp-server/pull/129, https://github.com/modelcontextprotocol/python-sdk/issues/342
+@pytest.mark.parametrize(
+    "data",
+    [
+        base64.encodebytes(PNG).decode(),
+        f"data:image/png;base64,{ENCODED}",
+        base64.urlsafe_b64encode(PNG).decode(),
+        ENCODED.rstrip("="),
+    ],
+    ids=["wrapped", "data URL", "URL-safe", "unpadded"],
+)
+def test_unusual_base64_of_a_server_is_an_image(data: str) -> None:
+    assert data != ENCODED
+    image = {"type": "image", "mimeType": "image/png", "data": data}
+    resource = {"type": "resource", "resource": {"uri": "file:///a.png", "blob": data}}
+    assert [file.data for file in to_tool_result({"content": [image, resource]}).attachments] == [PNG, PNG]
+
+
+# https://github.com/agentscope-ai/agentscope-java/issues/3052
+def test_an_address_in_place_of_an_image_is_shown() -> None:
+    image = {"type": "image", "mimeType": "image/png", "data": "https://example.com/a.png"}
+    result = to_tool_result({"content": [image]})
+    assert (result.text, result.attachments) == ("[image image/png, https://example.com/a.png, not shown]", ())
 
 
 def test_a_long_file_name_is_shortened() -> None:

@@ -85,19 +85,35 @@ def test_servers_are_imported_from_a_project_file_only_on_request(ask: Ask, home
     entries = {
         "one": {"command": "touch", "args": ["ran"]},
         "two": {"type": "http", "url": "http://localhost/mcp", "headers": {"A": "b"}},
-        "bad": {},
     }
     (home.work / ".mcp.json").write_text(json.dumps({"mcpServers": entries}))
     assert ask("mcp").text == ""
-    refused = ask("mcp", "add", "--from", ".mcp.json")
-    assert refused.code == 4
-    assert "mcp.servers.bad" in refused.stderr
     assert ask("mcp", "add", "--from", ".mcp.json", "one", "two").code == 0
     assert read_servers(home) == {
         "one": {"command": "touch", "args": ["ran"]},
         "two": {"url": "http://localhost/mcp", "headers": {"A": "b"}},
     }
     assert not (home.work / "ran").exists()
+
+
+# https://github.com/can1357/oh-my-pi/pull/7101, https://github.com/bytedance/deer-flow/issues/3762: one invalid entry,
+# and no server can be used
+def test_one_server_that_cannot_be_imported_does_not_cost_the_others(ask: Ask, home: Home) -> None:
+    configure(home, {"old": {"command": "x"}})
+    add = ("mcp", "add", "--from", "mcp.json")
+    entries: dict[str, Any] = {"bad": {"command": 5}, "old": {"command": "y"}, "text": "x", "good": {"command": "z"}}
+    (home.work / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+    result = ask(*add)
+    assert result.code == 0
+    assert all(f" {place}" in result.stderr for place in ("mcp.json: mcp.servers.bad", "mcp.json: mcp.servers.text"))
+    assert "old already exists; skipping it" in result.stderr
+    assert read_servers(home) == {"old": {"command": "x"}, "good": {"command": "z"}}
+    assert [ask(*add, name).code for name in ("bad", "old")] == [2, 2]
+    files: list[tuple[dict[str, Any], int]] = [({"bad": {}}, 4), ({}, 4), ({"old": {"command": "y"}}, 2)]
+    for entries, code in files:
+        (home.work / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+        result = ask(*add)
+        assert (result.code, result.stderr.count("\n")) == (code, 1)
 
 
 def test_servers_of_json_files_are_listed_with_their_file(ask: Ask, home: Home) -> None:

@@ -248,6 +248,18 @@ def test_one_odd_part_does_not_lose_the_cells_of_a_workbook(part: str, old: byte
     assert convert_document(edit(make_two_sheets(), part, old, new)).text == TWO_SHEETS
 
 
+# https://github.com/opensanctions/opensanctions/pull/5001
+@pytest.mark.slow
+def test_characters_that_excel_escapes_are_decoded() -> None:
+    from openpyxl import Workbook
+
+    book = Workbook()
+    book.active.append(["one_x000D_\ntwo", "_x005F_x000D_"])
+    data = save(book)
+    for document in (data, edit(data, "xl/styles.xml", b"<fill><patternFill/></fill>", b"<fill/>")):
+        assert convert_document(document).text == "# Sheet\n\none two\t_x000D_"
+
+
 @pytest.mark.slow
 def test_parts_may_have_names_with_backslashes() -> None:
     assert convert_document(rename_parts(make_two_sheets(), "/", "\\")).text == TWO_SHEETS

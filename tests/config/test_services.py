@@ -181,6 +181,45 @@ def test_what_a_service_wants_back_goes_back_with_the_calls(ask: Ask, server: Mo
         assert sent == message | {"content": content}, name
 
 
+# https://github.com/earendil-works/pi/pull/9443, https://github.com/ollama/ollama/pull/14568
+@pytest.mark.parametrize("field", ["thoughtSignature", "thought_signature"])
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_signatures_go_back_in_the_field_of_the_service(
+    ask: Ask, server: ModelServer, field: str, *, is_whole: bool
+) -> None:
+    function = {"type": "function", "function": {"name": "nothing", "arguments": "{}"}}
+    calls = [{"id": "call_0", field: "c2ln", **function}, {"id": "call_1", **function}]
+    fragments = [call | {"index": index} for index, call in enumerate(calls)]
+    streamed = stream(*words(), chunk({"tool_calls": fragments}, finish="tool_calls"), chunk() | {"choices": []})
+    server.reply(wire.whole_reply(wire.answer(TEXT, tool_calls=calls)) if is_whole else streamed)
+    server.reply(wire.says("Done.", whole=is_whole))
+    options = ["-m", wire.MODEL, "--no-stream"] if is_whole else ["-m", "some/model"]
+    assert ask("-p", "litellm", *options, "hi", env=settings("litellm", server)).code == 0
+    assert server.requests[-1].json["messages"][-3]["tool_calls"] == calls
+
+
+@pytest.mark.parametrize(
+    ("requested", "answered", "is_sent"),
+    [
+        ("gemini-3-pro", "google/gemini-3-pro-001", True),
+        ("vertex_ai/gemini-3-pro", "gemini-3-pro-001", True),
+        ("smart", "gemini-3-pro-001", True),
+        ("google/gemini-3-pro", "google/gemini-3-pro-001", True),
+        ("anthropic/claude-x", "google/gemini-3-pro", False),  # a fallback of the gateway
+    ],
+)
+def test_a_gateway_may_name_models_in_two_ways(
+    ask: Ask, server: ModelServer, requested: str, answered: str, *, is_sent: bool
+) -> None:
+    call = {"id": "call_0", "type": "function", "function": {"name": "nothing", "arguments": "{}"}}
+    delta = {"tool_calls": [call | SIGNED_CALL | {"index": 0}], "reasoning_details": DETAILS[1:]}
+    server.reply(stream(chunk(delta, finish="tool_calls", model=answered)))
+    server.reply(wire.says("Done."))
+    assert ask("-p", "litellm", "-m", requested, "hi", env=settings("litellm", server)).code == 0
+    sent = server.requests[-1].json["messages"][-2]
+    assert ("reasoning_details" in sent, "extra_content" in sent["tool_calls"][0]) == (is_sent, is_sent)
+
+
 def test_what_the_tools_of_groq_found_is_reported(ask: Ask, server: ModelServer) -> None:
     """A stream announces a call before it has the result: https://console.groq.com/docs/compound/built-in-tools"""
     source = {"title": "Bergen", "url": "https://yr.test/bergen", "content": "Rain.", "score": 0.9}

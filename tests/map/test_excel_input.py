@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, time, timedelta
+from functools import reduce
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -173,3 +174,57 @@ def test_a_workbook_that_is_too_large_unpacked_is_an_error(path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(FileError, match="too large"):
         read(path)
+
+
+def edit(path: Path, *replacements: tuple[bytes, bytes]) -> None:
+    with ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with ZipFile(path, "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, reduce(lambda changed, pair: changed.replace(*pair), replacements, data))
+
+
+# https://github.com/tidyverse/readxl/issues/51, https://github.com/opensanctions/opensanctions/pull/5001
+def test_characters_that_excel_escapes_are_decoded(path: Path) -> None:
+    write(path, ["a_x000D_\nb", "c"], ["1_x000D_\n2", "_x005F_x000D_"], ["_xD83D__xDE00_", "_x41_"])
+    assert read_columns(path) == [{"a\r\nb": "1\r\n2", "c": "_x000D_"}, {"a\r\nb": "😀", "c": "_x41_"}]
+
+
+# https://github.com/pandas-dev/pandas/issues/33853: one such cell, and no row can be read
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        (b"<v>INF</v>", "INF"),
+        (b't="b"><v>true</v>', "true"),
+        (b't="s"><v>99</v>', None),
+        (b't="s"><v>x</v>', "x"),
+        (b't="d"><v>soon</v>', "soon"),
+    ],
+)
+def test_a_value_that_does_not_fit_its_type_costs_no_other(path: Path, cell: bytes, expected: str | None) -> None:
+    write(path, ["a", "b"], [1, 7], [2, 8])
+    old = b't="n"><v>7</v>'
+    edit(path, (old, cell) if cell.startswith(b"t=") else (old, b't="n">' + cell))
+    assert read_columns(path) == [{"a": 1, "b": expected}, {"a": 2, "b": 8}]
+
+
+def test_a_strict_workbook_is_read(path: Path) -> None:
+    """Excel saves it as "Strict Open XML Spreadsheet"."""
+    write(path, ["a", "b"], ["x", datetime(2024, 1, 2, 3)])
+    usual, strict = b"http://schemas.openxmlformats.org/", b"http://purl.oclc.org/ooxml/"
+    edit(
+        path,
+        (usual + b"spreadsheetml/2006/main", strict + b"spreadsheetml/main"),
+        (usual + b"officeDocument/2006/relationships", strict + b"officeDocument/relationships"),
+        (b"<workbook ", b'<workbook conformance="strict" '),
+    )
+    assert read_columns(path) == [{"a": "x", "b": "2024-01-02T03:00:00"}]
+
+
+def test_a_workbook_of_hidden_sheets_names_them(path: Path) -> None:
+    write(path, ["a"], [1])
+    edit(path, (b'state="visible"', b'state="hidden"'))
+    with pytest.raises(UsageError, match="no sheet that is visible") as caught:
+        read(path)
+    assert "Data" in caught.value.hint
+    assert read_columns(path, "Data") == [{"a": 1}]

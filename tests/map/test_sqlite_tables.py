@@ -69,6 +69,13 @@ def test_rows_of_tables_and_queries(tmp_path: Path, database: sqlite3.Connection
     assert [row.location for row in read(f"{name}?table=v")] == [f"{name}?table=v:1"]
 
 
+def test_a_view_of_a_missing_table_is_not_suggested_in_its_place(tmp_path: Path, database: sqlite3.Connection) -> None:
+    database.execute("CREATE VIEW Report AS SELECT * FROM lost")
+    with pytest.raises(UsageError, match="lost") as caught:
+        read(f"sqlite:{tmp_path}/d.db?table=report")
+    assert "correct the view" in caught.value.hint
+
+
 def test_names_of_files_are_escaped_as_in_uris(tmp_path: Path) -> None:
     file = tmp_path / "a b?c%20.db"
     with closing(sqlite3.connect(file)) as connection:

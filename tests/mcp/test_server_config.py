@@ -209,6 +209,69 @@ def test_the_settings_of_vs_code(tmp_path: Path) -> None:
     assert (servers["git"].command, len(servers), warnings) == ("uvx", 1, [])
 
 
+def test_the_settings_of_zed(tmp_path: Path) -> None:
+    text = """{
+      // https://zed.dev/docs/ai/mcp
+      "theme": "One Dark",
+      "context_servers": {
+        "new": {"source": "custom", "enabled": false, "command": "uvx", "args": ["a"], "env": {"K": "v"}},
+        "old": {"source": "custom", "command": {"path": "npx", "args": ["b"], "env": null}, "settings": {}},
+        "remote": {"url": "https://example.com/mcp", "headers": {"A": "b"}},
+        "extension": {"source": "extension", "settings": {}},
+      },
+    }"""
+    file = tmp_path / "settings.json"
+    file.write_text(text)
+    found = read_servers(file)
+    assert {name: to_server_table(server) for name, server in found.servers.items()} == {
+        "new": {"enabled": False, "command": "uvx", "args": ["a"], "env": {"K": "v"}},
+        "old": {"command": "npx", "args": ["b"]},
+        "remote": {"url": "https://example.com/mcp", "headers": {"A": "b"}},
+    }
+    assert len(found.warnings) == 1
+
+
+# https://github.com/damianvtran/local-operator/issues/367, https://github.com/1jehuang/jcode/issues/1327
+def test_the_configuration_of_codex(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("""model = "gpt-5.5"
+[mcp_servers.program]
+command = "npx"
+args = ["-y", "server"]
+env = { K = "v" }
+startup_timeout_sec = 20
+enabled_tools = ["one"]
+[mcp_servers.off]
+command = "x"
+enabled = false
+[mcp_servers.remote]
+url = "https://example.com/mcp"
+bearer_token_env_var = "TOKEN"
+http_headers = { A = "b" }
+env_http_headers = { C = "D" }
+""")
+    found = read_servers(file)
+    assert {name: to_server_table(server) for name, server in found.servers.items()} == {
+        "program": {"command": "npx", "args": ["-y", "server"], "env": {"K": "v"}, "tools": ["one"]},
+        "off": {"command": "x", "enabled": False},
+        "remote": {
+            "url": "https://example.com/mcp",
+            "headers": {"A": "b", "C": "${D}", "Authorization": "Bearer ${TOKEN}"},
+        },
+    }
+    assert found.warnings == []
+    file.write_text("[mcp_servers")
+    with pytest.raises(ConfigError, match="TOML"):
+        read_servers(file)
+
+
+def test_variables_of_opencode_are_those_of_ask(tmp_path: Path) -> None:
+    entry = {"type": "remote", "url": "https://example.com", "headers": {"A": "Bearer {env:KEY}", "B": "${env:B}"}}
+    (tmp_path / "opencode.json").write_text(json.dumps({"mcp": {"a": entry}}))
+    headers = read_servers(tmp_path / "opencode.json").servers["a"].headers
+    assert headers == {"A": "Bearer ${KEY}", "B": "${env:B}"}
+
+
 def test_numbers_among_the_arguments_are_texts(tmp_path: Path) -> None:
     entry = {"command": "npx", "args": ["-y", "server", "--port", 8080, 0.5]}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a": entry}}))

@@ -160,6 +160,8 @@ def test_anthropic_text_in_the_block_of_a_call_costs_neither(ask: Ask, server: M
         ("openrouter", wire.streams(wire.text("cut"), wire.finish("LENGTH"))),
         # https://github.com/UKGovernmentBEIS/inspect_ai/issues/5143
         ("openrouter", wire.streams(wire.text("cut"), wire.finish("model_length"))),
+        # https://github.com/mozilla-ai/any-llm/pull/1204
+        ("openrouter", wire.streams(wire.text("cut"), wire.finish("model_context_window_exceeded"))),
         ("gemini", gemini_wire.streamed(*gemini_wire.chunks(gemini_wire.text("cut"), finish="max_tokens"))),
         # https://github.com/BerriAI/litellm/issues/25825
         ("ollama", ollama_wire.streams(ollama_wire.text_line("cut"), ollama_wire.done("length"))),
@@ -169,6 +171,18 @@ def test_a_truncated_answer_is_recognized(ask: Ask, server: ModelServer, service
     result = answer_with(ask, server, service, reply, "--no-tools")
     assert (result.text, result.code) == ("cut\n", 10)
     assert "token limit" in result.stderr
+
+
+# https://github.com/promptfoo/promptfoo/pull/9905
+@pytest.mark.parametrize(
+    ("reason", "code"), [("sensitive", 10), ("network_error", 6), ("insufficient_system_resource", 6)]
+)
+def test_an_answer_that_the_service_broke_off_is_no_success(
+    ask: Ask, server: ModelServer, reason: str, code: int
+) -> None:
+    reply = wire.streams(wire.text("cut"), wire.finish(reason))
+    result = answer_with(ask, server, "openrouter", reply, "--no-tools")
+    assert (result.text, result.code, len(server.requests)) == ("cut\n", code, 1)
 
 
 @pytest.mark.parametrize("reason", ["STOP", "eos", "end_turn", "EOS_TOKEN", "something_new"])

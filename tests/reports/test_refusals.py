@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
@@ -609,11 +610,19 @@ def test_the_advice_fits_the_refusal(ask: Ask, server: ModelServer, status: int,
     assert (result.code, advice in result.stderr) == (6, True), result.stderr
 
 
-@pytest.mark.parametrize("message", ["image exceeds 5 MB maximum", "image dimensions exceed max allowed size: 8000"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        # https://github.com/lobehub/lobehub/pull/14711
+        "messages.0.content.0.image.source.base64: image exceeds 5 MB maximum",
+        "messages.0.content.0.image.source.base64: image dimensions exceed max allowed size: 8000",
+        # https://github.com/google-gemini/gemini-cli/issues/13808
+        "The document has no pages.",
+    ],
+)
 def test_a_refused_file_is_named(ask: Ask, server: ModelServer, message: str) -> None:
-    # https://github.com/lobehub/lobehub/pull/14711
     (ask.cwd / "photo.png").write_bytes(png())
-    server.reply(refuse(400, f"messages.0.content.0.image.source.base64: {message}"))
+    server.reply(refuse(400, message))
     result = ask(*SERVICE, "-f", "photo.png", "go")
     assert (result.code, "photo.png" in result.stderr) == (6, True), result.stderr
 
@@ -639,6 +648,27 @@ def test_a_file_for_a_model_that_reads_only_text_is_named(
     for unknown in ("The model `vision` does not exist", "models/gemini-9-image is not found for API version v1beta"):
         server.reply(refuse(404, unknown))
         assert "change photo.png" not in ask(*SERVICE, "-f", "photo.png", "go").stderr
+
+
+# https://github.com/anthropics/claude-code/issues/28684, https://github.com/NousResearch/hermes-agent/pull/97059: a
+# damaged image in the conversation, and every request fails or loses all images
+def test_a_damaged_image_of_a_tool_costs_no_other_image(ask: Ask, server: ModelServer) -> None:
+    good, bad = png(), png()[:-20]
+    (ask.cwd / "good.png").write_bytes(good)
+    (ask.cwd / "bad.png").write_bytes(bad)
+    images = [b64encode(data).decode() for data in (good, bad)]
+    calls = iter(["good.png", "bad.png"])
+
+    def reply(request: Request) -> Reply:
+        if images[1] in request.body.decode():
+            return refuse(400, "messages.2.content.0.image.source.base64: Could not process image")
+        name = next(calls, None)
+        return wire.calls(("read_file", {"filepath": name})) if name else wire.says("Hello")
+
+    server.reply(reply)
+    result = ask(*SERVICE, "go")
+    assert (result.code, result.text, len(server.requests)) == (0, "Hello\n", 4), result.stderr
+    assert images[0] in server.requests[-1].body.decode()
 
 
 def test_lmstudio_without_a_model_says_how_to_load_one(ask: Ask, server: ModelServer) -> None:
