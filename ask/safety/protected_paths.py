@@ -121,6 +121,13 @@ PROTECTED_NAMES = (
     ProtectedName(".clinerules", "Cline", (".cline", *_CLINE_PATHS)),
     ProtectedName(".codebuddy", "CodeBuddy", (".codebuddy",)),
     ProtectedName(".iflow", "iFlow", (".iflow",)),
+    # These run the hooks of `.augment/settings.json` and `.qoder/settings.json` (https://docs.qoder.com/cli/hooks), and
+    # the MCP servers of `.continue/mcpServers`; the last two also those of folders that the user has trusted.
+    ProtectedName(".augment", "Augment", (".augment",)),
+    ProtectedName(".qoder", "Qoder", (".qoder",)),
+    ProtectedName(".continue", "Continue", (".continue",)),
+    ProtectedName(".vibe", "Mistral Vibe", (".vibe",)),
+    ProtectedName(".tabnine", "Tabnine", (".tabnine",)),
     # The newer Kilo Code is based on opencode: https://kilo.ai/docs/automate/mcp/using-in-kilo-code
     ProtectedName(".kilocode", "Kilo Code", _KILO_PATHS),
     ProtectedName(".kilo", "Kilo Code", _KILO_PATHS),
