@@ -103,6 +103,8 @@ PROTECTED_NAMES = (
     ProtectedName(".vimrc", "Vim"),
     ProtectedName(".gvimrc", "Vim"),
     ProtectedName("_vimrc", "Vim on Windows"),
+    # Its .vim/coc-settings.json names language servers, which coc.nvim starts with the first file that is opened.
+    ProtectedName(".vim", "coc.nvim", (".config/coc",)),
     ProtectedName(".cargo", "Cargo and rust-analyzer"),
     ProtectedName(".mcp.json", "Claude Code and other agents"),
     ProtectedName(".claude", "Claude Code", (".claude", ".claude.json")),
