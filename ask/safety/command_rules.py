@@ -265,9 +265,11 @@ def _find_run_subcommand(words: Sequence[str]) -> int:
 
 def _find_git_runner(words: Sequence[str]) -> int:
     """Return the position of what precedes a command in `git submodule foreach`, `bisect run` or `rebase -x`; or 0."""
+    options: tuple[str, ...] = ()
     for index, word in enumerate(words):
-        if any(word in options and subcommand in words[:index] for subcommand, options in _GIT_RUNNERS.items()):
+        if word in options:
             return index
+        options = options or _GIT_RUNNERS.get(word, ())
     return 0
 
 
