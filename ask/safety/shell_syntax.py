@@ -167,7 +167,10 @@ class _CommandLineParser:
         elif kind == "escape":
             self._extend_word(text[1:])
         elif kind == "ansi":
-            self._extend_word(re.sub(r"\\(.)", r"\1", text[2:-1], flags=re.DOTALL))
+            content = re.sub(r"\\(['\\])", r"\1", text[2:-1])
+            # What another escape stands for is not known here, as in $'\x2f'.
+            is_known = re.fullmatch(r"(?:[^\\]|\\['\\])*", text[2:-1], re.DOTALL)
+            self._extend_word(content if is_known else f"${content}", is_expanded=not is_known)
         elif kind != "comment" and (kind != "descriptor" or (self._word_parts and text != "$")):
             self._extend_word(text, is_expanded=text == "$")
 
