@@ -17,6 +17,7 @@ from tempfile import TemporaryFile
 from threading import Timer
 
 from ask.config.directories import get_working_directory
+from ask.config.foreign_links import check_input
 from ask.errors import FileError, MissingDependencyError
 from ask.inputs.content_types import parse_content
 from ask.inputs.prompt_inputs import InputReaders, PromptInputs
@@ -107,6 +108,8 @@ def load_git(rest: str, readers: InputReaders) -> PromptInputs:
     if not rest:
         raise FileError(f"{name} names no revision", FORMS_HINT)
     folder = get_working_directory()
+    if readers.app_dirs:
+        check_input(Path(), readers.app_dirs)
     try:
         _check_owner(folder, readers.environment)
         if rest == "diff":

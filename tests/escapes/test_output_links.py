@@ -77,7 +77,7 @@ def test_no_output_follows_a_link_that_a_call_has_left(host: FakeHost, name: str
     "options",
     [
         *(("-f", "notes.md"), ("-f", "*.md"), ("-f", "recs"), ("-f", "recs/secret.jsonl", "--safe")),
-        *(("-C", "recs", "-f", "secret.jsonl"), ("-C", "recs", "-f", ".")),
+        *(("-C", "recs", "-f", "secret.jsonl"), ("-C", "recs", "-f", "."), ("-C", "recs", "-f", "git:HEAD")),
     ],
 )
 def test_no_file_is_attached_through_a_link_that_a_call_has_left(host: FakeHost, options: tuple[str, ...]) -> None:
