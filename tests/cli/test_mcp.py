@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 import tomllib
@@ -98,6 +99,17 @@ def test_servers_are_imported_from_a_project_file_only_on_request(ask: Ask, home
         "two": {"url": "http://localhost/mcp", "headers": {"A": "b"}},
     }
     assert not (home.work / "ran").exists()
+
+
+def test_an_import_names_the_variables_that_a_server_gets(ask: Ask, home: Home) -> None:
+    entries = {
+        "remote": {"url": "https://example.com/${ONE_KEY}", "headers": {"A": "Bearer $TWO", "B": "${TWO:-x} $$THREE"}},
+        "local": {"command": "x", "args": ["$NONE", "${workspaceFolder}"], "env": {"A": "${env:FOUR}"}},
+        "plain": {"command": "y"},
+    }
+    (home.work / ".mcp.json").write_text(json.dumps({"mcpServers": entries}))
+    notices = [line for line in ask("mcp", "add", "--from", ".mcp.json").stderr.splitlines() if "gets" in line]
+    assert [re.findall("[A-Z_]{3,}", line.partition("gets")[2]) for line in notices] == [["TWO", "ONE_KEY"], ["FOUR"]]
 
 
 def test_servers_of_json_files_are_listed_with_their_file(ask: Ask, home: Home) -> None:
