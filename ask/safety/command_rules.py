@@ -46,7 +46,8 @@ class CallRule(NamedTuple):
         if len(command) < len(patterns) or (len(command) > len(patterns) and not allows_more):
             return False
         return all(
-            word.text == pattern or (not word.is_expanded and fnmatchcase(word.text, pattern))
+            word.text == pattern
+            or (not word.is_expanded and fnmatchcase(word.text, pattern) and not _leaves_folder(word.text, pattern))
             for word, pattern in zip(command, patterns, strict=False)
         )
 
@@ -66,6 +67,11 @@ class CallRule(NamedTuple):
                 return False
             may_be_value = word.startswith("-")
         return False
+
+
+def _leaves_folder(path: str, pattern: str) -> bool:
+    """Check whether a path that matches a pattern leads out of its folder, as `docs/../x` does for `docs/*`."""
+    return "/" in pattern and ".." in path.split("/") and ".." not in pattern.split("/")
 
 
 def build_program_rule(program: str) -> CallRule:

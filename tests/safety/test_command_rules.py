@@ -93,6 +93,14 @@ def test_a_name_that_means_the_same_program_is_allowed(command: str) -> None:
     assert find_allow_rules(parse_rules("tools.allow", PROGRAMS), command, "/project")
 
 
+def test_a_pattern_of_a_folder_does_not_match_a_path_out_of_it() -> None:
+    rules = parse_rules("tools.allow", ["cat docs/*", "/opt/tools/*", "head ../*", "wc *"])
+    for command in ("cat docs/a/b", "/opt/tools/x", "head ../../x", "wc ../x", "cat docs/a..b"):
+        assert find_allow_rules(rules, command), command
+    for command in ("cat docs/../../.ssh/id", "/opt/tools/../../bin/sh", "cat docs/.."):
+        assert find_allow_rules(rules, command) == [], command
+
+
 def test_a_rule_of_one_word_matches_tools() -> None:
     matching = {rule.text for rule in ALLOW for name in ("github__issue", "bash") if rule.matches_tool(name)}
     assert matching == {"github__*", "bash"}
