@@ -32,9 +32,17 @@ from ask.mcp.offered_tools import (
     open_sign_ins,
     open_tool_list_cache,
 )
-from ask.mcp.server_config import expand_variables, find_servers, read_servers, to_server_table, uses_client_credentials
+from ask.mcp.server_config import (
+    expand_variables,
+    find_servers,
+    list_variables,
+    read_servers,
+    to_server_table,
+    uses_client_credentials,
+)
 from ask.render.amounts import format_count
 from ask.render.table import write_table
+from ask.text import format_one_line
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -258,6 +266,9 @@ def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -
         click.echo(
             f"Added {server.name} to {app.app_dirs.config_file}; ask mcp test {server.name} checks it.", err=True
         )
+        if source is not None and (names := list_variables(server)):
+            values = format_one_line(", ".join(names))
+            print_notice(f"{server.name} ({format_one_line(server.url or server.command)}) gets the values of {values}")
 
 
 def _select_new_servers(app: AppContext, servers: Sequence[ServerConfig], *, can_skip: bool) -> list[ServerConfig]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ask.config.directories import AppDirs
+from ask.config.directories import AppDirs, get_logical_path
 from ask.config.secret_files import can_contain_secrets
 from ask.config.symbolic_links import find_writers, read_safe_runs, resolve_links
 from ask.errors import FileError
@@ -39,7 +40,7 @@ def check_input(path: Path, app_dirs: AppDirs) -> None:
         FileError: there is such a link.
         OSError: the path is relative, and the working directory has been deleted.
     """
-    target, links = resolve_links(path.absolute())
+    target, links = resolve_links(path if path.is_absolute() else get_logical_path(Path.cwd(), os.environ) / path)
     if not links:
         return
     record = read_safe_runs(app_dirs.scan_record)

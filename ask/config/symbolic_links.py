@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import FOLDER_FLAGS, read_decisions
-from ask.config.directories import AppDirs, get_working_directory
+from ask.config.directories import AppDirs, get_logical_path, get_working_directory
 from ask.errors import FileError
 
 _MAX_LINKS = 40
@@ -119,7 +119,7 @@ def _drop_second_slash(path: Path) -> Path:
 
 
 def _resolve(name: str | Path, changeable_folders: Mapping[Path, float]) -> Path:
-    path, links = resolve_links(get_working_directory() / name)
+    path, links = resolve_links(get_logical_path(get_working_directory(), os.environ) / name)
     for link in links:
         if find_writers(link, changeable_folders):
             raise FileError(

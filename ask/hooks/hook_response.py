@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +15,7 @@ from ask.text import format_one_line
 
 _DENIALS, _APPROVALS = ("deny", "block"), ("allow", "approve")
 MAX_REASON_CHARACTERS = 10_000
+_ANSWER_KEY = re.compile(r"[dD]ecision\"|\"continue\"")
 DENIED_STATUS = 2
 """The exit status by which a hook denies."""
 
@@ -53,63 +54,82 @@ def parse_response(stdout: str, stderr: str, status: int, tool_name: str = "") -
     if status:
         lines = stderr.strip().splitlines() or [""]
         return HookResponse(problem=f"exit status {status}{': ' if lines[0] else ''}{format_one_line(lines[0], 200)}")
-    answers = _find_objects(stdout)
-    if not answers and stdout.lstrip().startswith("{"):
-        return HookResponse(problem="its output is not valid JSON")
+    answers, is_damaged = _find_objects(stdout)
+    if is_damaged:  # perhaps by a quote of the call, in the reason of a denial
+        return _make_failure("its output is not valid JSON")
     for answer in answers:
         if (response := _parse_answer(answer, tool_name)).decision == "deny":
             return response
     return _parse_answer({name: value for answer in answers for name, value in answer.items()}, tool_name)
 
 
-def _find_objects(stdout: str) -> list[dict[str, Any]]:
-    """Return the JSON objects in an output. Programs that a script starts may print text or objects around its own."""
+def _make_failure(problem: str) -> HookResponse:
+    """Return a denial, because it cannot be known whether the hook allows the call."""
+    return HookResponse("deny", f"the hook failed: {problem}", problem=problem)
+
+
+def _find_objects(stdout: str) -> tuple[list[dict[str, Any]], bool]:
+    """Return the JSON objects in an output, and whether one that may be an answer is damaged.
+
+    Programs that a script starts may print text or objects around its own.
+    """
     objects: list[dict[str, Any]] = []
-    end = 0
+    end, rest = 0, ""
+    decoder = json.JSONDecoder(object_pairs_hook=_build_object)
     for match in re.finditer(r"^[ \t]*(?=\{)", stdout, re.MULTILINE):
         if match.end() >= end:
             with suppress(ValueError, RecursionError):
-                value, end = json.JSONDecoder().raw_decode(stdout, match.end())
+                value, new_end = decoder.raw_decode(stdout, match.end())
                 objects.append(value)
-    return objects
+                rest += stdout[end : match.end()]
+                end = new_end
+    rest += stdout[end:]
+    return objects, bool(_ANSWER_KEY.search(rest)) or (not objects and stdout.lstrip().startswith("{"))
+
+
+def _build_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object whose names are unique: a second "decision" may come from the text of the call.
+
+    Raises:
+        ValueError: they are not.
+    """
+    if len(value := dict(pairs)) < len(pairs):
+        raise ValueError("a name is repeated")
+    return value
 
 
 def _parse_answer(answer: Mapping[str, Any], tool_name: str) -> HookResponse:
     """Parse a JSON object, in which the fields of Claude Code are as good as ask's own."""
     specific = read_dict(answer.get("hookSpecificOutput"))
-    problems = []
 
     def read_text(*values: object) -> str:
         return next((_shorten(value) for value in values if isinstance(value, str) and value), "")
 
-    decision = specific.get("permissionDecision") or answer.get("permissionDecision") or answer.get("decision")
+    decisions = (specific.get("permissionDecision"), answer.get("permissionDecision"), answer.get("decision"))
     reason = read_text(
         *(specific.get("permissionDecisionReason"), answer.get("permissionDecisionReason"), answer.get("reason"))
     )
+    for unknown in filter(None, decisions):
+        if unknown not in (*_DENIALS, *_APPROVALS, "ask"):
+            return _make_failure(format_one_line(f"{unknown!r} is not a decision", 200))
+    decision = "ask" if "ask" in decisions else ""
+    if any(each in _DENIALS for each in decisions):
+        decision = "deny"
     if answer.get("continue") is False:
         decision, reason = "deny", read_text(answer.get("stopReason")) or reason
-    if decision in _DENIALS:
-        decision = "deny"
-    elif not decision or decision in _APPROVALS:
-        decision = ""
-    elif decision != "ask":
-        problems.append(f"{decision!r} is not a decision")
-        decision = ""
     arguments = answer.get("arguments")
     if arguments is None and "updatedInput" in specific:
         arguments = specific["updatedInput"]
         if isinstance(arguments, dict):
             arguments = restore_arguments(tool_name, arguments)
     if arguments is not None and not isinstance(arguments, dict):
-        problems.append("arguments is not an object")
-        arguments = None
+        return _make_failure("arguments is not an object")
     return HookResponse(
         decision,
         reason,
         arguments,
         read_text(specific.get("additionalContext"), answer.get("additionalContext")),
         read_text(answer.get("systemMessage")),
-        "; ".join(format_one_line(problem, 200) for problem in problems),
     )
 
 

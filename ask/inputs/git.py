@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -17,6 +17,7 @@ from tempfile import TemporaryFile
 from threading import Timer
 
 from ask.config.directories import get_working_directory
+from ask.config.foreign_links import check_input
 from ask.errors import FileError, MissingDependencyError
 from ask.inputs.content_types import parse_content
 from ask.inputs.prompt_inputs import InputReaders, PromptInputs
@@ -26,6 +27,9 @@ from ask.records import NamedTuple
 from ask.text import decode_argument, format_one_line, format_size, join_names
 
 GIT_FOLDER = ".git"
+OBJECTS = "objects"
+COMMIT_FILES, COMMIT_FOLDERS = ("HEAD", "packed-refs"), ("refs", "logs", "reftable", OBJECTS)
+"""What of a repository names and contains its commits."""
 UNSAFE_PATH_PATTERN = re.compile(rb"[/\0](?:\.{0,2}|\.git)[/\0]", re.IGNORECASE)
 """A path in the index that git itself would refuse to add: it is absolute, or leads out of the folder or into .git."""
 GIT_CONFIG_VARIABLES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM")
@@ -104,6 +108,8 @@ def load_git(rest: str, readers: InputReaders) -> PromptInputs:
     if not rest:
         raise FileError(f"{name} names no revision", FORMS_HINT)
     folder = get_working_directory()
+    if readers.app_dirs:
+        check_input(Path(), readers.app_dirs)
     try:
         _check_owner(folder, readers.environment)
         if rest == "diff":
@@ -130,7 +136,7 @@ def _check_owner(folder: Path, environment: Mapping[str, str]) -> None:
     Raises:
         GitError: it does, or git failed.
     """
-    options = ("--absolute-git-dir", "--git-common-dir", "--git-path", "objects")
+    options = ("--absolute-git-dir", "--git-common-dir", "--git-path", OBJECTS)
     lines = run_git(folder, environment, "rev-parse", *options).splitlines()
     git_folder, *paths = (Path(folder, os.fsdecode(line)) for line in lines)
     owner = next((each for each in (folder, *folder.parents) if (each / GIT_FOLDER).exists()), folder).resolve()
@@ -144,6 +150,21 @@ def _check_owner(folder: Path, environment: Mapping[str, str]) -> None:
         parents = [each.parent for each in (path.resolve(), *path.resolve().parents) if each.name == GIT_FOLDER]
         if parents and not owner.is_relative_to(parents[0]):
             raise GitError(f"its commits are those of another repository, {format_one_line(str(parents[0]))}")
+    own = [os.path.realpath(path) for path in (git_folder, *paths)]
+    for link in (link for path in own[:2] for link in _iterate_links(path)):
+        target = Path(os.path.realpath(link))
+        if not any(map(target.is_relative_to, own)):
+            raise GitError(f"its commits may be those of another repository: {format_one_line(link)} is a link")
+
+
+def _iterate_links(git_folder: str) -> Iterator[str]:
+    """Yield the links in a repository that may lead to the branches or objects of another one."""
+    yield from filter(os.path.islink, (os.path.join(git_folder, name) for name in (*COMMIT_FILES, *COMMIT_FOLDERS)))
+    for name in COMMIT_FOLDERS:
+        for folder, folders, files in os.walk(os.path.join(git_folder, name)):
+            yield from filter(os.path.islink, (os.path.join(folder, each) for each in (*folders, *files)))
+            if name == OBJECTS:  # the files in its folders have names that nobody can guess
+                break
 
 
 def _read_changes(folder: Path, readers: InputReaders) -> bytes:

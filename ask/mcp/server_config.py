@@ -274,6 +274,16 @@ def expand_variables(server: ServerConfig, environment: Mapping[str, str], direc
     )
 
 
+def list_variables(server: ServerConfig) -> list[str]:
+    """Return the names of the variables in a server's configuration whose values it gets."""
+    own = [text for values in (server.env, server.headers, server.oauth) for text in map(str, values.values())]
+    matches = [match for text in own for match in ANY_VARIABLE.finditer(text)]
+    for text in (server.url, server.command, server.cwd, *server.args):
+        matches += BRACED_VARIABLE.finditer(text)
+    names = (match["name"] or match.groupdict().get("bare") for match in matches)
+    return list(dict.fromkeys(name for name in names if name and name not in ("workspaceFolder", "userHome")))
+
+
 def uses_client_credentials(server: ServerConfig) -> bool:
     """Check whether a server is used with the credentials of a client, without a user's sign-in."""
     return "private_key" in server.oauth or server.oauth.get("grant_type") == "client_credentials"

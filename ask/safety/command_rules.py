@@ -46,7 +46,8 @@ class CallRule(NamedTuple):
         if len(command) < len(patterns) or (len(command) > len(patterns) and not allows_more):
             return False
         return all(
-            word.text == pattern or (not word.is_expanded and fnmatchcase(word.text, pattern))
+            word.text == pattern
+            or (not word.is_expanded and fnmatchcase(word.text, pattern) and not _leaves_folder(word.text, pattern))
             for word, pattern in zip(command, patterns, strict=False)
         )
 
@@ -66,6 +67,11 @@ class CallRule(NamedTuple):
                 return False
             may_be_value = word.startswith("-")
         return False
+
+
+def _leaves_folder(path: str, pattern: str) -> bool:
+    """Check whether a path that matches a pattern leads out of its folder, as `docs/../x` does for `docs/*`."""
+    return "/" in pattern and ".." in path.split("/") and ".." not in pattern.split("/")
 
 
 def build_program_rule(program: str) -> CallRule:
@@ -109,7 +115,7 @@ def find_allow_rules(rules: Sequence[CallRule], command: str, directory: str = "
     After `cd`, rules with a relative path do not apply, unless it leads to `directory`, the working directory.
     """
     command_line = parse_command_line(command)
-    if not command_line.is_exact:
+    if not command_line.is_exact or any(map(_may_evaluate_arguments, command_line.commands)):
         return []
     matches: list[str] = []
     for part in command_line.commands:
@@ -122,6 +128,20 @@ def find_allow_rules(rules: Sequence[CallRule], command: str, directory: str = "
     return list(dict.fromkeys(matches)) if all(matches) else []
 
 
+def _may_evaluate_arguments(command: Sequence[ShellWord]) -> bool:
+    """Check whether a builtin may run what its arguments, a file name or a variable contain.
+
+    In arithmetic, bash runs the substitutions in a subscript, also in the value of a variable. BASH_EXECUTION_STRING
+    contains the command line itself. A pattern can become `-vPATH`, or `a[$(date)]`.
+    """
+    program, *arguments = command
+    if program.text == "printf":
+        return any(word.is_expanded for word in arguments[:1])
+    if program.text not in _NAME_BUILTINS | _SHELL_STATE_BUILTINS:
+        return program.text in _ARITHMETIC_BUILTINS
+    return any((word.is_expanded and word.text != "]") or re.search(r"\w\[", word.text) for word in arguments)
+
+
 def find_deny_rule(rules: Sequence[CallRule], command: str) -> str | None:
     """Return the first rule that denies a part of a command."""
     for words in _iterate_commands(parse_command_line(command)):
@@ -131,25 +151,46 @@ def find_deny_rule(rules: Sequence[CallRule], command: str) -> str | None:
     return None
 
 
-_OPERAND_WRAPPERS = frozenset(("chroot", "flock", "script", "taskset"))
+_OPERAND_WRAPPERS = frozenset(("chroot", "faketime", "flock", "gosu", "script", "setarch", "su-exec", "taskset"))
 """Programs that run the command which follows an operand, such as a lock file."""
 WRAPPERS = frozenset(
     {
-        *("arch", "builtin", "busybox", "caffeinate", "catchsegv", "choom", "chrt", "command", "dbus-run-session"),
-        *("doas", "env", "eval", "exec", "fakeroot", "find", "firejail", "gtimeout", "hyperfine", "ionice", "ltrace"),
-        *("nice", "nohup", "nsenter", "numactl", "parallel", "pkexec", "prlimit", "rlwrap", "runuser", "setarch"),
-        *("setpriv", "setsid", "stdbuf", "strace", "sudo", "systemd-run", "time", "timeout", "toybox", "unbuffer"),
-        *("unshare", "valgrind", "watch", "xargs", "xvfb-run", *_OPERAND_WRAPPERS),
+        *("arch", "builtin", "busybox", "caffeinate", "catchsegv", "choom", "chronic", "chrt", "command", "cross-env"),
+        *("dbus-run-session", "doas", "dumb-init", "eatmydata", "env", "eval", "exec", "fakeroot", "find", "firejail"),
+        *("gtimeout", "hyperfine", "ionice", "ltrace", "nice", "nohup", "nsenter", "numactl", "parallel", "pkexec"),
+        *("prlimit", "proxychains", "proxychains4", "rlwrap", "runuser", "sem", "setpriv", "setsid", "ssh-agent"),
+        *("stdbuf", "strace", "sudo", "systemd-run", "time", "timeout", "tini", "torsocks", "toybox", "unbuffer"),
+        *("unshare", "valgrind", "watch", "winpty", "xargs", "xvfb-run", *_OPERAND_WRAPPERS),
     }
 )
 """Programs that run the command in their arguments."""
-_ENVIRONMENT_RUNNERS = frozenset(("bundle", "conda", "hatch", "mise", "pdm", "pipenv", "pixi", "poetry", "rye", "uv"))
+_ENVIRONMENT_RUNNERS = frozenset(
+    {
+        *("asdf", "aws-vault", "bundle", "conda", "devbox", "direnv", "doppler", "dotenv", "dotenvx", "hatch", "mise"),
+        *("nodenv", "op", "pdm", "pipenv", "pixi", "poetry", "pyenv", "rbenv", "rye", "uv", "volta"),
+    }
+)
 """Programs that run a command in the environment of a project, with `run` or `exec`."""
 _RUN_SUBCOMMANDS = ("run", "exec", "x")
+_GIT_RUNNERS = {"submodule": ("foreach",), "bisect": ("run",), "rebase": ("-x", "--exec")}
 RUNNERS = frozenset(
     {
         *_ENVIRONMENT_RUNNERS,
-        *(".", "source", "newgrp", "sg", "capsh", "gdb", "lldb", "perf", "entr", "watchexec", "expect", "screen"),
+        *(
+            ".",
+            "source",
+            "newgrp",
+            "sg",
+            "capsh",
+            "bwrap",
+            "gdb",
+            "lldb",
+            "perf",
+            "entr",
+            "watchexec",
+            "expect",
+            "screen",
+        ),
         *("tmux", "ssh", "mosh", "scp", "sftp", "rsync", "at", "batch", "crontab", "coproc"),
         *("alias", "make", "gmake", "bmake", "ninja", "cmake", "ctest", "just", "task", "rake", "bazel", "gradle"),
         *("mvn", "ant", "cargo", "go", "npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "uvx"),
@@ -161,25 +202,29 @@ RUNNERS = frozenset(
 _FOLDER_BUILTINS = frozenset({"cd", "pushd", "popd"})
 _SHELL_STATE_BUILTINS = frozenset(
     {
-        *("declare", "enable", "export", "getopts", "hash", "let", "local", "mapfile", "read", "readarray", "readonly"),
-        *("set", "shopt", "typeset", "unset", "wait"),
+        *("enable", "export", "getopts", "hash", "mapfile", "read", "readarray", "readonly", "set", "shopt", "unset"),
+        "wait",
     }
 )
 """Builtins after which a name may mean another program, because they can change PATH, or how names are looked up."""
+_ARITHMETIC_BUILTINS = frozenset({"[[", "declare", "let", "local", "typeset"})
+_NAME_BUILTINS = frozenset({"[", "test"})
+"""Builtins that evaluate subscripts in the names of variables, as those that change the state of the shell do."""
 _HARMLESS_SET = re.compile(r"set(?: -[eux]+| -[eux]*o pipefail)+")
 """How scripts begin, such as `set -euo pipefail`."""
 SHELLS = frozenset(
     {
         *("ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "pwsh", "rbash", "sh", "tcsh", "xonsh"),
-        *("yash", "zsh", "env", "eval", "flock", "hyperfine", "parallel", "runuser", "script", "sg", "su"),
-        *("trap", "watch"),
+        *("yash", "zsh", "env", "eval", "flock", "hyperfine", "parallel", "nix-shell", "runuser", "script", "sg"),
+        *("su", "tmux", "trap", "watch"),
     }
 )
 """Programs that run the command line in one of their arguments."""
 _MAX_NESTING, _MAX_NESTED_COMMANDS = 4, 8
 """How deep commands inside commands are looked for, and how many at each level."""
 _SYSTEM_FOLDER = re.compile(r"(?:/[\w.-]+)*/s?bin/(?=[^/]+$)")
-_WRAPPER_ARGUMENT = re.compile(r"-|\w+=|[\d.]+[smhd]?$|[\w./:-]+@[\w.-]+$")  # the last as in mise exec node@24
+_WRAPPER_ARGUMENT = re.compile(r"-|\w+=|[\d.]+[smhd]?$|[\w./:-]+@[\w.-]+$|\.$")
+"""An option or an operand of a wrapper; the last as in `mise exec node@24` and `direnv exec .`."""
 _ATTACHED_COMMAND = re.compile(r"-[a-z]*c(?=.*\s)|--(?:command|split-string)=")
 _EXEC_OPTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
@@ -204,12 +249,13 @@ def _iterate_nested(words: list[str], nesting: int) -> Iterator[Sequence[str]]:
     yield words
     if nesting >= _MAX_NESTING:
         return
-    first = _find_run_subcommand(words) if words[0] in _ENVIRONMENT_RUNNERS else 0
+    find_subcommand = _SUBCOMMAND_FINDERS.get(words[0])
+    first = find_subcommand(words) if find_subcommand else 0
     if first or words[0] in WRAPPERS:
         for start in islice(_find_wrapped_commands(words[first:]), _MAX_NESTED_COMMANDS):
             yield from _iterate_nested(words[first + start :], nesting + 1)
-    if words[0] in SHELLS:
-        for line in _find_command_lines(words[: 1 + _MAX_NESTED_COMMANDS]):
+    if words[0] in SHELLS or (words[0] == "git" and first):
+        for line in _find_command_lines(words[first : first + 1 + _MAX_NESTED_COMMANDS]):
             yield from _iterate_commands(parse_command_line(line), nesting + 1)
 
 
@@ -221,6 +267,19 @@ def _find_run_subcommand(words: Sequence[str]) -> int:
         if not word.startswith("-") and not words[index - 1].startswith("-"):
             break
     return 0
+
+
+def _find_git_runner(words: Sequence[str]) -> int:
+    """Return the position of what precedes a command in `git submodule foreach`, `bisect run` or `rebase -x`; or 0."""
+    options: tuple[str, ...] = ()
+    for index, word in enumerate(words):
+        if word in options:
+            return index
+        options = options or _GIT_RUNNERS.get(word, ())
+    return 0
+
+
+_SUBCOMMAND_FINDERS = {**dict.fromkeys(_ENVIRONMENT_RUNNERS, _find_run_subcommand), "git": _find_git_runner}
 
 
 def _find_command_lines(words: Sequence[str]) -> Iterator[str]:

@@ -58,7 +58,7 @@ _MAX_INDEX_BYTES = 100_000_000
 # Reading a repository of another owner is safe here, since nothing in it is run.
 _GLOBAL_OPTIONS = ("-c", "safe.directory=*", "-c", "safe.bareRepository=all")
 _INCLUDE_KEY = re.compile(r"include(?:if\..*)?\.path", re.DOTALL)
-_FOLDER_KEYS = {"core.hookspath", "init.templatedir"}
+_FOLDER_KEYS = {"core.hookspath", "gitflow.path.hooks", "init.templatedir"}
 _COMMAND_VARIABLES = (
     *("GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "SSH_ASKPASS"),
     *("GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND", "VISUAL", "EDITOR", "PAGER", "BROWSER"),
@@ -329,6 +329,8 @@ def iterate_commands(settings: Iterable[GitSetting], environment: Mapping[str, s
             yield setting.key, shlex.quote(setting.value)
         elif setting.value.startswith("ext::"):
             yield setting.key, setting.value.removeprefix("ext::")
+        elif key.startswith("url.ext::"):  # as in [url "ext::./run %S "] insteadOf = x:
+            yield setting.key, setting.key[len("url.ext::") :].rpartition(".")[0]
         elif key not in _FOLDER_KEYS and (setting.value.startswith("!") or COMMAND_KEY.fullmatch(key)):
             yield setting.key, setting.value
     for name in _COMMAND_VARIABLES:

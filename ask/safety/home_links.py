@@ -12,23 +12,17 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from ask.safety.protected_paths import PROTECTED_NAMES
+
 _MAX_ENTRIES = 50_000
 """How many entries of a folder are examined."""
 _STARTUP_FOLDERS = (
     *(".ssh", ".gnupg", ".vim", ".vim/plugin", ".emacs.d", ".tmux", ".bashrc.d", ".profile.d", ".zsh", ".zshrc.d"),
     *(".zfunc", ".oh-my-zsh/custom", ".local/bin", ".local/share/applications", ".local/share/systemd/user"),
     *(".local/share/nvim/site/plugin", ".ipython/profile_default/startup", ".cargo", ".docker", ".kube", ".aws"),
-    *(
-        ".claude",
-        ".claude/skills",
-        ".codex",
-        ".codex/skills",
-        ".agents/skills",
-        ".cursor",
-        ".gemini",
-        ".vscode/extensions",
-        ".vscode-server/extensions",
-    ),
+    *(".claude/skills", ".codex/skills", ".agents/skills", ".vscode/extensions", ".vscode-server/extensions"),
+    *(".kiro/settings", ".junie/mcp", ".tabnine/agent", ".pi/agent", ".continue/mcpServers"),
+    *(path for entry in PROTECTED_NAMES for path in entry.detection_paths if path and not path.startswith(".config/")),
 )
 """Folders in the home directory from which other programs run or trust files. Links in it itself count, too."""
 _CONFIG_FOLDERS = (

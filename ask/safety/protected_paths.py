@@ -103,6 +103,8 @@ PROTECTED_NAMES = (
     ProtectedName(".vimrc", "Vim"),
     ProtectedName(".gvimrc", "Vim"),
     ProtectedName("_vimrc", "Vim on Windows"),
+    # Its .vim/coc-settings.json names language servers, which coc.nvim starts with the first file that is opened.
+    ProtectedName(".vim", "coc.nvim", (".config/coc",)),
     ProtectedName(".cargo", "Cargo and rust-analyzer"),
     ProtectedName(".mcp.json", "Claude Code and other agents"),
     ProtectedName(".claude", "Claude Code", (".claude", ".claude.json")),
@@ -121,6 +123,13 @@ PROTECTED_NAMES = (
     ProtectedName(".clinerules", "Cline", (".cline", *_CLINE_PATHS)),
     ProtectedName(".codebuddy", "CodeBuddy", (".codebuddy",)),
     ProtectedName(".iflow", "iFlow", (".iflow",)),
+    # These run the hooks of `.augment/settings.json` and `.qoder/settings.json` (https://docs.qoder.com/cli/hooks), and
+    # the MCP servers of `.continue/mcpServers`; the last two also those of folders that the user has trusted.
+    ProtectedName(".augment", "Augment", (".augment",)),
+    ProtectedName(".qoder", "Qoder", (".qoder",)),
+    ProtectedName(".continue", "Continue", (".continue",)),
+    ProtectedName(".vibe", "Mistral Vibe", (".vibe",)),
+    ProtectedName(".tabnine", "Tabnine", (".tabnine",)),
     # The newer Kilo Code is based on opencode: https://kilo.ai/docs/automate/mcp/using-in-kilo-code
     ProtectedName(".kilocode", "Kilo Code", _KILO_PATHS),
     ProtectedName(".kilo", "Kilo Code", _KILO_PATHS),

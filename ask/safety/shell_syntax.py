@@ -48,10 +48,12 @@ _TOKENS = re.compile(
     r"""
       (?P<blank>[ \t]+ | \\\n)
     | (?P<harmless>(?:\d*|&)>>?[ \t]*/dev/null(?![^ \t\n;|]) | \d*>&\d(?![^ \t\n;|]))
+    | (?P<descriptor>\d+(?=[<>]) | \$(?="))
     | (?P<plain>[A-Za-z0-9_./:=@%+,^-]+)
     | (?P<single>'[^']*')
     | (?P<double>"[^"\\]*(?:\\.[^"\\]*)*")
     | (?P<expanded>[*?\[\]~]+)
+    | (?P<ansi>\$'[^'\\]*(?:\\.[^'\\]*)*')
     | (?P<separator>&&|\|\||[;|\n])
     | (?P<here><<-?[ \t]*(?P<quote>['"]?)(?P<delimiter>\w+)(?P=quote))
     | (?P<redirect>[<>&]*[<>][<>&|]*)
@@ -164,7 +166,12 @@ class _CommandLineParser:
             self._redirect = text
         elif kind == "escape":
             self._extend_word(text[1:])
-        elif kind != "comment":
+        elif kind == "ansi":
+            content = re.sub(r"\\(['\\])", r"\1", text[2:-1])
+            # What another escape stands for is not known here, as in $'\x2f'.
+            is_known = re.fullmatch(r"(?:[^\\]|\\['\\])*", text[2:-1], re.DOTALL)
+            self._extend_word(content if is_known else f"${content}", is_expanded=not is_known)
+        elif kind != "comment" and (kind != "descriptor" or (self._word_parts and text != "$")):
             self._extend_word(text, is_expanded=text == "$")
 
     def _add_double_quoted(self, content: str) -> None:

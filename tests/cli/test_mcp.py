@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 import tomllib
@@ -114,6 +115,17 @@ def test_one_server_that_cannot_be_imported_does_not_cost_the_others(ask: Ask, h
         (home.work / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
         result = ask(*add)
         assert (result.code, result.stderr.count("\n")) == (code, 1)
+
+
+def test_an_import_names_the_variables_that_a_server_gets(ask: Ask, home: Home) -> None:
+    entries = {
+        "remote": {"url": "https://example.com/${ONE_KEY}", "headers": {"A": "Bearer $TWO", "B": "${TWO:-x} $$THREE"}},
+        "local": {"command": "x", "args": ["$NONE", "${workspaceFolder}"], "env": {"A": "${env:FOUR}"}},
+        "plain": {"command": "y"},
+    }
+    (home.work / ".mcp.json").write_text(json.dumps({"mcpServers": entries}))
+    notices = [line for line in ask("mcp", "add", "--from", ".mcp.json").stderr.splitlines() if "gets" in line]
+    assert [re.findall("[A-Z_]{3,}", line.partition("gets")[2]) for line in notices] == [["TWO", "ONE_KEY"], ["FOUR"]]
 
 
 def test_servers_of_json_files_are_listed_with_their_file(ask: Ask, home: Home) -> None:

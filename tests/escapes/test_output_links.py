@@ -74,7 +74,11 @@ def test_no_output_follows_a_link_that_a_call_has_left(host: FakeHost, name: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "options", [("-f", "notes.md"), ("-f", "*.md"), ("-f", "recs"), ("-f", "recs/secret.jsonl", "--safe")]
+    "options",
+    [
+        *(("-f", "notes.md"), ("-f", "*.md"), ("-f", "recs"), ("-f", "recs/secret.jsonl", "--safe")),
+        *(("-C", "recs", "-f", "secret.jsonl"), ("-C", "recs", "-f", "."), ("-C", "recs", "-f", "git:HEAD")),
+    ],
 )
 def test_no_file_is_attached_through_a_link_that_a_call_has_left(host: FakeHost, options: tuple[str, ...]) -> None:
     script = "ln -s ../outside recs; ln -s recs/secret.jsonl notes.md; ln -s in.txt inside.txt; ln -s .env my.env"
@@ -103,6 +107,15 @@ def test_no_text_is_read_through_a_link_that_a_call_has_left(host: FakeHost, opt
     result = run(host, [], *options)
     assert (result.result.code, result.requests) == (9, 0)
     assert "symbolic link" in result.result.stderr
+
+
+@pytest.mark.slow
+def test_no_output_is_written_in_a_folder_entered_by_such_a_link(host: FakeHost) -> None:
+    assert run(host, bash("ln -s ../outside recs"), "--safe").result.code == 0
+    before = read_outside(host)
+    for command in (COMMANDS["record"], COMMANDS["export"]):
+        assert run_command(host, ("-C", "recs", *command), "new.jsonl").code == 9
+    assert read_outside(host) == before
 
 
 @pytest.mark.slow

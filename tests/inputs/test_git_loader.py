@@ -312,7 +312,7 @@ def test_a_device_in_a_repository_is_not_read(ask: Ask, server: ModelServer, rep
     assert ask("-f", "git:HEAD", "why?").code == 0
 
 
-@pytest.mark.parametrize("way", ["file", "link", "commondir", "worktree", "objects"])
+@pytest.mark.parametrize("way", ["file", "link", "commondir", "worktree", "objects", "branch", "packed"])
 def test_a_repository_cannot_show_the_commits_of_another(
     way: str, ask: Ask, server: ModelServer, repository: Path, tmp_path: Path
 ) -> None:
@@ -329,7 +329,12 @@ def test_a_repository_cannot_show_the_commits_of_another(
         (evil / ".git").write_text(f"gitdir: {other}/worktrees/real\n")
     else:
         git(evil, "init", "--quiet", "--initial-branch=main")
-        if way == "commondir":
+        if way in ("branch", "packed"):
+            name = "packed-refs" if way == "packed" else "refs/heads/main"
+            git(repository, *(["pack-refs", "--all"] if way == "packed" else ["branch", "more"]))
+            (evil / ".git/objects/info/alternates").write_text(f"{other}/objects\n")
+            (evil / ".git" / name).symlink_to(other / name)
+        elif way == "commondir":
             (evil / ".git/commondir").write_text(f"{other}\n")
         else:
             (evil / ".git/objects").rename(evil / ".git/own")

@@ -547,6 +547,15 @@ def test_targets_of_links_in_the_home_and_on_path_are_protected(folders: Folders
     assert folders.scan() == {"work/.git", "work/files/target" if exists else "work/files"}
 
 
+@pytest.mark.parametrize("name", [".qwen", ".qoder", ".factory", ".kiro"])
+def test_targets_of_links_in_the_folders_of_agents_are_protected(folders: Folders, name: str) -> None:
+    folders.write("work/dotfiles/settings.json")
+    link = folders.home / name / ("settings/mcp.json" if name == ".kiro" else "settings.json")
+    link.parent.mkdir(parents=True)
+    link.symlink_to(folders.work / "dotfiles/settings.json")
+    assert folders.scan() == {"work/.git", f"work/{name}", "work/dotfiles/settings.json"}
+
+
 def test_startup_files_that_variables_name_are_protected(folders: Folders) -> None:
     for name in ("existing.sh", "new.sh", "sub/x"):
         folders.write(f"work/{name}")

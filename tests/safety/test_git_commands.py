@@ -29,6 +29,10 @@ PROGRAMS = (
     ("submodule.a.update", "!tools/x"),
     ("remote.origin.uploadpack", "tools/x"),
     ("core.attributesFile", "tools/x"),
+    ("remote.origin.url", "ext::tools/x %S"),
+    ("url.ext::tools/x %S.insteadOf", "x:"),
+    ("alias.deploy", "!sh $'tools/x'"),
+    ("gitflow.path.hooks", "tools/x"),
 )
 
 
@@ -79,7 +83,13 @@ def test_programs_in_other_folders_of_a_command_are_protected(folders: Folders, 
     [
         *("!make", "!$TOOLS/x", "!cd $1 && ./x", "!cd . && npm test", "!eval x", "!cd -P $1 && ./x"),
         *("!python3 -m cleaner", "!'/usr/bin/python3.11' -m cleaner", "!python -B -c 'import cleaner'"),
-        *("!for f in tools/*; do sh $f; done", "!sh -e tools/*.sh", '!. "$1"', "!run-parts tools"),
+        *(
+            "!for f in tools/*; do sh $f; done",
+            r"!sh $'tools\x2fx'",
+            "!sh -e tools/*.sh",
+            '!. "$1"',
+            "!run-parts tools",
+        ),
     ],
 )
 def test_a_command_that_is_not_understood_is_named(folders: Folders, value: str) -> None:

@@ -142,13 +142,15 @@ PIECES = st.sampled_from(
 COMMANDS = st.lists(PIECES, max_size=8).map("".join)
 
 
-def run_in_bash(command: str) -> tuple[list[list[str]], set[str]]:
+def run_in_bash(command: str, file: str = "") -> tuple[list[list[str]], set[str]]:
     """Run a command where `safe` and `bad` are the only programs; return their calls and the files it created."""
     with tempfile.TemporaryDirectory() as folder:
         programs, work, log = Path(folder, "programs"), Path(folder, "work"), Path(folder, "log")
         programs.mkdir()
         work.mkdir()
         log.touch()
+        if file:
+            (work / file).touch()
         for name in ("safe", "bad"):
             # One write for each call, because the programs of a pipe run at the same time.
             (programs / name).write_text("""#!/bin/bash\nprintf '%s\\x1f' "${0##*/}" "$@" $'\\x1e' >> "$LOG"\n""")
@@ -201,6 +203,36 @@ def test_bash_runs_only_allowed_commands_of_an_allowed_command_line(command: str
 def test_a_builtin_that_expands_its_arguments_again_is_not_allowed(command: str) -> None:
     assert ["bad"] in run_in_bash(command)[0]
     assert not find_allow_rules(parse_rules("tools.allow", [f"{command.split(maxsplit=1)[0]} *"]), command)
+
+
+@pytest.mark.parametrize(
+    "builtin",
+    [
+        *(
+            "[ -v 'x[BASH_EXECUTION_STRING]' ]",
+            "test -v 'x[BASH_EXECUTION_STRING]'",
+            "[[ BASH_EXECUTION_STRING -eq 1 ]]",
+        ),
+        *("let BASH_EXECUTION_STRING", "declare -i x=BASH_EXECUTION_STRING", "typeset -i x=BASH_EXECUTION_STRING"),
+    ],
+)
+def test_a_builtin_that_runs_the_command_line_as_arithmetic_is_not_allowed(builtin: str) -> None:
+    command = f"echo -a[ '$(bad)' ] && {builtin}"
+    assert ["bad"] in run_in_bash(command)[0]
+    assert not find_allow_rules(parse_rules("tools.allow", ["echo *", f"{builtin.split(maxsplit=1)[0]} *"]), command)
+
+
+@pytest.mark.parametrize("command", ["test -v a*", "[ -v a* ]", "read a*", "let a*", "echo a* && [[ _ -eq 1 ]]"])
+def test_a_builtin_that_runs_what_the_name_of_a_file_contains_is_not_allowed(command: str) -> None:
+    assert ["bad"] in run_in_bash(command, file="a[$(bad)]")[0]
+    rules = parse_rules("tools.allow", ["echo *", "[[ *", f"{command.split(maxsplit=1)[0]} *"])
+    assert not find_allow_rules(rules, command)
+
+
+def test_a_pattern_that_may_become_the_option_that_sets_path_is_not_allowed() -> None:
+    rules = parse_rules("tools.allow", ["printf *", "[ *"])
+    assert not find_allow_rules(rules, "printf *")
+    assert find_allow_rules(rules, "printf 'x[%s]\\n' *.py && [ -f x ]")
 
 
 UNQUOTED = st.lists(PIECES | st.sampled_from(["only this", "; only this"]), max_size=8).map(
