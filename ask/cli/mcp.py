@@ -276,7 +276,7 @@ def _read_servers_file(path: Path, names: Sequence[str]) -> list[ServerConfig]:
         raise ConfigError(error.message, "pass a JSON file with MCP servers") from None
     if not names and server_index.warnings:
         raise ConfigError(server_index.warnings[0].removesuffix("; skipping it"), "add the ones you want by name")
-    problem = f"{path} contains no MCP servers"
+    problem = f"{path} contains no MCP server"
     return [_get_server(server_index.servers, name, problem) for name in names or server_index.servers]
 
 

@@ -100,6 +100,31 @@ def test_servers_are_imported_from_a_project_file_only_on_request(ask: Ask, home
     assert not (home.work / "ran").exists()
 
 
+def test_settings_that_messages_name_are_changed_by_a_command(ask: Ask, home: Home) -> None:
+    configure(home, {"slow": {"command": "x", "args": ["y"]}})
+    changes = {
+        "timeout": ("20", 20),
+        "enabled": ("false", False),
+        "cwd": ("/tmp", "/tmp"),
+        "tools": ("a,b", ["a", "b"]),
+    }
+    for key, (word, value) in changes.items():
+        assert ask("config", "set", f"mcp.servers.slow.{key}", word).code == 0
+        assert ask("config", "get", f"mcp.servers.slow.{key}").text == f"{word}\n"
+        assert read_servers(home)["slow"][key] == value
+    assert ask("mcp", "list").text.split("\t")[3] == "no"
+    for key in changes:
+        assert ask("config", "unset", f"mcp.servers.slow.{key}").code == 0
+    assert read_servers(home) == {"slow": {"command": "x", "args": ["y"]}}
+
+
+def test_a_server_of_a_json_file_is_disabled_by_a_command(ask: Ask, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "mcp.json").write_text('{"mcpServers": {"one": {"command": "x"}}}')
+    assert ask("config", "set", "mcp.servers.one.enabled", "false").code == 0
+    assert ask("mcp", "list").text.split("\t")[3] == "no"
+
+
 def test_servers_of_json_files_are_listed_with_their_file(ask: Ask, home: Home) -> None:
     home.config.mkdir()
     (home.config / "mcp.json").write_text('{"mcpServers": {"one": {"command": "x", "args": ["a b"]}}}')
@@ -142,8 +167,9 @@ def test_invalid_servers_are_not_added(words: list[str], expected: str, ask: Ask
 
 def test_an_unknown_server_is_an_error_with_a_suggestion(ask: Ask, home: Home) -> None:
     configure(home, {"time": {"command": "x"}})
-    for command in (["remove", "tiem"], ["test", "tiem"], ["list", "tiem"]):
-        result = ask("mcp", *command)
+    setting = ["config", "set", "mcp.servers.tiem.enabled", "false"]
+    for command in (["mcp", "remove", "tiem"], ["mcp", "test", "tiem"], ["mcp", "list", "tiem"], setting):
+        result = ask(*command)
         assert (result.code, result.stderr.count("\n")) == (2, 1)
         assert "'tiem'" in result.stderr
         assert "did you mean time?" in result.stderr
