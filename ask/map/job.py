@@ -172,6 +172,7 @@ class RowPrompt:
                 hint += "; with --files, each file is a row"
             elif [*row.columns] == [LINE]:
                 hint += "; to read a table, add --input-format jsonl, csv or another one"
+                hint += "" if row.location.startswith("stdin:") else "; with -f {{path}}, each file is a row"
             raise UsageError(f"there is no column {name!r} in {row.location}", hint)
 
     def has_columns(self, row: Row) -> bool:
