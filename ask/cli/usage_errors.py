@@ -49,6 +49,7 @@ OPTIONS_BY_ADVICE = {
     ),
     "use --template NAME; ask templates new NAME creates one": "--role --persona --agent --preset --save --create-role",
     "use --template explain": "--describe-shell",
+    "use --template translate --var to=LANGUAGE": "--to --lang --language --target",
     "use --cmd": "--shell --execute --exec --command -e",
     "use --option KEY=VALUE": "--param --params --set --model-option",
     "use --option temperature=VALUE": "--temperature --temp",
