@@ -97,7 +97,15 @@ OPTIONS_BY_ADVICE = {
     "write it before the command: ask -C DIR COMMAND": "-C --cd --cwd",
     "use --jobs N": "--parallel --concurrency --workers --threads --max-parallel -P",
     "use --output FILE": "--out --out-file --output-file",
-    "the same command continues a job": "--resume --continue",
+    "the same command continues a job, and --fresh starts over": (
+        "--resume --continue --append --force --overwrite --restart --no-cache"
+    ),
+    "use --yes to skip the question": "--force --no-confirm --no-prompt --assume-yes",
+    "use --limit N": "--max-rows --rows --head --first --top -n",
+    "use --sample N": "--random --shuffle",
+    "use --delimiter C": "--separator --sep",
+    "use --rpm N": "--rate --rate-limit --rps",
+    "the name of --output selects its format, and --input-format that of the input": "--format",
     "--older-than 0d selects all": "--all",
     "set NO_COLOR=1 or FORCE_COLOR=1": "--color --no-color --no-colour --nocolor --colour",
     "leave out the command to use it": "--cmd --code --extract --no-stdin --version --events --unanswered",
