@@ -149,7 +149,11 @@ def explain_error(error: click.UsageError | AskError, command_name: str, argumen
         if path == "ask mcp add":
             hint = "an option of the server's command comes after --: ask mcp add NAME -- COMMAND"
         return UsageError(f"no option {error.option_name}", hint)
-    return UsageError(_describe(error, path), "; ".join(filter(None, (hint, question_hint))))
+    problem = _describe(error, path)
+    if error.ctx and path == "ask keys set" and (provider := error.ctx.params.get("provider")):
+        problem = "the key is not an argument, because shells save their command lines"  # and is not repeated here
+        hint, question_hint = f"run {path} {provider} and paste it when you are asked", ""
+    return UsageError(problem, "; ".join(filter(None, (hint, question_hint))))
 
 
 def _format_question_hint(arguments: Sequence[str]) -> str:
