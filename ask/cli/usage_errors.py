@@ -27,6 +27,7 @@ OPTIONS_BY_ADVICE = {
     ),
     "--confirm asks before each call that tools.allow does not allow": "--allowedTools --allowed-tools --allow-tools",
     "use --disable-tool NAME": "--disallowedTools --disallowed-tools --exclude-tools --deny-tool",
+    "use ask config set tools.deny COMMAND": "--deny --deny-command --block-command",
     "use --disable-tool bash,write_file,edit_file": "--read-only --readonly --plan",
     "--safe confines tools to this folder": "--sandbox --safe-mode --no-network",
     "use --safe --allow-dir DIR": "--add-dir --include-directories",
