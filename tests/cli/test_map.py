@@ -416,6 +416,27 @@ def test_a_template_is_filled_in(ask: Ask, server: ModelServer, home: Home) -> N
     assert "Be kind." in server.requests[0].json["messages"][0]["content"]
 
 
+def test_a_template_says_nothing_else_in_its_system_prompt_than_in_a_row(ask: Ask, server: ModelServer) -> None:
+    server.reply(echo)
+    command = (
+        "map",
+        "-p",
+        "openrouter",
+        "-m",
+        "m",
+        "-t",
+        "translate",
+        write_rows(ask.cwd, {"text": "a", "to": "French"}),
+    )
+    for arguments, expected in (((), "--var to=VALUE"), (("--var", "to={{text}}"), "'{{text}}'")):
+        result = ask(*command, *arguments)
+        assert (result.code, result.text, result.stderr.count("\n")) == (2, "", 1)
+        assert expected in result.stderr
+    assert not server.requests
+    assert ask(*command, "--var", "to=French").code == 0
+    assert "You translate into French" in server.requests[0].json["messages"][0]["content"]
+
+
 @pytest.mark.slow
 def test_a_bad_key_stops_the_job(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.fails(401, "no such key"))
