@@ -151,6 +151,8 @@ def explain_error(error: click.UsageError | AskError, command_name: str, argumen
             hint = "an option of the server's command comes after --: ask mcp add NAME -- COMMAND"
         return UsageError(f"no option {error.option_name}", hint)
     problem = _describe(error, path)
+    if path == "ask models" and len(arguments) == 2 and "unexpected" in error.message:
+        hint = f"to list the models of a provider: {path} -p {shlex.quote(arguments[1])}"
     if error.ctx and path == "ask keys set" and (provider := error.ctx.params.get("provider")):
         problem = "the key is not an argument, because shells save their command lines"  # and is not repeated here
         hint, question_hint = f"run {path} {provider} and paste it when you are asked", ""
