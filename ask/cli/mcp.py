@@ -274,6 +274,9 @@ def _read_servers_file(path: Path, names: Sequence[str]) -> list[ServerConfig]:
         server_index = read_servers(path, Path.read_bytes)  # a pipe, too, as of <(...)
     except ConfigError as error:
         raise ConfigError(error.message, "pass a JSON file with MCP servers") from None
+    if not {*names} <= server_index.servers.keys():
+        for warning in server_index.warnings:  # one may say why the server is missing
+            print_notice(warning)
     if not names and server_index.warnings:
         raise ConfigError(server_index.warnings[0].removesuffix("; skipping it"), "add the ones you want by name")
     problem = f"{path} contains no MCP server"

@@ -455,7 +455,7 @@ def test_invalid_edits_can_be_corrected_on_a_terminal(ask: Ask, path: Path, home
 def test_a_failing_editor_changes_nothing(ask: Ask, path: Path, home: Home) -> None:
     path.write_text(COMMENTED)
     is_refused(ask("config", "edit", env=editor(home, 'echo > "$1"; exit 1')), 3)
-    is_refused(ask("config", "edit", env={"VISUAL": "/no/such/editor"}), 3, "set VISUAL", "/no/such/editor")
+    is_refused(ask("config", "edit", env={"VISUAL": "/no/such/editor"}), 3, "set VISUAL", "editor (No such file")
     assert path.read_text() == COMMENTED
 
 
