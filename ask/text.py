@@ -351,10 +351,15 @@ def suggest(word: str, choices: Iterable[str]) -> str:
     return find_misspelled(word, choices) or next(completions, "")
 
 
-def format_unknown_key(key: str, known_keys: Iterable[str]) -> str:
-    """Format a warning about an unknown key, suggesting the known one that ends with it, or the most similar one."""
+def find_meant_key(key: str, known_keys: Iterable[str]) -> str:
+    """Find the known key that ends with an unknown one, or the most similar one; return "" for none."""
     known_keys = list(known_keys)
-    suggestion = next((name for name in known_keys if name.endswith(f".{key}")), "") or suggest(key, known_keys)
+    return next((name for name in known_keys if name.endswith(f".{key}")), "") or suggest(key, known_keys)
+
+
+def format_unknown_key(key: str, known_keys: Iterable[str]) -> str:
+    """Format a warning about an unknown key, suggesting the one that is probably meant."""
+    suggestion = find_meant_key(key, known_keys)
     return f"unknown key {' '.join(key.split())}" + (f" (did you mean {suggestion}?)" if suggestion else "")
 
 

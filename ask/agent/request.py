@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path, PurePath
@@ -440,6 +441,9 @@ def _read_extra_system_prompt(
         option_text = read_text_file(option_value[1:], app.app_dirs, app.console.print_notice)
     else:
         option_text = decode_argument(option_value)
+        if os.path.isfile(option_value):
+            name = format_one_line(option_text)
+            app.console.print_notice(f"the system prompt is the text {name!r}; -s @{name} reads the file")
     return "\n\n".join(filter(None, (template_text, option_text)))
 
 

@@ -20,9 +20,10 @@ from ask.config.model_options import DEDICATED_OPTIONS, parse_model_options
 from ask.config.precedence import read_switch
 from ask.config.settings import SETTINGS, get_default_value, get_kind
 from ask.errors import ConfigError, UsageError
+from ask.mcp.server_config import find_servers
 from ask.records import NamedTuple
 from ask.render.table import write_table
-from ask.text import format_unknown_key, mask_password
+from ask.text import format_suggestion, format_unknown_key, mask_password
 
 
 @click.group("config", cls=CommandGroup)
@@ -107,8 +108,10 @@ def _print_change_notices(app: AppContext, key: str) -> None:
 
 API_KEY_PATTERN = re.compile(r"(?:keys\.|providers\.)?(.*?)[._-]?(?:ai_|api_?)?key|keys\.(.*)", re.IGNORECASE)
 """Keys that look like an API key; one of the groups is the provider."""
-TABLE_PATTERN = re.compile(r"hooks|mcp\.servers(\..+)?|providers\.[^.]+\.models(\..+)?")
-"""Keys with tables that no command sets."""
+TABLE_PATTERN = re.compile(r"hooks(\..+)?|mcp\.servers(\..+)?|providers\.[^.]+\.models(\..+)?")
+"""Keys that no command sets, in tables with parts that depend on each other."""
+SERVER_KEYS = {"enabled": bool, "timeout": float, "tools": list, "cwd": str}
+"""The keys of a table `[mcp.servers.NAME]` that can be changed alone, with their kinds."""
 
 
 class ConfigKey(NamedTuple):
@@ -129,6 +132,9 @@ def parse_key(dotted_key: str) -> ConfigKey:
     table, _, name = dotted_key.partition(".")
     if table == "aliases" and name:
         return ConfigKey((table, name), str)
+    path, _, last = dotted_key.rpartition(".")
+    if path.startswith("mcp.servers.") and last in SERVER_KEYS:
+        return ConfigKey(("mcp", "servers", path.removeprefix("mcp.servers."), last), SERVER_KEYS[last])
     provider, separator, header = name.partition(".headers.")
     if table == "providers" and separator and provider and header:
         return ConfigKey((table, provider, "headers", header), str)
@@ -156,7 +162,7 @@ def _refuse_other_keys(dotted_key: str) -> None:
         provider = (match[1] or match[2] or "").removeprefix("options.").lower() or "PROVIDER"
         raise UsageError("API keys are not stored in config.toml", f"ask keys set {provider}")
     if TABLE_PATTERN.fullmatch(dotted_key):
-        raise UsageError(f"{dotted_key} is a table or in one", "ask config edit opens config.toml")
+        raise UsageError(f"{dotted_key} can only be changed in an editor", "ask config edit opens config.toml")
 
 
 def parse_value(key: ConfigKey, text: str) -> Any:
@@ -177,6 +183,8 @@ def parse_value(key: ConfigKey, text: str) -> Any:
         except (ValueError, click.BadParameter, RecursionError):
             value = text  # check_config says what is expected
     values: dict[str, Any] = {}
+    if key.parts[:2] == ("mcp", "servers"):
+        set_value(values, (*key.parts[:-1], "command"), "true", {})  # a server without one is an error
     set_value(values, key.parts, value, {})
     import tomli_w
 
@@ -300,6 +308,12 @@ def set_command(*, key: str, value: str) -> None:
     ask config set aliases.fast openrouter:vendor/model
     """
     app, config_key = AppContext(), parse_key(key)
+    if config_key.parts[:2] == ("mcp", "servers"):
+        name, servers = config_key.parts[2], find_servers(app.config, app.app_dirs.config).servers
+        if name not in servers:
+            raise UsageError(
+                f"unknown MCP server {name!r}", format_suggestion(name, servers, "ask mcp list shows them")
+            )
     change_setting(app, config_key.parts, parse_value(config_key, value))
     _print_change_notices(app, ".".join(config_key.parts))
 
@@ -311,7 +325,8 @@ def unset_command(*, key: str) -> None:
     app = AppContext()
     parts = find_existing_key(read_toml(app.app_dirs.config_file), key)
     if not parts:
-        parse_key(key)
+        if not TABLE_PATTERN.fullmatch(key):
+            parse_key(key)
         hint = "ask config list shows where each value comes from"
         raise ConfigError(f"{key} is not set in {app.app_dirs.config_file}", hint)
     change_setting(app, parts, UNSET)

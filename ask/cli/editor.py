@@ -62,7 +62,9 @@ def _edit_until_valid(copy: Path, path: Path, validate: Callable[[Path], object]
         except click.ClickException as error:
             variable = "VISUAL" if os.environ.get("VISUAL") else "EDITOR"  # VISUAL takes precedence
             hint = f"no changes were saved; set {variable} to use another editor"
-            raise MissingDependencyError(error.format_message(), hint) from None
+            reason = error.__cause__.strerror if isinstance(error.__cause__, OSError) else "it failed"
+            editor = error.format_message().partition(": Editing failed")[0]
+            raise MissingDependencyError(f"cannot use the editor {editor} ({reason})", hint) from None
         try:
             validate(copy)
             return copy.read_bytes()

@@ -222,6 +222,8 @@ def search_command(*, words: tuple[str, ...], limit: int | None, as_json: bool) 
 
 
 FORMATS = ("md", "json", "html")
+DOCUMENT_SUFFIXES = (".pdf", ".docx", ".odt")
+"""Names of files that programs would not open if they contained Markdown."""
 FORMATS_BY_SUFFIX = {".json": "json", ".jsonl": "json", ".html": "html", ".htm": "html"}
 """Formats by the suffix of the output file; others are Markdown."""
 STDOUT_NAME = STDIN_NAME = "-"
@@ -259,10 +261,14 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
     choose it by the suffix of `output`.
 
     Raises:
-        UsageError: there is no such conversation, or none at all.
+        UsageError: there is no such conversation, or none at all, or the name of the file is that of another format.
         FileError: a file cannot be read or written.
     """
-    format_name = format_name or FORMATS_BY_SUFFIX.get(Path(output).suffix.lower(), "md")
+    suffix = Path(output).suffix.lower()
+    if not format_name and suffix in DOCUMENT_SUFFIXES:
+        hint = "use a name that ends in .md, .json or .html; a browser prints HTML as PDF"
+        raise UsageError(f"cannot write {output} in the format that its name has", hint)
+    format_name = format_name or FORMATS_BY_SUFFIX.get(suffix, "md")
     with _open_history() as store:
         if everything:
             conversations = query_conversations(store, "ORDER BY number")

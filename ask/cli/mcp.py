@@ -299,8 +299,9 @@ def _read_servers_file(path: Path, names: Sequence[str]) -> list[ServerConfig]:
     if not server_index.servers:
         warning = next(iter(server_index.warnings), problem).removesuffix("; skipping it")
         raise ConfigError(warning, "pass a file with MCP servers")
-    for warning in () if names else server_index.warnings:
-        print_notice(warning)
+    if not names or not {*names} <= server_index.servers.keys():
+        for warning in server_index.warnings:  # one may say why a named server is missing
+            print_notice(warning)
     return [_get_server(server_index.servers, name, problem) for name in names or server_index.servers]
 
 

@@ -104,7 +104,9 @@ def check_command(*, paths: Sequence[Path]) -> None:
         shown_folder = format_one_line(decode_argument(str(folder)))
         print_text("\n".join(f"{shown_folder}: {format_one_line(text)}" for text in violations or ["ok"]))
     if problems:
-        raise FileError(f"{problems:,} of {format_count(len(folders), 'skill')} with problems")
+        raise FileError(
+            f"{problems:,} of {format_count(len(folders), 'skill')} {'has' if problems == 1 else 'have'} problems"
+        )
 
 
 def _check_file(name: str, file: Path) -> list[str]:

@@ -289,22 +289,9 @@ def _select_backup_sets(
     restorable = [backup_set for backup_set in of_kind if backup_set.name not in undone_names]
     matching = _filter_backup_sets(restorable, conversation_id, app)
     if not matching:
-        problem = "there is no undo to reverse" if redo else "no files to restore"
-        scope = f"in conversation {conversation_id}" if conversation_id else "here"
-        if redo and restorable:
-            other = restorable[-1]
-            name, time_text = other.header.conversation, format_local_time(other.started)
-            hint = (
-                f"the last undo elsewhere was in conversation {name}, {time_text}: ask undo --redo {name} reverses it"
-            )
-        elif redo:
-            hint = "ask undo -n shows what can be undone"
-        elif conversation_id and _filter_backup_sets(of_kind, conversation_id, app):
-            hint = f"ask undo --redo {conversation_id} reverses the last undo"
-        else:
-            article = "another" if conversation_id else "a"
-            hint = f"ask undo ID undoes {article} conversation from ask history list"
-        raise UsageError(f"{problem} {scope}", hint)
+        others = [] if conversation_id and not redo else restorable
+        is_undone = bool(conversation_id and _filter_backup_sets(of_kind, conversation_id, app))
+        raise _make_nothing_error(conversation_id, others, app, redo=redo, is_undone=is_undone)
     newest = matching[-1]
     if conversation_id is None and not redo:
         _check_last_run(newest, backup_sets, flags, app)
@@ -349,6 +336,29 @@ def _check_last_run(
 def _identify_place(app: AppContext) -> tuple[str, str]:
     """Return the terminal, "" for none, and the working directory, as runs are saved with them."""
     return identify_terminal(app.environment), decode_argument(str(get_working_directory()))
+
+
+def _make_nothing_error(
+    conversation_id: str | None, others: Sequence[BackupSet], app: AppContext, *, redo: bool, is_undone: bool
+) -> UsageError:
+    """Return the error that there is nothing to restore or redo; `others` could be, from other places."""
+    problem = "there is no undo to reverse" if redo else "no files to restore"
+    place = "from this terminal" if _identify_place(app)[0] else "in this folder"
+    scope = f"in conversation {conversation_id}" if conversation_id else place
+    if others:
+        name, time_text = others[-1].header.conversation, format_local_time(others[-1].started)
+        what, option, effect = ("undo", "--redo ", "reverses") if redo else ("run that changed files", "", "undoes")
+        hint = (
+            f"elsewhere, the last {what} was in conversation {name}, {time_text}: ask undo {option}{name} {effect} it"
+        )
+    elif redo:
+        hint = "ask undo -n shows what can be undone"
+    elif is_undone:
+        hint = f"ask undo --redo {conversation_id} reverses the last undo"
+    else:
+        article = "another" if conversation_id else "a"
+        hint = f"ask undo ID undoes {article} conversation from ask history list"
+    return UsageError(f"{problem} {scope}", hint)
 
 
 def _filter_backup_sets(

@@ -12,9 +12,11 @@ from ask.config.settings import OPTION_RANGES, SETTINGS, Api, NonNegativeFloat, 
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
 from ask.regular_files import read_regular_file
-from ask.text import format_unknown_key
+from ask.text import find_meant_key, format_unknown_key
 
 KNOWN_KEYS = (*SETTINGS, *(f"options.{name}" for name in OPTION_RANGES))
+RESTRICTIONS = ("tools.", "safe.", "history.", "max_cost", "max_rounds")
+"""How the keys begin that restrict what a run does, spends or saves."""
 CONFIG_TABLES = (
     *dict.fromkeys(key.partition(".")[0] for key in SETTINGS if "." in key),
     "aliases",
@@ -233,8 +235,20 @@ def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:
             elif key in SETTINGS:
                 parse_table_value(path, parts, value, SETTINGS[key].type, warnings)
             else:
-                warnings.append(f"{path}: {format_unknown_key(key, KNOWN_KEYS)}")
+                warnings.append(_describe_unknown_key(path, key))
     return warnings
+
+
+def _describe_unknown_key(path: Path, key: str) -> str:
+    """Return the warning about an unknown key.
+
+    Raises:
+        ConfigError: it may be a misspelled restriction, such as `[safe] enable = true`, and nothing runs without it.
+    """
+    warning = f"{path}: {format_unknown_key(key, KNOWN_KEYS)}"
+    if key.startswith(RESTRICTIONS) or find_meant_key(key, KNOWN_KEYS).startswith(RESTRICTIONS):
+        raise ConfigError(warning, f"it may be a restriction; correct it, or remove it with ask config unset {key}")
+    return warning
 
 
 def check_options(source: str | Path, table: Mapping[str, Any]) -> None:

@@ -49,5 +49,5 @@ def check_model_option(key: str, value: Any) -> None:
         return
     low, high = OPTION_RANGES[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        expected = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
+        expected = f"of at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
         raise ParameterError(f"{key} is {value!r}", f"it must be a number {expected}")

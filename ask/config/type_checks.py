@@ -256,6 +256,8 @@ def describe_value(value: object) -> str:
 
 def describe_type(expected: Any) -> str:
     """Describe a type as in Python, for the authors of plugins."""
+    if typing.get_origin(expected) is typing.Literal:
+        return " or ".join(map(repr, typing.get_args(expected)))
     options = typing.get_args(expected) if typing.get_origin(expected) in _UNIONS else (expected,)
     # The `__origin__` of an `Annotated` is its type; `get_origin` returns `Annotated`.
     names = (getattr(getattr(option, "__origin__", option), "__name__", str(option)) for option in options)

@@ -27,6 +27,8 @@ WEB_PREFIXES = ("http://", "https://")
 MCP_PREFIX = "mcp://"
 LOADER_PATTERN = re.compile(r"([a-z][a-z0-9_-]*):(.*)", re.DOTALL)
 """A source for a loader: a prefix, and the text that its function gets."""
+LINES_PATTERN = re.compile(r"(.+?)(?::\d+(?:-\d+)?)+")
+"""A path with the line numbers that editors and compilers add."""
 MAX_NAMED_FILES = 3
 """How many skipped files a notice names."""
 MAX_ENCODING_NOTES = 4
@@ -117,12 +119,27 @@ def _read_path(path: str, readers: InputReaders) -> PromptInputs:
             return _read_glob(str(expanded_path), name, readers)
         data = read_bytes(expanded_path, max(MAX_TEXT_BYTES, *MAX_FILE_BYTES.values()), readers.timeout, readers.notify)
     except OSError as error:
-        raise FileError(f"cannot read {name} ({error.strerror})") from error
+        hint = _suggest_source(path) if isinstance(error, FileNotFoundError) else ""
+        raise FileError(f"cannot read {name} ({error.strerror})", hint) from error
     except ValueError as error:  # a null byte in the path
         raise FileError(f"cannot read {name} ({error})") from error
     if not data:
         readers.notify(f"{name} is empty")
     return parse_content(name, data, MAX_TEXT_BYTES, keep_location=readers.keep_location, accepts=readers.accepts)
+
+
+def _suggest_source(path: str) -> str:
+    """Return a hint for a path that does not exist but looks like another kind of source; "" for none."""
+    if "://" in path:
+        return f"-f fetches only {' and '.join(WEB_PREFIXES)} addresses"
+    if path == CLIPBOARD.removesuffix(":"):
+        return f"-f {CLIPBOARD} attaches the clipboard"
+    lines = LINES_PATTERN.fullmatch(path)
+    if lines and path_exists(lines[1]):
+        return f"-f attaches complete files: use -f {decode_argument(lines[1])}, or pipe the lines in"
+    if "," in path and all(map(path_exists, path.split(","))):
+        return "repeat -f for each file"
+    return ""
 
 
 def _read_glob(pattern: str, display_name: str, readers: InputReaders) -> PromptInputs:

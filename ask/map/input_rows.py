@@ -206,7 +206,8 @@ def check_inputs(paths: Sequence[str]) -> None:
     """
     cannot_read_stdin = sys.stdin is None or (sys.stdin.isatty() and not paths)
     if cannot_read_stdin and (not paths or STDIN in paths):
-        raise UsageError("no input given", "name files, or pipe rows in; to ask it as a question: ask -- map ...")
+        hint = "name files, or pipe rows in; ask map --list lists jobs; to ask it as a question: ask -- map ..."
+        raise UsageError("no input given", hint)
     for path in filter(None, map(find_input_file, paths)):
         try:
             if not path.is_fifo():

@@ -132,6 +132,7 @@ class RowPrompt:
         files: the values of `-f`, in which placeholders are filled in, too.
         values: the values of `--var`.
         inputs: what accompanies the prompt in every row; None for nothing.
+        constant_names: the names of placeholders that the system prompt has, too, where no row can fill them in.
     """
 
     def __init__(
@@ -140,6 +141,8 @@ class RowPrompt:
         files: Sequence[str] = (),
         values: Mapping[str, str] | None = None,
         inputs: PromptInputs | None = None,
+        *,
+        constant_names: frozenset[str] = frozenset(),
     ) -> None:
         self.text = text
         self.inputs = inputs
@@ -148,6 +151,7 @@ class RowPrompt:
         self._placeholders = [each for part in (text, *files) for each in find_placeholders(part, COLUMN_PATTERN)]
         self._column_names = {placeholder.name for placeholder in self._placeholders} - self._values.keys()
         self.uses_path = PATH in self._column_names
+        self._constant_names = constant_names & self._column_names
         self._labels: frozenset[str] = frozenset()
 
     def hide_labels(self, columns: Collection[str]) -> RowPrompt:
@@ -165,13 +169,21 @@ class RowPrompt:
         return prompt
 
     def check(self, row: Row) -> None:
-        """Raise `UsageError` if a row lacks a column that a placeholder names, or one of labels."""
+        """Check the columns of a row.
+
+        Raises:
+            UsageError: it lacks one that a placeholder names, or one of labels, or has one for the system prompt.
+        """
+        for name in self._constant_names.intersection(row.columns):
+            problem = f"the column {name!r} cannot fill in {{{{{name}}}}}, which the template's system prompt has, too"
+            raise UsageError(problem, f"add --var {name}=VALUE for all rows, or write a prompt in place of -t")
         for name in self._find_missing_columns(row):
             hint = format_suggestion(name, row.columns, f"the columns are {join_names(list(row.columns))}")
             if name == PATH and not row.is_file:
                 hint += "; with --files, each file is a row"
             elif [*row.columns] == [LINE]:
                 hint += "; to read a table, add --input-format jsonl, csv or another one"
+                hint += "" if row.location.startswith("stdin:") else "; with -f {{path}}, each file is a row"
             raise UsageError(f"there is no column {name!r} in {row.location}", hint)
 
     def has_columns(self, row: Row) -> bool:
@@ -362,7 +374,8 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
     first, template = prepared.request, prepared.template
     prompt_text = template.prompt if template else options.prompt
     values, inputs = (template.values, template.inputs) if template else ({}, None)
-    prompt = RowPrompt(prompt_text, options.run.files, values, inputs)
+    constant_names = template.constant_names if template else frozenset[str]()
+    prompt = RowPrompt(prompt_text, options.run.files, values, inputs, constant_names=constant_names)
     first = first._replace(
         endpoint=first.endpoint._replace(preconnection=None),
         settings=first.settings._replace(stream=False),

@@ -312,7 +312,8 @@ class ServerConnection:
         if cause or not isinstance(error, TimeoutError):
             return cause or describe_error(error)
         suffix = f", and wrote an invalid message: {self._invalid_input}" if self._invalid_input else ""
-        return f"it did not respond within {timeout:g} s{suffix or remedy}"
+        second = "" if self.can_discover else "was started again, and "
+        return f"it {second}did not respond within {timeout:g} s{suffix or remedy}"
 
     async def close(self) -> None:
         """Close the connection and end the server's process, if it is local."""

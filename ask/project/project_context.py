@@ -201,8 +201,8 @@ def _is_project_trusted(
     if answer is None:
         names = ", ".join([*(file.name for file in files), *(f"the skill {skill.name}" for skill in skills)])
         app.console.print_notice(
-            f"not sent, because this project is not trusted: {format_one_line(names)}; check it, then run ask context "
-            "trust, or add --context for this run"
+            f"this project is not trusted, so its instructions were not sent ({format_one_line(names)}): check them, "
+            "then run ask context trust, or add --context for this run"
         )
         return False
     try:

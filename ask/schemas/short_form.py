@@ -43,6 +43,7 @@ TYPES: dict[str, SchemaDict] = {
 TYPES_HINT = f'use {", ".join(TYPES)}, 1..5, [type], {{name type}} or "a text" in quotes'
 FIELDS_HINT = 'write fields like "name, age int"; quote other names'
 NAME_PATTERN = r"[^\W\d][\w-]*"
+RANGE_PATTERN = r"[-+]?\d{1,9}\s*\.\.\s*[-+]?\d{1,9}(?![\w.])"
 QUOTED_PATTERN = r'"(?:[^"\\\n]|\\.)*"|' + r"'(?:[^'\\\n]|\\.)*'"
 MAX_DEPTH = 50
 
@@ -106,7 +107,11 @@ class _ShortFormParser:
             if not self.take(r"\?"):
                 required.append(name)
             properties[name] = self.parse_field()
-            self.expect(r"[,\n]|(?=\})|\Z", "unexpected {}", "separate fields with commas; age? is optional")
+            has_range = self.is_next(RANGE_PATTERN)
+            hint = (
+                f"a range needs no type: {name} 1..5" if has_range else "separate fields with commas; age? is optional"
+            )
+            self.expect(r"[,\n]|(?=\})|\Z", "unexpected {}", hint)
             self.take(r"[\s,]+")
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
@@ -150,7 +155,7 @@ class _ShortFormParser:
 
     def parse_range(self) -> SchemaDict:
         """Parse a range of integers, such as 1..5."""
-        text = self.expect(r"[-+]?\d{1,9}\s*\.\.\s*[-+]?\d{1,9}(?![\w.])", "{} is not a range", "write a range as 1..5")
+        text = self.expect(RANGE_PATTERN, "{} is not a range", "write a range as 1..5")
         low, high = map(int, text.split(".."))
         if low >= high:
             self.fail(f"the range {text} has no levels", "write the lower number first, such as 1..5")

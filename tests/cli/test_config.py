@@ -136,6 +136,7 @@ def test_set_writes_the_value_and_get_prints_it_as_typed(
         (("providers.lab.models", "x"), 2, "ask config edit"),
         (("hooks", "x"), 2, "ask config edit"),
         (("mcp.servers.notes.command", "x"), 2, "ask config edit"),
+        (("mcp.servers.notes.timeout", "long"), 2, "mcp.servers.notes.timeout"),
         (("tools", "x"), 2, "tools"),
         (("aliases", "x"), 2, "aliases"),
         (("", "x"), 2, "key"),
@@ -304,6 +305,7 @@ def test_unset_removes_settings_tables_and_unknown_keys(ask: Ask, path: Path) ->
 def test_unsetting_a_missing_key_is_an_error(ask: Ask) -> None:
     is_refused(ask("config", "unset", "model"), 4, "model")
     is_refused(ask("config", "unset", "modle"), 2, "did you mean model?")
+    is_refused(ask("config", "unset", "mcp.servers.notes"), 4, "mcp.servers.notes")
 
 
 # Listing
@@ -453,7 +455,7 @@ def test_invalid_edits_can_be_corrected_on_a_terminal(ask: Ask, path: Path, home
 def test_a_failing_editor_changes_nothing(ask: Ask, path: Path, home: Home) -> None:
     path.write_text(COMMENTED)
     is_refused(ask("config", "edit", env=editor(home, 'echo > "$1"; exit 1')), 3)
-    is_refused(ask("config", "edit", env={"VISUAL": "/no/such/editor"}), 3, "set VISUAL", "/no/such/editor")
+    is_refused(ask("config", "edit", env={"VISUAL": "/no/such/editor"}), 3, "set VISUAL", "editor (No such file")
     assert path.read_text() == COMMENTED
 
 

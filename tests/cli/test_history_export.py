@@ -103,6 +103,8 @@ def test_format_is_chosen_by_the_file_name_extension(ask: Ask, home: Home, two: 
         result = ask("history", "export", "-o", name)
         assert (result.code, result.stdout, result.stderr) == (0, b"", "")
         assert (home.work / name).read_text().startswith(begin)
+    refused = ask("history", "export", "-o", "a.pdf")
+    assert (refused.code, ".html" in refused.stderr, (home.work / "a.pdf").exists()) == (2, True, False)
     ask("history", "export", "--format", "html", "-o", "a.md")
     assert (
         (home.work / "a.md").read_text()

@@ -162,7 +162,14 @@ def test_an_unknown_provider_is_an_error_with_a_suggestion(keyless: Ask, home: H
     assert kept(home) == {}
 
 
-@pytest.mark.parametrize("arguments", [["sett", "x"], ["set"], ["set", "a", "b"], ["list", "all"], ["remove"]])
+def test_a_key_as_an_argument_is_refused_without_repeating_it(keyless: Ask, home: Home) -> None:
+    result = keyless("keys", "set", "openrouter", KEY)
+    assert (result.code, result.stdout, result.stderr.count("\n"), kept(home)) == (2, b"", 1, {})
+    assert KEY not in result.stderr
+    assert "run ask keys set openrouter" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["sett", "x"], ["set"], ["list", "all"], ["remove"]])
 def test_invalid_arguments_are_a_usage_error(arguments: list[str], keyless: Ask) -> None:
     result = keyless("keys", *arguments)
     assert (result.code, result.stdout, result.stderr.count("\n")) == (2, b"", 1)

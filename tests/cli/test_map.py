@@ -234,6 +234,7 @@ def test_another_prompt_does_not_replace_the_output(ask: Ask, server: ModelServe
         (("Say {{txet}}", "in.jsonl"), (2, "did you mean text")),
         (("-f", "{{path}}", "Say it", "in.jsonl"), (2, "; with --files, each file is a row")),
         (("Say {{text}}", "in.jsonl", "--input-format", "lines"), (2, "; to read a table, add --input-format")),
+        (("Say {{text}}", "in.jsonl", "--input-format", "lines"), (2, "; with -f {{path}}, each file is a row")),
         (("Say {{text}}", "none.jsonl"), (9, "none.jsonl")),
         (("of", "europe"), (9, "ask -- map")),
         (("Say {{text}}", "in.jsonl", "-O", "out.xls"), (2, ".csv")),
@@ -413,6 +414,27 @@ def test_a_template_is_filled_in(ask: Ask, server: ModelServer, home: Home) -> N
     result = ask("map", "-p", "openrouter", "-m", "m", "-t", "tell", "--var", "mood=kind", file)
     assert [row["answer"] for row in parse(result)] == ["TELL A TO ME."]
     assert "Be kind." in server.requests[0].json["messages"][0]["content"]
+
+
+def test_a_template_says_nothing_else_in_its_system_prompt_than_in_a_row(ask: Ask, server: ModelServer) -> None:
+    server.reply(echo)
+    command = (
+        "map",
+        "-p",
+        "openrouter",
+        "-m",
+        "m",
+        "-t",
+        "translate",
+        write_rows(ask.cwd, {"text": "a", "to": "French"}),
+    )
+    for arguments, expected in (((), "--var to=VALUE"), (("--var", "to={{text}}"), "'{{text}}'")):
+        result = ask(*command, *arguments)
+        assert (result.code, result.text, result.stderr.count("\n")) == (2, "", 1)
+        assert expected in result.stderr
+    assert not server.requests
+    assert ask(*command, "--var", "to=French").code == 0
+    assert "You translate into French" in server.requests[0].json["messages"][0]["content"]
 
 
 @pytest.mark.slow

@@ -89,6 +89,8 @@ def test_servers_are_imported_from_a_project_file_only_on_request(ask: Ask, home
     }
     (home.work / ".mcp.json").write_text(json.dumps({"mcpServers": entries}))
     assert ask("mcp").text == ""
+    named = ask("mcp", "add", "--from", ".mcp.json", "bad")
+    assert (named.code, "mcp.servers.bad has neither" in named.stderr) == (2, True)
     assert ask("mcp", "add", "--from", ".mcp.json", "one", "two").code == 0
     assert read_servers(home) == {
         "one": {"command": "touch", "args": ["ran"]},
@@ -126,6 +128,31 @@ def test_an_import_names_the_variables_that_a_server_gets(ask: Ask, home: Home) 
     (home.work / ".mcp.json").write_text(json.dumps({"mcpServers": entries}))
     notices = [line for line in ask("mcp", "add", "--from", ".mcp.json").stderr.splitlines() if "gets" in line]
     assert [re.findall("[A-Z_]{3,}", line.partition("gets")[2]) for line in notices] == [["TWO", "ONE_KEY"], ["FOUR"]]
+
+
+def test_settings_that_messages_name_are_changed_by_a_command(ask: Ask, home: Home) -> None:
+    configure(home, {"slow": {"command": "x", "args": ["y"]}})
+    changes = {
+        "timeout": ("20", 20),
+        "enabled": ("false", False),
+        "cwd": ("/tmp", "/tmp"),
+        "tools": ("a,b", ["a", "b"]),
+    }
+    for key, (word, value) in changes.items():
+        assert ask("config", "set", f"mcp.servers.slow.{key}", word).code == 0
+        assert ask("config", "get", f"mcp.servers.slow.{key}").text == f"{word}\n"
+        assert read_servers(home)["slow"][key] == value
+    assert ask("mcp", "list").text.split("\t")[3] == "no"
+    for key in changes:
+        assert ask("config", "unset", f"mcp.servers.slow.{key}").code == 0
+    assert read_servers(home) == {"slow": {"command": "x", "args": ["y"]}}
+
+
+def test_a_server_of_a_json_file_is_disabled_by_a_command(ask: Ask, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "mcp.json").write_text('{"mcpServers": {"one": {"command": "x"}}}')
+    assert ask("config", "set", "mcp.servers.one.enabled", "false").code == 0
+    assert ask("mcp", "list").text.split("\t")[3] == "no"
 
 
 def test_servers_of_json_files_are_listed_with_their_file(ask: Ask, home: Home) -> None:
@@ -170,8 +197,9 @@ def test_invalid_servers_are_not_added(words: list[str], expected: str, ask: Ask
 
 def test_an_unknown_server_is_an_error_with_a_suggestion(ask: Ask, home: Home) -> None:
     configure(home, {"time": {"command": "x"}})
-    for command in (["remove", "tiem"], ["test", "tiem"], ["list", "tiem"]):
-        result = ask("mcp", *command)
+    setting = ["config", "set", "mcp.servers.tiem.enabled", "false"]
+    for command in (["mcp", "remove", "tiem"], ["mcp", "test", "tiem"], ["mcp", "list", "tiem"], setting):
+        result = ask(*command)
         assert (result.code, result.stderr.count("\n")) == (2, 1)
         assert "'tiem'" in result.stderr
         assert "did you mean time?" in result.stderr

@@ -37,6 +37,12 @@ def test_the_list_is_fetched_with_the_key(ask: Ask, server: ModelServer) -> None
     assert request.headers["Authorization"] == f"Bearer {TEST_KEY}"
 
 
+def test_a_provider_as_an_argument_is_an_error_that_names_its_option(ask: Ask) -> None:
+    result = ask("models", "ollama")
+    assert (result.code, result.stderr.count("\n")) == (2, 1)
+    assert "ask models -p ollama" in result.stderr
+
+
 def test_unreported_fields_are_empty(ask: Ask, server: ModelServer) -> None:
     entries = [
         {"id": "router", "pricing": {"prompt": "-1", "completion": "-1"}, "supported_parameters": []},

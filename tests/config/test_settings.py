@@ -354,8 +354,6 @@ def test_an_unreadable_config_toml_is_a_one_line_error(ask: Ask, home: Home) -> 
     [
         ("modle = 'x'", ["modle", "did you mean model?"]),
         ("temperature = 0.2", ["temperature", "did you mean options.temperature?"]),
-        ("tools.enable = true", ["tools.enable", "did you mean tools.enabled?"]),
-        ("[tool]\nconfirm = true", ["tool.confirm", "did you mean tools.confirm?"]),
         ("[providers.x]\nbase-url = 'y'", ["base-url", "did you mean base_url?", "[providers.x]"]),
         ("[[providers.x.models]]\npattern = 'y'\neffort = ['low']", ["effort", "did you mean efforts?"]),
         ("zzz = 1", ["zzz"]),
@@ -366,6 +364,29 @@ def test_an_unknown_key_is_a_warning_with_a_suggestion(ask: Ask, home: Home, tex
     result = ask("-p", "demo", "--no-tools", "hi")
     assert (result.code, result.stderr.count("\n")) == (0, 1)
     assert all(expected in result.stderr for expected in (f"{home.config}/config.toml", *warning))
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "suggestion"),
+    [
+        ("tools.enable = true", "tools.enable", "tools.enabled"),
+        ("[tool]\ndeny = ['rm']", "tool.deny", "tools.deny"),
+        ("[safe]\nenable = true", "safe.enable", "safe.enabled"),
+        ("max_costs = 1", "max_costs", "max_cost"),
+        ("confirm = true", "confirm", "tools.confirm"),
+        ("[tools]\nmax_cost = 1", "tools.max_cost", ""),
+        ("[tools]\nbash = false", "tools.bash", ""),
+    ],
+)
+def test_a_misspelled_restriction_is_an_error(ask: Ask, home: Home, text: str, key: str, suggestion: str) -> None:
+    configure(home, f"provider = 'demo'\n{text}\n")
+    result = ask("-q", "run touch made")
+    assert (result.code, result.stdout, result.stderr.count("\n")) == (4, b"", 1)
+    assert f"unknown key {key}" in result.stderr
+    assert suggestion in result.stderr
+    assert not (home.work / "made").exists()
+    assert ask("config", "unset", key).code == 0
+    assert ask("-q", "run touch made").code == 0
 
 
 def test_a_missing_config_toml_means_the_defaults(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from ask.config.type_checks import (
     WrongTypeError,
     check_value,
     describe_expected,
+    describe_type,
     format_path,
     parse_value,
 )
@@ -170,3 +171,8 @@ def test_objects_are_checked_with_their_items_and_fields(value: Any, expected: A
 )
 def test_types_are_described_in_words(expected: Any, description: str) -> None:
     assert describe_expected(expected) == description
+
+
+def test_types_are_described_as_in_python_to_authors_of_plugins() -> None:
+    expected = {str | None: "str or None", Literal["sse", "ndjson"]: "'sse' or 'ndjson'", Mapping[str, int]: "Mapping"}
+    assert {kind: describe_type(kind) for kind in expected} == expected

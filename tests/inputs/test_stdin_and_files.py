@@ -250,6 +250,10 @@ def test_unreadable_files_are_refused(ask: Ask, server: ModelServer) -> None:
         "binary": "binary, not text",
         "a\nb\x1b]0;": "a b\\x1b]0; (No such file or directory)",
         "": "read",
+        "ftp://example.org/a": "http://",
+        "clipboard": "-f clipboard:",
+        "binary:3-5": "-f binary,",
+        "binary,large": "repeat -f",
     }.items():
         code, line = run_failing(ask, server, "-f", name, "why?")
         assert code == 9
@@ -262,6 +266,9 @@ def test_the_system_prompt_may_come_from_a_file(ask: Ask, server: ModelServer) -
     system = wire.asked(server.requests[0].json, 0)
     assert system.rstrip().endswith("Be brief.")
     assert len(system) > 200
+    server.requests.clear()
+    assert "-s @style reads the file" in ask("-s", "style", "hi").stderr
+    assert wire.asked(server.requests[0].json, 0).endswith("style")
     server.requests.clear()
     assert run_failing(ask, server, "-s", "@nowhere", "hi")[0] == 9
     code, line = run_failing(ask, server, "-s", "@", "hi")

@@ -41,7 +41,7 @@ def reply(server: ModelServer, count: int) -> None:
 def test_without_a_terminal_only_a_trusted_project_is_sent(here: Ask, home: Home, server: ModelServer) -> None:
     reply(server, 4)
     result = here(*PROMPT)
-    assert (result.code, "AGENTS.md; check it, then run ask context trust" in result.stderr) == (0, True)
+    assert (result.code, "(AGENTS.md): check them, then run ask context trust" in result.stderr) == (0, True)
     here("--context", *PROMPT)
     here(*PROMPT)
     TrustStore(home.data / "trusted-projects.json").remember(here.cwd.resolve(), trusted=True)

@@ -67,6 +67,7 @@ def test_short_forms_expand_to_schemas(short: str, schema: dict[str, Any]) -> No
     ("short", "told"),
     [
         ("age itn", ["'itn'", "character 5", "did you mean int?"]),
+        ("score int 1..5", ["character 11", "score 1..5"]),
         ("kind bug|order", ["'bug'", "character 6", '"a text" in quotes']),
         ("age colour", ["'colour'", "character 5", "string,"]),
         ("a,\nb strng", ["'strng'", "line 2, character 3", "did you mean string?"]),
