@@ -279,7 +279,8 @@ class MapJobRunner:
             self.ledger.forget_answers(self.job.id)
         if engine.progress.failed:
             failed, unavailable = engine.progress.failed, engine.progress.unavailable
-            hints = ["the same command sends them again"] if failed == unavailable else []
+            rows = "it" if failed == 1 else "them"
+            hints = [f"the same command sends {rows} again"] if failed == unavailable else []
             if not hints:
                 hints = [f"the same command sends {unavailable} of them again"] if unavailable else []
                 hints.append("--retry-failed sends failed rows again")

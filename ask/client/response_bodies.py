@@ -89,7 +89,9 @@ class BodyReader:
         if 300 <= http_response.status < 400:
             location = http_response.headers.get("Location", "another place")
             hint = f"update the base URL (sent to {http_response.format_shown_url()})"
-            return self.classify(ProviderError(f"redirected to {location}", http_response.status, hint=hint))
+            error = ProviderError(f"redirected to {location}", http_response.status, hint=hint)
+            error.is_from_api = False
+            return self.classify(error)
         parse_error = self._provider.hooks.provider_parse_error
         error = parse_error(status=http_response.status, headers=http_response.headers, body=body)
         self.classify(error)

@@ -274,10 +274,10 @@ class BatchRunner:
                 failures = 0
             except (NetworkError, ProviderError) as error:
                 failures = 1 if self._last_success >= begin else failures + 1
-                silence = time.monotonic() - self._last_success
-                has_expired = failures >= MAX_GONE_POLLS if is_gone(error) else silence >= max_wait
-                if has_expired or not (is_gone(error) or classify_failure(error) in TEMPORARY_FAILURES):
+                if failures >= MAX_GONE_POLLS if is_gone(error) else classify_failure(error) not in TEMPORARY_FAILURES:
                     raise
+                if not is_gone(error) and time.monotonic() - self._last_success >= max_wait:
+                    raise NetworkError(error.summary, "--wait allows a longer outage") from error
                 if not has_failed:
                     on_failure(error)
             has_failed = failures > 0

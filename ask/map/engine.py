@@ -245,6 +245,8 @@ class Engine:
             if self._max_wait:
                 self._on_pause(outage.describe(now, error))
         if outage.has_expired(now):
+            if outage.may_be_rows:
+                self._save_failures(error)
             self.stop(NetworkError(outage.describe(now, error), "--wait allows a longer outage"))
         elif not (self._ready or self._retries or self._has_room() or outage.is_suspected):
             # The end of the job, or of the rows that may be read ahead.
@@ -252,6 +254,13 @@ class Engine:
             for task in self._last_tries:
                 self._retry(task._replace(is_last_try=True), now + delay)
             self._last_tries = []
+
+    def _save_failures(self, error: AskError) -> None:
+        """Note in the ledger which rows have failed, for which the next run does not pause again."""
+        failed = RowResult("unavailable", error=str(error), time=time.time())
+        sent = [task for task in self._ready if task.tries]
+        results = [(task.key, failed.add_usage(task.usage)._replace(tries=task.tries)) for task in sent]
+        self._ledger.save_results(self._job.id, results)
 
     def _retry(self, task: RowTask, moment: float) -> None:
         """Send a task again at that time."""
@@ -424,7 +433,8 @@ class Engine:
         if task.is_last_try:
             return False
         failed_earlier = task.stored_result is not None and task.stored_result.status == "unavailable"
-        self._outage.note_failure(task.position, error, failed_earlier=failed_earlier)
+        is_first = task.attempts == 1
+        self._outage.note_failure(task.position, error, is_first=is_first, failed_earlier=failed_earlier)
         if not self._repeat_later(task, error, now):
             self._last_tries.append(task)
         return True

@@ -44,6 +44,7 @@ from ask.map.json_values import (
     decode_json,
     encode_json,
     has_invalid_bytes,
+    parse_first_members,
     read_json_values,
 )
 from ask.map.sqlite_table import SqliteTable
@@ -420,7 +421,7 @@ def _read_jsonl(name: str, stream: BufferedReader) -> Iterator[Row]:
         try:
             value = decode_json(text)
         except (ValueError, RecursionError):
-            value, error = {}, error or (HAS_NUL if b"\0" in data else NOT_JSON)
+            value, error = parse_first_members(text), error or (HAS_NUL if b"\0" in data else NOT_JSON)
         yield _create_json_row(location, value, text, error)
 
 

@@ -175,7 +175,9 @@ def detect_encoding(name: str, stream: BufferedReader, reopen: Callable[[], Buff
     start = stream.peek()
     if start.startswith(tuple(mark for mark, _ in _WIDE_MARKS)) or not _may_be_text(start):
         # The last character may be incomplete.
-        return _require_text(name, start, decode_bytes(start) or decode_bytes(start[: len(start) & -4])).encoding
+        decoded = decode_bytes(start) or decode_bytes(start[: len(start) & -4])
+        if decoded or not _is_damaged_json(start):
+            return _require_text(name, start, decoded).encoding
     if reopen is None:
         lines = _find_invalid_lines(start[: start.rfind(b"\n") + 1 or None].splitlines(keepends=True))
     else:
@@ -197,6 +199,12 @@ def _may_be_text(start: bytes) -> bool:
     """Check that NUL is not in the first line, and in at most half of all: only some rows may be damaged."""
     lines = start.split(b"\n")
     return b"\0" not in lines[0] and 2 * sum(b"\0" in line for line in lines) <= len(lines)
+
+
+def _is_damaged_json(start: bytes) -> bool:
+    """Check for JSON with NUL in its first line, which is a row, but in at most half of all lines."""
+    lines = [line for line in start.split(b"\n") if line]
+    return start.startswith((b"{", b"[")) and 2 * sum(b"\0" in line for line in lines) <= len(lines)
 
 
 def _require_text(name: str, start: bytes, decoded: DecodedText | None) -> DecodedText:

@@ -42,6 +42,11 @@ encode_json = json.JSONEncoder(ensure_ascii=False).encode
 # Python writes NaN and Infinity, which are not JSON. As in JavaScript, they become null.
 _decoder = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_parse_finite)
 decode_json = _decoder.decode
+_lenient_decoder = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_parse_finite, strict=False)
+_OBJECT_START = re.compile(r"\s*\{\s*(?=\")")
+_COLON = re.compile(r"\s*:\s*")
+_MEMBER_END = re.compile(r'\s*(?:\}|,\s*(?:\}|(?="(?:[^"\\]|\\.)*"\s*:)))')
+"""What follows a complete member of an object: its end, or another name."""
 
 
 def to_valid_text(value: Any) -> str:
@@ -76,12 +81,30 @@ def parse_json_answer(text: str) -> Any:
         return None
 
 
+def parse_first_members(text: str) -> dict[str, Any]:
+    """Return the members of an invalid object up to the error, without those that contain a NUL character."""
+    members = {}
+    place = _OBJECT_START.match(text)
+    try:
+        while place and text[place.end() - 1] != "}":
+            start = place.end()
+            name, end = _lenient_decoder.raw_decode(text, start)
+            colon = _COLON.match(text, end)
+            value, end = _lenient_decoder.raw_decode(text, colon.end() if colon else end)
+            place = _MEMBER_END.match(text, end)
+            if place and "\0" not in text[start:end]:
+                members[name] = value
+    except (ValueError, RecursionError):
+        pass
+    return members
+
+
 class JsonValue(NamedTuple):
     """A value.
 
     Attributes:
         location: its line, and the column if it does not begin the line, as in "7" or "1:25".
-        value: the value; None if it has an error and cannot be read.
+        value: the value; if it has an error, what can be read of an object.
         error: what is wrong with it; "" for nothing.
         is_element: whether it is an element of an array.
     """
@@ -159,6 +182,8 @@ class _JsonSource:
                 raise FileError(message, "split it, for example with jq --stream")
             self._fill()
         location, start, self.position = self.locate(), self.position, len(self._text) if end is None else end
+        if error:
+            value = parse_first_members(self._text[start : self.position])
         if self._has_invalid_bytes and _INVALID_BYTES.search(self._text, start, self.position):
             error = NOT_UTF8
         elif error and "\0" in self._text[start : self.position]:

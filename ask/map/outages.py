@@ -26,6 +26,9 @@ ROW_REFUSED_STATUSES = (400, 422)
 """HTTP statuses for a row that a service refuses, or whose answer it cannot parse, which is then requested again."""
 MIN_FAILED_ROWS = 3
 """How many rows must have failed before the job pauses."""
+MIN_FIRST_FAILURES = 10
+"""How many of the last rows must have failed for the first time, one after the other, before their status 500 is seen
+as a failure of the service: up to a few may be rows that it cannot process."""
 QUIET_BACKOFFS = 10
 """How long no row must have been answered, in units of `network.backoff`: 5 s by default."""
 MIN_PROBE_SECONDS, MAX_PROBE_SECONDS = 0.01, 60.0
@@ -44,8 +47,9 @@ def classify_failure(error: AskError) -> Failure:
 
 
 def _classify_provider_error(error: ProviderError) -> Failure:
-    if error.status in WRONG_URL_STATUSES and not error.is_from_api:
-        return "unreachable"  # a wrong base URL, or a proxy whose server restarts
+    is_redirect = error.status is not None and 300 <= error.status < 400
+    if (error.status in WRONG_URL_STATUSES or is_redirect) and not error.is_from_api:
+        return "unreachable"  # a wrong base URL, a proxy whose server restarts, or a network's login page
     if error.status == 404 and is_message_refused(error):
         return "row"  # OpenRouter: an image for a model without vision
     if error.status in STOP_STATUSES or error.retry_action.kind == "next_key" or is_model_unknown(error):
@@ -74,6 +78,7 @@ class OutageMonitor:
         self._max_seconds = max_seconds
         self._last_answer = math.inf
         self._failed_rows: set[int] = set()
+        self._first_failures = 0
         self._is_conclusive = False
         self._pause_begin: float | None = None
         self._next_probe = self._interval = 0.0
@@ -88,6 +93,11 @@ class OutageMonitor:
         """Whether the job pauses if no row is answered soon."""
         return self._is_conclusive and len(self._failed_rows) >= MIN_FAILED_ROWS
 
+    @property
+    def may_be_rows(self) -> bool:
+        """Whether the service may be running and only unable to process these rows."""
+        return not self._is_conclusive
+
     def note_start(self, now: float) -> None:
         """Note that a request is sent."""
         if self._last_answer == math.inf:
@@ -96,14 +106,22 @@ class OutageMonitor:
     def note_answer(self, now: float) -> None:
         """Note a response from the service, after which it is available."""
         self._last_answer, self._pause_begin, self.has_answered = now, None, True
+        self._forget_failures()
+
+    def _forget_failures(self) -> None:
         self._failed_rows.clear()
+        self._first_failures = 0
         self._is_conclusive = False
 
-    def note_failure(self, position: int, error: AskError, *, failed_earlier: bool) -> None:
-        """Note a row that failed because of the service; `failed_earlier` if it did so in an earlier run, too."""
+    def note_failure(self, position: int, error: AskError, *, is_first: bool, failed_earlier: bool) -> None:
+        """Note a row that failed because of the service.
+
+        It does so for the first time in this run if `is_first`, and did so in an earlier run if `failed_earlier`.
+        """
         may_be_row = isinstance(error, ProviderError) and error.status == ROW_STATUS
         if not (may_be_row and failed_earlier):
             self._failed_rows.add(position)
+            self._first_failures += is_first
         self._is_conclusive |= not may_be_row
 
     def is_quiet(self, now: float) -> bool:
@@ -114,7 +132,9 @@ class OutageMonitor:
         """Check whether the service has failed. If only rows that failed are left, the reason may be these rows."""
         if self.is_paused or not self.is_quiet(now):
             return False
-        return self.is_suspected or (has_other_rows and len(self._failed_rows) >= MIN_FAILED_ROWS)
+        if self.is_suspected or self._first_failures >= MIN_FIRST_FAILURES:
+            return True
+        return has_other_rows and len(self._failed_rows) >= MIN_FAILED_ROWS
 
     def pause(self, now: float) -> None:
         """Send only probes until a row is answered."""

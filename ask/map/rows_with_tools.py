@@ -106,12 +106,14 @@ class AgentRunner:
     def run(self, task: RowTask) -> TaskResult:
         """Answer a row."""
         pool = self._pools[task.model_number]
-        base_url = pool.acquire(time.monotonic(), is_retry=task.is_retry)
+        sent = time.monotonic()
+        base_url = pool.acquire(sent, is_retry=task.is_retry)
         result: TaskResult | None = None
         try:
             result = self._run(task, self._requests[task.model_number].endpoint.prefer_server(base_url))
         finally:
-            pool.release(time.monotonic(), base_url, *((result.error, result.failure) if result else (None, None)))
+            error, failure = (result.error, result.failure) if result else (None, None)
+            pool.release(time.monotonic(), base_url, error, failure, sent=sent)
         return result
 
     def _run(self, task: RowTask, endpoint: ModelEndpoint) -> TaskResult:

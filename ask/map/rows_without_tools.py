@@ -52,12 +52,14 @@ class RowRunner:
         pool = self._pools[task.model_number]
         tried: list[str] = []
         while True:
-            base_url = pool.acquire(time.monotonic(), tried, is_retry=task.is_retry)
+            sent = time.monotonic()
+            base_url = pool.acquire(sent, tried, is_retry=task.is_retry)
             result: TaskResult | None = None
             try:
                 result = self._send(task, base_url)
             finally:
-                pool.release(time.monotonic(), base_url, *((result.error, result.failure) if result else (None, None)))
+                error, failure = (result.error, result.failure) if result else (None, None)
+                pool.release(time.monotonic(), base_url, error, failure, sent=sent)
             tried.append(base_url)
             if not is_sent_elsewhere(result.error) or len(tried) == len(pool):
                 return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import threading
 from collections.abc import Callable, Collection, Sequence
@@ -32,6 +33,8 @@ class Server:
     Attributes:
         closed_until: when it may get a row again; 0 if it was not closed since its last answer.
         error: its last failure, and what it concerned.
+        unreachable_since: when it last could not be reached; it may still answer requests that were sent before, as
+            servers do that are shutting down.
         is_announced: whether the user knows that it fails.
     """
 
@@ -41,6 +44,7 @@ class Server:
     closed_until: float = 0.0
     error: AskError | None = None
     failure: Failure | None = None
+    unreachable_since: float = -math.inf
     is_announced: bool = False
 
     @property
@@ -100,8 +104,10 @@ class ServerPool:
             server.in_flight += 1
             return server.base_url
 
-    def release(self, now: float, base_url: str, error: AskError | None, failure: Failure | None = None) -> None:
-        """Note the result of a request; `failure` says what the error concerns, if this is known better."""
+    def release(
+        self, now: float, base_url: str, error: AskError | None, failure: Failure | None = None, *, sent: float
+    ) -> None:
+        """Note the result of a request that was sent at a time; `failure` says what the error concerns, if known."""
         failure = failure or (classify_failure(error) if error else None)
         with self._lock:
             server = self._servers[base_url]
@@ -114,8 +120,10 @@ class ServerPool:
                 self._note_refusal(server, error, now)
             elif error and failure in ("service", "unreachable"):
                 server.error, server.failure = error, failure
+                if failure == "unreachable":
+                    server.unreachable_since = now
                 self._note_failure(server, error, now)
-            else:
+            elif sent >= server.unreachable_since:
                 self._note_answer(server)
 
     def _note_refusal(self, server: Server, error: ProviderError, now: float) -> None:

@@ -233,7 +233,7 @@ def test_the_wait_for_results_has_an_end(server: ModelServer, run: Batch, home: 
     service, is_down = OpenAIService(), True
     server.reply(lambda request: PAGE if is_down and request.path.endswith("/content") else service(request))
     command = ("--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(2)))
-    assert run(service, *command, "--wait", "0").code == 6
+    assert run(service, *command, "--wait", "0").code == 5
     is_down = False
     assert [row["answer"] for row in parse(run(service, *command))] == ["SAY WORD 0", "SAY WORD 1"]
     assert len(service.batches) == 1
@@ -268,7 +268,7 @@ def test_results_that_are_cut_off_cost_once(server: ModelServer, run: Batch, hom
 
     server.reply(cut)
     command = ("--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(600)))
-    assert run(service, *command, "--wait", "0").code == 10
+    assert run(service, *command, "--wait", "0").code == 5
     assert run(service, *command).code == 0
     with closing(sqlite3.connect(home.data / "map.db")) as database:
         [(spent,)] = database.execute("SELECT sum(dollars) FROM costs").fetchall()

@@ -127,7 +127,7 @@ def test_an_unknown_column_of_a_wide_table_is_a_short_error(ask: Ask, home: Home
 
 
 def test_an_input_without_a_valid_row_is_the_reason_for_a_missing_column(ask: Ask, home: Home) -> None:
-    file = write(home.work, "a.jsonl", '{"text": "a"},\n{"text": "b"},\n')
+    file = write(home.work, "a.jsonl", "{'text': 'a'}\n{'text': 'b'}\n")
     result = ask(*COMMAND, "Say {{text}}", file, "--columns", "text,answer")
     assert (result.code, "a.jsonl:" in result.stderr, "not JSON" in result.stderr) == (2, True, True), result.stderr
 

@@ -207,8 +207,11 @@ def test_rows_that_failed_are_counted_when_shards_are_joined(ask: Ask, home: Hom
     file = write_rows(home.work, '{"text": "a"}', "not JSON", '{"text": "b"}')
     command = ("map", "-p", "demo", "Say {{text}}", file, "-O", "out.jsonl")
     assert [ask(*command, "--shard", f"{number}/2").code for number in (1, 2)] == [0, 12]
+    names = list_names(home.work)
     result = ask("map", "--merge", "out.jsonl", "out.1-of-2.jsonl", "out.2-of-2.jsonl")
     assert (result.code, len(read_output(home.work / "out.jsonl"))) == (12, 3)
+    # A ledger is read without further files, so that its folder may be read-only.
+    assert sorted(list_names(home.work)) == sorted([*names, "out.jsonl"])
 
 
 def test_a_ledger_is_where_the_user_says(ask: Ask, server: ModelServer, home: Home) -> None:

@@ -95,7 +95,16 @@ def test_a_damaged_record_costs_one_row_and_keeps_what_can_be_read(
 @pytest.mark.parametrize(
     ("content", "input_format", "expected"),
     [
-        (b'{"id": 1}\n{"id": 2, "a": "x\0y"}\n{"id": 3}\n', "jsonl", [{"id": 1}, {}, {"id": 3}]),
+        (b'{"id": 1}\n{"id": 2, "a": "x\0y"}\n{"id": 3}\n', "jsonl", [{"id": 1}, {"id": 2}, {"id": 3}]),
+        (b'{"a": "long text, \0 in it", "id": 1}\n{"id": 2}\n', "jsonl", [{"id": 1}, {"id": 2}]),
+        (b'{"id": 1, "a": "x\ty"}\n{"id": 2}\n', "jsonl", [{"id": 1, "a": "x\ty"}, {"id": 2}]),
+        (b'{"id": 1, "a": {"b": [2]},}\n{"id": 2}\n', "jsonl", [{"id": 1, "a": {"b": [2]}}, {"id": 2}]),
+        (b'{"id": 1, "a": "x "y" z"}\n{"id": 2}\n', "jsonl", [{"id": 1}, {"id": 2}]),
+        (b'{"id": 1, "a": "x "," z"}\n{"id": 2}\n', "jsonl", [{"id": 1}, {"id": 2}]),
+        (b'{"id": 1, "a": "cut\n{"id": 2}\n', "jsonl", [{"id": 1}, {"id": 2}]),
+        (b'{"id": 1, "a": 2\n{"id": 2}\n', "jsonl", [{"id": 1}, {"id": 2}]),
+        (b'[{"id": 1, "a": "x "y" z"}, {"id": 2}]', "json", [{"id": 1}, {"id": 2}]),
+        (b'[{"id": 1, "\xff": nope, "c": 3}, {"id": 2}]', "json", [{"id": 1}, {"id": 2}]),
         (b'{"id": 1, "a": "\xff", "\xff": 1}\n{"a": "\\ud800"}\n', "jsonl", [{"id": 1}, {"a": "\ud800"}]),
         (b"one\nt\0wo\nthree\n", "lines", [{"line": "one"}, {}, {"line": "three"}]),
     ],

@@ -37,6 +37,7 @@ OUTAGES: dict[str, Callable[[], Reply]] = {
     "text with 404": lambda: Reply((b"404 page not found\n",), 404, "text/plain"),
     "no body": Reply,
     "no answer": lambda: wire.whole_reply({"choices": []}),
+    "login page": lambda: Reply(status=302, headers={"Location": "https://login.example/"}),
     "not JSON": lambda: Reply((b"upstream connect error",), content_type="text/plain"),
 }
 
@@ -200,6 +201,31 @@ def test_rows_that_always_fail_do_not_pause_the_others(
     assert service.answered == {f"Say row {number}": 1 for number in range(60)}
 
 
+@pytest.mark.slow_after_first
+@pytest.mark.parametrize("answered", [40, 130])
+def test_an_outage_after_the_last_row_was_sent_fails_no_row(
+    ask: Ask, server: ModelServer, home: Home, answered: int
+) -> None:
+    service = Service(server, lambda: wire.fails(500))
+    service.fail_after(answered, 20 * QUIET_SECONDS)
+    result = ask(*COMMAND, write_rows(home, 150), "-j", "128")
+    assert (result.code, "no answers since" in result.stderr) == (0, True), result.stderr
+    assert service.answered == {f"Say row {number}": 1 for number in range(150)}
+
+
+def test_many_last_rows_that_always_fail_stop_only_one_run(ask: Ask, server: ModelServer, home: Home) -> None:
+    service = Service(server, lambda: wire.fails(500), tuple(f"Say row {number}" for number in range(40, 60)))
+    command = (*COMMAND, write_rows(home, 60), "-j", "60")
+    stopped = ask(*command, "--wait", "0.2s")
+    assert (stopped.code, "500" in stopped.stderr) == (5, True), stopped.stderr
+    again = ask(*command)
+    assert (again.code, "20 failed" in again.stderr, "no answers" in again.stderr) == (12, True, False), again.stderr
+    assert [row["answer"] is None for row in read_output(home)] == [False] * 40 + [True] * 20
+    service.poison = ()
+    assert ask(*command).code == 0
+    assert service.answered == {f"Say row {number}": 1 for number in range(60)}
+
+
 @pytest.mark.parametrize(
     "reply",
     [
@@ -207,6 +233,7 @@ def test_rows_that_always_fail_do_not_pause_the_others(
         Reply((b"Method Not Allowed\n",), 405, "text/plain"),
         Reply((b"<html><title>405 Not Allowed</title></html>",), 405, "text/html"),
         Reply((b'{"detail": "Method Not Allowed"}',), 405),
+        Reply(status=302, headers={"Location": "https://login.example/"}),
     ],
 )
 def test_a_wrong_address_stops_the_job(ask: Ask, server: ModelServer, home: Home, reply: Reply) -> None:

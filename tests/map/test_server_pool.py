@@ -179,7 +179,7 @@ def find_opening(pool: ServerPool, now: float) -> float:
         for _ in range(2):  # servers that are equally free take turns
             if pool.acquire(now) == A:
                 return now
-            pool.release(now, B, None)
+            pool.release(now, B, None, sent=now)
         now += 0.25
 
 
@@ -188,14 +188,14 @@ def test_the_time_without_rows_doubles_up_to_a_minute() -> None:
     pool, intervals = ServerPool([A, B], 0.5, notices.append), list[float]()
     now = find_opening(pool, 100.0)
     for _ in range(8):
-        pool.release(now, A, REFUSED)
+        pool.release(now, A, REFUSED, sent=now)
         opening = find_opening(pool, now)
         intervals.append(opening - now)
         now = opening
     assert intervals == [1, 2, 4, 8, 16, 32, 60, 60]
     assert [("a:1" in notice, "secret" in notice) for notice in notices] == [(True, False)]
     assert [pool.acquire(now) for _ in range(3)] == [B, B, B], "one row at a time shows whether it answers"
-    pool.release(now, A, None)
+    pool.release(now, A, None, sent=now)
     assert [pool.acquire(now) for _ in range(3)] == [A, A, A]
     assert len(notices) == 2
 
@@ -205,14 +205,29 @@ def test_requests_that_were_sent_before_a_failure_count_once() -> None:
     for _ in range(40):
         pool.acquire(100)
     for _ in range(20):
-        pool.release(100, A, REFUSED)
+        pool.release(100, A, REFUSED, sent=100)
     assert find_opening(pool, 100) == 101
+
+
+def test_a_server_that_shuts_down_stays_closed_while_it_answers_the_last_rows() -> None:
+    notices: list[str] = []
+    pool = ServerPool([A, B], 0.5, notices.append)
+    for _ in range(10):
+        pool.acquire(100)
+    pool.release(101, A, REFUSED, sent=101)
+    for moment in (101.5, 102.5, 103.5, 104.5):
+        pool.release(moment, A, None, sent=100)
+        pool.release(moment, B, None, sent=100)
+    assert len(notices) == 1
+    assert {pool.acquire(105), pool.acquire(105)} == {A, B}
+    pool.release(106, A, None, sent=105)
+    assert len(notices) == 2
 
 
 def test_a_row_that_failed_does_not_show_whether_a_server_answers() -> None:
     pool = ServerPool([A, B], 0.5, lambda _: None)
     pool.acquire(100, [B])
-    pool.release(100, A, REFUSED)
+    pool.release(100, A, REFUSED, sent=100)
     assert {pool.acquire(200, is_retry=True) for _ in range(4)} == {B}
     assert pool.acquire(200) == A
 
@@ -220,7 +235,7 @@ def test_a_row_that_failed_does_not_show_whether_a_server_answers() -> None:
 def test_without_another_server_a_closed_one_is_used() -> None:
     pool = ServerPool([A, B], 0.5, lambda _: None)
     for url in {pool.acquire(100), pool.acquire(100)}:
-        pool.release(100, url, REFUSED)
+        pool.release(100, url, REFUSED, sent=100)
     assert {pool.acquire(100), pool.acquire(100, [A]), pool.acquire(100, [B])} == {A, B}
 
 
@@ -228,7 +243,9 @@ def test_a_row_that_makes_servers_fail_closes_none() -> None:
     pool, error, counts = ServerPool([A, B], 10, lambda _: None), ProviderError("it failed", status=500), Counter[str]()
     in_flight = [pool.acquire(100) for _ in range(8)]
     for number in range(200):
-        pool.release(100, in_flight.pop(0), error if number % 5 == 0 else None, "service" if number % 5 == 0 else None)
+        pool.release(
+            100, in_flight.pop(0), error if number % 5 == 0 else None, "service" if number % 5 == 0 else None, sent=100
+        )
         in_flight.append(pool.acquire(100))
         counts[in_flight[-1]] += 1
     assert min(counts.values()) >= 99
@@ -237,7 +254,7 @@ def test_a_row_that_makes_servers_fail_closes_none() -> None:
 def test_a_refused_row_lets_other_servers_have_the_next_rows() -> None:
     pool, refusal = ServerPool([A, B], 0.5, lambda _: None), ProviderError("too many requests", status=429)
     find_opening(pool, 100)
-    pool.release(100, A, refusal)
+    pool.release(100, A, refusal, sent=100)
     assert find_opening(pool, 100) == 101
 
 
@@ -246,10 +263,10 @@ def test_a_refused_row_waits_only_if_all_servers_ask_for_it(seconds: float, clos
     pool = ServerPool([A, B], 0.5, lambda _: None)
     refusals = [ProviderError("too many requests", 429, RetryAction.retry(seconds)) for _ in range(2)]
     find_opening(pool, 100)
-    pool.release(100, A, refusals[0])
+    pool.release(100, A, refusals[0], sent=100)
     assert refusals[0].retry_action == RetryAction.retry()
     assert {pool.acquire(110) for _ in range(4)} == {B}
-    pool.release(110, B, refusals[1])
+    pool.release(110, B, refusals[1], sent=110)
     assert refusals[1].retry_action == RetryAction.retry(seconds)
     assert pool.acquire(100 + closed_seconds) == A
 
