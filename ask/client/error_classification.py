@@ -96,10 +96,18 @@ INPUT_UNSUPPORTED_PATTERN = re.compile(
 https://github.com/open-webui/open-webui/issues/13077
 """
 
-CONTENT_REFUSED_PATTERN = re.compile(
+CONTENT_FILTERED_PATTERN = re.compile(
     r"content.?(?:filter|policy|management|moderation|safety)|\bmoderation\b|\bflagged\b|usage (?:guidelines|polic)"
     # OpenAI: https://github.com/openai/codex/issues/44355, Moonshot: https://platform.kimi.com/docs/api/errors
-    r"|\bsafety systems?\b|considered high risk"
+    r"|\bsafety systems?\b|considered high risk",
+    re.IGNORECASE,
+)
+"""Messages that a filter refuses what a message contains, as worded by various services.
+
+OpenRouter: 403 "requires moderation ... your input was flagged".
+"""
+CONTENT_REFUSED_PATTERN = re.compile(
+    rf"{CONTENT_FILTERED_PATTERN.pattern}"
     r"|\b(?:images?|pdf|audio|video|vision|multi-?modal|attachments?|base64|image_url)\b|media.?type"
     # Servers whose messages are text only: https://github.com/opencodeschool/opencode.school/issues/174
     r"|\bcontent\b.{0,30}\b(?:must|should) be a (?:valid )?string|'array' not in 'string'|'text' content type",
@@ -107,7 +115,7 @@ CONTENT_REFUSED_PATTERN = re.compile(
 )
 """Messages that a filter or a model refuses what a message contains, as worded by various services.
 
-OpenRouter: 403 "requires moderation ... your input was flagged", 404 "No endpoints found that support image input".
+OpenRouter: 404 "No endpoints found that support image input".
 """
 REQUEST_REFUSED_STATUSES = (400, 413, 415, 422)
 """The statuses that say that a request is wrong: most likely its messages, if the error does not name another part."""
@@ -233,13 +241,23 @@ def is_message_refused(error: AskError) -> bool:
         return limit is None or limit.kind in ("context", "bytes", "images")
     if error.retry_action != RetryAction.NONE or TOOLS_OR_SCHEMA_PATTERN.search(error.message):
         return False
-    is_about_content = CONTENT_REFUSED_PATTERN.search(error.message) is not None
+    is_about_content = _is_about_content(error)
     is_about_setting = (
         error.parameter and not MESSAGE_PARAMETER_PATTERN.match(error.parameter)
     ) or MODEL_OR_OPTION_PATTERN.search(error.message)
     if error.status in REQUEST_REFUSED_STATUSES:
         return is_about_content or not is_about_setting
     return is_about_content and not is_about_setting and error.status in OTHER_REFUSED_STATUSES
+
+
+def _is_about_content(error: ProviderError) -> bool:
+    """Check whether an error is about what a message contains.
+
+    A 403 about images is about the model: "Your organization must be verified to use the model `gpt-image-1`".
+    https://github.com/openai-php/client/issues/565
+    """
+    pattern = CONTENT_FILTERED_PATTERN if error.status == 403 else CONTENT_REFUSED_PATTERN
+    return pattern.search(error.message) is not None
 
 
 def is_model_unknown(error: AskError | None) -> bool:
@@ -311,7 +329,7 @@ def _choose_hint(error: ProviderError) -> str:
     for pattern, hint in HINTS_BY_TEXT:
         if re.search(pattern, error.message, re.IGNORECASE):
             return hint.format(provider=error.provider)
-    if error.status in (None, 403) and CONTENT_REFUSED_PATTERN.search(error.message):
+    if error.status in (None, 403) and _is_about_content(error):
         return "change the prompt, or use another model"
     if error.status == 400 and error.retry_action.kind == "retry":  # the model's fault, not the request's
         return "try again later, or use another model"

@@ -132,6 +132,20 @@ def test_refused_content_is_recognized(message: str, status: int | None) -> None
 
 
 @pytest.mark.parametrize(
+    "message",
+    [
+        # https://github.com/openai-php/client/issues/565
+        "Your organization must be verified to use the model `gpt-image-1`.",
+        "Project `proj_1` does not have access to model `gpt-audio`",
+    ],
+)
+def test_model_that_is_not_allowed_is_not_refused_content(message: str) -> None:
+    error = classify_error(ProviderError(message, 403))
+    assert not is_message_refused(error)
+    assert error.hint == "use another key or model"
+
+
+@pytest.mark.parametrize(
     "message", ["`tool calling` is not supported with this model", "tools is not supported in this model."]
 )
 def test_missing_tool_support_is_recognized(message: str) -> None:
