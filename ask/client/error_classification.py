@@ -131,7 +131,7 @@ MODEL_OR_OPTION_PATTERN = re.compile(
     r"|model\b.{0,100}\b(?:not (?:found|exist|available|supported)|does not exist|deprecated|retired|decommissioned)"
     r"|\bparameters?\b|unknown (?:name|field)|unrecognized request argument|extra inputs are not permitted"
     r"|max_\w*tokens|temperature|top_p|reasoning|\beffort\b|thinking|tool_choice|stream_options"
-    r"|api.?key|credit|quota|billing|location is not supported",
+    r"|api.?key(?! id:)|credit|quota|billing|location is not supported",
     re.IGNORECASE | re.DOTALL,
 )
 """Messages about the model, an option or the account, not about what a message contains."""
@@ -241,23 +241,15 @@ def is_message_refused(error: AskError) -> bool:
         return limit is None or limit.kind in ("context", "bytes", "images")
     if error.retry_action != RetryAction.NONE or TOOLS_OR_SCHEMA_PATTERN.search(error.message):
         return False
-    is_about_content = _is_about_content(error)
+    # A 403 about images is about the model: https://github.com/openai-php/client/issues/565
+    content_pattern = CONTENT_FILTERED_PATTERN if error.status == 403 else CONTENT_REFUSED_PATTERN
+    is_about_content = content_pattern.search(error.message) is not None
     is_about_setting = (
         error.parameter and not MESSAGE_PARAMETER_PATTERN.match(error.parameter)
     ) or MODEL_OR_OPTION_PATTERN.search(error.message)
     if error.status in REQUEST_REFUSED_STATUSES:
         return is_about_content or not is_about_setting
     return is_about_content and not is_about_setting and error.status in OTHER_REFUSED_STATUSES
-
-
-def _is_about_content(error: ProviderError) -> bool:
-    """Check whether an error is about what a message contains.
-
-    A 403 about images is about the model: "Your organization must be verified to use the model `gpt-image-1`".
-    https://github.com/openai-php/client/issues/565
-    """
-    pattern = CONTENT_FILTERED_PATTERN if error.status == 403 else CONTENT_REFUSED_PATTERN
-    return pattern.search(error.message) is not None
 
 
 def is_model_unknown(error: AskError | None) -> bool:
@@ -329,7 +321,7 @@ def _choose_hint(error: ProviderError) -> str:
     for pattern, hint in HINTS_BY_TEXT:
         if re.search(pattern, error.message, re.IGNORECASE):
             return hint.format(provider=error.provider)
-    if error.status in (None, 403) and _is_about_content(error):
+    if error.status in (None, 403) and is_message_refused(error):
         return "change the prompt, or use another model"
     if error.status == 400 and error.retry_action.kind == "retry":  # the model's fault, not the request's
         return "try again later, or use another model"
