@@ -109,15 +109,22 @@ def is_same_call_in(call: Mapping[str, Any], items: Sequence[Mapping[str, Any]])
 
 def restore_reasoning(items: Sequence[dict[str, Any]], streamed: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return items with the reasoning that was streamed before each; OpenAI refuses it before another item."""
-    rest, restored = list(items), []
+    indexes: dict[tuple[str, str], list[int]] = {}
+    for index in reversed(range(len(items))):
+        indexes.setdefault(_get_type_and_call_id(items[index]), []).append(index)
+    restored, used = list[dict[str, Any]](), set[int]()
     for item in streamed:
-        names = ("type", "call_id")
-        same = (i for i, each in enumerate(rest) if all(each.get(name) == item.get(name) for name in names))
         if item.get("type") == "reasoning":
             restored.append(item)
-        elif (index := next(same, None)) is not None:
-            restored.append(rest.pop(index))
-    return restored + rest
+        elif same := indexes.get(_get_type_and_call_id(item)):
+            index = same.pop()
+            restored.append(items[index])
+            used.add(index)
+    return restored + [item for index, item in enumerate(items) if index not in used]
+
+
+def _get_type_and_call_id(item: Mapping[str, Any]) -> tuple[str, str]:
+    return read_str(item.get("type")), read_str(item.get("call_id"))
 
 
 def join_parts(texts: Sequence[str]) -> str:
