@@ -357,7 +357,7 @@ def parse_event(data: str, event_type: str | None = None, *, after_end: bool = F
     """Parse a stream event; return {} for one to skip, such as a keep-alive.
 
     Services and proxies keep a stream open with empty data and words such as "ping", before, within and after the
-    answer. Damaged JSON, and whatever an event of the type "error" contains, becomes {"error": {"message": ...}}.
+    answer. Damaged JSON becomes {"error": {"message": ...}}, and an event of the type "error" always has an `error`.
 
     Args:
         data: the data of the event.
@@ -368,8 +368,8 @@ def parse_event(data: str, event_type: str | None = None, *, after_end: bool = F
     if event_type in KEEP_ALIVE_EVENTS and not any(name in read_dict(value) for name in ANSWER_FIELDS):
         return {}
     if event_type == "error":
-        error = find_error(value) or value or data.strip()[:200] or "no explanation"
-        return {"error": error if isinstance(error, dict) else {"message": str(error)}}
+        error = find_error(value) or read_dict(value) or str(value or data).strip()[:200] or "no explanation"
+        return read_dict(value) | {"error": error if isinstance(error, dict) else {"message": str(error)}}
     if isinstance(value, (dict, list)):
         return {} if read_dict(value).get("type") in KEEP_ALIVE_EVENTS else value
     if value is None and data.lstrip().startswith("{") and not after_end:

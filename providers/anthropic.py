@@ -143,8 +143,8 @@ class Anthropic(Provider):
     common_error_rules = (SIZE_RULE,)
     """The rules that also apply to other services with this API."""
     error_rules = (
-        ("^402 |spend_limit_reached|_billing_unavailable", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
-        ("credit balance is too low|specified (workspace )?API usage", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
+        (r'"error_code":\s*"\w*(?:spend_limit_reached|billing_unavailable)"', RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
+        ("^402 |credit balance is too low|specified (workspace )?API usage", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
         *common_error_rules,
     )
 
@@ -402,7 +402,7 @@ BLOCK_TYPES = {
     "signature": ("thinking",),
     INPUT_FIELD: ("tool_use", "server_tool_use", "mcp_tool_use"),
 }
-"""The types of the blocks that a delta's field belongs to, the one that is assumed first."""
+"""The types of the blocks that a delta's field belongs to, even if its own type is unknown; the first is assumed."""
 PartialBlock = tuple[dict[str, Any], dict[str, StringIO]]
 """A block as it started, and what was added to its fields."""
 
@@ -478,19 +478,19 @@ class AnthropicStreamReader(AnswerAccumulator):
 
     def _read_delta(self, fields: dict[str, Any]) -> None:
         delta = read_dict(fields.get("delta"))
-        delta_type = read_str(delta.get("type"))
+        delta_type, index = read_str(delta.get("type")), read_int(fields.get("index"))
+        block, _ = self._blocks_by_index.get(index, ({}, {}))
         if delta_type == "citations_delta":
-            block, _ = self._blocks_by_index.get(read_int(fields.get("index")), ({}, {}))
             block["citations"] = [*read_list(block.get("citations")), delta.get("citation")]
             self.size += ITEM_OVERHEAD_CHARACTERS
             return
-        name = DELTA_FIELDS.get(delta_type) or next((n for n in BLOCK_TYPES if delta.get(n) and not delta_type), "")
-        text = read_str(delta.get(name))
+        names = (name for name, types in BLOCK_TYPES.items() if not delta_type or block.get("type") in (None, *types))
+        name = DELTA_FIELDS.get(delta_type) or next((name for name in names if delta.get(name)), "")
         if not name:
-            extend_block(self._blocks_by_index.get(read_int(fields.get("index")), ({}, {}))[0], delta)
-        if not text:
+            extend_block(block, delta)
+        if not (text := read_str(delta.get(name))):
             return
-        buffers = self._find_buffers(read_int(fields.get("index")), BLOCK_TYPES[name])
+        buffers = self._find_buffers(index, BLOCK_TYPES[name])
         self.size += buffers.setdefault(name, StringIO()).write(text)
         if name in ("text", "thinking"):
             self._deltas.append(TextDelta(text) if name == "text" else ReasoningDelta(text))

@@ -78,18 +78,19 @@ def join_text(blocks: Sequence[Block]) -> str:
 def read_citations(blocks: Sequence[Block]) -> tuple[Citation, ...]:
     """Return the citations of an answer. Each supports the block that has it.
 
-    Those of a fetched page name only its title, or none.
+    Citations of a fetched page name only its title, if it has one.
     """
     results = [read_dict(block.get("content")) for block in blocks if block.get("type") == FETCH_RESULT]
-    pages = {read_str(read_dict(page.get("content")).get("title")): read_str(page.get("url")) for page in results}
+    pages = {(read_str(read_dict(page.get("content")).get("title")), read_str(page.get("url"))) for page in results}
     citations, end = [], 0
     for block in blocks:
         start, end = end, end + (len(read_str(block.get("text"))) if block.get("type") == "text" else 0)
         for entry in map(read_dict, read_list(block.get("citations"))):
             title = read_str(entry.get("title")) or read_str(entry.get("document_title"))
             url = read_str(entry.get("url")) or read_str(entry.get("source"))
-            if not url and len(pages) == len(results):  # no two pages have the same title
-                url = pages.get(title, "")
+            urls = [page_url for page_title, page_url in pages if page_title == title and page_url]
+            if not url and len(urls) == 1:
+                url = urls[0]
             citations.append(Citation(url, title, read_str(entry.get("cited_text")), start, end))
     return tuple(citations)
 

@@ -125,7 +125,7 @@ class OpenAIChat(ChatCompletions):
     profiles = PROFILES
     error_rules = (
         # Their type is often insufficient_quota, too: https://developers.openai.com/api/docs/guides/error-codes
-        ("_(?:spend|usage)_limit_exceeded", RetryAction.NEXT_KEY, RAISE_LIMIT_HINT),
+        (r'"code":\s*"\w+_(?:spend|usage)_limit_exceeded"', RetryAction.NEXT_KEY, RAISE_LIMIT_HINT),
         ("insufficient_quota|credit_balance_exhausted", RetryAction.NEXT_KEY, ADD_CREDIT_HINT),
         # More tokens than the account may use in a minute: no wait helps.
         ("Request too large", RetryAction.SHORTER, "send less, or raise the account's limit of tokens per minute"),
@@ -164,7 +164,8 @@ class OpenAIChat(ChatCompletions):
         # https://github.com/openai/openai-python/blob/main/src/openai/types/responses/response_error.py
         details = read_dict(read_dict(find_error(parse_json(body))).get("misalignment"))
         if explanation := " ".join(read_str(details.get("detailed_explanation")).split()):
-            error.message += f" {explanation}"
+            # In the message, its words would count as those of the error.
+            error.hint = f"{explanation.rstrip('.')}; change the prompt, or use another model"
         return error
 
 

@@ -96,10 +96,18 @@ INPUT_UNSUPPORTED_PATTERN = re.compile(
 https://github.com/open-webui/open-webui/issues/13077
 """
 
-CONTENT_REFUSED_PATTERN = re.compile(
+CONTENT_FILTERED_PATTERN = re.compile(
     r"content.?(?:filter|policy|management|moderation|safety)|\bmoderation\b|\bflagged\b|usage (?:guidelines|polic)"
     # OpenAI: https://github.com/openai/codex/issues/44355, Moonshot: https://platform.kimi.com/docs/api/errors
-    r"|\bsafety systems?\b|considered high risk"
+    r"|\bsafety systems?\b|considered high risk",
+    re.IGNORECASE,
+)
+"""Messages that a filter refuses what a message contains, as worded by various services.
+
+OpenRouter: 403 "requires moderation ... your input was flagged".
+"""
+CONTENT_REFUSED_PATTERN = re.compile(
+    rf"{CONTENT_FILTERED_PATTERN.pattern}"
     r"|\b(?:images?|pdf|audio|video|vision|multi-?modal|attachments?|base64|image_url)\b|media.?type"
     r"|document has no pages"  # Gemini, of a damaged PDF: https://github.com/google-gemini/gemini-cli/issues/13808
     # Servers whose messages are text only: https://github.com/opencodeschool/opencode.school/issues/174
@@ -108,7 +116,7 @@ CONTENT_REFUSED_PATTERN = re.compile(
 )
 """Messages that a filter or a model refuses what a message contains, as worded by various services.
 
-OpenRouter: 403 "requires moderation ... your input was flagged", 404 "No endpoints found that support image input".
+OpenRouter: 404 "No endpoints found that support image input".
 """
 REQUEST_REFUSED_STATUSES = (400, 413, 415, 422)
 """The statuses that say that a request is wrong: most likely its messages, if the error does not name another part."""
@@ -124,7 +132,7 @@ MODEL_OR_OPTION_PATTERN = re.compile(
     r"|model\b.{0,100}\b(?:not (?:found|exist|available|supported)|does not exist|deprecated|retired|decommissioned)"
     r"|\bparameters?\b|unknown (?:name|field)|unrecognized request argument|extra inputs are not permitted"
     r"|max_\w*tokens|temperature|top_p|reasoning|\beffort\b|thinking|tool_choice|stream_options"
-    r"|api.?key|credit|quota|billing|location is not supported",
+    r"|api.?key(?! id:)|credit|quota|billing|location is not supported",
     re.IGNORECASE | re.DOTALL,
 )
 """Messages about the model, an option or the account, not about what a message contains."""
@@ -234,7 +242,9 @@ def is_message_refused(error: AskError) -> bool:
         return limit is None or limit.kind in ("context", "bytes", "images")
     if error.retry_action != RetryAction.NONE or TOOLS_OR_SCHEMA_PATTERN.search(error.message):
         return False
-    is_about_content = CONTENT_REFUSED_PATTERN.search(error.message) is not None
+    # A 403 about images is about the model: https://github.com/openai-php/client/issues/565
+    content_pattern = CONTENT_FILTERED_PATTERN if error.status == 403 else CONTENT_REFUSED_PATTERN
+    is_about_content = content_pattern.search(error.message) is not None
     is_about_setting = (
         error.parameter and not MESSAGE_PARAMETER_PATTERN.match(error.parameter)
     ) or MODEL_OR_OPTION_PATTERN.search(error.message)
@@ -312,7 +322,7 @@ def _choose_hint(error: ProviderError) -> str:
     for pattern, hint in HINTS_BY_TEXT:
         if re.search(pattern, error.message, re.IGNORECASE):
             return hint.format(provider=error.provider)
-    if error.status in (None, 403) and CONTENT_REFUSED_PATTERN.search(error.message):
+    if error.status in (None, 403) and is_message_refused(error):
         return "change the prompt, or use another model"
     if error.status == 400 and error.retry_action.kind == "retry":  # the model's fault, not the request's
         return "try again later, or use another model"

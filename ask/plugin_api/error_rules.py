@@ -17,7 +17,7 @@ COMMON_ERROR_RULES: tuple[tuple[str, RetryAction, str], ...] = (
         RetryAction.retry(LOADING_DELAY_SECONDS),
         "",
     ),
-    # Whatever the message is: https://openrouter.ai/docs/client-sdks/python/components/apierrortype.md
+    # Whatever the message says: https://openrouter.ai/docs/client-sdks/python/components/apierrortype.md
     (
         r'"(?:code|type|error_type)":\s*"context_length_exceeded"',
         RetryAction.SHORTER,

@@ -50,8 +50,8 @@ PLAIN_NAME_PATTERN = re.compile("[a-z_]{1,64}")
 
 STATED_WAIT_PATTERN = r"(?i)(?:try again in|retry (?:in|after)|please wait) (\d[\d.]*) ?([a-z][\w.]*)"
 """How services state in the text of an error when to send a request again."""
-_QUOTED_REQUEST_START = r""""flagged_input":\s*|"msg":\s*"(?:[^"\\]|\\.)*",\s*"input":\s*"""
-"""How errors of OpenRouter and FastAPI begin to quote the request, as JSON."""
+_QUOTATION_START = r""""(?:flagged_input|previous_errors)":\s*|"msg":\s*"(?:[^"\\]|\\.)*",\s*"input":\s*"""
+"""How errors of OpenRouter and FastAPI begin to quote the request or the errors of earlier attempts, as JSON."""
 _QUOTED_REQUEST = r""", 'input': (?:[^"\\]|\\[\s\S]?)*?(?=\}, \{'type': '\w+', 'loc': \(|\}{,9}\]?"|\Z)"""
 """How errors of vLLM quote the request: https://github.com/vllm-project/vllm/issues/49239."""
 
@@ -279,7 +279,7 @@ class Provider:
         Runs for each response with an error status, and for a response with status 200 that cannot be parsed, such
         as an HTML page.
         """
-        body = remove_quoted_request(body)
+        body = remove_quotations(body)
         error = find_error(parse_json(body))
         provider_error = ProviderError(
             format_error_message(error) or extract_error_text(body) or "no explanation",
@@ -576,11 +576,11 @@ class DecisionApi:
         raise NotImplementedError
 
 
-def remove_quoted_request(body: str) -> str:
-    """Remove what an error quotes of the request, whose words say nothing about the error."""
+def remove_quotations(body: str) -> str:
+    """Remove what an error quotes of the request and of other errors, whose words say nothing about the error."""
     body = re.sub(_QUOTED_REQUEST, "", body)
     parts, position = list[str](), 0
-    for start in re.finditer(_QUOTED_REQUEST_START, body):
+    for start in re.finditer(_QUOTATION_START, body):
         if start.end() >= position:
             parts += (body[position : start.end()], "null")
             try:

@@ -107,6 +107,26 @@ def is_same_call_in(call: Mapping[str, Any], items: Sequence[Mapping[str, Any]])
     return any(item.get("type") == "function_call" and item.get(name) == call.get(name) for item in items)
 
 
+def restore_reasoning(items: Sequence[dict[str, Any]], streamed: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return items with the reasoning that was streamed before each; OpenAI refuses it before another item."""
+    indexes: dict[tuple[str, str], list[int]] = {}
+    for index in reversed(range(len(items))):
+        indexes.setdefault(_get_type_and_call_id(items[index]), []).append(index)
+    restored, used = list[dict[str, Any]](), set[int]()
+    for item in streamed:
+        if item.get("type") == "reasoning":
+            restored.append(item)
+        elif same := indexes.get(_get_type_and_call_id(item)):
+            index = same.pop()
+            restored.append(items[index])
+            used.add(index)
+    return restored + [item for index, item in enumerate(items) if index not in used]
+
+
+def _get_type_and_call_id(item: Mapping[str, Any]) -> tuple[str, str]:
+    return read_str(item.get("type")), read_str(item.get("call_id"))
+
+
 def join_parts(texts: Sequence[str]) -> str:
     """Join the parts of reasoning to paragraphs."""
     return PART_SEPARATOR.join(filter(None, texts))
@@ -130,8 +150,8 @@ def is_sendable_item(item: Mapping[str, Any]) -> bool:
     """
     if read_str(item.get("type")).endswith("_results"):
         return False
-    is_others = item.get("role") not in (None, "assistant")
-    if not item.get("type") or is_others or item["type"] in CALLS_OF_OTHER_TOOLS:
+    has_other_role = item.get("role") not in (None, "assistant")
+    if not item.get("type") or has_other_role or item["type"] in CALLS_OF_OTHER_TOOLS:
         return False
     if item.get("type") != "reasoning":
         return True
@@ -145,10 +165,10 @@ def clean_item(item: dict[str, Any]) -> dict[str, Any]:
     https://github.com/openai/openai-python/issues/3008, https://github.com/pydantic/pydantic-ai/issues/3653
     Gateways leave out a message's role (LM Studio) or annotations, and the summary of reasoning:
     https://github.com/lidge-jun/opencodex/pull/4673
-    An item's `created_by` has no place in a request:
+    Items of requests have no `created_by`:
     https://github.com/openai/openai-python/blob/main/src/openai/types/responses/response_tool_search_call.py
     """
-    item = {name: value for name, value in item.items() if name != "created_by"}
+    item = {name: value for name, value in item.items() if name not in ("created_by", "role")}
     match item.get("type"):
         case "message":
             content = list(map(_clean_part, _read_parts(item, "content")))

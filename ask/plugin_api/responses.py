@@ -78,6 +78,7 @@ from ask.plugin_api.response_items import (
     read_refusal,
     read_text,
     remove_images,
+    restore_reasoning,
 )
 from ask.plugin_api.types import ChatRequest, HttpRequest, ModelInfo
 from ask.profiles import TOKEN_LIMIT_OPTIONS, ModelProfile, merge_options
@@ -178,13 +179,15 @@ class ResponsesStreamReader:
             or (read_image_data(item) and not any(map(read_image_data, items)))
             or (not contains_text and read_text(item))
         ]
-        reasoning = [
-            item.to_dict()
-            for item in self._items
-            if item.fields.get("type") == "reasoning" and (item.is_done or item.text.tell())
+        items += missing
+        if any(item["type"] == "reasoning" for item in items):
+            return items
+        received = [
+            item
+            for item, partial in zip(streamed, self._items, strict=True)
+            if item.get("type") != "reasoning" or partial.is_done or partial.text.tell()
         ]
-        has_reasoning = any(item["type"] == "reasoning" for item in items)
-        return [*([] if has_reasoning else reasoning), *items, *missing]
+        return restore_reasoning(items, received)
 
     def _feed_chat_reader(self, event: RawEvent) -> list[Delta]:
         reader = self._chat_reader = self._chat_reader or self._open_chat_reader()
@@ -606,7 +609,7 @@ def _read_finish(response: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
         return FinishReason.ERROR
     if status == "incomplete" or any(call.get("status") == "incomplete" for call in calls):
         return FinishReason.CONTENT_FILTER if reason == "content_filter" else FinishReason.LENGTH
-    has_answer = any(read_text(item) or read_image_data(item) for item in items)
+    has_answer = bool(calls) or any(read_text(item) or read_image_data(item) for item in items)
     if any(map(read_refusal, items)) or (any(map(read_image_refusal, items)) and not has_answer):
         return FinishReason.CONTENT_FILTER
     return FinishReason.TOOL_CALLS if calls else FinishReason.STOP

@@ -122,6 +122,8 @@ def test_exceeded_context_window_is_recognized_by_the_code_of_the_error() -> Non
         "This request was blocked by our safety systems.",  # https://github.com/openai/codex/issues/44355
         "Your request was rejected by the safety system.",
         "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO",
+        # xAI names the key, which is not the reason.
+        "Content violates usage guidelines. Team: 1, API key ID: 2, Model: 3, Failed check: SAFETY_CHECK_TYPE_BIO",
         "The request was rejected because it was considered high risk",  # https://platform.kimi.com/docs/api/errors
     ],
 )
@@ -129,6 +131,21 @@ def test_refused_content_is_recognized(message: str, status: int | None) -> None
     error = classify_error(ProviderError(message, status))
     assert is_message_refused(error)
     assert error.hint == "change the prompt, or use another model"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        # https://github.com/openai-php/client/issues/565
+        "Your organization must be verified to use the model `gpt-image-1`.",
+        "Project `proj_1` does not have access to model `gpt-audio`",
+        "Your account was flagged for a billing problem",
+    ],
+)
+def test_model_that_is_not_allowed_is_not_refused_content(message: str) -> None:
+    error = classify_error(ProviderError(message, 403))
+    assert not is_message_refused(error)
+    assert error.hint == "use another key or model"
 
 
 @pytest.mark.parametrize(

@@ -328,3 +328,11 @@ def test_an_image_that_moderation_blocks_is_reported_with_the_reason(
     result = ask(*command)
     assert (result.code, result.text) == (0, "I cannot.\n")
     assert "It shows a weapon." in result.stderr
+
+
+def test_calls_beside_an_image_that_moderation_blocks_run(ask: Ask, server: ModelServer) -> None:
+    blocked = {"type": "image_generation_call", "id": "ig_1", "status": "failed", "error": {"message": "A weapon."}}
+    made = responses_wire.call("bash", {"command": "echo one"}, "call_1")
+    server.reply(responses_wire.replies(responses_wire.response(blocked, made)), responses_wire.says("Done."))
+    assert ask("-p", "openai", "-m", "gpt-6-sol", "draw it").text == "Done.\n"
+    assert server.requests[1].json["input"][-1]["type"] == "function_call_output"

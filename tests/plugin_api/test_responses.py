@@ -414,6 +414,22 @@ def test_reasoning_that_the_final_response_lacks_is_that_of_the_stream() -> None
     assert answer.provider_state.data["output"] == [thought, made]
 
 
+def test_restored_reasoning_stays_before_its_item() -> None:
+    items = [
+        reasoning("One."),
+        message("Hm.", phase="commentary"),
+        reasoning("Two."),
+        call("a", {"b": 1}),
+        reasoning("Three."),
+        call("b", {"b": 1}, "call_2"),
+    ]
+    for kept in ([1, 3, 5], [5], [3, 1]):
+        *begun, last = responses_wire.events(response(*items))
+        last |= {"response": last["response"] | {"output": [items[index] for index in kept]}}
+        reader, _ = read_stream([*begun, last])
+        assert reader.response()["output"] == items
+
+
 @pytest.mark.parametrize(
     "search",
     [

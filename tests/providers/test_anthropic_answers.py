@@ -136,6 +136,22 @@ def test_citations_and_unknown_events_are_accepted(server: ModelServer) -> None:
     assert (exchange.result.answer.text, exchange.streamed_text) == ("Hello.", "Hello.")
 
 
+def test_deltas_of_an_unknown_type_extend_their_blocks(server: ModelServer) -> None:
+    thinking = wire.block(0, {"type": "thinking", "thinking": ""}, {"type": "thinking", "thinking": "Hm."})
+    deltas = [{"type": "text", "text": "Hel"}, {"type": "text_delta", "text": "lo"}, {"type": "text", "text": "."}]
+    text = wire.block(1, {"type": "text", "text": ""}, *deltas)
+    call = wire.block(
+        2,
+        {"type": "tool_use", "id": "toolu_1", "name": "bash", "input": {}},
+        {"type": "tool_use", "partial_json": '{"command": "ls"}'},
+    )
+    not_begun = wire.block(3, {}, {"type": "text", "text": " More."})[1:]
+    exchange = ask(server, wire.streams(wire.begins(), thinking, text, call, not_begun, wire.ends("tool_use")))
+    answer = exchange.result.answer
+    assert (answer.text, exchange.streamed_text, answer.reasoning) == ("Hello. More.", "Hello. More.", "Hm.")
+    assert exchange.calls == (("bash", {"command": "ls"}),)
+
+
 @pytest.mark.parametrize(
     ("reason", "finish"),
     [
@@ -239,6 +255,8 @@ def test_spent_limit_of_an_organization_is_like_missing_credit(code: str) -> Non
     assert "https://platform.claude.com/settings/billing" in str(spent)
     growing = failure(429, "rate_limit_error", "Limit.", details={"error_code": "ramp_limit_exceeded"})
     assert growing.retry_action.kind == "retry"
+    named = failure(400, "invalid_request_error", f'tools.0: "check_{code}" is not valid')
+    assert named.retry_action is RetryAction.NONE
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ask import ChatRequest, Message, ProviderError, ToolSpec
+from ask import ChatRequest, Message, ProviderError, RetryAction, ToolSpec
 from ask.errors import ParameterError
 from providers.openai import provider
 from tests import wire
@@ -144,6 +144,12 @@ def test_empty_account_is_not_retried(server: ModelServer, code: str, page: str)
     assert isinstance(exchange.result.error, ProviderError)
     assert f"https://platform.openai.com/settings/organization/{page}" in exchange.result.error.hint
     assert (len(server.requests), exchange.notices) == (1, [])
+
+
+def test_tool_with_the_name_of_a_limit_is_not_an_empty_account(server: ModelServer) -> None:
+    exchange = ask_refused(server, 400, {"message": "Invalid schema for function 'on_usage_limit_exceeded'"})
+    assert isinstance(exchange.result.error, ProviderError)
+    assert exchange.result.error.retry_action is not RetryAction.NEXT_KEY
 
 
 def test_next_key_is_tried_after_an_empty_account(server: ModelServer) -> None:

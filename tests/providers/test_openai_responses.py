@@ -139,7 +139,7 @@ def test_a_tool_round_sends_reasoning_calls_and_results(ask: Ask, server: ModelS
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_blocked_action_is_explained_and_leaves_out_the_prompt(ask: Ask, server: ModelServer, stream: bool) -> None:
-    explanation = "The files would leave your company."
+    explanation = "The database schema and an API key would leave your company."
     error = {
         "code": "misalignment_policy_violation",
         "message": "This request was blocked by our safety systems.",
@@ -149,7 +149,7 @@ def test_a_blocked_action_is_explained_and_leaves_out_the_prompt(ask: Ask, serve
     server.reply(blocked, responses_wire.says("Hello."))
     result = ask(*([] if stream else ["--no-stream"]), "upload it")
     assert (result.code, len(server.requests)) == (6, 1)
-    assert f"safety systems. {explanation.rstrip('.')} (openai): change the prompt" in result.stderr
+    assert f"safety systems (openai): {explanation.rstrip('.')}; change the prompt" in result.stderr
     assert ask("-c", "hi").text == "Hello.\n"
     assert "upload it" not in json.dumps(server.requests[-1].json["input"])
 
@@ -189,14 +189,14 @@ def test_null_fields_are_not_sent_back(ask: Ask, server: ModelServer) -> None:
     ]
 
 
-def test_who_created_an_item_is_not_sent_back(ask: Ask, server: ModelServer) -> None:
-    """No item of a request has this field of the items of a response."""
+def test_fields_that_only_items_of_responses_have_are_not_sent_back(ask: Ask, server: ModelServer) -> None:
     search: dict[str, Any] = {
         "id": "ts_1",
         "call_id": None,
         "execution": "server",
         "status": "completed",
         "created_by": "model",
+        "role": None,
     }
     items = [
         search | {"type": "tool_search_call", "arguments": {}},
@@ -208,7 +208,9 @@ def test_who_created_an_item_is_not_sent_back(ask: Ask, server: ModelServer) -> 
     ask("-c", "again")
     sent = server.requests[-1].json["input"]
     assert [item["type"] for item in sent if "type" in item] == ["tool_search_call", "tool_search_output", "message"]
-    assert not any("created_by" in item for item in sent)
+    assert not any(
+        {"created_by", "role"} & item.keys() for item in sent if item.get("type") != "message" and "type" in item
+    )
 
 
 @pytest.mark.parametrize("provider", ["openai", "xai", "proxy"])

@@ -437,6 +437,17 @@ def test_spent_limit_of_a_key_is_like_missing_credits() -> None:
     assert failure(403, {"message": "Your input was flagged."}).retry_action == RetryAction.NONE
 
 
+@pytest.mark.parametrize("message", ["Insufficient credits", '{"error": {"code": "context_length_exceeded"}}'])
+def test_errors_of_earlier_attempts_do_not_count(message: str) -> None:
+    earlier = [{"code": 402, "message": message, "error_type": "context_length_exceeded"}]
+    fields = {"message": "Slow down", "code": 429, "metadata": {"previous_errors": earlier, "provider_name": None}}
+    for error in (
+        openrouter.provider_parse_error(429, {}, json.dumps({"error": fields})),
+        openrouter.parse_embedded_error(fields),
+    ):
+        assert (error.message, error.retry_action.kind) == ("Slow down", "retry")
+
+
 def test_hint_about_credits_is_shown() -> None:
     hint = "Raise the limit of this key.\n"
     error = failure(

@@ -142,6 +142,17 @@ def test_an_event_of_the_type_error_is_an_error_whatever_it_contains(
     assert result.error.message == "It broke."
 
 
+def test_an_event_of_the_type_error_keeps_the_usage_and_the_text(model: ModelServer) -> None:
+    chunk = {
+        "error": {"message": "It broke."},
+        "choices": [{"index": 0, "delta": {"content": "Hel"}, "finish_reason": "error"}],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 1},
+    }
+    result = run(model, SAMPLE_ANSWERS["openai-chat"], f"event: error\ndata: {json.dumps(chunk)}\n\n".encode())
+    assert isinstance(result.error, ProviderError)
+    assert (result.answer.text, result.answer.usage.output_tokens) == ("Hel", 1)
+
+
 # Unusual parts within an event
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ask import ChatCompletions, RetryAction
-from ask.plugin_api.provider import remove_quoted_request
+from ask.plugin_api.provider import remove_quotations
 from tests import responses_wire, wire
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home, Result
@@ -757,5 +757,5 @@ def test_what_an_error_quotes_of_the_request_says_nothing_about_the_error(
 def test_quotations_are_removed_fast(text: str) -> None:
     body = json.dumps({"message": ", 'input': " * 20_000 + "}" * 20_000})[:-2] + text * 20_000
     start = time.monotonic()
-    remove_quoted_request(body)
+    remove_quotations(body)
     assert time.monotonic() - start < 2

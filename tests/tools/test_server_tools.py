@@ -210,12 +210,23 @@ def test_citations_of_a_fetched_page_have_its_address_and_go_back_without_the_id
         "start_char_index": 0,
         "end_char_index": 5,
     }
+    failed = {"type": "web_fetch_tool_result_error", "error_code": "url_not_accessible"}
+    calls = [
+        block
+        for index, content in enumerate((failed, found, failed, found))
+        for block in (
+            anthropic_wire.block(2 * index, call | {"id": f"srvtoolu_{index}"}),
+            anthropic_wire.block(
+                2 * index + 1,
+                {"type": "web_fetch_tool_result", "tool_use_id": f"srvtoolu_{index}", "content": content},
+            ),
+        )
+    ]
     fetched = anthropic_wire.streams(
         anthropic_wire.begins(),
-        anthropic_wire.block(0, call),
-        anthropic_wire.block(1, {"type": "web_fetch_tool_result", "tool_use_id": "srvtoolu_1", "content": found}),
+        *calls,
         anthropic_wire.block(
-            2,
+            8,
             {"type": "text", "text": ""},
             {"type": "text_delta", "text": "Rain."},
             {"type": "citations_delta", "citation": location | {"file_id": None}},
