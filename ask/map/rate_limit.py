@@ -253,7 +253,6 @@ class RateLimiter:
         self._last_refusal = self._lowered = -math.inf
         self._excess, self._blocked = CusumTest(EXCESS_PART), CusumTest(BLOCKED_PART)
         self._origins: deque[Moment] = deque(maxlen=2)
-        self._base: Moment | None = None
         self._span_requests = 0
         self._section = Start(0.0, 0, 0, 0)
         self._shares: deque[float] = deque(maxlen=SECTIONS)
@@ -454,8 +453,6 @@ class RateLimiter:
             self._retries += self._rate.value < self._get_fixed_rate(now)
             self._count_refusal(moment, before, group)
             self._lower_if_limited(now, moment, in_flight, wait)
-        elif self._base and self._is_adaptive and self._rate.is_known:
-            self._correct(moment, self._base)
 
     def _find_group(self, start: Start) -> tuple[int, int]:
         """Return how many requests were accepted before those sent together with a refused one, and their number."""
@@ -548,14 +545,11 @@ class RateLimiter:
             least = max(least, average)
             most = max(most, least)
         if count < SPAN_REQUESTS:
-            self._base = origin
             if self._restarts > 0:
                 self._restarts -= 1
                 self._restart_section(moment.time)
             if average > most:
                 least = most = math.sqrt(average * most)
-        else:
-            self._base = None
         level = min(max(average or (rate.level if rate.is_known else least), least), most)
         is_doubtful = (
             not rate.is_known and self._span_requests >= SPAN_REQUESTS and rate.value > SURPRISE_FACTOR * level
@@ -590,19 +584,12 @@ class RateLimiter:
         hold.recent = max(hold.recent, self._rate.level if self._rate.is_known else 0)
         if is_cycle and hold.recent > RECENT_FACTOR * value:
             value, is_cycle = math.sqrt(value * hold.recent), False
-        self._span_requests, self._base = count if is_cycle else 0, None
+        self._span_requests = count if is_cycle else 0
         self._set_rate(value, value * (1 - MARGIN))
         self._origins.append(empty)
 
     def _set_rate(self, level: float, value: float) -> None:
         self._rate.lower(max(level, MIN_RATE), max(value, MIN_RATE))
-
-    def _correct(self, moment: Moment, origin: Moment) -> None:
-        """Lower the rate further after a late refusal."""
-        count, seconds = max(0, moment.accepted - origin.accepted), max(moment.time - origin.time, 0.01)
-        level = (count + COUNT_ERROR) / seconds
-        if level < self._rate.level:
-            self._set_rate(level, level * (1 - max(MARGIN, 1 / (count + 3))))
 
     def _begin_hold(self, now: float, wait: float | None, origin: Moment) -> Hold:
         first = now + max(HOLD_SECONDS, self._refusal_seconds)

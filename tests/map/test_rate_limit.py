@@ -30,38 +30,46 @@ SLOW_RATE, SEARCH_REFUSALS = 10, 12
 when the first refusals arrive, and needs four halvings to 2/s, each after three refusals, because fewer may be random.
 In two minutes at 2/s, 3 % are only eight requests."""
 NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
-    # Impossible. 3 % of 58 requests is a single refusal, but one that is random looks the same.
-    "4 at once, latency 10": (0.9, 0.85, 0.18),
-    # Hardly possible: six refusals show the limit, if they are not random; 13 are allowed, and no answer before 20 s.
-    "64 at once, latency 20": (0.9, 0.85, 0.08),
-    # A job that knows the mean of what others leave, and sends that, attains 84 to 89 % with few refusals. Others'
-    # requests use up what is left for a higher rate.
-    "8/s, 4/s used by others": (0.78, 0.85, 0.23),
-    "50/s, 20/s used by others": (0.9, 0.85, 0.07),
-    "200/s, 100/s used by others": (0.9, 0.85, 0.05),
-    # Possible with few refusals for one that knows the limit from then on. The search costs more.
-    "2/s, burst 5": (0.9, 0.85, 0.07),
-    "2/s, burst 20": (0.9, 0.85, 0.05),
-    "5/s, latency 30": (0.9, 0.85, 0.04),
-    "20/s, latency 30": (0.9, 0.85, 0.04),
-    "500 at once, latency 30": (0.9, 0.85, 0.05),
-    # Few requests are running at the same time when the first ones are refused, which looks like a limit for that.
-    "2/s, burst 0.1": (0.81, 0.79, 0.03),
-    "8/s, burst 0.1": (0.82, 0.82, 0.03),
-    # Once the requests of a window are used up, only further ones show when the next window begins.
+    # Attainable only by a job that knows that no refusal is random: it stops at the first one, and has 1, 4 and 28 in
+    # all. Any other must see several first: 3 % of the requests to the first service is a single refusal.
+    "4 at once, latency 10": (0.9, 0.85, 0.175),
+    "64 at once, latency 20": (0.9, 0.85, 0.079),
+    "500 at once, latency 30": (0.9, 0.85, 0.042),
+    # Hardly attainable: a job that knows what others leave on average, and sends that, has 92 and 88 %, and 2 %
+    # refusals. If it is wrong by 5 %, or others send theirs at other times (6 seeds of 10), it misses a target.
+    "8/s, 4/s used by others": (0.83, 0.83, 0.22),
+    # Attainable: that job has at least 94 %, and at most 0.3 % refusals. Here, the search for the rate costs more.
+    "50/s, 20/s used by others": (0.9, 0.85, 0.062),
+    "200/s, 100/s used by others": (0.9, 0.85, 0.053),
+    # Attainable by a job that knows that no refusal is random: once the bucket is empty, it finds the time between two
+    # tokens by bisection, with 11 to 13 refusals. Here, each rate needs several, because fewer may be random.
+    "2/s, burst 5": (0.9, 0.85, 0.061),
+    "5/s, latency 30": (0.9, 0.85, 0.033),
+    # Attainable: the same rate with a latency of 0.3 s has 2 % refusals. Here, no request ends in the first 30 s.
+    "20/s, latency 30": (0.9, 0.85, 0.031),
+    # Hardly attainable: the bisection has 22 refusals, and 21 are allowed. Most are on the way when the first arrives.
+    "2/s, burst 20": (0.9, 0.85, 0.047),
+    # Attainable: the bisection has 95 %. Here, few requests are running at the same time when the first ones are
+    # refused, which looks like a limit for that.
+    "2/s, burst 0.1": (0.815, 0.79, 0.03),
+    "8/s, burst 0.1": (0.83, 0.82, 0.03),
+    # Attainable by a job that knows the length of the windows: it stops at the first refusal, and sends as many in each
+    # further window. Here, only refused requests show when a window ends.
     "2/s in a second": (0.9, 0.79, 0.03),
-    "50/s in a second": (0.9, 0.85, 0.04),
-    "8/s in a sliding second": (0.9, 0.83, 0.03),
-    "120 in a minute": (0.9, 0.85, 0.04),
-    "960 in a sliding minute": (0.9, 0.85, 0.06),
-    # Possible if the number of concurrent requests doubles faster, which exceeds limits further.
-    "latency varies": (0.9, 0.82, 0.03),
-    # It takes many requests to distinguish random refusals from a limit.
-    "8/s, overloaded 20%": (0.9, 0.85, 0.05),
-    "16/s, overloaded 20%": (0.9, 0.85, 0.04),
-    "50/s, overloaded 20%": (0.9, 0.85, 0.05),
-    # The share of random refusals is estimated too low, because some arrive after it has been counted.
-    "300 at once, overloaded 25%": (0.3, 0.28, 0.03),
+    "50/s in a second": (0.9, 0.85, 0.038),
+    "8/s in a sliding second": (0.9, 0.84, 0.03),
+    "120 in a minute": (0.9, 0.85, 0.034),
+    "960 in a sliding minute": (0.9, 0.85, 0.051),
+    # Attainable if the number of concurrent requests doubles faster, which exceeds limits further.
+    "latency varies": (0.9, 0.825, 0.03),
+    # Attainable if the rate is exceeded less often. Even if the job knows the share of random refusals, 4 to 5 % are
+    # refused because of its rate: it takes several each time to distinguish them.
+    "8/s, overloaded 20%": (0.9, 0.85, 0.044),
+    "16/s, overloaded 20%": (0.9, 0.85, 0.035),
+    "50/s, overloaded 20%": (0.9, 0.85, 0.049),
+    # Under half: the share of random refusals is estimated too low, because some arrive after it has been counted. If
+    # they are counted, and not while a limit is exceeded, it is 91 %, but some jobs at overloaded services get stuck.
+    "300 at once, overloaded 25%": (0.44, 0.28, 0.03),
 }
 """What the scenarios attain that miss a target, instead of the targets."""
 
