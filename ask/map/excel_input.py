@@ -42,9 +42,13 @@ class _CellParser(WorkSheetParser):  # type: ignore[misc]
             return super().parse_cell(element)
         except (ValueError, IndexError) as error:
             self.row_counter, self.col_counter = counters
-            element.set("t", "str")
+            value = element.find(VALUE_TAG)
+            if element.get("t") == "b" and value.text in ("true", "false"):  # openpyxl knows only numbers
+                value.text = "1" if value.text == "true" else "0"
+            else:
+                element.set("t", "str")
             if isinstance(error, IndexError):  # the number of a text that the workbook does not have
-                element.find(VALUE_TAG).text = ""
+                value.text = ""
             return super().parse_cell(element)
 
 

@@ -242,9 +242,10 @@ def test_times_of_a_workbook_are_the_same_without_openpyxl(*, is_1904: bool) -> 
         ("xl/styles.xml", b'<family val="2"/>', b'<family val="20"/>'),
         ("docProps/core.xml", b"Z</dcterms:created>", b" o'clock</dcterms:created>"),
         ODD_STATE,
+        ("xl/worksheets/sheet1.xml", b't="b"><v>1<', b't="b"><v>true<'),
         ("xl/workbook.xml", SPREADSHEET_NAMESPACE, b"http://purl.oclc.org/ooxml/spreadsheetml/main"),
     ],
-    ids=["fill", "font", "date", "state", "strict"],
+    ids=["fill", "font", "date", "state", "boolean", "strict"],
 )
 def test_one_odd_part_does_not_lose_the_cells_of_a_workbook(part: str, old: bytes, new: bytes) -> None:
     assert convert_document(edit(make_two_sheets(), part, old, new)).text == TWO_SHEETS

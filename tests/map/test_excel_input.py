@@ -205,13 +205,15 @@ def test_characters_that_excel_escapes_are_decoded(path: Path) -> None:
     ("cell", "expected"),
     [
         (b"<v>INF</v>", "INF"),
-        (b't="b"><v>true</v>', "true"),
+        (b't="b"><v>true</v>', True),
+        (b't="b"><v>false</v>', False),
+        (b't="b"><v>maybe</v>', "maybe"),
         (b't="s"><v>99</v>', None),
         (b't="s"><v>x</v>', "x"),
         (b't="d"><v>soon</v>', "soon"),
     ],
 )
-def test_a_value_that_does_not_fit_its_type_costs_no_other(path: Path, cell: bytes, expected: str | None) -> None:
+def test_a_value_that_does_not_fit_its_type_costs_no_other(path: Path, cell: bytes, expected: object) -> None:
     write(path, ["a", "b"], [1, 7], [2, 8])
     old = b't="n"><v>7</v>'
     edit(path, (old, cell) if cell.startswith(b"t=") else (old, b't="n">' + cell))
