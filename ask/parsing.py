@@ -634,10 +634,10 @@ class AnswerAccumulator:
             fields: other fields for `AnswerPart.fields`; None leaves an earlier value unchanged.
         """
         call_id, name = read_str(call_id), read_str(name)
-        if not (call_id or name or arguments):
-            return
         if index is not None and not isinstance(index, (int, str)):
             index = read_int(index)
+        if not (call_id or name or arguments or (index in self._parts_by_index and any(fields.values()))):
+            return
         call = self._find_call(index, call_id, name, arguments)
         if call is None:
             call = self._add_part(AnswerPart("call", len(self.calls)))

@@ -569,7 +569,7 @@ complete -c ask -n '__ask_in \'mcp add\'' -l cwd -x -a '(__fish_complete_directo
 complete -c ask -n '__ask_in \'mcp add\'' -l timeout -x -d 'Allow S seconds for starting (10)'
 complete -c ask -n '__ask_in \'mcp add\'' -l only -x -d 'Offer only this tool; repeatable'
 complete -c ask -n '__ask_in \'mcp add\'' -l sse -d 'Use the older SSE transport for the URL'
-complete -c ask -n '__ask_in \'mcp add\'' -l from -r -F -d 'Import servers from another program\'s file'
+complete -c ask -n '__ask_in \'mcp add\'' -l from -r -F -d 'Import servers from another program\'s settings'
 complete -c ask -n '__ask_in \'mcp add\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_in \'mcp remove\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'mcp remove\'' -f -a '(__ask_server)'

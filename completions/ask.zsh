@@ -544,7 +544,7 @@ _ask_arguments() {  # COMMAND
         '(--timeout)--timeout=[Allow S seconds for starting (10)]:S:' \
         '*--only=[Offer only this tool; repeatable]:TOOL:' \
         '(--sse)--sse[Use the older SSE transport for the URL]' \
-        '(--from)--from=[Import servers from another program'"'"'s file]:FILE:_files' \
+        '(--from)--from=[Import servers from another program'"'"'s settings]:FILE:_files' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_files' ;;

@@ -57,7 +57,7 @@ __ask_remember() {
 # Explain the last command that failed: from its text, its status and, under tmux, what it printed.
 __ask_explain_failure() {
     if [[ -n ${__ask_readonly-} ]]; then
-        printf 'ask: PROMPT_COMMAND is read-only, so ask does not know which command has failed\n' >&2
+        printf 'ask: PROMPT_COMMAND is read-only, so ask does not know which command failed\n' >&2
         return 1
     fi
     if [[ -z ${__ask_failed-} ]]; then

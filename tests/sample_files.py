@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
 import wave
 import zlib
@@ -119,3 +120,23 @@ def zipped(files: Mapping[str, str]) -> bytes:
         for name, text in files.items():
             archive.writestr(name, text)
     return data.getvalue()
+
+
+def share_texts(workbook: bytes) -> bytes:
+    """Return a workbook with its texts in a part of their own, as Excel saves them and openpyxl does not."""
+    with ZipFile(io.BytesIO(workbook)) as archive:
+        parts = {name: archive.read(name).decode() for name in archive.namelist()}
+    texts: list[str] = []
+
+    def share(match: re.Match[str]) -> str:
+        texts.append(f"<si>{match[1]}</si>")
+        return f't="s"><v>{len(texts) - 1}</v>'
+
+    for name in filter(re.compile("xl/worksheets/").match, parts):
+        parts[name] = re.sub(r't="inlineStr"><is>(.*?)</is>', share, parts[name], flags=re.DOTALL)
+    namespace = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    parts["xl/sharedStrings.xml"] = f'<sst xmlns="{namespace}">{"".join(texts)}</sst>'
+    content_type = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+    override = f'<Override PartName="/xl/sharedStrings.xml" ContentType="{content_type}"/></Types>'
+    parts["[Content_Types].xml"] = parts["[Content_Types].xml"].replace("</Types>", override)
+    return zipped(parts)

@@ -57,8 +57,7 @@ def read_prompt(blocks: Sequence[ContentBlock], folder: Path) -> PromptContent:
                 texts.append((f"{path}{lines}" or block.resource.uri, block.resource.text))
             else:
                 media_type = block.resource.mime_type or "application/octet-stream"
-                name = Path(path).name.replace("\0", "")
-                files.append(_write_file(folder, len(files), block.resource.blob, media_type, name))
+                files.append(_write_file(folder, len(files), block.resource.blob, media_type, Path(path).name))
         else:
             files.append(_write_file(folder, len(files), block.data, block.mime_type))
     return PromptContent(format_blocks("".join(words).strip(), texts, ""), files)
@@ -72,7 +71,10 @@ def _parse_uri(uri: str) -> tuple[str, str]:
         return "", ""
     if parts.scheme != "file" or parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
         return "", ""
-    return unquote(parts.path), f"#{parts.fragment}" if parts.fragment else ""
+    path = unquote(parts.path)
+    if "\0" in path:  # no file has such a name
+        return "", ""
+    return path, f"#{parts.fragment}" if parts.fragment else ""
 
 
 def _write_file(folder: Path, number: int, data: str, media_type: str, name: str = "") -> str:

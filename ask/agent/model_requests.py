@@ -89,7 +89,7 @@ class ModelRequests:
         self._refusal_count = 0
         """How often requests were refused as too long since the last answer."""
         self._accepted_count = 0
-        """How many messages of the conversation the model had when it answered last."""
+        """How many messages the conversation had when the model last answered."""
         self._truncation_reported = False
         self._file_check_failed = False
         """Whether the user was told that the provider's hook for types of files failed."""
@@ -282,9 +282,9 @@ class ModelRequests:
     def _drop_earlier_files(self, error: ProviderError, limit: int = 0) -> bool:
         """Drop the files of messages other than the question; return whether there were any.
 
-        Another model may have accepted them, or a tool returned them. If the results since the last answer have files,
-        and the request was not too large, only those are dropped: the model has answered with the others. The newest
-        messages keep theirs as long as all messages have at most `limit` files.
+        Another model may have accepted them, or a tool returned them. If the results since the last answer have files
+        and the request was not too large, only those are dropped, because the model has answered with the others. With
+        a `limit` on the number of files, the newest messages keep theirs.
         """
         from ask.client.error_classification import is_message_refused
 
@@ -294,18 +294,18 @@ class ModelRequests:
         from ask.attachments import replace_attachments
 
         sent = self._select_messages()
-        file_count = len(messages[question_index].attachments)
-        is_new = any(message.attachments for message in messages[max(self._accepted_count, question_index + 1) :])
-        first = self._accepted_count if is_new and not limit and error.retry_action is not RetryAction.SHORTER else 0
-        for position in reversed(range(first, len(messages))):
-            file_count += len(messages[position].attachments) if position != question_index else 0
-            if file_count > limit and position != question_index:
-                messages[position] = replace_attachments(messages[position], lambda _: REFUSED_FILE_REASON)
-        if self._select_messages() == sent:  # it did not contain them, for example because it was shortened
-            return False
-        place = "the last results" if first else "earlier messages and results"
-        self._notify(f"{error.summary}; trying once more without the files of {place}")
-        return True
+        has_limit = limit > 0 or error.retry_action is RetryAction.SHORTER
+        for start in (0,) if has_limit else dict.fromkeys((self._accepted_count, 0)):
+            file_count = len(messages[question_index].attachments)
+            for position in reversed(range(start, len(messages))):
+                file_count += len(messages[position].attachments) if position != question_index else 0
+                if file_count > limit and position != question_index:
+                    messages[position] = replace_attachments(messages[position], lambda _: REFUSED_FILE_REASON)
+            if self._select_messages() != sent:
+                place = "the last results" if start else "earlier messages and results"
+                self._notify(f"{error.summary}; trying once more without the files of {place}")
+                return True
+        return False  # the request did not contain them, for example because it was shortened
 
     def _list_sent_messages(self) -> list[Message]:
         """Return the conversation as requests contain it: with reasoning in the text of this run's answers."""

@@ -240,7 +240,7 @@ def _request_lists(
 @click.option("--timeout", metavar="S", type=float, help="Allow S seconds for starting (10).")
 @click.option("--only", "tools", metavar="TOOL", type=TEXT, multiple=True, help="Offer only this tool; repeatable.")
 @click.option("--sse", "type", flag_value="sse", help="Use the older SSE transport for the URL.")
-@click.option("--from", "source", metavar="FILE", type=TEXT, help="Import servers from another program's file.")
+@click.option("--from", "source", metavar="FILE", type=TEXT, help="Import servers from another program's settings.")
 def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -> None:
     """Add an MCP server to config.toml: a command, which is started when a model calls its tools, or a URL.
 
@@ -272,10 +272,10 @@ def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -
 
 
 def _select_new_servers(app: AppContext, servers: Sequence[ServerConfig], *, can_skip: bool) -> list[ServerConfig]:
-    """Return the servers that config.toml does not have, with a notice about each of the others if they can be skipped.
+    """Return the servers that are not in config.toml; print a notice about each of the others if they can be skipped.
 
     Raises:
-        UsageError: it has one that cannot be skipped, or all.
+        UsageError: one of the others cannot be skipped, or there is no new server.
     """
     known = [server.name for server in servers if server.name in app.config.get("mcp.servers", {})]
     if known and (not can_skip or len(known) == len(servers)):
@@ -286,23 +286,23 @@ def _select_new_servers(app: AppContext, servers: Sequence[ServerConfig], *, can
 
 
 def _read_servers_file(path: Path, names: Sequence[str]) -> list[ServerConfig]:
-    """Read the servers of a file that can be used, with a notice about each of the others, or those with these names.
+    """Read the servers with these names from a file, or without names all, with a notice about each unusable one.
 
     Raises:
-        UsageError, ConfigError: there is no such server, or none, or the file is invalid.
+        UsageError, ConfigError: the file is invalid, or has no usable server or none of a name.
     """
     try:
         server_index = read_servers(path, Path.read_bytes)  # a pipe, too, as of <(...)
     except ConfigError as error:
         raise ConfigError(error.message, "pass a file with MCP servers") from None
-    problem = f"{path} contains no MCP servers"
-    if not server_index.servers:
-        warning = next(iter(server_index.warnings), problem).removesuffix("; skipping it")
+    servers = server_index.servers
+    if not servers:
+        warning = next(iter(server_index.warnings), f"{path} contains no MCP servers").removesuffix("; skipping it")
         raise ConfigError(warning, "pass a file with MCP servers")
-    if not names or not {*names} <= server_index.servers.keys():
+    if not names or not set(names) <= servers.keys():
         for warning in server_index.warnings:  # one may say why a named server is missing
             print_notice(warning)
-    return [_get_server(server_index.servers, name, problem) for name in names or server_index.servers]
+    return [_get_server(servers, name, f"{path} contains no usable MCP server") for name in names or servers]
 
 
 OPTION_NAMES = {"env": "--env", "cwd": "--cwd", "headers": "--header", "oauth": "--oauth", "type": "--sse"}

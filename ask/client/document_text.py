@@ -241,10 +241,15 @@ def _read_headers(data: bytes) -> Iterator[str]:
 
 def _read_excel(data: bytes) -> Iterator[str]:
     """Yield the sheets, also hidden ones. A cell has its value, or its formula if the file has no value for it."""
-    from openpyxl import load_workbook
+    from ask.client.excel_reader import WorkbookReader
 
-    values = load_workbook(BytesIO(data), read_only=True, data_only=True)
-    formulas = load_workbook(BytesIO(data), read_only=True) if _has_uncached_formulas(data) else values
+    reader = WorkbookReader(BytesIO(data))
+    reader.read()
+    values = formulas = reader.wb
+    if _has_uncached_formulas(data):
+        reader = WorkbookReader(BytesIO(data), data_only=False)
+        reader.read()
+        formulas = reader.wb
     for sheet in values.worksheets:
         hidden = "" if sheet.sheet_state == "visible" else " (hidden)"
         yield f"\n# {_format_value(sheet.title)}{hidden}\n"

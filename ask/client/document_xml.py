@@ -156,7 +156,7 @@ def _read_cell(cell: Element, texts: Sequence[str], date_styles: Mapping[str, da
     if kind == "s":
         return texts[int(value)] if value.isdecimal() and int(value) < len(texts) else ""
     if kind == "b":
-        return "TRUE" if value == "1" else "FALSE"
+        return "TRUE" if value in ("1", "true") else "FALSE"
     if kind == "n" and (style := cell.get("s", "")) in date_styles:
         with suppress(ValueError, OverflowError):
             return _format_time(float(value), date_styles[style])

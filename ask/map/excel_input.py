@@ -8,18 +8,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from io import BytesIO
-from typing import IO, Any, Literal
-from zipfile import BadZipFile, ZipFile, ZipInfo
+from typing import Any
+from zipfile import BadZipFile, ZipFile
 
-from openpyxl.chartsheet import Chartsheet
-from openpyxl.reader.excel import ExcelReader
-from openpyxl.worksheet import _read_only
+from openpyxl.cell.read_only import ReadOnlyCell
 from openpyxl.worksheet._reader import VALUE_TAG, WorkSheetParser
-from openpyxl.xml.constants import ARC_STYLE, REL_NS, SHEET_MAIN_NS
-from openpyxl.xml.functions import SubElement, fromstring, tostring
 
 from ask.client.document_xml import decode_escapes
+from ask.client.excel_reader import WorkbookReader
 from ask.errors import FileError, UsageError
 from ask.text import format_suggestion, join_names
 
@@ -29,53 +25,6 @@ MAX_UNPACKED_BYTES = 2 << 30
 ERROR_VALUES = frozenset(
     ("#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A", "#SPILL!", "#CALC!", "#GETTING_DATA")
 )
-_NAMESPACE = f"{{{SHEET_MAIN_NS}}}"
-_PLAIN_STYLES = f"""<styleSheet xmlns="{SHEET_MAIN_NS}"><numFmts/><fonts><font/></fonts><fills><fill><patternFill/>
-</fill></fills><borders><border/></borders><cellStyleXfs><xf/></cellStyleXfs><cellXfs/><cellStyles>
-<cellStyle name="Normal" xfId="0"/></cellStyles></styleSheet>"""
-
-
-_STRICT_NAMESPACE = b"http://purl.oclc.org/ooxml/"
-_STRICT_NAMESPACES = {
-    _STRICT_NAMESPACE + b"spreadsheetml/main": SHEET_MAIN_NS.encode(),
-    _STRICT_NAMESPACE + b"officeDocument/relationships": REL_NS.encode(),
-}
-_MAX_ROOT_BYTES = 10_000
-"""Where the namespaces of a part are."""
-
-
-class _Archive(ZipFile):
-    """A workbook with the parts that openpyxl can read.
-
-    Its styles are only formats of numbers and dates, because openpyxl rejects fonts and fills of other programs. A
-    "Strict Open XML" workbook, in which openpyxl finds no sheets, has the usual namespaces.
-    """
-
-    def open(
-        self, name: str | ZipInfo, mode: Literal["r", "w"] = "r", pwd: bytes | None = None, *, force_zip64: bool = False
-    ) -> IO[bytes]:
-        part = super().open(name, mode, pwd, force_zip64=force_zip64)
-        is_strict = _STRICT_NAMESPACE in part.read(_MAX_ROOT_BYTES)
-        part.seek(0)
-        if not is_strict:
-            return part
-        with part:
-            content = part.read()
-        for strict, usual in _STRICT_NAMESPACES.items():
-            content = content.replace(strict, usual)
-        return BytesIO(content)
-
-    def read(self, name: str | ZipInfo, pwd: bytes | None = None) -> bytes:
-        content = super().read(name, pwd)
-        if name != ARC_STYLE:
-            return content
-        root, kept = fromstring(content), fromstring(_PLAIN_STYLES)
-        formats, styles = kept.find(f"{_NAMESPACE}numFmts"), kept.find(f"{_NAMESPACE}cellXfs")
-        formats.extend(one for one in root.iter(f"{_NAMESPACE}numFmt") if one.get("formatCode"))
-        for style in root.iterfind(f"{_NAMESPACE}cellXfs/{_NAMESPACE}xf"):
-            SubElement(styles, style.tag, numFmtId=style.get("numFmtId", "0"))
-        result: bytes = tostring(kept)
-        return result
 
 
 class _CellParser(WorkSheetParser):  # type: ignore[misc]
@@ -93,32 +42,14 @@ class _CellParser(WorkSheetParser):  # type: ignore[misc]
             return super().parse_cell(element)
         except (ValueError, IndexError) as error:
             self.row_counter, self.col_counter = counters
-            element.set("t", "str")
+            value = element.find(VALUE_TAG)
+            if element.get("t") == "b" and value.text in ("true", "false"):  # openpyxl knows only numbers
+                value.text = "1" if value.text == "true" else "0"
+            else:
+                element.set("t", "str")
             if isinstance(error, IndexError):  # the number of a text that the workbook does not have
-                element.find(VALUE_TAG).text = ""
+                value.text = ""
             return super().parse_cell(element)
-
-
-_read_only.WorkSheetParser = _CellParser
-
-
-class _Reader(ExcelReader):  # type: ignore[misc]
-    """Reads only the cells of sheets, because openpyxl rejects some of the rest."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path, read_only=True, data_only=True, keep_links=False)
-        self.archive: ZipFile = _Archive(path)
-
-    def read_properties(self) -> None:
-        """Skip the properties: some programs write dates of their own."""
-
-    def read_custom(self) -> None:
-        """Skip the user's properties, too."""
-
-    def read_chartsheet(self, sheet: Any, _: Any) -> None:
-        chart_sheet = Chartsheet(parent=self.wb)
-        chart_sheet.defined_names = {}
-        self.wb._add_sheet(chart_sheet)
 
 
 def read_excel(path: str, sheet: str | None) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -136,7 +67,7 @@ def read_excel(path: str, sheet: str | None) -> Iterator[tuple[int, dict[str, An
     """
     try:
         _check_size(path)
-        reader = _Reader(path)
+        reader = WorkbookReader(path)
         reader.read()
         with closing(reader.wb) as workbook:
             yield from _read_sheet(path, _select_sheet(path, workbook, sheet))
@@ -162,7 +93,7 @@ def _select_sheet(path: str, workbook: Any, name: str | None) -> Any:
         return visible[0]
     if name is None:
         hint = f"choose one with --sheet: {join_names(list(sheets))}" if sheets else ""
-        raise UsageError(f"{path} has no sheet that is visible", hint)
+        raise UsageError(f"{path} has no visible sheet", hint)
     if name not in sheets:
         hint = format_suggestion(name, list(sheets), f"the sheets are {join_names(list(sheets))}")
         raise UsageError(f"{path} has no sheet {name!r}", hint)
@@ -170,21 +101,35 @@ def _select_sheet(path: str, workbook: Any, name: str | None) -> Any:
 
 
 def _read_sheet(path: str, sheet: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    sheet.reset_dimensions()  # a wrong dimension would hide cells, or add empty ones
     header: dict[int, str] = {}
-    for number, cells in enumerate(sheet.iter_rows(), start=1):
+    for number, values in _read_rows(sheet):
         if not header:
-            header = _read_header(path, cells)
+            header = _read_header(path, values)
             continue
-        columns = {name: _to_json_value(cells[index]) if index < len(cells) else None for index, name in header.items()}
+        columns = {name: values.get(position) for position, name in header.items()}
         if any(value is not None for value in columns.values()):
             yield number, columns
 
 
-def _read_header(path: str, cells: Any) -> dict[int, str]:
+def _read_rows(sheet: Any) -> Iterator[tuple[int, dict[int, Any]]]:
+    """Yield the number of each row that the sheet contains, and its values by the positions of their columns."""
+    workbook = sheet.parent
+    with sheet._get_source() as source:
+        parser = _CellParser(
+            source,
+            sheet._shared_strings,
+            data_only=True,
+            epoch=workbook.epoch,
+            date_formats=workbook._date_formats,
+            timedelta_formats=workbook._timedelta_formats,
+        )
+        for number, cells in parser.parse():
+            yield number, {cell["column"]: _to_json_value(ReadOnlyCell(sheet, **cell)) for cell in cells}
+
+
+def _read_header(path: str, values: dict[int, Any]) -> dict[int, str]:
     """Return the names of the columns by their positions."""
-    values = (_to_json_value(cell) for cell in cells)
-    header = {index: str(value).strip() for index, value in enumerate(values) if value not in (None, "")}
+    header = {position: str(value).strip() for position, value in values.items() if value not in (None, "")}
     repeated = next((name for name in header.values() if list(header.values()).count(name) > 1), None)
     if repeated is not None:
         raise UsageError(f"{path}: two columns are named {repeated!r}", "give each column its own name")

@@ -184,7 +184,10 @@ def _convert_keys(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     headers = {**read_dict(entry.get("http_headers")), **{name: f"${{{value}}}" for name, value in variables.items()}}
     if variable := entry.get("bearer_token_env_var"):
         headers["Authorization"] = f"Bearer ${{{variable}}}"
-    return {"headers": headers or None, "tools": entry.get("enabled_tools", entry.get("includeTools")), **entry}
+    tools = entry.get("enabled_tools", entry.get("includeTools"))
+    if isinstance(entry.get("tools"), dict):  # Codex has a table for each tool that the user has approved
+        entry = {**entry, "tools": tools}
+    return {"headers": headers or None, "tools": tools, **entry}
 
 
 def _normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,14 +207,27 @@ def _normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("env", "headers"):
         if isinstance(table.get(key), dict):
             values = {name: value for name, value in table[key].items() if value is not None}
-            texts = {name: v if isinstance(v, str) else json.dumps(v) for name, v in values.items()}
-            table[key] = {name: _OPENCODE_VARIABLE.sub(r"${\1}", text) for name, text in texts.items()}
+            table[key] = {name: v if isinstance(v, str) else _format_json(v) for name, v in values.items()}
     if isinstance(args := table.get("args"), list):
         table["args"] = [str(arg) if type(arg) in (int, float) else arg for arg in args]
     # GitHub Copilot writes all tools as ["*"].
     if "*" in read_list(table.get("tools")):
         del table["tools"]
-    return table
+    return {key: _convert_variables(value) for key, value in table.items()}
+
+
+def _format_json(value: Any) -> str:
+    """Format a value as JSON, but a date of a TOML file without quotes."""
+    return json.dumps(value, default=str).strip('"')
+
+
+def _convert_variables(value: Any) -> Any:
+    """Return a value of a server entry in which variables have the syntax of config.toml."""
+    if isinstance(value, str):
+        return _OPENCODE_VARIABLE.sub(r"${\1}", value)
+    if isinstance(value, list):
+        return list(map(_convert_variables, value))
+    return {key: _convert_variables(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
 def normalize_server_name(name: str) -> str:

@@ -139,7 +139,7 @@ class ChatStreamReader(AnswerAccumulator):
                 call_id=fragment.get("id"),
                 name=function.get("name"),
                 arguments=function.get("arguments"),
-                **{field: fragment.get(field) for field in CALL_FIELDS},
+                **{field: fragment.get(field) or None for field in CALL_FIELDS},
             )
         finish_reason = choice.get("finish_reason") or None  # MiniMax sends "" until the answer ends
         fields = choice | {"finish_reason": finish_reason}

@@ -22,7 +22,7 @@ def test_addresses_of_resources(ask: Ask, home: Home, server: ModelServer) -> No
     note = home.work / "a note.txt"
     note.write_text("a note")
     unsaved = home.work / "unsaved.txt"
-    addresses = [f"{note.as_uri()}#L1:2", "file://elsewhere/etc/passwd", "http://[broken", "sub/x.py"]
+    addresses = [f"{note.as_uri()}#L1:2", "file://elsewhere/etc/passwd", "http://[broken", "sub/x.py", "file:///a%00b"]
     blocks: list[Any] = [acp.resource_link_block("name", uri) for uri in addresses]
     blocks.append(acp.resource_link_block("unsaved", unsaved.as_uri()))
     blocks += [

@@ -11,7 +11,7 @@ from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile
 import pytest
 
 from ask.client.document_text import EXCEL_TYPE, WORD_TYPE, convert_document, has_macros, identify_document
-from tests.sample_files import WORD_CONTENT_TYPES, docx, zipped
+from tests.sample_files import WORD_CONTENT_TYPES, docx, share_texts, zipped
 
 SHEET_PART = "xl/worksheets/sheet1.xml"
 
@@ -215,12 +215,14 @@ def make_two_sheets() -> bytes:
 
 
 TWO_SHEETS = "# Sheet\n\nGröße\t42\t2026-01-02 03:04:00\t\tTRUE\n\n# Other\n\nsecond"
+ODD_STATE = ("xl/workbook.xml", b'state="visible"', b'state=""')
+"""With which openpyxl cannot read a workbook."""
 SPREADSHEET_NAMESPACE = b"http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_1904", [False, True])
-def test_times_of_a_workbook_are_the_same_with_an_odd_style(*, is_1904: bool) -> None:
+def test_times_of_a_workbook_are_the_same_without_openpyxl(*, is_1904: bool) -> None:
     from openpyxl import Workbook
     from openpyxl.utils.datetime import CALENDAR_MAC_1904, CALENDAR_WINDOWS_1900
 
@@ -228,7 +230,7 @@ def test_times_of_a_workbook_are_the_same_with_an_odd_style(*, is_1904: bool) ->
     book.epoch = CALENDAR_MAC_1904 if is_1904 else CALENDAR_WINDOWS_1900
     book.active.append([datetime(2026, 1, 2, 3, 4, 5), time(9, 30), timedelta(hours=30)])
     data = save(book)
-    for document in (data, edit(data, "xl/styles.xml", b"<fill><patternFill/></fill>", b"<fill/>")):
+    for document in (data, edit(data, *ODD_STATE)):
         assert convert_document(document).text == "# Sheet\n\n2026-01-02 03:04:05\t09:30:00\t1 day, 6:00:00"
 
 
@@ -239,10 +241,11 @@ def test_times_of_a_workbook_are_the_same_with_an_odd_style(*, is_1904: bool) ->
         ("xl/styles.xml", b"<fill><patternFill/></fill>", b"<fill/>"),
         ("xl/styles.xml", b'<family val="2"/>', b'<family val="20"/>'),
         ("docProps/core.xml", b"Z</dcterms:created>", b" o'clock</dcterms:created>"),
-        ("xl/workbook.xml", b'state="visible"', b'state=""'),
+        ODD_STATE,
+        ("xl/worksheets/sheet1.xml", b't="b"><v>1<', b't="b"><v>true<'),
         ("xl/workbook.xml", SPREADSHEET_NAMESPACE, b"http://purl.oclc.org/ooxml/spreadsheetml/main"),
     ],
-    ids=["fill", "font", "date", "state", "strict"],
+    ids=["fill", "font", "date", "state", "boolean", "strict"],
 )
 def test_one_odd_part_does_not_lose_the_cells_of_a_workbook(part: str, old: bytes, new: bytes) -> None:
     assert convert_document(edit(make_two_sheets(), part, old, new)).text == TWO_SHEETS
@@ -256,8 +259,9 @@ def test_characters_that_excel_escapes_are_decoded() -> None:
     book = Workbook()
     book.active.append(["one_x000D_\ntwo", "_x005F_x000D_"])
     data = save(book)
-    for document in (data, edit(data, "xl/styles.xml", b"<fill><patternFill/></fill>", b"<fill/>")):
-        assert convert_document(document).text == "# Sheet\n\none two\t_x000D_"
+    for saved in (data, share_texts(data)):
+        for document in (saved, edit(saved, *ODD_STATE)):
+            assert convert_document(document).text == "# Sheet\n\none two\t_x000D_"
 
 
 @pytest.mark.slow

@@ -189,7 +189,10 @@ def test_signatures_go_back_in_the_field_of_the_service(
 ) -> None:
     function = {"type": "function", "function": {"name": "nothing", "arguments": "{}"}}
     calls = [{"id": "call_0", field: "c2ln", **function}, {"id": "call_1", **function}]
-    fragments = [call | {"index": index} for index, call in enumerate(calls)]
+    first = {"index": 0, "id": "call_0", "type": "function", "function": {"name": "nothing", "arguments": "{"}}
+    # https://github.com/vertesia/llumiverse/pull/470: it comes later, or is followed by an empty one
+    rest = [{"index": 0, field: "c2ln"}, {"index": 0, field: "", "function": {"arguments": "}"}}]
+    fragments = [first, *rest, {"index": 1} | calls[1]]
     streamed = stream(*words(), chunk({"tool_calls": fragments}, finish="tool_calls"), chunk() | {"choices": []})
     server.reply(wire.whole_reply(wire.answer(TEXT, tool_calls=calls)) if is_whole else streamed)
     server.reply(wire.says("Done.", whole=is_whole))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import date, datetime, time, timedelta
 from functools import reduce
 from pathlib import Path
@@ -14,6 +15,7 @@ from openpyxl.workbook.defined_name import DefinedName
 
 from ask.errors import FileError, UsageError
 from ask.map.input_rows import Row, read_rows, select_inputs
+from tests.sample_files import share_texts
 
 
 def write(path: Path, *rows: list[Any], sheet: str = "Data") -> Path:
@@ -176,6 +178,14 @@ def test_a_workbook_that_is_too_large_unpacked_is_an_error(path: Path) -> None:
         read(path)
 
 
+USUAL_NAMESPACE, STRICT_NAMESPACE = b"http://schemas.openxmlformats.org/", b"http://purl.oclc.org/ooxml/"
+STRICT = (
+    (USUAL_NAMESPACE + b"spreadsheetml/2006/main", STRICT_NAMESPACE + b"spreadsheetml/main"),
+    (USUAL_NAMESPACE + b"officeDocument/2006/relationships", STRICT_NAMESPACE + b"officeDocument/relationships"),
+    (b"<workbook ", b'<workbook conformance="strict" '),
+)
+
+
 def edit(path: Path, *replacements: tuple[bytes, bytes]) -> None:
     with ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
@@ -195,13 +205,15 @@ def test_characters_that_excel_escapes_are_decoded(path: Path) -> None:
     ("cell", "expected"),
     [
         (b"<v>INF</v>", "INF"),
-        (b't="b"><v>true</v>', "true"),
+        (b't="b"><v>true</v>', True),
+        (b't="b"><v>false</v>', False),
+        (b't="b"><v>maybe</v>', "maybe"),
         (b't="s"><v>99</v>', None),
         (b't="s"><v>x</v>', "x"),
         (b't="d"><v>soon</v>', "soon"),
     ],
 )
-def test_a_value_that_does_not_fit_its_type_costs_no_other(path: Path, cell: bytes, expected: str | None) -> None:
+def test_a_value_that_does_not_fit_its_type_costs_no_other(path: Path, cell: bytes, expected: object) -> None:
     write(path, ["a", "b"], [1, 7], [2, 8])
     old = b't="n"><v>7</v>'
     edit(path, (old, cell) if cell.startswith(b"t=") else (old, b't="n">' + cell))
@@ -211,20 +223,41 @@ def test_a_value_that_does_not_fit_its_type_costs_no_other(path: Path, cell: byt
 def test_a_strict_workbook_is_read(path: Path) -> None:
     """Excel saves it as "Strict Open XML Spreadsheet"."""
     write(path, ["a", "b"], ["x", datetime(2024, 1, 2, 3)])
-    usual, strict = b"http://schemas.openxmlformats.org/", b"http://purl.oclc.org/ooxml/"
-    edit(
-        path,
-        (usual + b"spreadsheetml/2006/main", strict + b"spreadsheetml/main"),
-        (usual + b"officeDocument/2006/relationships", strict + b"officeDocument/relationships"),
-        (b"<workbook ", b'<workbook conformance="strict" '),
-    )
+    edit(path, *STRICT)
     assert read_columns(path) == [{"a": "x", "b": "2024-01-02T03:00:00"}]
 
 
 def test_a_workbook_of_hidden_sheets_names_them(path: Path) -> None:
     write(path, ["a"], [1])
     edit(path, (b'state="visible"', b'state="hidden"'))
-    with pytest.raises(UsageError, match="no sheet that is visible") as caught:
+    with pytest.raises(UsageError, match="no visible sheet") as caught:
         read(path)
     assert "Data" in caught.value.hint
     assert read_columns(path, "Data") == [{"a": 1}]
+
+
+# Excel has the texts of all cells in one part, of which openpyxl removes each "x005F_"
+def test_a_shared_text_is_decoded_once_and_not_changed(path: Path) -> None:
+    address = '"http://purl.oclc.org/ooxml/spreadsheetml/main"'
+    write(path, ["a"], ["_x005F_x000D_"], ["x005F_"], [address])
+    path.write_bytes(share_texts(path.read_bytes()))
+    assert [row["a"] for row in read_columns(path)] == ["_x000D_", "x005F_", address]
+
+
+def test_other_users_of_openpyxl_are_not_affected(path: Path) -> None:
+    write(path, ["a"], [7])
+    edit(path, (b"<v>7</v>", b"<v>INF</v>"))
+    assert read_columns(path) == [{"a": "INF"}]
+    with pytest.raises(ValueError, match="INF"):
+        list(load_workbook(path, read_only=True)["Data"].values)
+
+
+def test_a_large_strict_workbook_is_read_as_a_stream(path: Path) -> None:
+    write(path, ["a"], ["x" * 300])
+    comment = b"<!--" + b" " * 10_000 + b"-->"
+    edit(path, *STRICT, (b"</sheetData>", comment * 2_000 + b"</sheetData>"))
+    tracemalloc.start()
+    assert len(read(path)) == 1
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10_000_000

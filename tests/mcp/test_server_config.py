@@ -238,11 +238,13 @@ def test_the_configuration_of_codex(tmp_path: Path) -> None:
 [mcp_servers.program]
 command = "npx"
 args = ["-y", "server"]
-env = { K = "v" }
+env = { K = "v", VERSION = 2025-06-18 }
 startup_timeout_sec = 20
 enabled_tools = ["one"]
+tools.one.approval_mode = "approve"
 [mcp_servers.off]
 command = "x"
+tools.two.approval_mode = "approve"
 enabled = false
 [mcp_servers.remote]
 url = "https://example.com/mcp"
@@ -252,7 +254,12 @@ env_http_headers = { C = "D" }
 """)
     found = read_servers(file)
     assert {name: to_server_table(server) for name, server in found.servers.items()} == {
-        "program": {"command": "npx", "args": ["-y", "server"], "env": {"K": "v"}, "tools": ["one"]},
+        "program": {
+            "command": "npx",
+            "args": ["-y", "server"],
+            "env": {"K": "v", "VERSION": "2025-06-18"},
+            "tools": ["one"],
+        },
         "off": {"command": "x", "enabled": False},
         "remote": {
             "url": "https://example.com/mcp",
@@ -266,10 +273,16 @@ env_http_headers = { C = "D" }
 
 
 def test_variables_of_opencode_are_those_of_ask(tmp_path: Path) -> None:
-    entry = {"type": "remote", "url": "https://example.com", "headers": {"A": "Bearer {env:KEY}", "B": "${env:B}"}}
-    (tmp_path / "opencode.json").write_text(json.dumps({"mcp": {"a": entry}}))
-    headers = read_servers(tmp_path / "opencode.json").servers["a"].headers
-    assert headers == {"A": "Bearer ${KEY}", "B": "${env:B}"}
+    headers = {"A": "Bearer {env:KEY}", "B": "${env:B}"}
+    entries = {
+        "remote": {"type": "remote", "url": "https://example.com/?key={env:KEY}", "headers": headers},
+        "local": {"type": "local", "command": ["{env:HOME}/x", "--key={env:KEY}"]},
+    }
+    (tmp_path / "opencode.json").write_text(json.dumps({"mcp": entries}))
+    found = read_servers(tmp_path / "opencode.json").servers
+    assert found["remote"].headers == {"A": "Bearer ${KEY}", "B": "${env:B}"}
+    assert found["remote"].url == "https://example.com/?key=${KEY}"
+    assert (found["local"].command, found["local"].args) == ("${HOME}/x", ("--key=${KEY}",))
 
 
 def test_numbers_among_the_arguments_are_texts(tmp_path: Path) -> None:
