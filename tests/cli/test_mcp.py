@@ -153,6 +153,25 @@ def test_a_server_of_a_json_file_is_disabled_by_a_command(ask: Ask, home: Home) 
     (home.config / "mcp.json").write_text('{"mcpServers": {"one": {"command": "x"}}}')
     assert ask("config", "set", "mcp.servers.one.enabled", "false").code == 0
     assert ask("mcp", "list").text.split("\t")[3] == "no"
+    for key, value in (("timeout", "20"), ("enabled", "true")):
+        refused = ask("config", "set", f"mcp.servers.one.{key}", value)
+        assert (refused.code, "config unset mcp.servers.one.enabled" in refused.stderr) == (2, True)
+    assert ask("config", "unset", "mcp.servers.one.enabled").code == 0
+    assert ask("mcp", "list").text.split("\t")[3] == "yes"
+    refused = ask("config", "set", "mcp.servers.one.timeout", "20")
+    assert (refused.code, "mcp.json" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("key", ["enable", "tool", "disabled", "enabled_tools", "excludeTools"])
+def test_a_server_with_a_misspelled_restriction_is_left_out(ask: Ask, home: Home, key: str) -> None:
+    configure(home, {"one": {"command": "x", key: ["a"]}, "two": {"command": "y"}})
+    (home.config / "mcp.json").write_text('{"mcpServers": {"one": {"command": "z"}}}')
+    result = ask("mcp", "list")
+    assert [line.split("\t")[0] for line in result.text.splitlines()] == ["two"]
+    assert f"unknown key {key}" in result.stderr
+    assert ask("config", "set", "mcp.servers.one.timeout", "5").code == 4
+    assert ask("config", "unset", f"mcp.servers.one.{key}").code == 0
+    assert len(ask("mcp", "list").text.splitlines()) == 2
 
 
 def test_servers_of_json_files_are_listed_with_their_file(ask: Ask, home: Home) -> None:
