@@ -254,6 +254,7 @@ def test_unreadable_files_are_refused(ask: Ask, server: ModelServer) -> None:
         "clipboard": "-f clipboard:",
         "binary:3-5": "-f binary,",
         "binary,large": "repeat -f",
+        "binary,": "binary, (No such file or directory)",
     }.items():
         code, line = run_failing(ask, server, "-f", name, "why?")
         assert code == 9
