@@ -222,7 +222,7 @@ def search_command(*, words: tuple[str, ...], limit: int | None, as_json: bool) 
 
 
 FORMATS = ("md", "json", "html")
-DOCUMENT_SUFFIXES = (".pdf", ".docx", ".odt")
+DOCUMENT_SUFFIXES = (".pdf", ".doc", ".docx", ".odt", ".rtf")
 """Suffixes of files that programs could not open, because they would contain HTML or Markdown."""
 FORMATS_BY_SUFFIX = {".json": "json", ".jsonl": "json", ".html": "html", ".htm": "html"}
 """Formats by the suffix of the output file; others are Markdown."""

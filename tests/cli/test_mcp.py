@@ -169,9 +169,18 @@ def test_a_server_with_a_misspelled_restriction_is_left_out(ask: Ask, home: Home
     result = ask("mcp", "list")
     assert [line.split("\t")[0] for line in result.text.splitlines()] == ["two"]
     assert f"unknown key {key}" in result.stderr
-    assert ask("config", "set", "mcp.servers.one.timeout", "5").code == 4
+    for command, code in (("config set mcp.servers.one.timeout 5", 4), ("mcp test one", 4), ("mcp add one z", 2)):
+        assert ask(*command.split()).code == code
+    assert read_servers(home)["one"] == {"command": "x", key: ["a"]}
     assert ask("config", "unset", f"mcp.servers.one.{key}").code == 0
     assert len(ask("mcp", "list").text.splitlines()) == 2
+
+
+def test_an_invalid_server_is_removed(ask: Ask, home: Home) -> None:
+    configure(home, {"one": {"command": "x", "tool": ["a"]}, "two": {"args": ["y"]}})
+    for name in ("one", "two"):
+        assert ask("mcp", "remove", name).code == 0
+    assert not (home.config / "config.toml").read_text()
 
 
 def test_servers_of_json_files_are_listed_with_their_file(ask: Ask, home: Home) -> None:
