@@ -268,7 +268,7 @@ def test_the_system_prompt_may_come_from_a_file(ask: Ask, server: ModelServer) -
     assert system.rstrip().endswith("Be brief.")
     assert len(system) > 200
     server.requests.clear()
-    assert "-s @style reads the file" in ask("-s", "style", "hi").stderr
+    assert '-s "@style" reads the file' in ask("-s", "style", "hi").stderr
     assert wire.asked(server.requests[0].json, 0).endswith("style")
     server.requests.clear()
     assert run_failing(ask, server, "-s", "@nowhere", "hi")[0] == 9
