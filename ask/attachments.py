@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64decode
+from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import groupby
@@ -183,7 +183,7 @@ def decode_base64(text: str) -> bytes:
     """
     encoded = text.partition(",")[2] if text.startswith("data:") else text
     encoded = "".join(encoded.split()).translate(_URL_ALPHABET).rstrip("=")
-    return b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
+    return a2b_base64(encoded + "=" * (-len(encoded) % 4), strict_mode=True)
 
 
 def replace_attachments(

@@ -443,7 +443,7 @@ def _read_extra_system_prompt(
         option_text = decode_argument(option_value)
         if os.path.isfile(option_value):
             name = format_one_line(option_text)
-            app.console.print_notice(f"the system prompt is the text {name!r}; -s @{name} reads the file")
+            app.console.print_notice(f'the system prompt is the text {name!r}; -s "@{name}" reads the file')
     return "\n\n".join(filter(None, (template_text, option_text)))
 
 

@@ -95,8 +95,12 @@ def change_setting(app: AppContext, parts: tuple[str, ...], value: Any) -> None:
 
 
 def _print_change_notices(app: AppContext, key: str) -> None:
-    """Print notices about surprising effects of a change to config.toml."""
-    provider = app.config.get("provider")
+    """Print notices about surprising effects of a change to config.toml, or about what else is invalid in it."""
+    try:
+        provider = app.config.get("provider")
+    except ConfigError as error:
+        print_notice(str(error))
+        return
     if key == "provider" and provider and not app.has_provider(provider):
         print_notice(f"there is no provider {provider!r} yet (see ask providers)")
     variable, _ = _read_overriding_variable(app, key)
@@ -307,15 +311,36 @@ def set_command(*, key: str, value: str) -> None:
     ask config set options.temperature 0.2
     ask config set aliases.fast openrouter:vendor/model
     """
-    app, config_key = AppContext(), parse_key(key)
+    config_key = parse_key(key)
+    parsed_value = parse_value(config_key, value)
     if config_key.parts[:2] == ("mcp", "servers"):
-        name, servers = config_key.parts[2], find_servers(app.config, app.app_dirs.config).servers
-        if name not in servers:
-            raise UsageError(
-                f"unknown MCP server {name!r}", format_suggestion(name, servers, "ask mcp list shows them")
-            )
-    change_setting(app, config_key.parts, parse_value(config_key, value))
+        _check_server_key(AppContext(), config_key.parts, parsed_value)
+    app = AppContext()
+    change_setting(app, config_key.parts, parsed_value)
     _print_change_notices(app, ".".join(config_key.parts))
+
+
+def _check_server_key(app: AppContext, parts: tuple[str, ...], value: Any) -> None:
+    """Check that a key of an MCP server can be set in config.toml.
+
+    Raises:
+        UsageError: there is no such server, or another file configures it, so that it can only be disabled.
+    """
+    *_, name, key = parts
+    if f"mcp.servers.{name}" in app.config.errors:
+        return  # the change may correct it
+    servers = find_servers(app.config, app.app_dirs.config).servers
+    dotted_key = f"mcp.servers.{name}.enabled"
+    if name not in servers:
+        raise UsageError(f"unknown MCP server {name!r}", format_suggestion(name, servers, "ask mcp list shows them"))
+    server = servers[name]
+    if key == "enabled" and not value:
+        return
+    if not (server.command or server.url):
+        raise UsageError(f"config.toml only disables {name}", f"ask config unset {dotted_key} enables it")
+    if server.origin != app.app_dirs.config_file:
+        hint = f"edit that file; ask config set {dotted_key} false disables it"
+        raise UsageError(f"{name} is configured in {server.origin}", hint)
 
 
 @command.command("unset", short_help="Remove a setting from config.toml.")

@@ -57,11 +57,13 @@ def _edit_until_valid(copy: Path, path: Path, validate: Callable[[Path], object]
     from ask.safety.approval import confirm
 
     while True:
+        variable = "VISUAL" if os.environ.get("VISUAL") else "EDITOR"  # VISUAL takes precedence
+        hint = f"no changes were saved; set {variable} to use another editor"
         try:
             click.edit(filename=str(copy))
+        except ValueError as error:  # of shlex
+            raise MissingDependencyError(f"{variable} is not a valid command ({error})", hint) from None
         except click.ClickException as error:
-            variable = "VISUAL" if os.environ.get("VISUAL") else "EDITOR"  # VISUAL takes precedence
-            hint = f"no changes were saved; set {variable} to use another editor"
             reason = error.__cause__.strerror if isinstance(error.__cause__, OSError) else "it failed"
             editor = error.format_message().partition(": Editing failed")[0]
             raise MissingDependencyError(f"cannot use the editor {editor} ({reason})", hint) from None

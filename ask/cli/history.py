@@ -222,8 +222,8 @@ def search_command(*, words: tuple[str, ...], limit: int | None, as_json: bool) 
 
 
 FORMATS = ("md", "json", "html")
-DOCUMENT_SUFFIXES = (".pdf", ".docx", ".odt")
-"""Names of files that programs would not open if they contained Markdown."""
+DOCUMENT_SUFFIXES = (".pdf", ".doc", ".docx", ".odt", ".rtf")
+"""Suffixes of files that programs could not open, because they would contain HTML or Markdown."""
 FORMATS_BY_SUFFIX = {".json": "json", ".jsonl": "json", ".html": "html", ".htm": "html"}
 """Formats by the suffix of the output file; others are Markdown."""
 STDOUT_NAME = STDIN_NAME = "-"
@@ -264,11 +264,9 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
         UsageError: there is no such conversation, or none at all, or the name of the file is that of another format.
         FileError: a file cannot be read or written.
     """
-    suffix = Path(output).suffix.lower()
-    if not format_name and suffix in DOCUMENT_SUFFIXES:
-        hint = "use a name that ends in .md, .json or .html; a browser prints HTML as PDF"
-        raise UsageError(f"cannot write {output} in the format that its name has", hint)
-    format_name = format_name or FORMATS_BY_SUFFIX.get(suffix, "md")
+    if not format_name:
+        check_document_name(output, ".md, .json or .html")
+    format_name = format_name or FORMATS_BY_SUFFIX.get(Path(output).suffix.lower(), "md")
     with _open_history() as store:
         if everything:
             conversations = query_conversations(store, "ORDER BY number")
@@ -282,6 +280,13 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
             print_notice(error.message)
     if unreadable:
         raise FileError(f"{format_count(len(unreadable), 'conversation')} could not be exported")
+
+
+def check_document_name(output: str, suffixes: str) -> None:
+    """Raise `UsageError` if the name of an output file promises a format that is not written."""
+    if Path(output).suffix.lower() in DOCUMENT_SUFFIXES:
+        hint = f"use a name that ends in {suffixes}; a browser prints HTML as PDF"
+        raise UsageError(f"cannot write {output} in the format of its name", hint)
 
 
 def write_output(output: str, chunks: Iterable[str]) -> None:
@@ -517,6 +522,7 @@ def stats_command(*, days: int, as_json: bool, html_file: str | None) -> None:
     """
     if as_json and html_file is not None:
         raise UsageError("--json and --html cannot be combined", "use one of them")
+    check_document_name(html_file or "", ".html")
     from ask.export.usage_text import to_statistics_dict, write_charts
     from ask.history.statistics import RunCostCalculator, compute_statistics
 

@@ -55,6 +55,8 @@ def command(*, shell: str, key: str | None, explain_key: str | None, install: bo
     """
     if install and uninstall:
         raise UsageError("--install and --uninstall cannot be combined; see ask init --help")
+    if key == explain_key and key not in (None, NO_KEY):
+        raise UsageError(f"--key and --explain-key are both {key}", "use two keys, or none for one of them")
     if install:
         _install_completions(shell, os.environ)
     elif uninstall:

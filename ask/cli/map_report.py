@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ask.cli.history import STDOUT_NAME, write_output
+from ask.cli.history import STDOUT_NAME, check_document_name, write_output
 from ask.errors import AskError, UsageError
 from ask.export.map_report import PROMPT, JobOverview, render_map_report
 from ask.map.engine import Progress
@@ -45,6 +45,7 @@ class ReportFile:
             if output is None:
                 raise UsageError("rows and report cannot both go to standard output", "add -O, or name a file")
         else:
+            check_document_name(path, ".html")
             path = name_file(path, job.shard)
             others = ({output: "the output"} if output else {}) | {ledger: "the ledger"}
             check_distinct(Path(path), path, inputs, others, "the report")

@@ -83,8 +83,11 @@ def _select_servers(app: AppContext, names: Sequence[str]) -> list[ServerConfig]
     Raises:
         MissingDependencyError: the package mcp is not installed.
         UsageError: there is no server of a name.
+        ConfigError: the server of a name is invalid.
     """
     check_mcp_installed()
+    for name in names:
+        app.config.check_entry(f"mcp.servers.{name}")
     servers = _read_configured_servers(app)
     if names:
         return [_get_server(servers, name) for name in names]
@@ -277,7 +280,8 @@ def _select_new_servers(app: AppContext, servers: Sequence[ServerConfig], *, can
     Raises:
         UsageError: one of the others cannot be skipped, or there is no new server.
     """
-    known = [server.name for server in servers if server.name in app.config.get("mcp.servers", {})]
+    names = {*app.config.get("mcp.servers", {}), *(key.removeprefix("mcp.servers.") for key in app.config.errors)}
+    known = [server.name for server in servers if server.name in names]
     if known and (not can_skip or len(known) == len(servers)):
         raise UsageError(f"the MCP server {known[0]} already exists", f"run ask mcp remove {known[0]} first")
     for name in known:
@@ -359,9 +363,10 @@ def _parse_pairs(values: Sequence[str], option: str, separators: str) -> dict[st
 def remove_command(*, name: str) -> None:
     """Remove an MCP server from config.toml."""
     app = AppContext()
-    server = _get_server(_read_configured_servers(app), name)
-    if name not in app.config.get("mcp.servers", {}):
-        raise UsageError(f"the MCP server {name} is configured in {server.origin}", "remove it there")
+    if f"mcp.servers.{name}" not in app.config.errors:
+        server = _get_server(_read_configured_servers(app), name)
+        if name not in app.config.get("mcp.servers", {}):
+            raise UsageError(f"the MCP server {name} is configured in {server.origin}", "remove it there")
     change_setting(app, ("mcp", "servers", name), UNSET)
     open_tool_list_cache(app).delete(name)
     _sign_out(app, name)

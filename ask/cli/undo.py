@@ -290,7 +290,7 @@ def _select_backup_sets(
     matching = _filter_backup_sets(restorable, conversation_id, app)
     if not matching:
         others = [] if conversation_id and not redo else restorable
-        is_undone = bool(conversation_id and _filter_backup_sets(of_kind, conversation_id, app))
+        is_undone = not redo and bool(_filter_backup_sets(of_kind, conversation_id, app))
         raise _make_nothing_error(conversation_id, others, app, redo=redo, is_undone=is_undone)
     newest = matching[-1]
     if conversation_id is None and not redo:
@@ -341,11 +341,17 @@ def _identify_place(app: AppContext) -> tuple[str, str]:
 def _make_nothing_error(
     conversation_id: str | None, others: Sequence[BackupSet], app: AppContext, *, redo: bool, is_undone: bool
 ) -> UsageError:
-    """Return the error that there is nothing to restore or redo; `others` could be, from other places."""
+    """Return the error that there is nothing to restore or redo.
+
+    `others` are the backup sets of other places that could be restored, and `is_undone` says that those of this place
+    have been.
+    """
     problem = "there is no undo to reverse" if redo else "no files to restore"
     place = "from this terminal" if _identify_place(app)[0] else "in this folder"
     scope = f"in conversation {conversation_id}" if conversation_id else place
-    if others:
+    if is_undone:
+        hint = f"ask undo --redo{f' {conversation_id}' if conversation_id else ''} reverses the last undo"
+    elif others:
         name, time_text = others[-1].header.conversation, format_local_time(others[-1].started)
         what, option, effect = ("undo", "--redo ", "reverses") if redo else ("run that changed files", "", "undoes")
         hint = (
@@ -353,8 +359,6 @@ def _make_nothing_error(
         )
     elif redo:
         hint = "ask undo -n shows what can be undone"
-    elif is_undone:
-        hint = f"ask undo --redo {conversation_id} reverses the last undo"
     else:
         article = "another" if conversation_id else "a"
         hint = f"ask undo ID undoes {article} conversation from ask history list"

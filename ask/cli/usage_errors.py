@@ -18,6 +18,7 @@ from ask.text import find_misspelled, suggest
 OPTIONS_BY_ADVICE = {
     "--yes approves what --confirm would ask about": (
         "--approve --approve-all --auto-approve --accept-all --yolo --no-confirm --allow-all --allow-all-tools "
+        "--force --no-prompt --assume-yes "
         "--dangerously-skip-permissions --allow-dangerously-skip-permissions "
         "--dangerously-bypass-approvals-and-sandbox"
     ),
@@ -27,7 +28,7 @@ OPTIONS_BY_ADVICE = {
     ),
     "--confirm asks before each call that tools.allow does not allow": "--allowedTools --allowed-tools --allow-tools",
     "use --disable-tool NAME": "--disallowedTools --disallowed-tools --exclude-tools --deny-tool",
-    "use ask config set tools.deny COMMAND": "--deny --deny-command --block-command",
+    "use ask config set tools.deny A,B, which replaces the list": "--deny --deny-command --block-command",
     "use --disable-tool bash,write_file,edit_file": "--read-only --readonly --plan",
     "--safe confines tools to this folder": "--sandbox --safe-mode --no-network",
     "use --safe --allow-dir DIR": "--add-dir --include-directories",
@@ -125,6 +126,8 @@ COMMANDS_BY_WORD = {
 }
 """The command that a word means to users of other programs."""
 OPTION_PATTERN = r"(?<![\w-])--?[a-zA-Z][\w-]*"
+KEY_PATTERN = r"(?=\S*\d)[\w-]{20}"
+"""A part of what may be an API key."""
 
 
 def explain_error(error: click.UsageError | AskError, command_name: str, arguments: Sequence[str]) -> AskError:
@@ -154,15 +157,15 @@ def explain_error(error: click.UsageError | AskError, command_name: str, argumen
     if path == "ask models" and len(arguments) == 2 and "unexpected" in error.message:
         hint = f"to list the models of a provider: {path} -p {shlex.quote(arguments[1])}"
     if error.ctx and path == "ask keys set" and (provider := error.ctx.params.get("provider")):
-        problem = "the key is not an argument, because shells save their command lines"  # and is not repeated here
+        problem = "the key cannot be an argument, because shells save their command lines"  # so it is not repeated
         hint, question_hint = f"run {path} {provider} and paste it when you are asked", ""
     return UsageError(problem, "; ".join(filter(None, (hint, question_hint))))
 
 
 def _format_question_hint(arguments: Sequence[str]) -> str:
-    """Format how to send the arguments of a command as a prompt; return "" if they have options."""
-    has_options = any(word.startswith("-") for word in arguments)
-    return "" if has_options else f"to ask it as a question: ask -- {shlex.join(arguments)}"
+    """Format how to send the arguments of a command as a prompt; return "" if they have options or an API key."""
+    is_no_question = any(word.startswith("-") or re.search(KEY_PATTERN, word) for word in arguments)
+    return "" if is_no_question else f"to ask it as a question: ask -- {shlex.join(arguments)}"
 
 
 def _list_option_names(command: click.Command) -> list[str]:

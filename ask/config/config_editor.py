@@ -11,6 +11,7 @@ from typing import Any
 
 from ask.atomic_files import convert_write_errors, lock_file, write_private_file
 from ask.config.config_file import check_config, decode_config, read_toml, split_invalid_entries
+from ask.errors import ConfigError
 from ask.regular_files import read_regular_file
 
 UNSET = object()
@@ -45,8 +46,10 @@ def find_existing_key(values: Mapping[str, Any], dotted_key: str) -> tuple[str, 
 def update_config_file(path: Path, parts: tuple[str, ...], value: Any) -> bool:
     """Set or remove a value; return whether all other comments are kept.
 
+    A value can be removed from a file that is invalid for other reasons, too.
+
     Raises:
-        ConfigError: the file is invalid, before or after the change.
+        ConfigError: the file is not TOML, or is invalid after the change.
         FileError: the file cannot be written.
     """
     import tomllib
@@ -56,8 +59,13 @@ def update_config_file(path: Path, parts: tuple[str, ...], value: Any) -> bool:
         data = read_regular_file(path) if path.exists() else b""
         text = decode_config(data)
         new_text, comments_kept = update_toml(text, parts, value)
-        values, errors = split_invalid_entries(path, tomllib.loads(new_text))
-        check_config(path, values)
+        errors: Mapping[str, ConfigError] = {}
+        try:
+            values, errors = split_invalid_entries(path, tomllib.loads(new_text))
+            check_config(path, values)
+        except ConfigError:
+            if value is not UNSET:
+                raise
         for length in range(1, len(parts) + 1):  # an invalid entry does not keep the user from changing others
             if error := errors.get(".".join(parts[:length])):
                 raise error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,11 +13,15 @@ from ask.config.settings import OPTION_RANGES, SETTINGS, Api, NonNegativeFloat, 
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
 from ask.regular_files import read_regular_file
-from ask.text import find_meant_key, format_unknown_key
+from ask.text import find_meant_key, find_misspelled, format_one_line, format_unknown_key
 
 KNOWN_KEYS = (*SETTINGS, *(f"options.{name}" for name in OPTION_RANGES))
-RESTRICTIONS = ("tools.", "safe.", "history.", "max_cost", "max_rounds")
-"""How the keys begin that restrict what a run does, spends or saves."""
+RESTRICTING_TABLES = ("tools", "safe", "history", "hooks")
+"""Tables that restrict what a run does or saves; a hook can refuse tool calls."""
+LIMITS = ("max_cost", "max_cost_per_day", "max_rounds")
+"""Restrictions that are not in a table, and have no effect if they follow the heading of one."""
+RESTRICTIONS = (*RESTRICTING_TABLES, *LIMITS)
+"""How the keys of restrictions begin."""
 CONFIG_TABLES = (
     *dict.fromkeys(key.partition(".")[0] for key in SETTINGS if "." in key),
     "aliases",
@@ -140,11 +145,19 @@ def read_config(path: Path) -> Config:
     if not content:
         return Config()
     values, errors = split_invalid_entries(path, content)
-    return Config(values, check_config(path, values), errors)
+    warnings = check_config(path, values)
+    if (system := values.get("system", "")).startswith("@"):
+        warnings.append(f"{path}: system is the text {format_one_line(system)!r}; only -s reads a file")
+    return Config(values, warnings, errors)
 
 
 def split_invalid_entries(path: Path, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, ConfigError]]:
-    """Return the content of config.toml without the entries that are invalid and not restrictions, and their errors."""
+    """Return the content of config.toml without the entries that are invalid and not restrictions, and their errors.
+
+    Raises:
+        ConfigError: a limit is in a table, where it has no effect.
+    """
+    _check_limits(path, "", values)
     errors: dict[str, ConfigError] = {}
 
     def select_valid(parts: tuple[str, ...], table: Any) -> Any:
@@ -245,10 +258,29 @@ def _describe_unknown_key(path: Path, key: str) -> str:
     Raises:
         ConfigError: it may be a misspelled restriction, such as `[safe] enable = true`, and nothing runs without it.
     """
+    table = find_misspelled(key.partition(".")[0], RESTRICTING_TABLES)
     warning = f"{path}: {format_unknown_key(key, KNOWN_KEYS)}"
-    if key.startswith(RESTRICTIONS) or find_meant_key(key, KNOWN_KEYS).startswith(RESTRICTIONS):
-        raise ConfigError(warning, f"it may be a restriction; correct it, or remove it with ask config unset {key}")
+    if table or key.startswith(RESTRICTIONS) or find_meant_key(key, KNOWN_KEYS).startswith(RESTRICTIONS):
+        raise ConfigError(warning, f"it may be a restriction; correct it, or {_format_removal(key)}")
     return warning
+
+
+def _check_limits(path: Path, table_key: str, value: Any) -> None:
+    """Raise a ConfigError if a table other than that of the file contains a limit; its key is "" for that one."""
+    for position, item in enumerate(value) if isinstance(value, list) else ():
+        _check_limits(path, f"{table_key}[{position}]", item)
+    for name, item in value.items() if isinstance(value, dict) else ():
+        key = f"{table_key}.{name}" if table_key else name
+        if table_key and name in LIMITS:
+            hint = f"move it above all tables, or {_format_removal(key)}"
+            raise ConfigError(f"{path}: {name} has no effect in [{table_key}]", hint)
+        _check_limits(path, key, item)
+
+
+def _format_removal(key: str) -> str:
+    """Say how to remove a key; one with spaces, quotes or brackets is not repeated as part of a command."""
+    command = f"unset {key}" if re.fullmatch(r"[\w.-]+", key) else "edit"
+    return f"remove it with ask config {command}"
 
 
 def check_options(source: str | Path, table: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from ask.config.settings import PositiveFloat
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
+from ask.text import find_meant_key, format_unknown_key
 
 SERVER_NAME_PATTERN = r"(?!.*__)[A-Za-z0-9_-]{1,32}"
 """Valid names of MCP servers.
@@ -62,13 +63,17 @@ class ServerConfig(NamedTuple):
 
 
 SERVER_KEYS = ServerConfig._fields[2:]
+RESTRICTIONS = ("enabled", "tools")
+"""Keys without which more would be offered."""
+FOREIGN_RESTRICTIONS = ("disabled", "enabled_tools", "disabled_tools", "includeTools", "excludeTools")
+"""Those of other programs: Cline, Codex and Gemini CLI."""
 
 
 def check_server_tables(path: Path, servers: Any) -> list[str]:
     """Validate the table `[mcp.servers]`; return warnings about unknown keys.
 
     Raises:
-        ConfigError: a value of the wrong type, or a server without a command or URL.
+        ConfigError: a value of the wrong type, a misspelled restriction, or a server without a command or URL.
     """
     if not isinstance(servers, dict):
         raise ConfigError(f"{path}: mcp.servers must be a table", "write [mcp.servers.NAME]")
@@ -78,6 +83,7 @@ def check_server_tables(path: Path, servers: Any) -> list[str]:
             hint = "use letters, digits, - and single _, at most 32"
             raise ConfigError(f"{path}: {name!r} is not a valid name for an MCP server", hint)
         parse_server_table(name, table, path, warnings)
+        _check_restrictions(path, f"mcp.servers.{name}", table)
         key = f"{path}: mcp.servers.{name}"
         if "command" in table and "url" in table:
             raise ConfigError(f"{key} has a command and a URL", "remove one of them")
@@ -93,6 +99,15 @@ def check_server_tables(path: Path, servers: Any) -> list[str]:
             if "url" not in table:
                 raise ConfigError(f"{key} has no URL to sign in to", "remove oauth")
     return warnings
+
+
+def _check_restrictions(path: Path, server_key: str, table: Mapping[str, Any]) -> None:
+    """Raise a ConfigError for an unknown key that probably means one of `RESTRICTIONS`."""
+    for key in table.keys() - {*SERVER_KEYS}:
+        if key in FOREIGN_RESTRICTIONS or find_meant_key(key, SERVER_KEYS) in RESTRICTIONS:
+            hint = "use enabled and tools, or remove it with ask config unset"
+            problem = f"{path}: {format_unknown_key(key, SERVER_KEYS)} in [{server_key}]"
+            raise ConfigError(problem, f"{hint} {server_key}.{key}")
 
 
 def _is_url(text: str) -> bool:

@@ -9,8 +9,15 @@ from ask.config.settings import OPTION_RANGES, UNSET_OPTION
 from ask.config.strict_json import STRICT_DECODER
 from ask.errors import ParameterError, UsageError
 
-DEDICATED_OPTIONS = {"model": "-m", "messages": "the prompt and -s", "tools": "--disable-tool", "stream": "--no-stream"}
-"""Parts of a request that have a command line option of their own, which would overwrite one given with -o."""
+DEDICATED_OPTIONS = {
+    "model": "-m",
+    "messages": "the prompt and -s",
+    "tools": "--disable-tool",
+    "stream": "--no-stream",
+    "max_cost": "--max-cost",
+    "max_rounds": "--max-rounds",
+}
+"""What is not a model parameter but has a command line option of its own. A service would ignore a limit."""
 
 
 def parse_model_options(pairs: Iterable[str]) -> dict[str, Any]:

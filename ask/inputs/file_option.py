@@ -137,7 +137,8 @@ def _suggest_source(path: str) -> str:
     lines = LINES_PATTERN.fullmatch(path)
     if lines and path_exists(lines[1]):
         return f"-f attaches complete files: use -f {decode_argument(lines[1])}, or pipe the lines in"
-    if "," in path and all(map(path_exists, path.split(","))):
+    names = path.split(",")
+    if all(names) and all(map(path_exists, names)):
         return "repeat -f for each file"
     return ""
 

@@ -132,7 +132,7 @@ class RowPrompt:
         files: the values of `-f`, in which placeholders are filled in, too.
         values: the values of `--var`.
         inputs: what accompanies the prompt in every row; None for nothing.
-        constant_names: the names of placeholders that the system prompt has, too, where no row can fill them in.
+        constant_names: the names of placeholders that the system prompt has, where no column can fill them in.
     """
 
     def __init__(
@@ -174,9 +174,7 @@ class RowPrompt:
         Raises:
             UsageError: it lacks one that a placeholder names, or one of labels, or has one for the system prompt.
         """
-        for name in self._constant_names.intersection(row.columns):
-            problem = f"the column {name!r} cannot fill in {{{{{name}}}}}, which the template's system prompt has, too"
-            raise UsageError(problem, f"add --var {name}=VALUE for all rows, or write a prompt in place of -t")
+        self._check_constants(row)
         for name in self._find_missing_columns(row):
             hint = format_suggestion(name, row.columns, f"the columns are {join_names(list(row.columns))}")
             if name == PATH and not row.is_file:
@@ -185,6 +183,17 @@ class RowPrompt:
                 hint += "; to read a table, add --input-format jsonl, csv or another one"
                 hint += "" if row.location.startswith("stdin:") else "; with -f {{path}}, each file is a row"
             raise UsageError(f"there is no column {name!r} in {row.location}", hint)
+
+    def _check_constants(self, row: Row) -> None:
+        """Raise `UsageError` if a column seems to be meant for what is the same in all rows."""
+        for name in self._constant_names.intersection(row.columns):
+            problem = f"the column {name!r} cannot fill in {{{{{name}}}}}, which the template's system prompt has, too"
+            raise UsageError(problem, f"add --var {name}=VALUE for all rows, or write a prompt in place of -t")
+        for name, value in self._values.items():
+            for column, _ in find_placeholders(value, COLUMN_PATTERN):
+                if column in row.columns:
+                    problem = f"--var {name} is the same for all rows, so {value!r} would not be replaced"
+                    raise UsageError(problem, f"write a prompt with {{{{{column}}}}} in place of -t")
 
     def has_columns(self, row: Row) -> bool:
         """Check that a row has every column of labels and that a placeholder without a default names."""
@@ -218,8 +227,10 @@ class RowPrompt:
 
         Raises:
             KeyError: the row lacks a column.
-            UsageError: the row names an MCP server, which only the user may start.
+            UsageError: the row names an MCP server, which only the user may start, or has a column for the system
+                prompt.
         """
+        self._check_constants(row)
         values: dict[str, Any] = {INDEX: index, **self._get_columns(row), **self._values}
         files = [_check_file(fill_placeholders(file, values, COLUMN_PATTERN), file) for file in self._files]
         row_text = ""

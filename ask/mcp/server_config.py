@@ -95,7 +95,8 @@ def find_servers(config: Config, config_dir: Path) -> ConfiguredServers:
             warnings.append(str(error))
             continue
         warnings += file_servers.warnings
-        servers |= {name: server for name, server in file_servers.servers.items() if name not in servers}
+        taken = servers.keys() | {key.removeprefix("mcp.servers.") for key in config.errors}
+        servers |= {name: server for name, server in file_servers.servers.items() if name not in taken}
     return ConfiguredServers(servers, warnings)
 
 

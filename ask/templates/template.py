@@ -19,7 +19,7 @@ from ask.errors import AskError, ConfigError, UsageError
 from ask.messages import EMPTY_MAPPING, Message
 from ask.records import Constraint, NamedTuple
 from ask.regular_files import open_regular_file
-from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, fill_placeholders, find_placeholders
+from ask.templates.placeholders import INPUT_NAME, fill_placeholders, find_placeholders
 from ask.text import decode_argument, format_size, format_suggestion, format_unknown_key
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Template(NamedTuple):
 
     @property
     def constant_names(self) -> frozenset[str]:
-        """The names of the placeholders without a value of which each row has the same text, the default."""
+        """The names of the placeholders whose default each row gets, because the system prompt has them."""
         return frozenset(placeholder.name for placeholder in find_placeholders(self.system)) - self.values.keys()
 
     @property
@@ -147,10 +147,6 @@ def select_template(
 def fill_template(template: Template, variables: Iterable[str], *, has_columns: bool = False) -> Template:
     """Return a template with the values of --var, as NAME=VALUE. Raises the errors of `select_template`."""
     values = parse_variables(map(decode_argument, variables), template.name, template.variables)
-    for name, value in values.items() if has_columns else ():
-        if any(find_placeholders(value, COLUMN_PATTERN)):
-            problem = f"--var {name} is the same for all rows, so {value!r} would not be replaced"
-            raise UsageError(problem, f"write a prompt with {value} in place of -t")
     for text in (template.system, "" if has_columns else template.prompt):
         for name, default in find_placeholders(text):
             if default is None and name not in values and name != INPUT_NAME:

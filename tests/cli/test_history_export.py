@@ -105,6 +105,14 @@ def test_format_is_chosen_by_the_file_name_extension(ask: Ask, home: Home, two: 
         assert (home.work / name).read_text().startswith(begin)
     refused = ask("history", "export", "-o", "a.pdf")
     assert (refused.code, ".html" in refused.stderr, (home.work / "a.pdf").exists()) == (2, True, False)
+    (home.work / "in.jsonl").write_text('{"text": "a"}')
+    for command in (
+        ("history", "stats", "--html", "b.PDF"),
+        ("map", "-p", "demo", "Say {{text}}", "in.jsonl", "--report", "b.PDF"),
+    ):
+        refused = ask(*command)
+        assert (refused.code, refused.stdout, ".html" in refused.stderr) == (2, b"", True)
+        assert not (home.work / "b.PDF").exists()
     ask("history", "export", "--format", "html", "-o", "a.md")
     assert (
         (home.work / "a.md").read_text()

@@ -54,6 +54,12 @@ def test_invalid_key_bindings_are_rejected(key: str, ask: Ask) -> None:
     assert (result.code, result.stdout) == (2, b"")
 
 
+def test_two_bindings_need_two_keys(ask: Ask) -> None:
+    result = ask("init", "bash", "--key", "alt-x", "--explain-key", "Alt-X")
+    assert (result.code, result.stdout, result.stderr.count("\n")) == (2, b"", 1)
+    assert ask("init", "bash", "--key", "none", "--explain-key", "none").code == 0
+
+
 @pytest.mark.parametrize("arguments", [["init"], ["init", "csh"], ["init", "bash", "--install", "--uninstall"]])
 def test_invalid_arguments_are_a_usage_error(arguments: list[str], ask: Ask) -> None:
     assert ask(*arguments).code == 2

@@ -167,6 +167,9 @@ def test_a_key_as_an_argument_is_refused_without_repeating_it(keyless: Ask, home
     assert (result.code, result.stdout, result.stderr.count("\n"), kept(home)) == (2, b"", 1, {})
     assert KEY not in result.stderr
     assert "run ask keys set openrouter" in result.stderr
+    for command in ("", "list", "remove openrouter"):
+        result = keyless("keys", *command.split(), KEY)
+        assert (result.code, "ask -- " in result.stderr) == (2, False)
 
 
 @pytest.mark.parametrize("arguments", [["sett", "x"], ["set"], ["list", "all"], ["remove"]])

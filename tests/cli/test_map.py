@@ -435,6 +435,17 @@ def test_a_template_says_nothing_else_in_its_system_prompt_than_in_a_row(ask: As
     assert not server.requests
     assert ask(*command, "--var", "to=French").code == 0
     assert "You translate into French" in server.requests[0].json["messages"][0]["content"]
+    assert ask(*command, "--var", "to=${{ github.ref }}").code == 0  # no column of that name
+    assert "${{ github.ref }}" in server.requests[1].json["messages"][0]["content"]
+
+
+def test_a_later_row_with_a_column_for_the_system_prompt_fails(ask: Ask, server: ModelServer) -> None:
+    server.reply(echo)
+    rows = write_rows(ask.cwd, {"text": "a"}, {"text": "b", "to": "French"})
+    result = ask("map", "-p", "openrouter", "-m", "m", "-t", "translate", rows)
+    assert result.code != 0
+    assert [bool(row["error"]) for row in parse(result)] == [False, True]
+    assert len(server.requests) == 1
 
 
 @pytest.mark.slow

@@ -156,6 +156,34 @@ def test_a_server_of_a_json_file_is_disabled_by_a_command(ask: Ask, home: Home) 
     (home.config / "mcp.json").write_text('{"mcpServers": {"one": {"command": "x"}}}')
     assert ask("config", "set", "mcp.servers.one.enabled", "false").code == 0
     assert ask("mcp", "list").text.split("\t")[3] == "no"
+    for key, value in (("timeout", "20"), ("enabled", "true")):
+        refused = ask("config", "set", f"mcp.servers.one.{key}", value)
+        assert (refused.code, "config unset mcp.servers.one.enabled" in refused.stderr) == (2, True)
+    assert ask("config", "unset", "mcp.servers.one.enabled").code == 0
+    assert ask("mcp", "list").text.split("\t")[3] == "yes"
+    refused = ask("config", "set", "mcp.servers.one.timeout", "20")
+    assert (refused.code, "mcp.json" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("key", ["enable", "tool", "disabled", "enabled_tools", "excludeTools"])
+def test_a_server_with_a_misspelled_restriction_is_left_out(ask: Ask, home: Home, key: str) -> None:
+    configure(home, {"one": {"command": "x", key: ["a"]}, "two": {"command": "y"}})
+    (home.config / "mcp.json").write_text('{"mcpServers": {"one": {"command": "z"}}}')
+    result = ask("mcp", "list")
+    assert [line.split("\t")[0] for line in result.text.splitlines()] == ["two"]
+    assert f"unknown key {key}" in result.stderr
+    for command, code in (("config set mcp.servers.one.timeout 5", 4), ("mcp test one", 4), ("mcp add one z", 2)):
+        assert ask(*command.split()).code == code
+    assert read_servers(home)["one"] == {"command": "x", key: ["a"]}
+    assert ask("config", "unset", f"mcp.servers.one.{key}").code == 0
+    assert len(ask("mcp", "list").text.splitlines()) == 2
+
+
+def test_an_invalid_server_is_removed(ask: Ask, home: Home) -> None:
+    configure(home, {"one": {"command": "x", "tool": ["a"]}, "two": {"args": ["y"]}})
+    for name in ("one", "two"):
+        assert ask("mcp", "remove", name).code == 0
+    assert not (home.config / "config.toml").read_text()
 
 
 def test_servers_of_json_files_are_listed_with_their_file(ask: Ask, home: Home) -> None:

@@ -345,6 +345,11 @@ def test_words_that_are_commands_elsewhere_are_confirmed_on_a_terminal(
     [
         ("--approve hi", "--yes"),
         ("--yolo hi", "--yes"),
+        ("--force hi", "--yes approves what --confirm would ask about"),
+        ("history delete --force 1", "--yes to skip the question"),
+        ("map --force hi in.txt", "--fresh"),
+        ("map --format csv hi in.txt", "--output"),
+        ("--deny rm hi", "replaces"),
         ("--dangerously-skip-permissions hi", "--yes"),
         ("--dangerously-bypass-approvals-and-sandbox hi", "--yes"),
         ("--full-auto hi", "--safe --yes"),

@@ -80,7 +80,7 @@ def test_repeated_undo_goes_back_run_by_run_and_redo_reverts_the_last_undo(ask: 
     assert seen == ["2", "1", "2", "3", "2", "1", None]
     result = ask("undo", "-y")
     assert result.code == 2
-    assert "ask undo ID" in last_line(result)
+    assert "ask undo --redo" in last_line(result)
     assert ask("undo", "--redo", "-y").code == 0
     assert file.read_text() == "1"
 
@@ -198,6 +198,8 @@ def test_undo_applies_to_the_current_terminal_or_else_the_directory(ask: Ask, ho
     model(write("two", "2"), env=two)
     assert ask("undo", "-y", env=one).code == 0
     assert os.listdir(home.work) == ["two"]
+    again = ask("undo", "-y", env=one)
+    assert (again.code, "ask undo --redo reverses" in again.stderr, "elsewhere" in again.stderr) == (2, True, False)
     elsewhere = Ask(ask.env, home.path)
     refused = elsewhere("undo", "-y")
     named = re.search(r"ask (undo \w+) undoes it", refused.stderr)

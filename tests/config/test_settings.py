@@ -357,6 +357,7 @@ def test_an_unreadable_config_toml_is_a_one_line_error(ask: Ask, home: Home) -> 
         ("[providers.x]\nbase-url = 'y'", ["base-url", "did you mean base_url?", "[providers.x]"]),
         ("[[providers.x.models]]\npattern = 'y'\neffort = ['low']", ["effort", "did you mean efforts?"]),
         ("zzz = 1", ["zzz"]),
+        ("system = '@style'", ["'@style'", "only -s"]),
     ],
 )
 def test_an_unknown_key_is_a_warning_with_a_suggestion(ask: Ask, home: Home, text: str, warning: list[str]) -> None:
@@ -374,8 +375,11 @@ def test_an_unknown_key_is_a_warning_with_a_suggestion(ask: Ask, home: Home, tex
         ("[safe]\nenable = true", "safe.enable", "safe.enabled"),
         ("max_costs = 1", "max_costs", "max_cost"),
         ("confirm = true", "confirm", "tools.confirm"),
-        ("[tools]\nmax_cost = 1", "tools.max_cost", ""),
         ("[tools]\nbash = false", "tools.bash", ""),
+        ("SAFE = true", "SAFE", ""),
+        ("safe_mode = true", "safe_mode", ""),
+        ("[histroy]\nsave = false", "histroy.save", ""),
+        ("[[hook]]\nevent = 'before_tool'\ncommand = 'exit 2'", "hook", ""),
     ],
 )
 def test_a_misspelled_restriction_is_an_error(ask: Ask, home: Home, text: str, key: str, suggestion: str) -> None:
@@ -387,6 +391,54 @@ def test_a_misspelled_restriction_is_an_error(ask: Ask, home: Home, text: str, k
     assert not (home.work / "made").exists()
     assert ask("config", "unset", key).code == 0
     assert ask("-q", "run touch made").code == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        ("[options]\ntemperature = 0.2", "options.max_cost"),
+        ("[aliases]\nfast = 'x'", "aliases.max_cost"),
+        ("[tools]\nconfirm = false", "tools.max_cost"),
+        ("[providers.lab]\nmodel = 'x'", "providers.lab.max_cost"),
+        ("[mcp.servers.one]\ncommand = 'x'", "mcp.servers.one.max_cost"),
+        ("[[hooks]]\nevent = 'run_end'\ncommand = 'true'", ""),
+        ("[[providers.lab.models]]\npattern = 'x'", ""),
+    ],
+)
+def test_a_limit_at_the_end_of_a_table_is_an_error(ask: Ask, home: Home, table: str, key: str) -> None:
+    configure(home, f"provider = 'demo'\n{table}\nmax_cost = 1\n")
+    result = ask("-q", "run touch made")
+    assert (result.code, result.stdout, result.stderr.count("\n")) == (4, b"", 1)
+    assert "move it above all tables" in result.stderr
+    assert f"ask config unset {key}\n" in result.stderr if key else "ask config edit" in result.stderr
+    assert not (home.work / "made").exists()
+    if key:
+        assert ask("config", "unset", key).code == 0
+        assert ask("-q", "run touch made").code == 0
+
+
+def test_a_key_that_no_command_can_repeat_is_removed_in_the_editor(ask: Ask, home: Home) -> None:
+    configure(home, '[safe]\n"a; b\\nc" = 1\n')
+    result = ask("-q", "hi")
+    assert (result.code, result.stderr.count("\n")) == (4, 1)
+    assert result.stderr.endswith("remove it with ask config edit\n")
+
+
+def test_several_misspelled_restrictions_are_removed_one_by_one(ask: Ask, home: Home) -> None:
+    configure(home, "provider = 'demo'\nmax_costs = 1\n[options]\nmax_cost = 1\n[safe]\nenable = true\n")
+    for key, is_last in (("max_costs", False), ("options.max_cost", False), ("safe.enable", True)):
+        assert ask("-q", "hi").code == 4
+        result = ask("config", "unset", key)
+        assert (result.code, result.stderr == "") == (0, is_last)
+    assert (home.config / "config.toml").read_text() == "provider = 'demo'\n"
+    assert ask("-q", "hi").code == 0
+
+
+@pytest.mark.parametrize(("key", "option"), [("max_cost", "--max-cost"), ("max_rounds", "--max-rounds")])
+def test_a_limit_is_not_sent_as_a_model_parameter(ask: Ask, key: str, option: str) -> None:
+    for command in (("-o", f"{key}=1", "hi"), ("config", "set", f"options.{key}", "1")):
+        result = ask(*command)
+        assert (result.code, result.stderr.count("\n"), option in result.stderr) == (2, 1, True)
 
 
 def test_a_missing_config_toml_means_the_defaults(tmp_path: Path) -> None:

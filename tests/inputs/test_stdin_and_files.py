@@ -254,6 +254,7 @@ def test_unreadable_files_are_refused(ask: Ask, server: ModelServer) -> None:
         "clipboard": "-f clipboard:",
         "binary:3-5": "-f binary,",
         "binary,large": "repeat -f",
+        "binary,": "binary, (No such file or directory)",
     }.items():
         code, line = run_failing(ask, server, "-f", name, "why?")
         assert code == 9
@@ -267,7 +268,7 @@ def test_the_system_prompt_may_come_from_a_file(ask: Ask, server: ModelServer) -
     assert system.rstrip().endswith("Be brief.")
     assert len(system) > 200
     server.requests.clear()
-    assert "-s @style reads the file" in ask("-s", "style", "hi").stderr
+    assert '-s "@style" reads the file' in ask("-s", "style", "hi").stderr
     assert wire.asked(server.requests[0].json, 0).endswith("style")
     server.requests.clear()
     assert run_failing(ask, server, "-s", "@nowhere", "hi")[0] == 9
