@@ -64,7 +64,7 @@ def parse_response(stdout: str, stderr: str, status: int, tool_name: str = "") -
     for response in responses:
         if response.decision == "deny":
             return response
-    responses.sort(key=lambda response: response.decision == "ask")  # with its own reason
+    responses.sort(key=lambda response: response.decision == "ask")  # a question counts most, with its own reason
     return HookResponse(*map(_find_last, zip(*responses, strict=True)))
 
 
@@ -84,8 +84,7 @@ def _find_objects(stdout: str) -> tuple[list[dict[str, Any]], bool]:
     Programs that a script starts may print text or objects around its own.
     """
     objects: list[dict[str, Any]] = []
-    end, others = 0, []
-    damaged = 0
+    end, failures, others = 0, 0, []
     decoder = json.JSONDecoder(object_pairs_hook=_build_object)
     for match in _OBJECT_START.finditer(stdout):
         if match.end() < end:
@@ -93,8 +92,8 @@ def _find_objects(stdout: str) -> tuple[list[dict[str, Any]], bool]:
         try:
             value, new_end = decoder.raw_decode(stdout, match.end())
         except (ValueError, RecursionError):
-            damaged += 1
-            if damaged > _MAX_DAMAGED_OBJECTS:
+            failures += 1
+            if failures > _MAX_DAMAGED_OBJECTS:
                 return objects, True
             continue
         objects.append(value)
