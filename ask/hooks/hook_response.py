@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from ask.hooks.claude_code import restore_arguments
@@ -15,7 +14,11 @@ from ask.text import format_one_line
 
 _DENIALS, _APPROVALS = ("deny", "block"), ("allow", "approve")
 MAX_REASON_CHARACTERS = 10_000
-_ANSWER_KEY = re.compile(r"[dD]ecision\"|\"continue\"")
+_OBJECT_START = re.compile(r"^[ \t]*(?=\{\s*[\"}])", re.MULTILINE)
+_ANSWER_KEY = re.compile(r"""(?:[dD]ecision|["']continue)\\*["']\s*:""")
+"""The name of a field that decides, also in the quotes of Python, or in JSON that was encoded twice."""
+_MAX_DAMAGED_OBJECTS = 100
+"""How many lines may begin like an object without being one; reading each takes time."""
 DENIED_STATUS = 2
 """The exit status by which a hook denies."""
 
@@ -57,10 +60,17 @@ def parse_response(stdout: str, stderr: str, status: int, tool_name: str = "") -
     answers, is_damaged = _find_objects(stdout)
     if is_damaged:  # perhaps by a quote of the call, in the reason of a denial
         return _make_failure("its output is not valid JSON")
-    for answer in answers:
-        if (response := _parse_answer(answer, tool_name)).decision == "deny":
+    responses = [_parse_answer(answer, tool_name) for answer in answers]
+    for response in responses:
+        if response.decision == "deny":
             return response
-    return _parse_answer({name: value for answer in answers for name, value in answer.items()}, tool_name)
+    responses.sort(key=lambda response: response.decision == "ask")  # a question counts most, with its own reason
+    return HookResponse(*map(_find_last, zip(*responses, strict=True)))
+
+
+def _find_last(values: Sequence[Any]) -> Any:
+    """Return the last value that an answer has set."""
+    return next((value for value in reversed(values) if value not in ("", None)), values[0])
 
 
 def _make_failure(problem: str) -> HookResponse:
@@ -74,17 +84,24 @@ def _find_objects(stdout: str) -> tuple[list[dict[str, Any]], bool]:
     Programs that a script starts may print text or objects around its own.
     """
     objects: list[dict[str, Any]] = []
-    end, rest = 0, ""
+    end, failures, others = 0, 0, []
     decoder = json.JSONDecoder(object_pairs_hook=_build_object)
-    for match in re.finditer(r"^[ \t]*(?=\{)", stdout, re.MULTILINE):
-        if match.end() >= end:
-            with suppress(ValueError, RecursionError):
-                value, new_end = decoder.raw_decode(stdout, match.end())
-                objects.append(value)
-                rest += stdout[end : match.end()]
-                end = new_end
-    rest += stdout[end:]
-    return objects, bool(_ANSWER_KEY.search(rest)) or (not objects and stdout.lstrip().startswith("{"))
+    for match in _OBJECT_START.finditer(stdout):
+        if match.end() < end:
+            continue
+        try:
+            value, new_end = decoder.raw_decode(stdout, match.end())
+        except (ValueError, RecursionError):
+            failures += 1
+            if failures > _MAX_DAMAGED_OBJECTS:
+                return objects, True
+            continue
+        objects.append(value)
+        others.append(stdout[end : match.end()])
+        end = new_end
+    others.append(stdout[end:])
+    is_damaged = any(map(_ANSWER_KEY.search, others)) or (not objects and stdout.lstrip().startswith("{"))
+    return objects, is_damaged
 
 
 def _build_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

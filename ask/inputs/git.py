@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -29,7 +29,9 @@ from ask.text import decode_argument, format_one_line, format_size, join_names
 GIT_FOLDER = ".git"
 OBJECTS = "objects"
 COMMIT_FILES, COMMIT_FOLDERS = ("HEAD", "packed-refs"), ("refs", "logs", "reftable", OBJECTS)
-"""What of a repository names and contains its commits."""
+"""The files and folders of a repository that name or contain its commits."""
+NAME_END = re.compile(r"\.\.|[~^@{}]")
+"""What separates the names of commits in a revision such as ORIG_HEAD~2..main."""
 UNSAFE_PATH_PATTERN = re.compile(rb"[/\0](?:\.{0,2}|\.git)[/\0]", re.IGNORECASE)
 """A path in the index that git itself would refuse to add: it is absolute, or leads out of the folder or into .git."""
 GIT_CONFIG_VARIABLES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM")
@@ -111,7 +113,7 @@ def load_git(rest: str, readers: InputReaders) -> PromptInputs:
     if readers.app_dirs:
         check_input(Path(), readers.app_dirs)
     try:
-        _check_owner(folder, readers.environment)
+        _check_owner(folder, readers.environment, NAME_END.split(rest.partition(":")[0]))
         if rest == "diff":
             data = _read_changes(folder, readers)
         else:
@@ -128,42 +130,53 @@ def load_git(rest: str, readers: InputReaders) -> PromptInputs:
     return parse_content(name, data, MAX_TEXT_BYTES, keep_location=readers.keep_location)
 
 
-def _check_owner(folder: Path, environment: Mapping[str, str]) -> None:
+def _check_owner(folder: Path, environment: Mapping[str, str], names: Sequence[str]) -> None:
     """Check that a repository does not show the commits of another one, which its author may not have.
 
-    Linked worktrees and submodules share them, and the other repository knows of that.
+    Linked worktrees and submodules share them, and the other repository knows of that. Git looks for commits with
+    these `names` also in the repository's own folder, as for ORIG_HEAD.
 
     Raises:
         GitError: it does, or git failed.
     """
-    options = ("--absolute-git-dir", "--git-common-dir", "--git-path", OBJECTS)
-    lines = run_git(folder, environment, "rev-parse", *options).splitlines()
-    git_folder, *paths = (Path(folder, os.fsdecode(line)) for line in lines)
+    options = ("--is-bare-repository", "--absolute-git-dir", "--git-common-dir", "--git-path", OBJECTS)
+    is_bare, *lines = run_git(folder, environment, "rev-parse", *options).splitlines()
+    git_folder, common_folder, _ = own = [Path(folder, os.fsdecode(line)).resolve() for line in lines]
     owner = next((each for each in (folder, *folder.parents) if (each / GIT_FOLDER).exists()), folder).resolve()
+    if not _is_linked_worktree(owner / GIT_FOLDER, git_folder, common_folder):
+        others = [each.parent for path in own for each in (path, *path.parents) if each.name == GIT_FOLDER]
+        # Only git clone --separate-git-dir makes a .git file that leads out of the folder; its target is not bare.
+        if is_bare == b"true" and not git_folder.is_relative_to(owner):
+            others.append(git_folder)
+        if other := next((each for each in others if not owner.is_relative_to(each)), None):
+            raise GitError(f"its commits are those of another repository, {format_one_line(str(other))}")
+    links = [link for path in (git_folder, common_folder) for link in _iterate_links(path)]
+    named = [os.path.join(path, name) for path in (git_folder, common_folder) for name in names if name[:1] != "/"]
+    for path in (*links, *filter(os.path.lexists, named)):
+        target = Path(os.path.realpath(path))
+        if not any(map(target.is_relative_to, own)):
+            raise GitError(f"its commits may be those of another repository: {format_one_line(path)} is a link")
+
+
+def _is_linked_worktree(git_file: Path, git_folder: Path, common_folder: Path) -> bool:
+    """Check whether a repository has been made by `git worktree add`: its main repository knows its .git file."""
+    if git_folder.parent.parent != common_folder:
+        return False
     # In a linked worktree, both are files. A hostile repository may have a device or a named pipe instead.
-    if (owner / GIT_FOLDER).is_file() and (git_folder / "gitdir").is_file():
+    if git_file.is_file() and (git_folder / "gitdir").is_file():
         with suppress(OSError, ValueError), (git_folder / "gitdir").open("rb") as file:
             worktree = Path(git_folder, os.fsdecode(file.read(MAX_PATH_BYTES).removesuffix(b"\n")))
-            if worktree.resolve() == owner / GIT_FOLDER:
-                return
-    for path in (git_folder, *paths):
-        parents = [each.parent for each in (path.resolve(), *path.resolve().parents) if each.name == GIT_FOLDER]
-        if parents and not owner.is_relative_to(parents[0]):
-            raise GitError(f"its commits are those of another repository, {format_one_line(str(parents[0]))}")
-    own = [os.path.realpath(path) for path in (git_folder, *paths)]
-    for link in (link for path in own[:2] for link in _iterate_links(path)):
-        target = Path(os.path.realpath(link))
-        if not any(map(target.is_relative_to, own)):
-            raise GitError(f"its commits may be those of another repository: {format_one_line(link)} is a link")
+            return worktree.resolve() == git_file
+    return False
 
 
-def _iterate_links(git_folder: str) -> Iterator[str]:
-    """Yield the links in a repository that may lead to the branches or objects of another one."""
+def _iterate_links(git_folder: Path) -> Iterator[str]:
+    """Yield the links in a repository that could lead to the branches or objects of another one."""
     yield from filter(os.path.islink, (os.path.join(git_folder, name) for name in (*COMMIT_FILES, *COMMIT_FOLDERS)))
     for name in COMMIT_FOLDERS:
         for folder, folders, files in os.walk(os.path.join(git_folder, name)):
             yield from filter(os.path.islink, (os.path.join(folder, each) for each in (*folders, *files)))
-            if name == OBJECTS:  # the files in its folders have names that nobody can guess
+            if name == OBJECTS:  # nobody can guess the names of the files in its folders
                 break
 
 

@@ -115,31 +115,32 @@ def find_allow_rules(rules: Sequence[CallRule], command: str, directory: str = "
     After `cd`, rules with a relative path do not apply, unless it leads to `directory`, the working directory.
     """
     command_line = parse_command_line(command)
-    if not command_line.is_exact or any(map(_may_evaluate_arguments, command_line.commands)):
+    if not command_line.is_exact or any(map(_is_risky_builtin, command_line.commands)):
         return []
     matches: list[str] = []
     for part in command_line.commands:
         matches.append(next((rule.text for rule in rules if rule.allows(part)), ""))
         program, *arguments = (word.text for word in part)
-        if program in _SHELL_STATE_BUILTINS and not _HARMLESS_SET.fullmatch(" ".join((program, *arguments))):
-            rules = ()
-        elif program in _FOLDER_BUILTINS and arguments not in ([directory], [f"{directory}/"], ["."]):
+        if program in _FOLDER_BUILTINS and arguments not in ([directory], [f"{directory}/"], ["."]):
             rules = [rule for rule in rules if not rule.has_relative_path]
     return list(dict.fromkeys(matches)) if all(matches) else []
 
 
-def _may_evaluate_arguments(command: Sequence[ShellWord]) -> bool:
-    """Check whether a builtin may run what its arguments, a file name or a variable contain.
+def _is_risky_builtin(command: Sequence[ShellWord]) -> bool:
+    """Check whether a builtin may set a variable, or run what an argument, a file name or a variable contains.
 
-    In arithmetic, bash runs the substitutions in a subscript, also in the value of a variable. BASH_EXECUTION_STRING
-    contains the command line itself. A pattern can become `-vPATH`, or `a[$(date)]`.
+    In arithmetic, bash runs the substitutions in a subscript, also those in the value of a variable. One variable,
+    BASH_EXECUTION_STRING, contains the command line itself; others, such as RANDOM, evaluate what is assigned to them.
+    A file pattern can become `-vPATH` or `a[$(date)]`.
     """
     program, *arguments = command
+    if program.text == "set":
+        return not _HARMLESS_SET.fullmatch(" ".join(word.text for word in command))
     if program.text == "printf":
         return any(word.is_expanded for word in arguments[:1])
-    if program.text not in _NAME_BUILTINS | _SHELL_STATE_BUILTINS:
-        return program.text in _ARITHMETIC_BUILTINS
-    return any((word.is_expanded and word.text != "]") or re.search(r"\w\[", word.text) for word in arguments)
+    if program.text in ("[", "test"):
+        return any((word.is_expanded and word.text != "]") or re.search(r"\w\[", word.text) for word in arguments)
+    return program.text in _RISKY_BUILTINS
 
 
 def find_deny_rule(rules: Sequence[CallRule], command: str) -> str | None:
@@ -176,40 +177,24 @@ _GIT_RUNNERS = {"submodule": ("foreach",), "bisect": ("run",), "rebase": ("-x", 
 RUNNERS = frozenset(
     {
         *_ENVIRONMENT_RUNNERS,
-        *(
-            ".",
-            "source",
-            "newgrp",
-            "sg",
-            "capsh",
-            "bwrap",
-            "gdb",
-            "lldb",
-            "perf",
-            "entr",
-            "watchexec",
-            "expect",
-            "screen",
-        ),
+        *(".", "source", "jobs", "newgrp", "sg", "capsh", "bwrap", "gdb", "lldb", "perf", "entr", "watchexec"),
+        *("expect", "screen"),
         *("tmux", "ssh", "mosh", "scp", "sftp", "rsync", "at", "batch", "crontab", "coproc"),
         *("alias", "make", "gmake", "bmake", "ninja", "cmake", "ctest", "just", "task", "rake", "bazel", "gradle"),
         *("mvn", "ant", "cargo", "go", "npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "uvx"),
         *("pipx", "tox", "nox", "pre-commit", "docker", "podman", "kubectl", "nix"),
-        *("nix-shell", "ask", "bind", "compgen", "complete", "enable", "fc", "mapfile", "readarray"),
+        *("nix-shell", "ask", "bind", "compgen", "complete", "fc"),
     }
 )
 """Other programs that run commands which their arguments or a file in the folder names."""
 _FOLDER_BUILTINS = frozenset({"cd", "pushd", "popd"})
-_SHELL_STATE_BUILTINS = frozenset(
+_RISKY_BUILTINS = frozenset(
     {
-        *("enable", "export", "getopts", "hash", "mapfile", "read", "readarray", "readonly", "set", "shopt", "unset"),
-        "wait",
+        *("[[", "declare", "enable", "export", "getopts", "hash", "let", "local", "mapfile", "read", "readarray"),
+        *("readonly", "shopt", "typeset", "unset", "wait"),
     }
 )
-"""Builtins after which a name may mean another program, because they can change PATH, or how names are looked up."""
-_ARITHMETIC_BUILTINS = frozenset({"[[", "declare", "let", "local", "typeset"})
-_NAME_BUILTINS = frozenset({"[", "test"})
-"""Builtins that evaluate subscripts in the names of variables, as those that change the state of the shell do."""
+"""Builtins that evaluate arithmetic, set variables such as PATH, or change how the names of programs are looked up."""
 _HARMLESS_SET = re.compile(r"set(?: -[eux]+| -[eux]*o pipefail)+")
 """How scripts begin, such as `set -euo pipefail`."""
 SHELLS = frozenset(
@@ -222,9 +207,9 @@ SHELLS = frozenset(
 """Programs that run the command line in one of their arguments."""
 _MAX_NESTING, _MAX_NESTED_COMMANDS = 4, 8
 """How deep commands inside commands are looked for, and how many at each level."""
-_SYSTEM_FOLDER = re.compile(r"(?:/[\w.-]+)*/s?bin/(?=[^/]+$)")
-_WRAPPER_ARGUMENT = re.compile(r"-|\w+=|[\d.]+[smhd]?$|[\w./:-]+@[\w.-]+$|\.$")
-"""An option or an operand of a wrapper; the last as in `mise exec node@24` and `direnv exec .`."""
+_SYSTEM_FOLDER = re.compile(r"\A(?:/[\w.-]+)*/s?bin/(?=[^/]+$)")
+_WRAPPER_ARGUMENT = re.compile(r"-|\w+=|[\d.]+[smhd]?$|[\w./:-]+@[\w.-]+$")
+"""An option or an operand of a wrapper, as in `timeout 5s`, `direnv exec .` and `mise exec node@24`."""
 _ATTACHED_COMMAND = re.compile(r"-[a-z]*c(?=.*\s)|--(?:command|split-string)=")
 _EXEC_OPTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 

@@ -312,7 +312,10 @@ def test_a_device_in_a_repository_is_not_read(ask: Ask, server: ModelServer, rep
     assert ask("-f", "git:HEAD", "why?").code == 0
 
 
-@pytest.mark.parametrize("way", ["file", "link", "commondir", "worktree", "objects", "branch", "packed"])
+@pytest.mark.parametrize(
+    "way",
+    ["file", "link", "commondir", "worktree", "objects", "branch", "packed", "bare", "both", "branch of worktree"],
+)
 def test_a_repository_cannot_show_the_commits_of_another(
     way: str, ask: Ask, server: ModelServer, repository: Path, tmp_path: Path
 ) -> None:
@@ -327,6 +330,21 @@ def test_a_repository_cannot_show_the_commits_of_another(
     elif way == "worktree":
         git(repository, "worktree", "add", "--quiet", str(tmp_path / "real"), "HEAD~1")
         (evil / ".git").write_text(f"gitdir: {other}/worktrees/real\n")
+    elif way == "bare":
+        git(tmp_path, "clone", "--quiet", "--bare", str(repository), "bare.git")
+        (evil / ".git").write_text("gitdir: ../bare.git\n")
+    elif way in ("both", "branch of worktree"):
+        main, evil = evil, evil / "linked"
+        git(main, "init", "--quiet", "--initial-branch=main")
+        git(main, "commit", "--quiet", "--allow-empty", "-m", "One")
+        git(main, "worktree", "add", "--quiet", "linked")
+        if way == "both":
+            (main / ".git/worktrees/linked/commondir").write_text(f"{other}\n")
+            (main / ".git/worktrees/linked/HEAD").write_text("ref: refs/heads/main\n")
+        else:
+            (main / ".git/objects/info/alternates").write_text(f"{other}/objects\n")
+            (main / ".git/refs/heads/linked").unlink()
+            (main / ".git/refs/heads/linked").symlink_to(other / "refs/heads/main")
     else:
         git(evil, "init", "--quiet", "--initial-branch=main")
         if way in ("branch", "packed"):
@@ -348,6 +366,24 @@ def test_a_repository_cannot_show_the_commits_of_another(
     assert not server.requests
 
 
+@pytest.mark.parametrize("name", ["ORIG_HEAD", "wip/main", "worktrees/x/HEAD"])
+def test_a_revision_cannot_name_a_link_to_another_repository(
+    name: str, ask: Ask, server: ModelServer, repository: Path, tmp_path: Path
+) -> None:
+    evil = tmp_path / "evil"
+    git(tmp_path, "init", "--quiet", "evil")
+    git(evil, "commit", "--quiet", "--allow-empty", "-m", "One")
+    (evil / ".git/objects/info/alternates").write_text(f"{repository}/.git/objects\n")
+    (evil / ".git" / name).parent.mkdir(parents=True, exist_ok=True)
+    (evil / ".git" / name).symlink_to(repository / ".git/refs/heads/main")
+    assert "two" in git(evil, "show", name)
+    for revision in (name, f"HEAD..{name}", f"{name}~1"):
+        assert ask("-C", str(evil), "-f", f"git:{revision}", "why?").code == 9
+    assert not server.requests
+    for revision in ("HEAD", f":/One..{tmp_path}", "HEAD:../evil"):
+        assert "another repository" not in ask("-C", str(evil), "-f", f"git:{revision}", "why?").stderr
+
+
 @pytest.mark.slow
 def test_worktrees_submodules_and_bare_repositories_are_read(
     ask: Ask, server: ModelServer, repository: Path, tmp_path: Path
@@ -359,10 +395,15 @@ def test_worktrees_submodules_and_bare_repositories_are_read(
     git(tmp_path, "init", "--quiet", "outer")
     source = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(repository), "module"]
     git(tmp_path / "outer", *source)
-    for name in ("linked", "bare.git", "shallow", "separate", "outer/module"):
+    # https://git-scm.com/docs/git-worktree with all worktrees beside a bare repository
+    git(tmp_path, "clone", "--quiet", "--bare", str(repository), "project/.bare")
+    (tmp_path / "project/.git").write_text("gitdir: ./.bare\n")
+    git(tmp_path / "project", "worktree", "add", "--quiet", "main")
+    (tmp_path / "shallow/.git/hooks/pre-push").symlink_to(tmp_path)
+    for name in ("linked", "bare.git", "shallow", "separate", "outer/module", "project", "project/main"):
         assert ask("-C", str(tmp_path / name), "-f", "git:HEAD", "why?").code == 0, name
         assert "Second" in asked(server)
-        if name != "bare.git":
+        if name not in ("bare.git", "project"):
             (tmp_path / name / "a.txt").write_text("new\n")
             assert ask("-C", str(tmp_path / name), "-f", "git:diff", "why?").code == 0, name
             assert "+new" in asked(server)

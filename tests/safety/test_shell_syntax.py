@@ -208,11 +208,9 @@ def test_a_builtin_that_expands_its_arguments_again_is_not_allowed(command: str)
 @pytest.mark.parametrize(
     "builtin",
     [
-        *(
-            "[ -v 'x[BASH_EXECUTION_STRING]' ]",
-            "test -v 'x[BASH_EXECUTION_STRING]'",
-            "[[ BASH_EXECUTION_STRING -eq 1 ]]",
-        ),
+        *("[ -v 'x[BASH_EXECUTION_STRING]' ]", "test -v 'x[BASH_EXECUTION_STRING]'"),
+        *("[[ BASH_EXECUTION_STRING -eq 1 ]]", "export RANDOM=BASH_EXECUTION_STRING"),
+        "readonly RANDOM=BASH_EXECUTION_STRING",
         *("let BASH_EXECUTION_STRING", "declare -i x=BASH_EXECUTION_STRING", "typeset -i x=BASH_EXECUTION_STRING"),
     ],
 )
@@ -220,6 +218,13 @@ def test_a_builtin_that_runs_the_command_line_as_arithmetic_is_not_allowed(built
     command = f"echo -a[ '$(bad)' ] && {builtin}"
     assert ["bad"] in run_in_bash(command)[0]
     assert not find_allow_rules(parse_rules("tools.allow", ["echo *", f"{builtin.split(maxsplit=1)[0]} *"]), command)
+
+
+@pytest.mark.parametrize("builtin", ["read RANDOM", "mapfile RANDOM"])
+def test_a_variable_that_evaluates_its_value_is_not_set_by_an_allowed_command(builtin: str) -> None:
+    command = f"printf 'a%s$(bad)]' '[' | {builtin}"
+    assert ["bad"] in run_in_bash(command)[0]
+    assert not find_allow_rules(parse_rules("tools.allow", ["printf *", f"{builtin.split(maxsplit=1)[0]} *"]), command)
 
 
 @pytest.mark.parametrize("command", ["test -v a*", "[ -v a* ]", "read a*", "let a*", "echo a* && [[ _ -eq 1 ]]"])
