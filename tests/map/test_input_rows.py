@@ -103,6 +103,8 @@ def test_a_damaged_record_costs_one_row_and_keeps_what_can_be_read(
         (b'{"id": 1, "a": "x "," z"}\n{"id": 2}\n', "jsonl", [{"id": 1}, {"id": 2}]),
         (b'{"id": 1, "a": "cut\n{"id": 2}\n', "jsonl", [{"id": 1}, {"id": 2}]),
         (b'{"id": 1, "a": 2\n{"id": 2}\n', "jsonl", [{"id": 1}, {"id": 2}]),
+        (b'{"id""a", "c": 2}\n{"id": 2}\n', "jsonl", [{}, {"id": 2}]),
+        (b'{"rows": [{"id": 1}],}', "json", [{"rows": [{"id": 1}]}]),
         (b'[{"id": 1, "a": "x "y" z"}, {"id": 2}]', "json", [{"id": 1}, {"id": 2}]),
         (b'[{"id": 1, "\xff": nope, "c": 3}, {"id": 2}]', "json", [{"id": 1}, {"id": 2}]),
         (b'{"id": 1, "a": "\xff", "\xff": 1}\n{"a": "\\ud800"}\n', "jsonl", [{"id": 1}, {"a": "\ud800"}]),
