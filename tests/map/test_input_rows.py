@@ -97,6 +97,7 @@ def test_a_damaged_record_costs_one_row_and_keeps_what_can_be_read(
     [
         (b'{"id": 1}\n{"id": 2, "a": "x\0y"}\n{"id": 3}\n', "jsonl", [{"id": 1}, {"id": 2}, {"id": 3}]),
         (b'{"a": "long text, \0 in it", "id": 1}\n{"id": 2}\n', "jsonl", [{"id": 1}, {"id": 2}]),
+        (b'\xef\xbb\xbf{"a": "x\0y", "id": 1}\n{"id": 2}\n', "jsonl", [{"id": 1}, {"id": 2}]),
         (b'{"id": 1, "a": "x\ty"}\n{"id": 2}\n', "jsonl", [{"id": 1, "a": "x\ty"}, {"id": 2}]),
         (b'{"id": 1, "a": {"b": [2]},}\n{"id": 2}\n', "jsonl", [{"id": 1, "a": {"b": [2]}}, {"id": 2}]),
         (b'{"id": 1, "a": "x "y" z"}\n{"id": 2}\n', "jsonl", [{"id": 1}, {"id": 2}]),
