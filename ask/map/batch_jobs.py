@@ -274,9 +274,12 @@ class BatchRunner:
                 failures = 0
             except (NetworkError, ProviderError) as error:
                 failures = 1 if self._last_success >= begin else failures + 1
-                if failures >= MAX_GONE_POLLS if is_gone(error) else classify_failure(error) not in TEMPORARY_FAILURES:
+                if is_gone(error):
+                    if failures >= MAX_GONE_POLLS:
+                        raise
+                elif classify_failure(error) not in TEMPORARY_FAILURES:
                     raise
-                if not is_gone(error) and time.monotonic() - self._last_success >= max_wait:
+                elif time.monotonic() - self._last_success >= max_wait:
                     raise NetworkError(error.summary, "--wait allows a longer outage") from error
                 if not has_failed:
                     on_failure(error)

@@ -22,7 +22,7 @@ from ask.map.cost_limits import CostLimits
 from ask.map.deduplication import WaitingCopies, copy_result, find_original
 from ask.map.job import BATCH_ROWS, Job, RowTask, TaskResult, save_row_files
 from ask.map.ledger import Ledger, RowResult
-from ask.map.outages import OutageMonitor, classify_failure
+from ask.map.outages import OutageMonitor, classify_failure, may_be_row_failure
 from ask.map.output import RowWriter
 from ask.map.rate_limit import RateLimiter
 from ask.messages import Usage
@@ -245,7 +245,7 @@ class Engine:
             if self._max_wait:
                 self._on_pause(outage.describe(now, error))
         if outage.has_expired(now):
-            if outage.may_be_rows:
+            if may_be_row_failure(error):
                 self._save_failures(error)
             self.stop(NetworkError(outage.describe(now, error), "--wait allows a longer outage"))
         elif not (self._ready or self._retries or self._has_room() or outage.is_suspected):
@@ -256,7 +256,7 @@ class Engine:
             self._last_tries = []
 
     def _save_failures(self, error: AskError) -> None:
-        """Note in the ledger which rows have failed, for which the next run does not pause again."""
+        """Note in the ledger which rows have failed: the next run does not pause for them again."""
         failed = RowResult("unavailable", error=str(error), time=time.time())
         sent = [task for task in self._ready if task.tries]
         results = [(task.key, failed.add_usage(task.usage)._replace(tries=task.tries)) for task in sent]

@@ -442,7 +442,7 @@ def _read_json(name: str, stream: BufferedReader) -> Iterator[Row]:
     """
     values = read_json_values(name, stream)
     first = list(islice(values, 1))
-    if first and not first[0].is_element and _is_envelope(first[0].value):
+    if first and not (first[0].is_element or first[0].error) and _is_envelope(first[0].value):
         first += islice(values, 1)
         if len(first) == 1:
             hint = f"to read them: jq '.[]' {shlex.quote(name)} | ask map --input-format json ..."

@@ -204,7 +204,8 @@ def _may_be_text(start: bytes) -> bool:
 def _is_damaged_json(start: bytes) -> bool:
     """Check for JSON with NUL in its first line, which is a row, but in at most half of all lines."""
     lines = [line for line in start.split(b"\n") if line]
-    return start.startswith((b"{", b"[")) and 2 * sum(b"\0" in line for line in lines) <= len(lines)
+    is_json = start.removeprefix(codecs.BOM_UTF8).startswith((b"{", b"["))
+    return is_json and 2 * sum(b"\0" in line for line in lines) <= len(lines)
 
 
 def _require_text(name: str, start: bytes, decoded: DecodedText | None) -> DecodedText:

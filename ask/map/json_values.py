@@ -45,8 +45,9 @@ decode_json = _decoder.decode
 _lenient_decoder = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_parse_finite, strict=False)
 _OBJECT_START = re.compile(r"\s*\{\s*(?=\")")
 _COLON = re.compile(r"\s*:\s*")
-_MEMBER_END = re.compile(r'\s*(?:\}|,\s*(?:\}|(?="(?:[^"\\]|\\.)*"\s*:)))')
-"""What follows a complete member of an object: its end, or another name."""
+_LAST_BRACE = r"(?=\}\s*(?:,\s*)?\Z)"
+_MEMBER_END = re.compile(rf'\s*(?:,\s*(?:{_LAST_BRACE}|(?="[^"\\]*(?:\\.[^"\\]*)*"\s*:))|{_LAST_BRACE})')
+"""What follows a complete member of an object: another name, or the end of the text."""
 
 
 def to_valid_text(value: Any) -> str:
@@ -86,11 +87,13 @@ def parse_first_members(text: str) -> dict[str, Any]:
     members = {}
     place = _OBJECT_START.match(text)
     try:
-        while place and text[place.end() - 1] != "}":
+        while place and text[place.end()] == '"':
             start = place.end()
             name, end = _lenient_decoder.raw_decode(text, start)
             colon = _COLON.match(text, end)
-            value, end = _lenient_decoder.raw_decode(text, colon.end() if colon else end)
+            if colon is None:
+                break
+            value, end = _lenient_decoder.raw_decode(text, colon.end())
             place = _MEMBER_END.match(text, end)
             if place and "\0" not in text[start:end]:
                 members[name] = value

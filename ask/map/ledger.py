@@ -547,14 +547,15 @@ def read_shard_input(ledger: Path) -> ShardInput | None:
         ORDER BY updated DESC LIMIT 1"""
     if not ledger.is_file():  # SQLite would wait for a program to open a named pipe
         return None
-    logs = [ledger.with_name(ledger.name + suffix) for suffix in ("-wal", "-journal")]
-    is_complete = not any(log.exists() and log.stat().st_size for log in logs)
-    # Without locks and files beside it, which do not work on a read-only file system.
-    option = "immutable=1" if is_complete else "mode=ro"
+    file = Path(os.path.realpath(ledger))  # which SQLite's logs are next to
+    logs = [file.with_name(file.name + suffix) for suffix in ("-wal", "-journal")]
     try:
-        with closing(sqlite3.connect(f"{ledger.absolute().as_uri()}?{option}", uri=True)) as connection:
+        is_complete = not any(log.exists() and log.stat().st_size for log in logs)
+        # Read without locks and files beside it, which do not work on a read-only file system.
+        option = "immutable=1" if is_complete else "mode=ro"
+        with closing(sqlite3.connect(f"{file.as_uri()}?{option}", uri=True)) as connection:
             cursor = connection.execute(query)
             found = _select_undamaged(cursor, cursor.fetchall())
-    except sqlite3.Error:
+    except (sqlite3.Error, OSError):
         return None
     return ShardInput(*found[0]) if found else None

@@ -27,8 +27,8 @@ ROW_REFUSED_STATUSES = (400, 422)
 MIN_FAILED_ROWS = 3
 """How many rows must have failed before the job pauses."""
 MIN_FIRST_FAILURES = 10
-"""How many of the last rows must have failed for the first time, one after the other, before their status 500 is seen
-as a failure of the service: up to a few may be rows that it cannot process."""
+"""How many rows must have failed for the first time, without an answer in between, before their status 500 is seen as
+a failure of the service if each row has been sent: fewer may be rows that it cannot process."""
 QUIET_BACKOFFS = 10
 """How long no row must have been answered, in units of `network.backoff`: 5 s by default."""
 MIN_PROBE_SECONDS, MAX_PROBE_SECONDS = 0.01, 60.0
@@ -61,6 +61,11 @@ def _classify_provider_error(error: ProviderError) -> Failure:
     return "service" if error.retry_action.kind == "retry" or not error.is_from_api else "row"
 
 
+def may_be_row_failure(error: AskError) -> bool:
+    """Check for the status of a service that may be running and only unable to process the row."""
+    return isinstance(error, ProviderError) and error.status == ROW_STATUS
+
+
 class OutageMonitor:
     """Notices that the service answers no rows, and decides when to probe it. Times are of a monotonic clock.
 
@@ -91,12 +96,9 @@ class OutageMonitor:
     @property
     def is_suspected(self) -> bool:
         """Whether the job pauses if no row is answered soon."""
-        return self._is_conclusive and len(self._failed_rows) >= MIN_FAILED_ROWS
-
-    @property
-    def may_be_rows(self) -> bool:
-        """Whether the service may be running and only unable to process these rows."""
-        return not self._is_conclusive
+        if self._is_conclusive:
+            return len(self._failed_rows) >= MIN_FAILED_ROWS
+        return self.has_answered and self._first_failures >= MIN_FIRST_FAILURES
 
     def note_start(self, now: float) -> None:
         """Note that a request is sent."""
@@ -106,9 +108,6 @@ class OutageMonitor:
     def note_answer(self, now: float) -> None:
         """Note a response from the service, after which it is available."""
         self._last_answer, self._pause_begin, self.has_answered = now, None, True
-        self._forget_failures()
-
-    def _forget_failures(self) -> None:
         self._failed_rows.clear()
         self._first_failures = 0
         self._is_conclusive = False
@@ -116,9 +115,13 @@ class OutageMonitor:
     def note_failure(self, position: int, error: AskError, *, is_first: bool, failed_earlier: bool) -> None:
         """Note a row that failed because of the service.
 
-        It does so for the first time in this run if `is_first`, and did so in an earlier run if `failed_earlier`.
+        Args:
+            position: which row it is.
+            error: why it failed.
+            is_first: whether it failed for the first time, or for the first time since a pause.
+            failed_earlier: whether it failed in an earlier run, too.
         """
-        may_be_row = isinstance(error, ProviderError) and error.status == ROW_STATUS
+        may_be_row = may_be_row_failure(error)
         if not (may_be_row and failed_earlier):
             self._failed_rows.add(position)
             self._first_failures += is_first
@@ -132,9 +135,7 @@ class OutageMonitor:
         """Check whether the service has failed. If only rows that failed are left, the reason may be these rows."""
         if self.is_paused or not self.is_quiet(now):
             return False
-        if self.is_suspected or self._first_failures >= MIN_FIRST_FAILURES:
-            return True
-        return has_other_rows and len(self._failed_rows) >= MIN_FAILED_ROWS
+        return self.is_suspected or (has_other_rows and len(self._failed_rows) >= MIN_FAILED_ROWS)
 
     def pause(self, now: float) -> None:
         """Send only probes until a row is answered."""

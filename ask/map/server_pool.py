@@ -7,7 +7,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ask.agent.request import RunRequest
 from ask.client.network_errors import find_connect_reason
@@ -28,18 +28,19 @@ MIN_ANNOUNCED_FAILURES = 2
 
 @dataclass
 class Server:
-    """A server, with its requests in flight, and how often it failed since its last answer.
+    """A server, and how often it failed since its last answer.
 
     Attributes:
+        in_flight: when each of its requests in flight was sent.
         closed_until: when it may get a row again; 0 if it was not closed since its last answer.
         error: its last failure, and what it concerned.
-        unreachable_since: when it last could not be reached; it may still answer requests that were sent before, as
-            servers do that are shutting down.
+        unreachable_since: when it last could not be reached. It may still answer the requests that were sent before,
+            as a server does that is shutting down: these do not show whether it can be reached again.
         is_announced: whether the user knows that it fails.
     """
 
     base_url: str
-    in_flight: int = 0
+    in_flight: list[float] = field(default_factory=list)
     failures: int = 0
     closed_until: float = 0.0
     error: AskError | None = None
@@ -61,7 +62,8 @@ class Server:
 
     def is_available(self, now: float) -> bool:
         """Check whether it may get a row: only one at a time after it was closed, until it answers."""
-        return self.closed_until <= now and not (self.closed_until and self.in_flight)
+        is_probed = self.closed_until > 0 and any(sent >= self.unreachable_since for sent in self.in_flight)
+        return self.closed_until <= now and not is_probed
 
 
 class ServerPool:
@@ -98,20 +100,28 @@ class ServerPool:
             if is_retry and (reliable := [each for each in available if not each.closed_until]):
                 available = reliable
             if available:
-                server = min(available, key=lambda each: each.in_flight)
+                server = min(available, key=lambda each: len(each.in_flight))
             else:
                 server = min(choices, key=lambda each: each.closed_until)
-            server.in_flight += 1
+            server.in_flight.append(now)
             return server.base_url
 
     def release(
         self, now: float, base_url: str, error: AskError | None, failure: Failure | None = None, *, sent: float
     ) -> None:
-        """Note the result of a request that was sent at a time; `failure` says what the error concerns, if known."""
+        """Note the result of a request.
+
+        Args:
+            now: the time.
+            base_url: the server that it was sent to.
+            error: why it failed; None if it was answered.
+            failure: what the error concerns; None to classify the error.
+            sent: when it was sent.
+        """
         failure = failure or (classify_failure(error) if error else None)
         with self._lock:
             server = self._servers[base_url]
-            server.in_flight -= 1
+            server.in_flight.remove(sent)
             if len(self._servers) == 1:
                 return
             if failure == "job" and isinstance(error, ProviderError) and server.address not in error.hint:

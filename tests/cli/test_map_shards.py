@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -212,6 +213,17 @@ def test_rows_that_failed_are_counted_when_shards_are_joined(ask: Ask, home: Hom
     assert (result.code, len(read_output(home.work / "out.jsonl"))) == (12, 3)
     # A ledger is read without further files, so that its folder may be read-only.
     assert sorted(list_names(home.work)) == sorted([*names, "out.jsonl"])
+
+
+def test_what_a_linked_ledger_has_only_in_its_log_is_read(ask: Ask, home: Home, tmp_path: Path) -> None:
+    command = ("map", "-p", "demo", "Say {{text}}", write_rows(home.work, *make_rows(2)), "-O", "out.jsonl")
+    assert ask(*command, "--shard", "1/1").code == 0
+    ledger = home.work / "out.1-of-1.ledger"
+    ledger.symlink_to(ledger.rename(tmp_path / "linked"))
+    with closing(sqlite3.connect(ledger)) as connection:
+        connection.execute("UPDATE shard_inputs SET failed_count = 1")
+        connection.commit()
+        assert ask("map", "--merge", "out.jsonl", "out.1-of-1.jsonl").code == 12
 
 
 def test_a_ledger_is_where_the_user_says(ask: Ask, server: ModelServer, home: Home) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ask.errors import FileError, UsageError
 from ask.map.input_rows import Input, InputFormat, Row, read_rows
 from ask.map.input_streams import ChunkStream
-from ask.map.json_values import MAX_VALUE_CHARACTERS, JsonValue, read_json_values
+from ask.map.json_values import MAX_VALUE_CHARACTERS, JsonValue, parse_first_members, read_json_values
 
 
 def read(folder: Path, content: str | bytes, input_format: InputFormat = "json") -> list[Row]:
@@ -174,6 +174,20 @@ def test_a_value_that_is_too_long_is_an_error() -> None:
     chunks = [b'[{"a": 1}, {"b": "', *[part] * (2 * MAX_VALUE_CHARACTERS // len(part) + 1)]
     with pytest.raises(FileError, match=r"^input:1:12: "):
         read_chunks(chunks)
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.integers(10, 99) | st.text(st.sampled_from('x",:{}[]\\ 1'))),
+    st.integers(1, 50),
+    st.sampled_from('",:{}[]\\ 0'),
+)
+def test_no_column_of_a_damaged_object_has_a_wrong_value(columns: dict[str, Any], place: int, added: str) -> None:
+    text = json.dumps(columns)
+    damaged = text[:place] + added + text[place:]
+    try:
+        json.loads(damaged)
+    except ValueError:
+        assert all(columns.get(name, value) == value for name, value in parse_first_members(damaged).items())
 
 
 @pytest.mark.slow

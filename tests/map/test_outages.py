@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from ask.errors import ProviderError
+from ask.map.outages import OutageMonitor
 from tests import wire
 from tests.model_server import DROP, ModelServer, Reply, Request
 from tests.program import Ask, Home
@@ -214,16 +216,51 @@ def test_an_outage_after_the_last_row_was_sent_fails_no_row(
 
 
 def test_many_last_rows_that_always_fail_stop_only_one_run(ask: Ask, server: ModelServer, home: Home) -> None:
-    service = Service(server, lambda: wire.fails(500), tuple(f"Say row {number}" for number in range(40, 60)))
+    service = Service(server, lambda: wire.fails(500))
+    service.fail_after(40, 600)
     command = (*COMMAND, write_rows(home, 60), "-j", "60")
     stopped = ask(*command, "--wait", "0.2s")
     assert (stopped.code, "500" in stopped.stderr) == (5, True), stopped.stderr
     again = ask(*command)
     assert (again.code, "20 failed" in again.stderr, "no answers" in again.stderr) == (12, True, False), again.stderr
-    assert [row["answer"] is None for row in read_output(home)] == [False] * 40 + [True] * 20
-    service.poison = ()
+    assert sum(row["answer"] is None for row in read_output(home)) == 20
+    service.is_up = True
     assert ask(*command).code == 0
     assert service.answered == {f"Say row {number}": 1 for number in range(60)}
+
+
+def test_a_service_that_fails_for_each_row_from_the_first_one_on_is_not_waited_for(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    Service(server, lambda: wire.fails(500), tuple(f"Say row {number}" for number in range(20)))
+    result = ask(*COMMAND, write_rows(home, 20), "-j", "20")
+    assert (result.code, "20 failed" in result.stderr, "no answers" in result.stderr) == (12, True, False), (
+        result.stderr
+    )
+
+
+def test_rows_are_not_the_reason_if_the_service_fails_in_another_way_at_the_end(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    service = Service(
+        server, lambda: wire.fails(500 if time.monotonic() < service.failed[0][0] + 5 * QUIET_SECONDS else 503)
+    )
+    service.fail_after(40, 60)
+    result = ask(*COMMAND, write_rows(home, 60), "-j", "60", "--wait", "1.5s")
+    assert (result.code, "503" in result.stderr.splitlines()[-1]) == (5, True), result.stderr
+    [job] = json.loads(ask("map", "--list", "--json").text)
+    assert (job["answered"], job["failed"]) == (40, 0)
+
+
+@pytest.mark.parametrize(("answers", "failures", "expected"), [(1, 10, True), (1, 9, False), (0, 20, False)])
+def test_last_tries_wait_while_many_rows_fail_after_an_answer(answers: int, failures: int, *, expected: bool) -> None:
+    outage = OutageMonitor(0.5, 60)
+    outage.note_start(0)
+    for _ in range(answers):
+        outage.note_answer(1)
+    for position in range(failures):
+        outage.note_failure(position, ProviderError("it failed", 500), is_first=True, failed_earlier=False)
+    assert outage.is_suspected == outage.should_pause(10, has_other_rows=False) == expected
 
 
 @pytest.mark.parametrize(
