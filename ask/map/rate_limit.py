@@ -36,6 +36,9 @@ MARGIN = 0.05
 PERIOD_SECONDS, PERIOD_REQUESTS, PERIOD_REFUSALS, SHORT_PART, MAX_SHORT_SECONDS = 1.75, 65, 20, 0.2, 10.0
 """The time until a limit is at that level again: so many seconds and requests, and the time of so many refusals; or
 this part of it, and at most so many seconds, while the level is uncertain."""
+CONFIRMED_PART, MAX_CONFIRMATIONS, CONFIRMED_GROWTH, CONFIRMED_SHARE_GROWTH = 0.04, 6, 0.15, 2.0
+"""An estimate of the rate confirms the last one if it differs by less. So many in a row make the period longer: each by
+the first part of its seconds, and by the second part of the share of random refusals, which hide a limit."""
 UNKNOWN_FACTOR = 1.25
 """A limit that exceeds what the service accepted by this factor is unknown again."""
 SURPRISE_FACTOR = 1.3
@@ -259,6 +262,7 @@ class RateLimiter:
         self._throughput = 0.0
         self._random_share = self._lowered_share = self._refusal_seconds = 0.0
         self._restarts = 0
+        self._last_estimate, self._confirmations = 0.0, 0
         self._total_tokens = self._token_count = 0
         self._hold: Hold | None = None
         self._burst = Moment(0.0, 0)
@@ -363,8 +367,10 @@ class RateLimiter:
         if self._hold or (now < self._last_refusal + SECTION_SECONDS and 2 * excess > self._threshold):
             return
         part = min(max(self._span_requests / PERIOD_REQUESTS, SHORT_PART), 1.0)
+        part *= 1 + self._confirmations * CONFIRMED_SHARE_GROWTH * self._random_share
         shortest = max(PERIOD_SECONDS, PERIOD_REFUSALS * self._refusal_seconds)
-        period = part * max(shortest, PERIOD_REQUESTS / min(rate.value, rate.level))
+        longer = shortest * (1 + self._confirmations * CONFIRMED_GROWTH)
+        period = part * max(longer, PERIOD_REQUESTS / min(rate.value, rate.level))
         if self._span_requests < SPAN_REQUESTS:
             period = min(period, MAX_SHORT_SECONDS)
         if rate.value > MAX_SURPLUS * max(self._get_recent_rate(now), START_RATE):
@@ -555,11 +561,21 @@ class RateLimiter:
             not rate.is_known and self._span_requests >= SPAN_REQUESTS and rate.value > SURPRISE_FACTOR * level
         )
         self._span_requests = 0 if is_doubtful else count
+        self._count_confirmation(level, count)
         if count < SPAN_REQUESTS and abs(level - average) < CONSISTENT_PART * average:
             self._span_requests = PERIOD_REQUESTS
         self._set_rate(level, level * (1 - max(MARGIN, 1 / (count + 3))))
         if count >= SPAN_REQUESTS:
             self._origins.append(moment)
+
+    def _count_confirmation(self, estimate: float, count: int) -> None:
+        """Count how many estimates in a row, from enough requests, have confirmed the one before."""
+        is_confirmed = abs(estimate - self._last_estimate) < CONFIRMED_PART * self._last_estimate
+        if count >= SPAN_REQUESTS and is_confirmed:
+            self._confirmations = min(self._confirmations + 1, MAX_CONFIRMATIONS)
+        else:
+            self._confirmations = 0
+        self._last_estimate = estimate
 
     def _get_recent_rate(self, now: float) -> float:
         first = self._starts[0]

@@ -39,8 +39,8 @@ NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
     # refusals. If it is wrong by 5 %, or others send theirs at other times (6 seeds of 10), it misses a target.
     "8/s, 4/s used by others": (0.83, 0.83, 0.22),
     # Attainable: that job has at least 94 %, and at most 0.3 % refusals. Here, the search for the rate costs more.
-    "50/s, 20/s used by others": (0.9, 0.85, 0.062),
-    "200/s, 100/s used by others": (0.9, 0.85, 0.053),
+    "50/s, 20/s used by others": (0.9, 0.85, 0.071),
+    "200/s, 100/s used by others": (0.9, 0.85, 0.048),
     # Attainable by a job that knows that no refusal is random: once the bucket is empty, it finds the time between two
     # tokens by bisection, with 11 to 13 refusals. Here, each rate needs several, because fewer may be random.
     "2/s, burst 5": (0.9, 0.85, 0.061),
@@ -56,17 +56,14 @@ NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
     # Attainable by a job that knows the length of the windows: it stops at the first refusal, and sends as many in each
     # further window. Here, only refused requests show when a window ends.
     "2/s in a second": (0.9, 0.79, 0.03),
-    "50/s in a second": (0.9, 0.85, 0.038),
     "8/s in a sliding second": (0.9, 0.84, 0.03),
     "120 in a minute": (0.9, 0.85, 0.034),
     "960 in a sliding minute": (0.9, 0.85, 0.051),
     # Attainable if the number of concurrent requests doubles faster, which exceeds limits further.
     "latency varies": (0.9, 0.825, 0.03),
-    # Attainable if the rate is exceeded less often. Even if the job knows the share of random refusals, 4 to 5 % are
-    # refused because of its rate: it takes several each time to distinguish them.
-    "8/s, overloaded 20%": (0.9, 0.85, 0.044),
-    "16/s, overloaded 20%": (0.9, 0.85, 0.035),
-    "50/s, overloaded 20%": (0.9, 0.85, 0.049),
+    # Attainable if the rate is exceeded less often, but then the job finds too late that it has risen. It takes several
+    # refusals each time to distinguish them from random ones.
+    "8/s, overloaded 20%": (0.9, 0.85, 0.04),
     # Under half: the share of random refusals is estimated too low, because some arrive after it has been counted. If
     # they are counted, and not while a limit is exceeded, it is 91 %, but some jobs at overloaded services get stuck.
     "300 at once, overloaded 25%": (0.44, 0.28, 0.03),
@@ -108,6 +105,18 @@ def test_refusals_at_any_rate_do_not_slow_a_job(refused_share: float, seed: int)
     late = [each for each in limited if each.time > 50]
     assert count_accepted(limited, 50, 80) >= 0.6 * 50 * 30
     assert count_refused(late) <= 0.2 * len(late)
+
+
+@pytest.mark.slow_after_first
+@pytest.mark.parametrize("seed", mark_others_slow([1, 2, 3, 4], [1]))
+@pytest.mark.parametrize("refused_share", [0.05, 0.1])
+@pytest.mark.parametrize("rate", [16, 50, 120])
+def test_a_rate_that_is_confirmed_is_exceeded_less_often(rate: float, refused_share: float, seed: int) -> None:
+    """Otherwise, 3 % of the requests were refused in each of 6 jobs at 50 requests/s with 10 % random refusals."""
+    service = Service(rate, 0.5, burst=0.3, overload=refused_share, seed=seed)
+    sent, ideal = simulate(RateLimiter(), service, 130), simulate_ideal(service, 130)
+    assert count_accepted(sent, 5, 130) >= 0.95 * count_accepted(ideal, 5, 130)
+    assert count_refused(sent) < 0.03 * len(sent)
 
 
 def test_tolerated_refusals_are_forgotten_when_a_service_recovers() -> None:
