@@ -290,10 +290,12 @@ def _select_new_servers(app: AppContext, servers: Sequence[ServerConfig], *, can
 
 
 def _read_servers_file(path: Path, names: Sequence[str]) -> list[ServerConfig]:
-    """Read the servers with these names from a file, or without names all, with a notice about each unusable one.
+    """Read the servers with these names from a file; without names, all of them.
+
+    Without names, or if the file does not contain one of them, print why servers of the file cannot be used.
 
     Raises:
-        UsageError, ConfigError: the file is invalid, or has no usable server or none of a name.
+        UsageError, ConfigError: the file is invalid, or contains no usable server, or not all that are named.
     """
     try:
         server_index = read_servers(path, Path.read_bytes)  # a pipe, too, as of <(...)
