@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import json
 import os
 import stat
 import struct
-import threading
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
@@ -51,11 +53,16 @@ def mount_case_insensitive(folder: Path, files: Mapping[str, bytes]) -> Iterator
     if libc.mount(b"ask-test", os.fsencode(folder), b"fuse", 0, options):
         os.close(device)
         raise OSError(ctypes.get_errno(), "cannot mount")
-    threading.Thread(target=_Server(device, files).serve, daemon=True).start()
+    # In a process of its own: this one waits until a command has been started in the folder, and runs no other thread.
+    content = json.dumps({name: data.decode() for name, data in files.items()})
+    server = subprocess.Popen([sys.executable, __file__, str(device), content], pass_fds=[device])
+    os.close(device)
     try:
         yield
     finally:
         libc.umount2(os.fsencode(folder), _MNT_DETACH)
+        server.kill()
+        server.wait()
 
 
 class _Server:
@@ -134,3 +141,7 @@ class _Server:
                 kind = 4 if isinstance(self._nodes[number], dict) else 8  # DT_DIR or DT_REG
                 entries += struct.pack("<QQII", number, position, len(data), kind) + data + bytes(-len(data) % 8)
         return entries
+
+
+if __name__ == "__main__":
+    _Server(int(sys.argv[1]), {name: text.encode() for name, text in json.loads(sys.argv[2]).items()}).serve()
