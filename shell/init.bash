@@ -117,6 +117,7 @@ __ask_start() {
         __ask_session=shell-$$-${EPOCHREALTIME//[!0-9]/}
         export ASK_SESSION=$__ask_session
     fi
+    # shellcheck disable=SC2030,SC2031  # the assignment in the subshell only shows whether it is possible
     if [[ "${PROMPT_COMMAND[*]-}" == *__ask_remember* ]]; then
         :
     elif ! (PROMPT_COMMAND='') 2>/dev/null; then
