@@ -126,7 +126,7 @@ COMMANDS_BY_WORD = {
 }
 """The command that a word means to users of other programs."""
 OPTION_PATTERN = r"(?<![\w-])--?[a-zA-Z][\w-]*"
-KEY_PATTERN = r"(?=\S*\d)[\w-]{20}"
+POSSIBLE_KEY_PATTERN = r"(?=\S*\d)[\w-]{20}"
 """A part of what may be an API key."""
 
 
@@ -164,7 +164,7 @@ def explain_error(error: click.UsageError | AskError, command_name: str, argumen
 
 def _format_question_hint(arguments: Sequence[str]) -> str:
     """Format how to send the arguments of a command as a prompt; return "" if they have options or an API key."""
-    is_no_question = any(word.startswith("-") or re.search(KEY_PATTERN, word) for word in arguments)
+    is_no_question = any(word.startswith("-") or re.search(POSSIBLE_KEY_PATTERN, word) for word in arguments)
     return "" if is_no_question else f"to ask it as a question: ask -- {shlex.join(arguments)}"
 
 

@@ -152,6 +152,12 @@ class RowPrompt:
         self._column_names = {placeholder.name for placeholder in self._placeholders} - self._values.keys()
         self.uses_path = PATH in self._column_names
         self._constant_names = constant_names & self._column_names
+        self._value_columns = [
+            (column, name, value)
+            for name, value in self._values.items()
+            for column, _ in find_placeholders(value, COLUMN_PATTERN)
+        ]
+        """The columns that the values of `--var` seem to name."""
         self._labels: frozenset[str] = frozenset()
 
     def hide_labels(self, columns: Collection[str]) -> RowPrompt:
@@ -185,15 +191,14 @@ class RowPrompt:
             raise UsageError(f"there is no column {name!r} in {row.location}", hint)
 
     def _check_constants(self, row: Row) -> None:
-        """Raise `UsageError` if a column seems to be meant for what is the same in all rows."""
+        """Raise `UsageError` if a row has a column for something that is the same in all rows."""
         for name in self._constant_names.intersection(row.columns):
             problem = f"the column {name!r} cannot fill in {{{{{name}}}}}, which the template's system prompt has, too"
             raise UsageError(problem, f"add --var {name}=VALUE for all rows, or write a prompt in place of -t")
-        for name, value in self._values.items():
-            for column, _ in find_placeholders(value, COLUMN_PATTERN):
-                if column in row.columns:
-                    problem = f"--var {name} is the same for all rows, so {value!r} would not be replaced"
-                    raise UsageError(problem, f"write a prompt with {{{{{column}}}}} in place of -t")
+        for column, name, value in self._value_columns:
+            if column in row.columns:
+                problem = f"--var {name} is the same for all rows, so {value!r} would not be replaced"
+                raise UsageError(problem, f"write a prompt with {{{{{column}}}}} in place of -t")
 
     def has_columns(self, row: Row) -> bool:
         """Check that a row has every column of labels and that a placeholder without a default names."""

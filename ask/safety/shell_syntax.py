@@ -168,7 +168,7 @@ class _CommandLineParser:
             self._extend_word(text[1:])
         elif kind == "ansi":
             content = re.sub(r"\\(['\\])", r"\1", text[2:-1])
-            # What another escape stands for is not known here, as in $'\x2f'.
+            # Other escapes, such as \x2f, are not decoded: the word is then unknown.
             is_known = re.fullmatch(r"(?:[^\\]|\\['\\])*", text[2:-1], re.DOTALL)
             self._extend_word(content if is_known else f"${content}", is_expanded=not is_known)
         elif kind != "comment" and (kind != "descriptor" or (self._word_parts and text != "$")):
