@@ -239,8 +239,8 @@ def test_a_program_on_path_that_a_run_in_safe_mode_could_change_is_asked_about_a
     for program in ("env/bin/check", "tools/linked", "tools/data"):
         (work / program).write_text("#!/bin/sh\n")
         (work / program).chmod(0o755)
-    (programs / "linked").symlink_to(work / "tools/linked")
     write_scan_record(store.path.parent / "safe", [work], ScanRecord((), (), ()))
+    (programs / "linked").symlink_to(work / "tools/linked")
     context = RunToolContext(work, {"PATH": f"/usr/bin:env/bin:{programs}"}, 30, tmp_path, lambda text: None)
     calls = {
         command: PendingToolCall("bash", {"command": command}, context)

@@ -316,10 +316,10 @@ def test_a_link_of_an_earlier_run_makes_no_project_a_toolchain(
 ) -> None:
     for name in ("project/bin", "runtime/node_modules", *([folder] if "/" in folder else [])):
         (tmp_path / name).mkdir(parents=True)
-    link = tmp_path / "project" / (f"{marker}/node_modules" if "/" in folder else marker)
-    link.symlink_to(tmp_path / ("runtime/node_modules" if "/" in folder else "runtime"))
     record = ScanRecord((f"{tmp_path}/{folder}/.git",), (), ())
     write_scan_record(home / ".local/share/ask/safe", [tmp_path / folder], record)
+    link = tmp_path / "project" / (f"{marker}/node_modules" if "/" in folder else marker)
+    link.symlink_to(tmp_path / ("runtime/node_modules" if "/" in folder else "runtime"))
     readable = confined(home, home / "work", path=f"{tmp_path}/project/bin").readable_folders
     assert [path for path in readable if path.is_relative_to(tmp_path)] == [tmp_path / "project/bin"]
 
@@ -340,10 +340,10 @@ def test_a_link_of_an_earlier_run_makes_only_toolchains_readable(
 ) -> None:
     for name in ("project/bin", f"home/{target}", "home/node/lib/node_modules"):
         (tmp_path / name).mkdir(parents=True, exist_ok=True)
-    folder = home / target
-    (tmp_path / "project" / link).symlink_to(folder if link == "current" else folder / "node")
     record = ScanRecord((f"{tmp_path}/project/.git",), (), ())
     write_scan_record(home / ".local/share/ask/safe", [tmp_path / "project"], record)
+    folder = home / target
+    (tmp_path / "project" / link).symlink_to(folder if link == "current" else folder / "node")
     path = f"{tmp_path}/project/{link.partition('/')[0]}"
     readable = confined(home, home / "work", path=path).readable_folders
     assert [path for path in readable if path.is_relative_to(home)] == ([home / "node"] if "node" in target else [])

@@ -135,8 +135,8 @@ def test_the_system_prompt_can_be_read_from_a_file(ask: Ask, server: ModelServer
     answers(server)
     (home.work / "rules.txt").write_text("Be brief.\n")
     (home.path / "secret").write_text("hunter2")
-    (home.work / "link.txt").symlink_to(home.path / "secret")
     write_scan_record(home.data / "safe", [home.work], ScanRecord((), (), ()))
+    (home.work / "link.txt").symlink_to(home.path / "secret")
     with Chat(ask, "-s", "Be kind.") as chat:
         assert "cannot read link.txt" in chat.send("/system @link.txt")
         assert "cannot read missing.txt" in chat.send("/system @missing.txt")
