@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -236,7 +237,9 @@ def run_pytest(*arguments: str | Path, path: Sequence[Path]) -> subprocess.Compl
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     env |= {"PYTHONPATH": os.pathsep.join(map(str, path)), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-n0", "-q", "-W", "error", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
+    with tempfile.TemporaryDirectory() as folder:  # in the usual one, pytest deletes the files of earlier runs first
+        env["PYTEST_DEBUG_TEMPROOT"] = folder
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
 
 
 class Allocating(ChatCompletions):
