@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from ask.agent.toolset import Toolset
@@ -21,7 +22,7 @@ def main() -> None:
     with Ledger(Path(file)) as ledger:
         (saved,) = ledger.list_jobs()
         app = AppContext(quiet=True)
-        request: Any = None  # only files of rows need one
+        request: Any = SimpleNamespace(response_schema=None)  # the rest of a request is for its messages and files
         job = Job(RowPrompt(saved.prompt), (request,), (), Toolset(app), None, saved.id, app)
         rows = itertools.islice(read_rows([Input(rows_file, "jsonl")]), int(count))
         keys = (task.key for task in identify_rows(job, ledger, rows) if task)

@@ -9,7 +9,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.program import Result, run
+from tests import wire
+from tests.model_server import ModelServer
+from tests.program import Ask, Home, Result, run
 
 ROOT = Path(__file__).parents[1]
 
@@ -45,3 +47,15 @@ def test_a_curve_is_measured_and_drawn(tmp_path: Path) -> None:
     assert result.code == 0, result.stderr
     assert "0: 1.00x, 100: " in page.read_text()
     assert ET.parse(page.with_suffix(".svg")).getroot().tag.endswith("svg")
+
+
+def test_generated_results_are_those_of_a_job(ask: Ask, server: ModelServer, home: Home) -> None:
+    rows = home.work / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"id": number}) + "\n" for number in range(5)))
+    server.reply(wire.whole_reply(wire.answer("hello")))
+    command = ("map", "-p", "openrouter", "-m", "vendor/model", "row {{id}}", "rows.jsonl")
+    assert ask(*command, "--limit", "1").code == 0
+    generated = benchmarks(str(home.data / "map.db"), str(rows), "5", module="benchmarks.ledger_generator")
+    assert generated.code == 0, generated.stderr
+    assert len(ask(*command).text.splitlines()) == 5
+    assert len(server.requests) == 1
