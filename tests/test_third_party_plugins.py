@@ -104,7 +104,8 @@ BROKEN = {
         "provider_supports_tools must be a function, not bool",
     ),
     "has an object for a hook": (
-        "from functools import partial\n" + SUBCLASS.format(body="provider_notice = partial(lambda **_: '')"),
+        "from functools import partial\n"
+        + SUBCLASS.format(body="provider_notice = staticmethod(partial(lambda **_: ''))"),
         ":provider",
         "provider_notice must be a function, not partial",
     ),
