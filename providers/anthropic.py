@@ -56,6 +56,7 @@ from ask.profiles import EFFORTS
 
 from .anthropic_models import OFF, PDF_TYPE, PROFILES, must_not_think
 from .anthropic_server_tools import (
+    clean_block,
     extend_block,
     format_server_tools,
     is_server_result,
@@ -63,7 +64,6 @@ from .anthropic_server_tools import (
     make_server_call,
     read_citations,
     read_server_calls,
-    remove_file_ids,
     remove_unpaired_blocks,
     select_server_tools,
 )
@@ -283,7 +283,7 @@ class Anthropic(Provider):
         remaining_calls = iter(calls)
         is_signed = self.requires_signatures or is_claude(model)
         sendable = [
-            remove_file_ids(block)
+            clean_block(block)
             for block in blocks
             if is_sendable_block(block, include_thinking=include_thinking, requires_signature=is_signed)
         ]

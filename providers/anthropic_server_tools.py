@@ -95,11 +95,12 @@ def read_citations(blocks: Sequence[Block]) -> tuple[Citation, ...]:
     return tuple(citations)
 
 
-def remove_file_ids(block: dict[str, Any]) -> dict[str, Any]:
-    """Return a block without the file ids in its citations, which the API sends but refuses.
+def clean_block(block: dict[str, Any]) -> dict[str, Any]:
+    """Return a block without what the API sends but refuses: null, and the file ids in citations.
 
-    https://github.com/langchain-ai/langchain/pull/32592
+    https://github.com/langchain-ai/langchain/pull/34286, https://github.com/langchain-ai/langchain/pull/32592
     """
+    block = {name: value for name, value in block.items() if value is not None}
     citations = [read_dict(entry) for entry in read_list(block.get("citations"))]
     cleaned = [{name: value for name, value in entry.items() if name != "file_id"} for entry in citations]
     return block | ({"citations": cleaned} if cleaned else {})
