@@ -32,6 +32,8 @@ FETCH_RESULT = "web_fetch_tool_result"
 CALL_TYPES = ("server_tool_use", "mcp_tool_use")
 KNOWN_TYPES = ("text", "thinking", "redacted_thinking", "tool_use")
 """The types of the blocks that the model itself writes."""
+FALLBACK = "fallback"
+"""The type of the block between the output of a model that declined and that of the model that took over."""
 CODE_TOOLS = ("code_execution", "bash_code_execution", "text_editor_code_execution")
 
 
@@ -69,6 +71,15 @@ def extend_block(block: dict[str, Any], delta: Block) -> None:
         block |= {name: read_str(block.get(name)) + value for name, value in values.items() if isinstance(value, str)}
     elif block.get("type") not in KNOWN_TYPES and not is_server_block(block):
         block.clear()
+
+
+def select_calls(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the blocks that call ask's tools, without those of a model that declined before another took over.
+
+    https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback#continuing-the-conversation
+    """
+    start = max((index for index, block in enumerate(blocks) if block.get("type") == FALLBACK), default=0)
+    return [block for block in blocks[start:] if block.get("type") == "tool_use"]
 
 
 def join_text(blocks: Sequence[Block]) -> str:
