@@ -8,7 +8,7 @@ from typing import Any
 
 from ask.messages import Citation, ServerToolCall
 from ask.parsing import parse_json, read_dict, read_int, read_list, read_str, to_object_list
-from ask.plugin_api.response_items import find_open_calls
+from ask.plugin_api.response_items import is_open_call, list_answered_call_ids
 from ask.plugin_api.types import EXECUTED_TOOLS, SERVER_CALL_DETAIL
 
 CALL_NAMES = {
@@ -139,13 +139,13 @@ def make_item_call(item: Mapping[str, Any], items: Iterable[Mapping[str, Any]]) 
 
 def describe_open_call(items: Sequence[Mapping[str, Any]]) -> str:
     """Return a `finish_message` for an answer that waits for what ask cannot send; "" for any other."""
-    open_calls = find_open_calls(items)
+    answered = list_answered_call_ids(items)
     for item in items:
         item_type = item.get("type")
         name = read_str(item.get("name")) or item_type
         if item_type == APPROVAL_ITEM:
             return f'the service waits for the approval of {name}; with require_approval "never", it does not ask'
-        if item in open_calls and make_item_call(item, items) is None:
+        if is_open_call(item, answered) and make_item_call(item, items) is None:
             return f"the model called {name}, which ask cannot run"
     return ""
 

@@ -139,15 +139,17 @@ def list_call_ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
     return [read_str(call.get("call_id")) or read_str(call.get("id")) for call in calls]
 
 
-def find_open_calls(items: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the calls of tools that ask does not offer, unless the service itself has answered them.
+def list_answered_call_ids(items: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the ids of the calls that have an output among the items."""
+    return {read_str(item.get("call_id")) for item in items if read_str(item.get("type")).endswith("_output")}
 
-    OpenAI's shell runs in its own container or at the client's: https://developers.openai.com/api/docs/guides/tools-shell
+
+def is_open_call(item: Mapping[str, Any], answered_call_ids: set[str]) -> bool:
+    """Check whether an item is a call of a tool that ask does not offer, and which the service itself did not answer.
+
+    OpenAI's shell runs in its container or at the client's: https://developers.openai.com/api/docs/guides/tools-shell
     """
-    answered = {read_str(item.get("call_id")) for item in items if read_str(item.get("type")).endswith("_output")}
-    return [
-        item for item in items if item.get("type") in CLIENT_CALLS and read_str(item.get("call_id")) not in answered
-    ]
+    return item.get("type") in CLIENT_CALLS and read_str(item.get("call_id")) not in answered_call_ids
 
 
 def select_sendable_items(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -155,8 +157,8 @@ def select_sendable_items(items: Sequence[dict[str, Any]]) -> list[dict[str, Any
 
     https://github.com/diegosouzapw/OmniRoute/issues/8946
     """
-    open_calls = find_open_calls(items)
-    return [item for item in items if is_sendable_item(item) and item not in open_calls]
+    answered = list_answered_call_ids(items)
+    return [item for item in items if is_sendable_item(item) and not is_open_call(item, answered)]
 
 
 def is_sendable_item(item: Mapping[str, Any]) -> bool:
