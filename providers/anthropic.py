@@ -56,6 +56,8 @@ from ask.profiles import EFFORTS
 
 from .anthropic_models import OFF, PDF_TYPE, PROFILES, must_not_think
 from .anthropic_server_tools import (
+    FALLBACK,
+    clean_block,
     extend_block,
     format_server_tools,
     is_server_result,
@@ -63,8 +65,8 @@ from .anthropic_server_tools import (
     make_server_call,
     read_citations,
     read_server_calls,
-    remove_file_ids,
     remove_unpaired_blocks,
+    select_calls,
     select_server_tools,
 )
 
@@ -283,7 +285,7 @@ class Anthropic(Provider):
         remaining_calls = iter(calls)
         is_signed = self.requires_signatures or is_claude(model)
         sendable = [
-            remove_file_ids(block)
+            clean_block(block)
             for block in blocks
             if is_sendable_block(block, include_thinking=include_thinking, requires_signature=is_signed)
         ]
@@ -323,7 +325,7 @@ class Anthropic(Provider):
     ) -> ProviderState | None:
         """Keep the content of a complete response with more than text and calls, and of any paused one.
 
-        A past message must not end with thinking.
+        A past message must not end with thinking. The block after a model declined is refused without a beta header.
         """
         is_signed = self.requires_signatures
         sendable = [block for block in blocks if is_sendable_block(block, requires_signature=is_signed)]
@@ -331,6 +333,7 @@ class Anthropic(Provider):
         has_other_blocks = (
             any(block_type not in ("text", "tool_use") for block_type in block_types)
             and block_types[-1] not in THINKING_FIELDS
+            and FALLBACK not in block_types
         )
         is_complete = response.get("stop_reason") and finish in (FinishReason.STOP, FinishReason.TOOL_CALLS)
         if finish is FinishReason.CONTINUE or (is_complete and has_other_blocks):
@@ -340,7 +343,7 @@ class Anthropic(Provider):
         return None
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        blocks = [block for block in read_blocks(response) if block.get("type") == "tool_use"]
+        blocks = select_calls(read_blocks(response))
         return read_tool_calls([{"id": b.get("id"), "function": b | {"arguments": b.get("input")}} for b in blocks])
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
@@ -604,10 +607,7 @@ def sanitize_call_id(call_id: str) -> str:
 
 
 def sanitize_tool_name(name: str) -> str:
-    """Return a tool name that the API accepts.
-
-    A model or another provider may have used other characters.
-    """
+    """Return a tool name that the API accepts; a model or another provider may have used other characters."""
     return INVALID_CHARACTERS.sub("_", name)[:MAX_TOOL_NAME_CHARACTERS] or "unnamed"
 
 

@@ -32,6 +32,8 @@ FETCH_RESULT = "web_fetch_tool_result"
 CALL_TYPES = ("server_tool_use", "mcp_tool_use")
 KNOWN_TYPES = ("text", "thinking", "redacted_thinking", "tool_use")
 """The types of the blocks that the model itself writes."""
+FALLBACK = "fallback"
+"""The type of the block between the output of a model that declined and that of the model that took over."""
 CODE_TOOLS = ("code_execution", "bash_code_execution", "text_editor_code_execution")
 
 
@@ -71,6 +73,15 @@ def extend_block(block: dict[str, Any], delta: Block) -> None:
         block.clear()
 
 
+def select_calls(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the blocks that call ask's tools, without those of a model that declined before another took over.
+
+    https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback#continuing-the-conversation
+    """
+    start = max((index for index, block in enumerate(blocks) if block.get("type") == FALLBACK), default=0)
+    return [block for block in blocks[start:] if block.get("type") == "tool_use"]
+
+
 def join_text(blocks: Sequence[Block]) -> str:
     return "".join(read_str(block.get("text")) for block in blocks if block.get("type") == "text")
 
@@ -95,11 +106,12 @@ def read_citations(blocks: Sequence[Block]) -> tuple[Citation, ...]:
     return tuple(citations)
 
 
-def remove_file_ids(block: dict[str, Any]) -> dict[str, Any]:
-    """Return a block without the file ids in its citations, which the API sends but refuses.
+def clean_block(block: dict[str, Any]) -> dict[str, Any]:
+    """Return a block without what the API sends but refuses: null, and the file ids in citations.
 
-    https://github.com/langchain-ai/langchain/pull/32592
+    https://github.com/langchain-ai/langchain/pull/34286, https://github.com/langchain-ai/langchain/pull/32592
     """
+    block = {name: value for name, value in block.items() if value is not None}
     citations = [read_dict(entry) for entry in read_list(block.get("citations"))]
     cleaned = [{name: value for name, value in entry.items() if name != "file_id"} for entry in citations]
     return block | ({"citations": cleaned} if cleaned else {})

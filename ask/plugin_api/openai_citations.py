@@ -8,6 +8,7 @@ from typing import Any
 
 from ask.messages import Citation, ServerToolCall
 from ask.parsing import parse_json, read_dict, read_int, read_list, read_str, to_object_list
+from ask.plugin_api.response_items import is_open_call, list_answered_call_ids
 from ask.plugin_api.types import EXECUTED_TOOLS, SERVER_CALL_DETAIL
 
 CALL_NAMES = {
@@ -17,6 +18,7 @@ CALL_NAMES = {
     "code_execution_call": "code_execution",
     "file_search_call": "file_search",
     "tool_search_output": "tool_search",
+    "shell_call_output": "code_execution",
     "mcp_call": "mcp",
     "openrouter:bash": "code_execution",
 }
@@ -30,8 +32,8 @@ X_SEARCH_PREFIX, X_CALL_ID_PREFIX = "x_", "xs_call_"
 EXECUTED_TOOL_NAMES = {"search": "web_search", "visit": "web_fetch", "python": "code_execution"}
 """The types of Groq's own tools. https://console.groq.com/docs/compound/built-in-tools"""
 APPROVAL_ITEM = "mcp_approval_request"
-CLIENT_CALLS = ("custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call")
-"""Types of the calls that a service leaves to its client, unless there is an output for them."""
+CALLS_OF_OUTPUTS = {"tool_search_output": "tool_search_call", "shell_call_output": "shell_call"}
+"""Types of the items with only the result of a call, with those of the items that have its arguments."""
 FAILED_STATUSES = ("failed", "incomplete")
 
 
@@ -118,37 +120,40 @@ def make_item_call(item: Mapping[str, Any], items: Iterable[Mapping[str, Any]]) 
     if action.get("type") in ("open_page", "find_in_page"):
         name = "web_fetch"
     arguments = _read_item_arguments(item, action)
-    if item_type == "tool_search_output" and item.get("call_id"):
+    if item_type in CALLS_OF_OUTPUTS and item.get("call_id"):
         arguments = next(
             (
-                _read_item_arguments(other, {})
+                _read_item_arguments(other, read_dict(other.get("action")))
                 for other in items
-                if other.get("type") == "tool_search_call" and other.get("call_id") == item["call_id"]
+                if other.get("type") == CALLS_OF_OUTPUTS[item_type] and other.get("call_id") == item["call_id"]
             ),
             {},
         )
     error = read_dict(item.get("error"))
     result = _format_item_result(item, action) or read_str(error.get("message")) or read_str(item.get("error"))
+    outcomes = [read_dict(read_dict(entry).get("outcome")) for entry in read_list(item.get("output"))]
     failed = item.get("status") in FAILED_STATUSES or bool(item.get("error"))
+    failed |= any(outcome.get("type") == "timeout" or read_int(outcome.get("exit_code")) for outcome in outcomes)
     return ServerToolCall(name, json.dumps(arguments, ensure_ascii=False), result, failed)
 
 
 def describe_open_call(items: Sequence[Mapping[str, Any]]) -> str:
     """Return a `finish_message` for an answer that waits for what ask cannot send; "" for any other."""
-    answered = {read_str(item.get("call_id")) for item in items if read_str(item.get("type")).endswith("_output")}
+    answered = list_answered_call_ids(items)
     for item in items:
         item_type = item.get("type")
         name = read_str(item.get("name")) or item_type
         if item_type == APPROVAL_ITEM:
             return f'the service waits for the approval of {name}; with require_approval "never", it does not ask'
-        is_open = item_type in CLIENT_CALLS and read_str(item.get("call_id")) not in answered
-        if is_open and make_item_call(item, items) is None:
+        if is_open_call(item, answered) and make_item_call(item, items) is None:
             return f"the model called {name}, which ask cannot run"
     return ""
 
 
 def _read_item_arguments(item: Mapping[str, Any], action: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call, which each type of item has in other fields."""
+    if commands := list(map(read_str, read_list(action.get("commands")))):
+        return {"code": "\n".join(commands)}
     if action:
         queries = ", ".join(filter(None, map(read_str, read_list(action.get("queries")))))
         values = {"query": read_str(action.get("query")) or queries, "url": action.get("url")}
@@ -165,6 +170,8 @@ def _format_item_result(item: Mapping[str, Any], action: Mapping[str, Any]) -> s
     lines = [read_str(read_dict(source).get("url")) for source in read_list(action.get("sources"))]
     outputs = map(read_dict, read_list(item.get("outputs")))
     lines += [read_str(each.get("logs")).rstrip("\n") or ("[image]" if "url" in each else "") for each in outputs]
+    printed = map(read_dict, read_list(item.get("output")))
+    lines += [read_str(each.get(name)).rstrip("\n") for each in printed for name in ("stdout", "stderr")]
     lines += [read_str(read_dict(tool).get("name")) for tool in read_list(item.get("tools"))]
     lines += [read_str(read_dict(result).get("filename")) for result in read_list(item.get("results"))]
     lines += [read_str(item.get(name)).rstrip("\n") for name in ("output", "stdout", "stderr", "content")]

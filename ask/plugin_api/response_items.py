@@ -12,11 +12,8 @@ from ask.parsing import read_dict, read_list, read_str
 IMAGE_ITEM = "image_generation_call"
 PART_SEPARATOR = "\n\n"
 """Separates the parts of reasoning; each part of a summary begins with a heading."""
-CALLS_OF_OTHER_TOOLS = ("custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call")
-"""Items that need an output, but call tools that ask does not offer.
-
-https://github.com/diegosouzapw/OmniRoute/issues/8946
-"""
+CLIENT_CALLS = ("custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call")
+"""Types of the calls that a service leaves to its client, unless there is an output for them."""
 
 
 class PartialItem:
@@ -142,8 +139,30 @@ def list_call_ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
     return [read_str(call.get("call_id")) or read_str(call.get("id")) for call in calls]
 
 
+def list_answered_call_ids(items: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the ids of the calls that have an output among the items."""
+    return {read_str(item.get("call_id")) for item in items if read_str(item.get("type")).endswith("_output")}
+
+
+def is_open_call(item: Mapping[str, Any], answered_call_ids: set[str]) -> bool:
+    """Check whether an item is a call of a tool that ask does not offer, and which the service itself did not answer.
+
+    OpenAI's shell runs in its container or at the client's: https://developers.openai.com/api/docs/guides/tools-shell
+    """
+    return item.get("type") in CLIENT_CALLS and read_str(item.get("call_id")) not in answered_call_ids
+
+
+def select_sendable_items(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the items that a service can use again; a call without an output would be refused.
+
+    https://github.com/diegosouzapw/OmniRoute/issues/8946
+    """
+    answered = list_answered_call_ids(items)
+    return [item for item in items if is_sendable_item(item) and not is_open_call(item, answered)]
+
+
 def is_sendable_item(item: Mapping[str, Any]) -> bool:
-    """Check whether a service can use an item again.
+    """Check whether a service can use an item again, apart from calls that need an output.
 
     It cannot look up stored items by their ids, so reasoning without its content is lost. In an imported conversation,
     there may be items that no model wrote. Perplexity accepts its items with search results and the like nowhere.
@@ -151,7 +170,7 @@ def is_sendable_item(item: Mapping[str, Any]) -> bool:
     if read_str(item.get("type")).endswith("_results"):
         return False
     has_other_role = item.get("role") not in (None, "assistant")
-    if not item.get("type") or has_other_role or item["type"] in CALLS_OF_OTHER_TOOLS:
+    if not item.get("type") or has_other_role:
         return False
     if item.get("type") != "reasoning":
         return True
@@ -161,8 +180,9 @@ def is_sendable_item(item: Mapping[str, Any]) -> bool:
 def clean_item(item: dict[str, Any]) -> dict[str, Any]:
     """Return an item as it can be sent back: without what OpenAI refuses, and with the fields that services require.
 
-    OpenAI refuses null, which gateways send for what is missing, and the sources of a search:
-    https://github.com/openai/openai-python/issues/3008, https://github.com/pydantic/pydantic-ai/issues/3653
+    OpenAI refuses null, which it and gateways send for what is missing, and the sources of a search:
+    https://github.com/openai/openai-python/issues/3008, https://github.com/pydantic/pydantic-ai/issues/3653,
+    https://github.com/microsoft/agent-framework/issues/4576
     Gateways leave out a message's role (LM Studio) or annotations, and the summary of reasoning:
     https://github.com/lidge-jun/opencodex/pull/4673
     Items of requests have no `created_by`:
@@ -175,11 +195,15 @@ def clean_item(item: dict[str, Any]) -> dict[str, Any]:
             return _select_fields(item) | {"role": "assistant", "content": content}
         case "reasoning":
             return _select_fields(item) | {"summary": read_list(item.get("summary"))}
-        case "function_call":
-            return _select_fields(item)
+        case "code_interpreter_call":  # must have its fields, even if they are null
+            return item
         case "web_search_call" if action := read_dict(item.get("action")):
-            return item | {"action": _select_fields(action, "sources")}
-    return item
+            return _select_fields(item) | {"action": _select_fields(action, "sources")}
+        case "shell_call_output":
+            return _select_fields(item) | {
+                "output": [_select_fields(part, "created_by") for part in _read_parts(item, "output")]
+            }
+    return _select_fields(item)
 
 
 def _clean_part(part: Mapping[str, Any]) -> dict[str, Any]:

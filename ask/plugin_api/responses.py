@@ -79,6 +79,7 @@ from ask.plugin_api.response_items import (
     read_text,
     remove_images,
     restore_reasoning,
+    select_sendable_items,
 )
 from ask.plugin_api.types import ChatRequest, HttpRequest, ModelInfo
 from ask.profiles import TOKEN_LIMIT_OPTIONS, ModelProfile, merge_options
@@ -444,7 +445,7 @@ class Responses(Provider):
         remaining_calls = iter(calls)
         return [
             item | next(remaining_calls) if item.get("type") == "function_call" else item
-            for item in map(clean_item, filter(is_sendable_item, items))  # an earlier version stored them as they came
+            for item in map(clean_item, select_sendable_items(items))  # an earlier version stored them as they came
         ]
 
     def provider_supports_tools(self, model: str) -> bool:

@@ -166,6 +166,19 @@ def test_xai_reports_arguments_as_text_and_titles_as_numbers() -> None:
     assert clean_citations([Citation(URL, "1")], "")[0].title == ""
 
 
+@pytest.mark.parametrize(
+    ("outcome", "failed"),
+    [({"type": "exit", "exit_code": 0}, False), ({"type": "exit", "exit_code": 2}, True), ({"type": "timeout"}, True)],
+)
+def test_commands_in_the_container_of_openai_fail_as_elsewhere(outcome: Any, failed: bool) -> None:
+    call = {"type": "shell_call", "call_id": "call_1", "action": {"commands": ["ls", "pwd"]}}
+    printed = [{"stdout": "a\n", "stderr": "b", "outcome": outcome}]
+    output = {"type": "shell_call_output", "call_id": "call_1", "output": printed, "status": "completed"}
+    [parsed] = openai.provider_parse_response({"output": [call, output]}).server_calls
+    assert (parsed.name, json.loads(parsed.arguments)) == ("code_execution", {"code": "ls\npwd"})
+    assert (parsed.result, parsed.failed) == ("a\nb\n", failed)
+
+
 @given(any_json())
 def test_any_json_in_the_place_of_sources_and_calls_is_read(value: Any) -> None:
     candidate = {"groundingMetadata": value, "urlContextMetadata": value, "citationMetadata": value}
@@ -174,6 +187,7 @@ def test_any_json_in_the_place_of_sources_and_calls_is_read(value: Any) -> None:
     text = {"type": "text", "text": "x", "citations": value}
     anthropic.provider_parse_response({"content": [block, text, {"type": "server_tool_use", "input": value}]})
     items = [{"type": "web_search_call", "action": value, "arguments": value}, {"type": "mcp_call", "error": value}]
+    items += [{"type": "shell_call_output", "output": value}, {"type": "shell_call", "action": {"commands": value}}]
     items.append({"type": "message", "content": [{"type": "output_text", "text": "x", "annotations": value}]})
     openai.provider_parse_response({"output": items, "citations": value, "search_results": value})
     message = {"annotations": value, "reasoning_details": [{"type": "reasoning.server_tool_call", "result": value}]}

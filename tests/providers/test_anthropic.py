@@ -587,6 +587,47 @@ def test_a_block_that_is_not_known_is_sent_back_complete_or_not_at_all(
     assert content[-1] == {"type": "text", "text": "Yes."}
 
 
+def test_null_fields_of_blocks_are_not_sent_back() -> None:
+    """The API sends them for a request with a beta header, and refuses them itself.
+
+    https://github.com/langchain-ai/langchain/pull/34286
+    """
+    search: Json = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+    found: Json = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    text: Json = {"type": "text", "text": "Found."}
+    blocks = [THOUGHT[0], search, found, text, tool_use(CALLS[0])]
+    nulls = [block | {"caller": None} if block["type"] != "thinking" else block for block in blocks]
+    nulls[3] = text | {"citations": None}
+    nulls[4] |= {"toolset_name": None}
+    answer = make_answer("Found.", CALLS[:1], *nulls)
+    body = body_of(SYSTEM, QUESTION, answer, result(CALLS[0], "done"))
+    assert wire.read_by_anthropic(body) == body
+    assert body["messages"][1]["content"] == blocks
+
+
+def test_calls_of_a_model_that_declined_are_neither_run_nor_sent_back(server: ModelServer) -> None:
+    """With the option `fallbacks`, or behind a proxy that sets it, another model completes the answer.
+
+    https://github.com/code-yeongyu/senpi/pull/113 has a refusal of the call, and pull/1212 one of the block itself.
+    """
+    fallback = {"type": "fallback", "from": {"model": "claude-fable-5"}, "to": {"model": "claude-opus-4-8"}}
+    blocks = [
+        wire.thinking(0, "Hm."),
+        wire.text(1, "Let me "),
+        wire.call(2, "bash", '{"command": "ls"}', id="toolu_9"),
+        wire.block(3, fallback | {"trigger": {"type": "refusal", "category": "cyber"}}),
+        wire.thinking(4, "I look."),
+        wire.text(5, "see."),
+        wire.call(6, "bash", '{"command": "ls"}', id=CALLS[0].id),
+    ]
+    exchange = ask(server, wire.streams(wire.begins(), *blocks, wire.ends("tool_use")))
+    assert exchange.result.tool_calls == CALLS[:1]
+    answer = exchange.result.answer
+    turn = Message("assistant", answer.text, exchange.result.tool_calls, provider_state=answer.provider_state)
+    content = messages_of(SYSTEM, QUESTION, turn, result(CALLS[0], "a"))[1][1]
+    assert content == [{"type": "text", "text": "Let me see."}, tool_use(CALLS[0])]
+
+
 def test_calls_of_mcp_servers_stay_with_their_results() -> None:
     """https://platform.claude.com/docs/en/agents-and-tools/mcp-connector"""
     call: Json = {

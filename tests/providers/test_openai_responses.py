@@ -213,6 +213,35 @@ def test_fields_that_only_items_of_responses_have_are_not_sent_back(ask: Ask, se
     )
 
 
+def test_calls_that_the_service_answered_itself_are_sent_back_with_their_output(ask: Ask, server: ModelServer) -> None:
+    """Of tools in `-o tools=[...]`: a shell in OpenAI's container, and an MCP server, whose calls have no status."""
+    shell = {"type": "shell_call", "id": "sh_1", "call_id": "call_1", "status": "completed", "environment": None}
+    printed = {"stdout": "12\n", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}, "created_by": "model"}
+    items = [
+        reasoning(),
+        shell | {"action": {"commands": ["wc -l a", "ls"], "timeout_ms": None, "max_output_length": None}},
+        {"type": "shell_call_output", "id": "sho_1", "call_id": "call_1", "status": "completed", "output": [printed]},
+        # https://github.com/microsoft/agent-framework/issues/4576
+        {"type": "mcp_call", "id": "mcp_1", "name": "f", "server_label": "s", "arguments": "{}", "status": None},
+        {"type": "code_interpreter_call", "id": "ci_1", "container_id": "c", "status": "completed"}
+        | {"code": None, "outputs": None},
+        message("12 lines."),
+    ]
+    server.reply(responses_wire.replies(response(*items), stream=False), responses_wire.says("Done."))
+    answer = json.loads(ask("--json", "--no-stream", "hi").text)
+    assert [(call["name"], json.loads(call["arguments"])) for call in answer["server_calls"]] == [
+        ("code_execution", {"code": "wc -l a\nls"}),
+        ("f", {}),
+        ("code_execution", {}),
+    ]
+    assert answer["server_calls"][0]["result"] == "12\n"
+    ask("-c", "again")
+    body = server.requests[-1].json
+    responses_wire.check_request(body)
+    sent = [item.get("type") for item in body["input"]]
+    assert [each for each in sent if each] == [item["type"] for item in items]
+
+
 @pytest.mark.parametrize("provider", ["openai", "xai", "proxy"])
 def test_a_proxy_that_refuses_unknown_fields_answers_at_once(
     ask: Ask, home: Home, server: ModelServer, provider: str
