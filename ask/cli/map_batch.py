@@ -106,22 +106,23 @@ def run_batches(
         done = f"{runner.done_rows:,} of {runner.pending_rows:,} rows done in {batches}"
         show(f"{format_count(runner.pending_rows, 'row')} in progress{hint}" if window else f"{done}{hint}")
 
+    waiting = partial(_print_failure, flags, job), flags["wait"], flags["poll_interval"]
     try:
         if flags["cancel"]:
             runner.cancel()
             noun = ("row",) if window else ("batch", "batches")
             console.print_notice(f"canceled {format_count(runner.pending_batches, *noun)}")
         else:
-            _submit_rows(runner, console)
+            _submit_rows(runner, console, *waiting)
         if flags["detach"]:
             runner.poll()
             if runner.pending_batches:
                 show_progress(console.print_notice, "; run the same command again to collect the answers")
                 return None
         while runner.pending_batches:
-            runner.wait(show_progress, partial(_print_failure, flags, job), flags["wait"], flags["poll_interval"])
+            runner.wait(show_progress, *waiting)
             if not flags["cancel"]:
-                _submit_rows(runner, console)  # rows of a batch that was not found, and new rows of the input
+                _submit_rows(runner, console, *waiting)  # rows of a batch that was not found, and new rows of the input
     except KeyboardInterrupt:
         interruption = RunInterruptedError("interrupted")
         interruption.hint = COLLECT_HINT
@@ -159,12 +160,11 @@ def _print_failure(flags: Mapping[str, Any], job: Job, error: AskError) -> None:
     job.app.console.print_notice(f"{reason}; trying again{limit}")
 
 
-def _submit_rows(runner: BatchRunner, console: StderrConsole) -> None:
-    """Submit rows, and print how many were submitted."""
+def _submit_rows(runner: BatchRunner, console: StderrConsole, *waiting: Any) -> None:
+    """Submit rows, and print how many were submitted. `waiting` are the arguments of `submit_patiently`."""
     before = runner.submitted_rows
-    runner.submit()
-    rows = runner.submitted_rows - before
-    if rows:
+    runner.submit_patiently(*waiting)
+    if rows := runner.submitted_rows - before:
         batches = format_count(runner.submitted_batches, "batch", "batches")
         where = f" in {batches}" if runner.submitted_batches else ""
         console.print_notice(f"submitted {format_count(rows, 'row')}{where}")

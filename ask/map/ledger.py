@@ -120,7 +120,9 @@ CACHE_KIBIBYTES = 4096
 """The limit for SQLite's page cache."""
 
 Status = Literal["answered", "failed", "unavailable"]
-"""A row is unavailable if it failed because of the service; the next run sends it again."""
+FAILED: Status = "failed"
+UNAVAILABLE: Status = "unavailable"
+"""The status of a row that failed because of the service; the next run sends it again."""
 
 
 class RowResult(NamedTuple):
