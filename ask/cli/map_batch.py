@@ -92,13 +92,7 @@ def run_batches(
     """
     request, console, window = job.requests[0], job.app.console, flags["completion_window"]
     runner = _create_runner(
-        job,
-        ledger,
-        window,
-        read_rows=read_rows,
-        calculate_cost=calculate_cost,
-        retry_failed=flags["retry_failed"],
-        shares_answers=shares_answers,
+        job, ledger, flags, read_rows=read_rows, calculate_cost=calculate_cost, shares_answers=shares_answers
     )
 
     def show_progress(show: Callable[[str], None] = console.show_status, hint: str = "") -> None:
@@ -136,7 +130,7 @@ def run_batches(
     return runner.finished_earlier or 0
 
 
-def _create_runner(job: Job, ledger: Ledger, window: str | None, **options: Any) -> BatchRunner:
+def _create_runner(job: Job, ledger: Ledger, flags: Mapping[str, Any], **options: Any) -> BatchRunner:
     request = job.requests[0]
     runner: BatchRunner | None = None
 
@@ -146,7 +140,8 @@ def _create_runner(job: Job, ledger: Ledger, window: str | None, **options: Any)
             job.app.console.print_notice(text)
 
     open_client = partial(create_client, request.endpoint, notify, request.settings, request.secrets)
-    if window:
+    options["retry_failed"] = flags["retry_failed"]
+    if window := flags["completion_window"]:
         runner = BackgroundRunner(job, open_client, ledger, window, **options)
         return runner
     runner = BatchRunner(job, open_client(), ledger, **options)
