@@ -26,11 +26,29 @@ def build_multipart(boundary: str, *parts: tuple[str, bytes]) -> bytes:
     return b"".join([*pieces, f"--{boundary}--\r\n".encode()])
 
 
+SERVICE_STATUSES = (408, 429, 500, 502, 503, 504, 529)
+SERVICE_ERRORS = (
+    *("batch_expired", "server_error", "api_error", "overloaded_error", "rate_limit_error", "timeout_error"),
+    *SERVICE_STATUSES,
+    *(4, 8, 13, 14),
+)
+"""Codes and types of errors that are the service's own. The numbers below 100 are Google's, for a deadline that has
+passed, an exhausted resource, an internal error and an unavailable service:
+https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto
+"""
+
+
+def is_service_error(error: Any) -> bool:
+    """Check whether the same request may succeed some time later."""
+    details = read_dict(error)
+    return any(details.get(name) in SERVICE_ERRORS for name in ("code", "type"))
+
+
 def make_result(custom_id: str, response: dict[str, Any], error: Any) -> BatchResult:
     """Return the result of a request: its response, or the message of its error if there is none."""
     if response:
         return BatchResult(custom_id, response)
-    return BatchResult(custom_id, error=format_error_message(error) or "no explanation")
+    return BatchResult(custom_id, None, format_error_message(error) or "no explanation", is_service_error(error))
 
 
 ANTHROPIC_PATH = "/v1/messages/batches"
@@ -80,7 +98,8 @@ class AnthropicBatchApi(BatchApi):
             return [BatchResult(custom_id, read_dict(result.get("message")))]
         error = find_error(read_dict(result.get("error")))
         message = ANTHROPIC_MESSAGES.get(result_type) or format_error_message(error)
-        return [BatchResult(custom_id, error=message or result_type or "no explanation")]
+        is_unavailable = result_type in ANTHROPIC_MESSAGES or is_service_error(error)
+        return [BatchResult(custom_id, None, message or result_type or "no explanation", is_unavailable)]
 
 
 def parse_time(text: str) -> float | None:
@@ -149,7 +168,7 @@ class OpenAIBatchApi(BatchApi):
         if error or status >= 400:
             code = read_str(read_dict(error).get("code"))
             message = OPENAI_MESSAGES.get(code) or format_error_message(error) or f"HTTP status {status}"
-            return [BatchResult(custom_id, error=message)]
+            return [BatchResult(custom_id, None, message, status in SERVICE_STATUSES or is_service_error(error))]
         return [BatchResult(custom_id, response_body)]
 
 

@@ -95,6 +95,11 @@ class RunRequest(NamedTuple):
     shows_text: bool = True
     hooks: Sequence[PreparedHook] = ()
 
+    @property
+    def results_name(self) -> str:
+        """The folder for long results: the conversation's, or one that only this run has, and deletes, if unsaved."""
+        return self.conversation_id if self.settings.save else f"{self.conversation_id}-{os.getpid()}"
+
     def open_hooks(self, notify: Callable[[str], None]) -> HookRunner | None:
         """Return the object that runs the hooks; None if there are none."""
         if not self.hooks:
@@ -329,6 +334,7 @@ def apply_settings(
             request.directory,
             request.conversation_id,
             app,
+            results_folder=app.app_dirs.results / request.results_name,
             uses_network=bool(request.endpoint.base_url) and not settings.replay,
             programs=toolset.list_programs(),
             list_idle_programs=toolset.list_idle_programs,

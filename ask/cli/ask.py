@@ -25,6 +25,7 @@ from ask.cli.commands import (
     find_plugin_commands,
     get_own_names,
     is_on_terminal,
+    join_short_options,
     load_command,
 )
 from ask.config.options import RunOptions
@@ -257,7 +258,8 @@ class AskCommand(SectionedCommand):
             long_names.update(dict.fromkeys(names, param.opts[-1]))
         parsed = parse_command_line(args, takes_value)
         # Click looks up each short option as a long one first, and then imports difflib for an error that it discards.
-        rest = super().parse_args(ctx, [long_names.get(word, word) for word in parsed.options])
+        words = join_short_options(parsed.options, takes_value)
+        rest = super().parse_args(ctx, [long_names.get(word, word) for word in words])
         ctx.params |= dict.fromkeys(OUTPUT_FORMATS[ctx.params.pop("output_format") or "text"], True)
         provider = ctx.params["provider"] or ""
         if " " in provider.strip() or provider.endswith("?"):  # in other programs, -p prints the answer

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ask.cli.commands import CommandContext, read_all_help
+from ask.cli.commands import CommandContext, find_options_with_value, join_short_options, read_all_help
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import UsageError
 from ask.text import decode_argument, format_one_line
@@ -27,8 +27,9 @@ class Subcommand(click.Command):
     context_class = CommandContext
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = join_short_options(read_all_help(ctx, args), find_options_with_value(self.get_params(ctx)))
         try:
-            return super().parse_args(ctx, read_all_help(ctx, args))
+            return super().parse_args(ctx, words)
         except click.UsageError as error:
             error.ctx = error.ctx or ctx  # Click leaves it out if an option lacks its value
             raise

@@ -6,7 +6,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -103,6 +103,28 @@ def read_all_help(ctx: click.Context, arguments: list[str]) -> list[str]:
         return arguments
     ctx.meta[ALL_HELP] = True
     return [word for word in arguments if word != "--all"]
+
+
+def join_short_options(words: Sequence[str], takes_value: Mapping[str, bool]) -> list[str]:
+    """Return the words of a command line with `-mNAME` in place of `-m=NAME`, which Click reads as the value `=NAME`.
+
+    `takes_value` says which options, spelled like "-q" or "--quiet", take a value.
+    """
+    joined: list[str] = []
+    is_value = False
+    for position, word in enumerate(words):
+        if word == "--" and not is_value:
+            return [*joined, *words[position:]]
+        has_equals_sign = not is_value and word[2:3] == "=" and len(word) > len("-m=") and takes_value.get(word[:2])
+        joined.append(word[:2] + word[3:] if has_equals_sign else word)
+        is_value = not is_value and takes_value.get(word, False)
+    return joined
+
+
+def find_options_with_value(params: Iterable[click.Parameter]) -> dict[str, bool]:
+    """Return the names of options, and whether each takes a value."""
+    options = [param for param in params if isinstance(param, click.Option)]
+    return {name: not (param.is_flag or param.count) for param in options for name in param.opts}
 
 
 class SectionedCommand(click.Command):

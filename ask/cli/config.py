@@ -114,7 +114,7 @@ API_KEY_PATTERN = re.compile(r"(?:keys\.|providers\.)?(.*?)[._-]?(?:ai_|api_?)?k
 """Keys that look like an API key; one of the groups is the provider."""
 TABLE_PATTERN = re.compile(r"hooks(\..+)?|mcp\.servers(\..+)?|providers\.[^.]+\.models(\..+)?")
 """Keys that no command sets, in tables with parts that depend on each other."""
-SERVER_KEYS = {"enabled": bool, "timeout": float, "tools": list, "cwd": str}
+SERVER_KEYS = {"enabled": bool, "timeout": float, "tools": list, "disabled_tools": list, "cwd": str}
 """The keys of a table `[mcp.servers.NAME]` that can be changed alone, with their kinds."""
 
 

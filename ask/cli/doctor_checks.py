@@ -58,7 +58,7 @@ from ask.errors import AskError, ConfigError, SafetyError, to_ask_error
 from ask.history.entries import generate_conversation_id
 from ask.history.store import Store
 from ask.inputs.loaders import check_loader, create_readers, find_loaders
-from ask.map.ledger import Ledger
+from ask.map.ledger import read_jobs
 from ask.mcp.offered_tools import is_mcp_installed, open_sign_ins
 from ask.mcp.server_config import MCP_EXTRA, expand_variables, find_servers
 from ask.process.time_limit import limit_time
@@ -270,8 +270,7 @@ def _check_map_jobs(app: AppContext) -> Iterator[CheckResult]:
     path = app.app_dirs.ledger_file
     if not path.exists():
         return
-    with Ledger(path) as ledger:
-        jobs = ledger.list_jobs()
+    jobs = read_jobs(path)
     found = f"{format_count(len(jobs), 'job')} in {format_size(path.stat().st_size)}"
     yield ok("map", found, "ask map --list shows them" if jobs else "")
 

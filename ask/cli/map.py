@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -28,7 +29,7 @@ from ask.cli.run import open_session
 from ask.client.prices import COMPLETION_WINDOWS
 from ask.errors import UsageError
 from ask.map.input_rows import INPUT_FORMATS
-from ask.map.ledger import Ledger
+from ask.map.ledger import JobSummary, Ledger, read_jobs
 from ask.render.amounts import format_since
 from ask.render.table import write_table
 
@@ -190,11 +191,10 @@ def command(**flags: Any) -> None:
             path = locate_ledger(flags, app)
             if flags["ledger"] and not path.exists():
                 raise UsageError(f"there is no ledger {path}", "name the --ledger of a job")
-            ledger = app.cleanup.enter_context(Ledger(path))
             if flags["list_jobs"]:
-                list_jobs(ledger, as_json=flags["as_json"])
+                print_jobs(read_jobs(path), as_json=flags["as_json"])
             else:
-                forget_job(ledger, flags["forget"])
+                forget_job(app.cleanup.enter_context(Ledger(path)), flags["forget"])
         elif scores_output:
             from ask.cli.map_score import run_scoring
 
@@ -212,11 +212,11 @@ def forget_job(ledger: Ledger, job_id: str) -> None:
     ledger.forget_job(job_id)
 
 
-def list_jobs(ledger: Ledger, *, as_json: bool) -> None:
-    """Print all jobs as a table."""
+def print_jobs(jobs: Sequence[JobSummary], *, as_json: bool) -> None:
+    """Print jobs as a table."""
     rows = [
         job._asdict() | {"updated": format_since(job.updated, as_json=as_json), "output": job.output or "stdout"}
-        for job in ledger.list_jobs()
+        for job in jobs
     ]
     write_table(
         rows,

@@ -92,13 +92,7 @@ def run_batches(
     """
     request, console, window = job.requests[0], job.app.console, flags["completion_window"]
     runner = _create_runner(
-        job,
-        ledger,
-        window,
-        read_rows=read_rows,
-        calculate_cost=calculate_cost,
-        retry_failed=flags["retry_failed"],
-        shares_answers=shares_answers,
+        job, ledger, flags, read_rows=read_rows, calculate_cost=calculate_cost, shares_answers=shares_answers
     )
 
     def show_progress(show: Callable[[str], None] = console.show_status, hint: str = "") -> None:
@@ -106,22 +100,23 @@ def run_batches(
         done = f"{runner.done_rows:,} of {runner.pending_rows:,} rows done in {batches}"
         show(f"{format_count(runner.pending_rows, 'row')} in progress{hint}" if window else f"{done}{hint}")
 
+    waiting = partial(_print_failure, flags, job), flags["wait"], flags["poll_interval"]
     try:
         if flags["cancel"]:
             runner.cancel()
             noun = ("row",) if window else ("batch", "batches")
             console.print_notice(f"canceled {format_count(runner.pending_batches, *noun)}")
         else:
-            _submit_rows(runner, console)
+            _submit_rows(runner, console, *waiting)
         if flags["detach"]:
             runner.poll()
             if runner.pending_batches:
                 show_progress(console.print_notice, "; run the same command again to collect the answers")
                 return None
         while runner.pending_batches:
-            runner.wait(show_progress, partial(_print_failure, flags, job), flags["wait"], flags["poll_interval"])
+            runner.wait(show_progress, *waiting)
             if not flags["cancel"]:
-                _submit_rows(runner, console)  # rows of a batch that was not found, and new rows of the input
+                _submit_rows(runner, console, *waiting)  # rows of a batch that was not found, and new rows of the input
     except KeyboardInterrupt:
         interruption = RunInterruptedError("interrupted")
         interruption.hint = COLLECT_HINT
@@ -135,7 +130,7 @@ def run_batches(
     return runner.finished_earlier or 0
 
 
-def _create_runner(job: Job, ledger: Ledger, window: str | None, **options: Any) -> BatchRunner:
+def _create_runner(job: Job, ledger: Ledger, flags: Mapping[str, Any], **options: Any) -> BatchRunner:
     request = job.requests[0]
     runner: BatchRunner | None = None
 
@@ -145,7 +140,8 @@ def _create_runner(job: Job, ledger: Ledger, window: str | None, **options: Any)
             job.app.console.print_notice(text)
 
     open_client = partial(create_client, request.endpoint, notify, request.settings, request.secrets)
-    if window:
+    options["retry_failed"] = flags["retry_failed"]
+    if window := flags["completion_window"]:
         runner = BackgroundRunner(job, open_client, ledger, window, **options)
         return runner
     runner = BatchRunner(job, open_client(), ledger, **options)
@@ -159,12 +155,11 @@ def _print_failure(flags: Mapping[str, Any], job: Job, error: AskError) -> None:
     job.app.console.print_notice(f"{reason}; trying again{limit}")
 
 
-def _submit_rows(runner: BatchRunner, console: StderrConsole) -> None:
-    """Submit rows, and print how many were submitted."""
+def _submit_rows(runner: BatchRunner, console: StderrConsole, *waiting: Any) -> None:
+    """Submit rows, and print how many were submitted. `waiting` are the arguments of `submit_patiently`."""
     before = runner.submitted_rows
-    runner.submit()
-    rows = runner.submitted_rows - before
-    if rows:
+    runner.submit_patiently(*waiting)
+    if rows := runner.submitted_rows - before:
         batches = format_count(runner.submitted_batches, "batch", "batches")
         where = f" in {batches}" if runner.submitted_batches else ""
         console.print_notice(f"submitted {format_count(rows, 'row')}{where}")

@@ -62,7 +62,7 @@ from ask.map.job import (
     identify_rows,
     prepare_job,
 )
-from ask.map.ledger import Ledger, RowResult
+from ask.map.ledger import FAILED, UNAVAILABLE, Ledger, RowResult, Status
 from ask.map.output import ALL, ColumnNames, RowWriter, StdoutWriter, make_unique_name
 from ask.map.output_target import check_distinct, has_rows, is_table, is_text_table, open_writer
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
@@ -352,7 +352,7 @@ class MapJobRunner:
             ),
             calculate_cost=self._calculate_cost,
             ordered=not flags["unordered"],
-            retry_failed=flags["retry_failed"] and not self._is_deferred,
+            retried_statuses=self._get_retried_statuses(),
             max_failures=flags["max_failures"],
             max_wait=flags["wait"],
             on_pause=self._announce_pause,
@@ -462,6 +462,12 @@ class MapJobRunner:
         if self.flags["completion_window"]:
             at_least = "at most "  # the discount is unknown
         return f"{at_least}{'~' if is_estimated else ''}{format_dollars(progress.cost)}" if progress.cost else ""
+
+    def _get_retried_statuses(self) -> tuple[Status, ...]:
+        """Return the statuses of the rows of earlier runs that the engine sends again."""
+        if self._is_deferred:
+            return ()
+        return (UNAVAILABLE, FAILED) if self.flags["retry_failed"] else (UNAVAILABLE,)
 
     def _choose_runner(self, agent_options: AgentOptions | None) -> tuple[Callable[[RowTask], TaskResult], int]:
         """Return the function that answers rows, in several threads, and the limit for concurrent rows.

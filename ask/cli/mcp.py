@@ -140,7 +140,8 @@ def _to_server_row(server: ServerConfig, *, as_json: bool) -> dict[str, Any]:
         "from": str(server.origin),
     }
     if as_json:
-        row |= {"env": list(server.env), "headers": list(server.headers), "tools": list(server.tools) or None}
+        row |= {"env": list(server.env), "headers": list(server.headers), "tools": server.tools}
+        row["disabled_tools"] = server.disabled_tools
     return row
 
 

@@ -22,6 +22,8 @@ LIMITS = ("max_cost", "max_cost_per_day", "max_rounds")
 """Restrictions that are not in a table, and have no effect if they follow the heading of one."""
 RESTRICTIONS = (*RESTRICTING_TABLES, *LIMITS)
 """How the keys of restrictions begin."""
+DESTINATIONS = ("provider", "model")
+"""Settings that decide which service receives the prompts."""
 CONFIG_TABLES = (
     *dict.fromkeys(key.partition(".")[0] for key in SETTINGS if "." in key),
     "aliases",
@@ -256,11 +258,15 @@ def _describe_unknown_key(path: Path, key: str) -> str:
     """Return the warning about an unknown key.
 
     Raises:
-        ConfigError: it may be a misspelled restriction, such as `[safe] enable = true`, and nothing runs without it.
+        ConfigError: it may be a misspelled restriction, such as `[safe] enable = true`, or decide where prompts are
+            sent, and nothing runs without it.
     """
-    table = find_misspelled(key.partition(".")[0], RESTRICTING_TABLES)
+    table = find_misspelled(key.partition(".")[0], (*RESTRICTING_TABLES, "providers"))
+    meant_key = find_meant_key(key, KNOWN_KEYS)
     warning = f"{path}: {format_unknown_key(key, KNOWN_KEYS)}"
-    if table or key.startswith(RESTRICTIONS) or find_meant_key(key, KNOWN_KEYS).startswith(RESTRICTIONS):
+    if table == "providers" or meant_key in DESTINATIONS:
+        raise ConfigError(warning, f"it may decide where prompts are sent; correct it, or {_format_removal(key)}")
+    if table or key.startswith(RESTRICTIONS) or meant_key.startswith(RESTRICTIONS):
         raise ConfigError(warning, f"it may be a restriction; correct it, or {_format_removal(key)}")
     return warning
 

@@ -58,15 +58,19 @@ class ServerConfig(NamedTuple):
     timeout: PositiveFloat = DEFAULT_START_SECONDS
     """Seconds that it may take to start."""
     enabled: bool = True
-    tools: tuple[str, ...] = ()
-    """The names of the tools to offer, as the server calls them; () for all."""
+    tools: tuple[str, ...] | None = None
+    """The names of the tools to offer, as the server calls them; None for all."""
+    disabled_tools: tuple[str, ...] = ()
+    """Those of the tools that are not offered."""
 
 
 SERVER_KEYS = ServerConfig._fields[2:]
-RESTRICTIONS = ("enabled", "tools")
+RESTRICTIONS = ("enabled", "tools", "disabled_tools")
 """Keys without which more would be offered."""
-FOREIGN_RESTRICTIONS = ("disabled", "enabled_tools", "disabled_tools", "includeTools", "excludeTools")
-"""Those of other programs: Cline, Codex and Gemini CLI."""
+FOREIGN_DISABLED_TOOLS = ("disabledTools", "excludeTools")
+"""`disabled_tools` of Roo Code and Gemini CLI."""
+FOREIGN_RESTRICTIONS = ("disabled", "enabled_tools", "includeTools", *FOREIGN_DISABLED_TOOLS)
+"""Those of other programs, also of Cline and Codex."""
 
 
 def check_server_tables(path: Path, servers: Any) -> list[str]:
@@ -105,7 +109,7 @@ def _check_restrictions(path: Path, server_key: str, table: Mapping[str, Any]) -
     """Raise a ConfigError for an unknown key that probably means one of `RESTRICTIONS`."""
     for key in table.keys() - {*SERVER_KEYS}:
         if key in FOREIGN_RESTRICTIONS or find_meant_key(key, SERVER_KEYS) in RESTRICTIONS:
-            hint = "use enabled and tools, or remove it with ask config unset"
+            hint = "use enabled, tools and disabled_tools, or remove it with ask config unset"
             problem = f"{path}: {format_unknown_key(key, SERVER_KEYS)} in [{server_key}]"
             raise ConfigError(problem, f"{hint} {server_key}.{key}")
 
@@ -141,5 +145,7 @@ def parse_server_table(name: str, table: Any, origin: Path, warnings: list[str] 
 
     parts = ("mcp", "servers", name)
     values = parse_record_table(origin, parts, table, ServerConfig, keys=SERVER_KEYS, warnings=warnings)
+    if values.get("tools") == () and warnings is not None:
+        warnings.append(f"{origin}: mcp.servers.{name}.tools is empty, so no tool is offered; without it, all are")
     server_type = values.get("type") or ("http" if "url" in values else "stdio")
     return ServerConfig(**{**values, "name": name, "origin": origin, "type": server_type})

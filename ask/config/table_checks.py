@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,12 @@ from typing import Any
 from ask.config.type_checks import MISSING, ValuePath, WrongTypeError, format_path, get_fields, parse_value
 from ask.errors import ConfigError
 from ask.profiles import ModelProfile, find_pattern_problem
-from ask.text import format_unknown_key
+from ask.text import find_meant_key, format_unknown_key
 
+DESTINATION_KEYS = ("base_url", "headers")
+"""The keys of `[providers.NAME]` without which data would be sent elsewhere, or be kept there."""
+BASE_URL_PATTERN = re.compile(r"url|endpoint|host|api_?base", re.IGNORECASE)
+"""Matches the keys that other programs use for a base URL."""
 _SECRET_KEYS = {"env", "headers", "oauth", "url"}
 """Keys whose values may be or contain secrets, so that errors do not contain them."""
 
@@ -69,9 +74,15 @@ def check_provider_table(
     """Validate a table `[providers.NAME]`; add warnings about unknown keys.
 
     Raises:
-        ConfigError: a value is of the wrong type, or a row about models has no valid pattern.
+        ConfigError: a value is of the wrong type, a row about models has no valid pattern, or an unknown key may be one
+            of `DESTINATION_KEYS`.
     """
     values = _parse_table(path, parts, table, {**hints, "models": tuple[ModelProfile, ...]}, warnings)
+    for name in table.keys() - values.keys():
+        if find_meant_key(name, hints) in DESTINATION_KEYS or BASE_URL_PATTERN.search(name):
+            section = format_path(parts)
+            problem = f"{path}: {format_unknown_key(name, hints)} in [{section}]"
+            raise ConfigError(problem, f"use base_url and headers, or remove it with ask config unset {section}.{name}")
     if values.get("base_url") == ():
         raise ConfigError(f"{path}: {format_path((*parts, 'base_url'))} is an empty list", "add a URL, or remove it")
     for position, profile in enumerate(values.get("models", ())):

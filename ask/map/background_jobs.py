@@ -19,10 +19,10 @@ from typing import Any
 from ask.client.provider_client import ProviderClient
 from ask.client.retries import choose_retry_delay
 from ask.config.settings import Settings
-from ask.errors import AskError, ProviderError, UsageError
+from ask.errors import AskError, NetworkError, ProviderError, UsageError
 from ask.map.batch_jobs import TAG_BYTES, UNCLEAR_STATUSES, BatchRunner, is_gone
 from ask.map.job import Job
-from ask.map.ledger import Ledger, PendingBatch, RowKey, RowResult
+from ask.map.ledger import UNAVAILABLE, Ledger, PendingBatch, RowKey, RowResult
 from ask.map.outages import classify_failure
 from ask.parsing import STANDARD_TIER, read_dict, read_str
 from ask.plugin_api.loaded_provider import LoadedProvider
@@ -42,7 +42,7 @@ MAX_PENDING_POLLS = 8
 MAX_REFUSALS = 8
 """How often rows that a rate limit refuses are submitted again, with growing delays."""
 LOST_ROW = "this row may have been submitted when ask was ended; --retry-failed submits it again"
-CANCELED_ROW = "this row was canceled; --retry-failed submits it again"
+CANCELED_ROW = "this row was canceled; the same command submits it again"
 STANDARD_TIERS = (None, "auto", "default", STANDARD_TIER)
 
 
@@ -176,6 +176,10 @@ class BackgroundRunner(BatchRunner):
         self.submitted_rows += 1
         return None
 
+    def _may_submit_again(self, error: NetworkError | ProviderError) -> bool:
+        has_lost_rows = any(not pending.batch_id for pending in self._ledger.list_batches(self._job.id))
+        return not has_lost_rows and super()._may_submit_again(error)
+
     def _find_lost_batches(self) -> None:
         """Fail the rows of which it is not known whether they were submitted."""
         for pending in self._ledger.list_batches(self._job.id):
@@ -226,8 +230,8 @@ class BackgroundRunner(BatchRunner):
         """Save the result of a row."""
         keys = self._ledger.find_batch_rows(pending.tag)
         result = self._convert_result(BatchResult("", read_dict(response)), 0)
-        if response.get("status") == CANCELED_STATUS and result.status == "failed":
-            result = result._replace(error=CANCELED_ROW)  # the response itself has no reason
+        if response.get("status") == CANCELED_STATUS and result.status != "answered":
+            result = result._replace(status=UNAVAILABLE, error=CANCELED_ROW)  # the response itself has no reason
         saved_keys = self._ledger.find_saved_batch_rows(pending.tag)
         self._save_results([(key, result) for key in keys.values() if key not in saved_keys])
         self._ledger.end_batch(pending.tag)

@@ -16,7 +16,7 @@ from ask.errors import AskError, FileError, IncompleteResponseError, NetworkErro
 from ask.map.deduplication import find_original
 from ask.map.input_rows import Row
 from ask.map.job import BATCH_ROWS, Job, identify_rows, save_row_files
-from ask.map.ledger import Ledger, PendingBatch, RowKey, RowResult
+from ask.map.ledger import FAILED, UNAVAILABLE, Ledger, PendingBatch, RowKey, RowResult, Status
 from ask.map.outages import classify_failure
 from ask.messages import EMPTY_MAPPING, FinishReason, Message, Usage
 from ask.parsing import BATCH_TIER
@@ -95,6 +95,7 @@ class BatchRunner:
         self._done_rows: dict[str, int] = {}
         self._gone_polls: dict[str, int] = {}
         """How many polls in a row have missed the results of a batch."""
+        self._begin = time.time()
         self._created_ids: set[str] = set()
         self._foreign_ids: set[str] = set()
         """Batches that were taken for a lost one, until their results turned out to be of other requests."""
@@ -119,7 +120,7 @@ class BatchRunner:
                 continue
             key = task.key
             stored = task.stored_result
-            is_finished = stored is not None and stored.is_final(retry_failed=self._retry_failed)
+            is_finished = stored is not None and self._is_final(stored)
             finished += is_finished
             if is_finished or self._ledger.is_in_batch(self._job.id, key):
                 continue
@@ -131,7 +132,7 @@ class BatchRunner:
                 if row_size > max_bytes:
                     raise UsageError("the row is larger than a batch may be")
             except AskError as error:
-                self._save_results([(key, RowResult("failed", error=str(error)))])
+                self._save_results([(key, RowResult(FAILED, error=str(error)))])
                 continue
             if chunk and (size + row_size > max_bytes or len(chunk) >= self._api.max_requests):
                 self._create_batch(chunk)
@@ -144,6 +145,11 @@ class BatchRunner:
             self.finished_earlier = finished
         self._retry_failed = False  # rows that fail now are for the next run
         self._update_counts()
+
+    def _is_final(self, stored: RowResult) -> bool:
+        """Check whether a row is not submitted again in this run."""
+        is_new = (stored.time or 0.0) >= self._begin
+        return is_new or stored.is_final(retry_failed=self._retry_failed)
 
     def _build_chat_request(self, message: Message) -> ChatRequest:
         request = self._job.requests[0]
@@ -274,13 +280,10 @@ class BatchRunner:
                 failures = 0
             except (NetworkError, ProviderError) as error:
                 failures = 1 if self._last_success >= begin else failures + 1
-                if is_gone(error):
-                    if failures >= MAX_GONE_POLLS:
-                        raise
-                elif classify_failure(error) not in TEMPORARY_FAILURES:
+                if not is_gone(error):
+                    self._check_temporary(error, max_wait)
+                elif failures >= MAX_GONE_POLLS:
                     raise
-                elif time.monotonic() - self._last_success >= max_wait:
-                    raise NetworkError(error.summary, "--wait allows a longer outage") from error
                 if not has_failed:
                     on_failure(error)
             has_failed = failures > 0
@@ -291,6 +294,54 @@ class BatchRunner:
             time.sleep(delay)
             if interval is None:
                 delay = min(delay * POLL_INTERVAL_FACTOR, MAX_POLL_SECONDS)
+
+    def submit_patiently(
+        self, on_failure: Callable[[AskError], None], max_wait: float, interval: float | None = None
+    ) -> None:
+        """Submit rows, and try again while the service fails. The arguments are those of `wait`.
+
+        Raises:
+            AskError: it has failed for too long, or in a way that waiting does not change.
+        """
+        delay = FIRST_POLL_SECONDS if interval is None else interval
+        self._last_success, batch_count, has_failed = time.monotonic(), self.submitted_batches, False
+        while True:
+            try:
+                self.submit()
+            except (NetworkError, ProviderError) as error:
+                if self.submitted_batches > batch_count:
+                    self._last_success, batch_count, has_failed = time.monotonic(), self.submitted_batches, False
+                if not self._may_submit_again(error):
+                    raise
+                requested = error.retry_action.delay if isinstance(error, ProviderError) else None
+                pause = max(delay, requested or 0.0)
+                self._check_temporary(error, max_wait - (requested or 0.0))
+                if not has_failed:
+                    on_failure(error)
+                has_failed = self.is_waiting = True
+            else:
+                self.is_waiting = False
+                return
+            time.sleep(pause)
+            if interval is None:
+                delay = min(delay * POLL_INTERVAL_FACTOR, MAX_POLL_SECONDS)
+
+    def _may_submit_again(self, error: NetworkError | ProviderError) -> bool:
+        """Check that an error is not from a wrong address, and not from a service that may have accepted the batch.
+
+        After a failure that leaves this open, the batch is looked for in the provider's list. A service whose answer is
+        not a batch may have no such list.
+        """
+        if classify_failure(error) == "unreachable" and not self.submitted_batches:
+            return False
+        return isinstance(error, NetworkError) or (error.status or 0) >= 300
+
+    def _check_temporary(self, error: AskError, max_wait: float) -> None:
+        """Raise an error of a request unless it may be over some time later, within `max_wait` seconds."""
+        if classify_failure(error) not in TEMPORARY_FAILURES:
+            raise error
+        if time.monotonic() - self._last_success >= max_wait:
+            raise NetworkError(error.summary, "--wait allows a longer outage") from error
 
     def cancel(self) -> None:
         """Cancel all batches. They end once the provider has finished the requests that it is working on.
@@ -322,7 +373,7 @@ class BatchRunner:
         keys = self._ledger.find_batch_rows(pending.tag)
         saved_keys = self._ledger.find_saved_batch_rows(pending.tag)  # before a download was cut off
         missing = set(keys)
-        reason = batch.error or "the batch ended without an answer to this row"
+        status, reason = UNAVAILABLE, batch.error or "the batch ended without an answer to this row"
         # A gateway may give the results of our batch other ids.
         is_certain = batch.tag == pending.tag or batch.id in self._created_ids
         results = self._iter_results(batch)
@@ -347,16 +398,18 @@ class BatchRunner:
         except ProviderError as error:
             if not (is_gone(error) and self._count_missed_poll(pending)):
                 raise
-            reason = error.summary
-        self._end_batch(pending, [keys[number] for number in sorted(missing)], reason)
+            status, reason = FAILED, error.summary  # the answers may be paid for
+        self._end_batch(pending, [keys[number] for number in sorted(missing)], reason, status)
 
     def _count_missed_poll(self, pending: PendingBatch) -> bool:
         """Count a poll that missed a batch's results; return whether to give up, after too many in a row."""
         self._gone_polls[pending.tag] = self._gone_polls.get(pending.tag, 0) + 1
         return self._gone_polls[pending.tag] >= MAX_GONE_POLLS
 
-    def _end_batch(self, pending: PendingBatch, unanswered: Iterable[RowKey], reason: str) -> None:
-        self._save_results([(key, RowResult("failed", error=reason)) for key in unanswered])
+    def _end_batch(
+        self, pending: PendingBatch, unanswered: Iterable[RowKey], reason: str, status: Status = FAILED
+    ) -> None:
+        self._save_results([(key, RowResult(status, error=reason)) for key in unanswered])
         self._ledger.end_batch(pending.tag)
 
     def _iter_results(self, batch: Batch) -> Iterator[BatchResult]:
@@ -375,7 +428,7 @@ class BatchRunner:
                 body = self._client.fetch_document(partial(self._api.build_next_results_request, batch, body))
 
     def _convert_result(self, result: BatchResult, number: int) -> RowResult:
-        row = RowResult("failed", error=result.error)
+        row = RowResult(UNAVAILABLE if result.is_unavailable else FAILED, error=result.error)
         if result.response is None:
             return row
         try:
@@ -390,6 +443,8 @@ class BatchRunner:
             if parsed.error:
                 part, reason = parsed.answer.text, parsed.answer.finish_reason
                 row = row._replace(answer=part, finish_reason=reason, error=str(parsed.error))
+                if isinstance(parsed.error, ProviderError) and classify_failure(parsed.error) in TEMPORARY_FAILURES:
+                    row = row._replace(status=UNAVAILABLE)
                 return save_row_files(self._job, row, parsed.answer.attachments, number + 1)
             if parsed.answer.finish_reason is FinishReason.CONTINUE:
                 raise IncompleteResponseError("the service paused the answer", "run the job without --batch")

@@ -9,7 +9,7 @@ import resource
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -21,7 +21,7 @@ from ask.errors import AskError, FileError, LimitReachedError, NetworkError, Pro
 from ask.map.cost_limits import CostLimits
 from ask.map.deduplication import WaitingCopies, copy_result, find_original
 from ask.map.job import BATCH_ROWS, Job, RowTask, TaskResult, save_row_files
-from ask.map.ledger import Ledger, RowResult
+from ask.map.ledger import Ledger, RowResult, Status
 from ask.map.outages import OutageMonitor, classify_failure, may_be_row_failure
 from ask.map.output import RowWriter
 from ask.map.rate_limit import RateLimiter
@@ -77,7 +77,7 @@ class Engine:
         limits: decide whether the job can afford another request.
         calculate_cost: returns the cost in US dollars of requests to one of the models; None if it is unknown.
         ordered: whether the output is in the order of the input.
-        retry_failed: whether rows that failed in an earlier run are sent again.
+        retried_statuses: the statuses of rows of an earlier run that are sent again.
         max_failures: the limit for failed rows, and whether it is a percentage of the finished rows.
         max_wait: how many seconds to wait for a service that has failed.
         on_pause: is called with the reason when the job pauses.
@@ -97,7 +97,7 @@ class Engine:
         limits: CostLimits,
         calculate_cost: Callable[[int, Sequence[Usage]], float | None],
         ordered: bool,
-        retry_failed: bool,
+        retried_statuses: Collection[Status],
         max_failures: tuple[float, bool] | None,
         max_wait: float,
         on_pause: Callable[[str], None],
@@ -112,7 +112,7 @@ class Engine:
         self._answer_task = answer_task
         self._limits = limits
         self._calculate_cost = calculate_cost
-        self._ordered, self._retry_failed = ordered, retry_failed
+        self._ordered, self._retried_statuses = ordered, retried_statuses
         self._max_failures = max_failures
         self._max_wait = max_wait
         self._on_pause, self._on_resume, self._on_result = on_pause, on_resume, on_result
@@ -201,7 +201,7 @@ class Engine:
             stored = task.stored_result
             if self._share_answer(task):
                 pass
-            elif stored is None or (task.can_be_sent and not stored.is_final(retry_failed=self._retry_failed)):
+            elif stored is None or (task.can_be_sent and stored.status in self._retried_statuses):
                 self._ready.append(task._replace(usage=stored.usage) if stored else task)
                 self._waiting_copies.begin(task)
             else:
@@ -225,7 +225,7 @@ class Engine:
         if self._waiting_copies.wait_for(original, task):
             return True
         result = self._ledger.find_result(self._job.id, original)
-        is_final = stored is not None and stored.is_final(retry_failed=self._retry_failed)
+        is_final = stored is not None and stored.status not in self._retried_statuses
         if result is None or (is_final and result.status != "answered"):
             return False
         self._copies.append((task, copy_result(result)))

@@ -32,10 +32,10 @@ _OTHER_ELEMENT = re.compile(r"[^\n,\]]+|.")
 _LONGEST_WORD = "-Infinity"
 
 
-def _parse_finite(text: str) -> float | None:
-    """Parse a number; return None if it is too large for one."""
+def _parse_finite(text: str) -> float | str:
+    """Parse a number; return the text of one that is too large."""
     number = float(text)
-    return number if math.isfinite(number) else None
+    return number if math.isfinite(number) else text
 
 
 encode_json = json.JSONEncoder(ensure_ascii=False).encode

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from itertools import chain, compress
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -120,7 +120,9 @@ CACHE_KIBIBYTES = 4096
 """The limit for SQLite's page cache."""
 
 Status = Literal["answered", "failed", "unavailable"]
-"""A row is unavailable if it failed because of the service; the next run sends it again."""
+FAILED: Status = "failed"
+UNAVAILABLE: Status = "unavailable"
+"""The status of a row that failed because of the service; the next run sends it again."""
 
 
 class RowResult(NamedTuple):
@@ -213,6 +215,12 @@ class JobSummary(NamedTuple):
     models: str
     output: str
     prompt: str
+
+
+LIST_JOBS = f"""SELECT id, updated, coalesce(sum(status = 'answered'), 0), coalesce(sum(status != 'answered'), 0),
+    (SELECT count(*) FROM batches JOIN batch_rows USING (tag) WHERE batches.job = jobs.id),
+    sum(cost) {UNDAMAGED.format(name="cost")}, models, output, prompt
+    FROM jobs LEFT JOIN results ON job = id GROUP BY id ORDER BY updated DESC"""  # noqa: S608
 
 
 class Ledger:
@@ -460,11 +468,7 @@ class Ledger:
 
     def list_jobs(self) -> list[JobSummary]:
         """Return all jobs, the newest first."""
-        query = f"""SELECT id, updated, coalesce(sum(status = 'answered'), 0), coalesce(sum(status != 'answered'), 0),
-            (SELECT count(*) FROM batches JOIN batch_rows USING (tag) WHERE batches.job = jobs.id),
-            sum(cost) {UNDAMAGED.format(name="cost")}, models, output, prompt
-            FROM jobs LEFT JOIN results ON job = id GROUP BY id ORDER BY updated DESC"""  # noqa: S608
-        return [JobSummary(*row) for row in self._execute(query)]
+        return [JobSummary(*row) for row in self._execute(LIST_JOBS)]
 
     def _execute(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows, of which none may be damaged."""
@@ -488,17 +492,22 @@ class Ledger:
             with self._connection:  # commits, or rolls back after an exception
                 yield
 
-    @contextmanager
-    def _convert_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-            hint = DAMAGED_HINT if is_damaged else ""
-            if isinstance(error, OSError):
-                hint = "name another one with --ledger"
-            raise FileError(f"cannot use the ledger {self.file} ({reason})", hint) from error
+    def _convert_errors(self) -> AbstractContextManager[None]:
+        return convert_ledger_errors(self.file)
+
+
+@contextmanager
+def convert_ledger_errors(file: Path) -> Iterator[None]:
+    """Raise a `FileError` that names the ledger for an error of SQLite or of its file system."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+        hint = DAMAGED_HINT if is_damaged else ""
+        if isinstance(error, OSError):
+            hint = "name another one with --ledger"
+        raise FileError(f"cannot use the ledger {file} ({reason})", hint) from error
 
 
 def _decode_text(data: bytes) -> str | bytes:
@@ -547,15 +556,38 @@ def read_shard_input(ledger: Path) -> ShardInput | None:
         ORDER BY updated DESC LIMIT 1"""
     if not ledger.is_file():  # SQLite would wait for a program to open a named pipe
         return None
-    file = Path(os.path.realpath(ledger))  # which SQLite's logs are next to
-    logs = [file.with_name(file.name + suffix) for suffix in ("-wal", "-journal")]
     try:
-        is_complete = not any(log.exists() and log.stat().st_size for log in logs)
-        # Read without locks and files beside it, which do not work on a read-only file system.
-        option = "immutable=1" if is_complete else "mode=ro"
-        with closing(sqlite3.connect(f"{file.as_uri()}?{option}", uri=True)) as connection:
-            cursor = connection.execute(query)
-            found = _select_undamaged(cursor, cursor.fetchall())
+        found = _read_undamaged(ledger, query)
     except (sqlite3.Error, OSError):
         return None
     return ShardInput(*found[0]) if found else None
+
+
+def read_jobs(file: Path) -> list[JobSummary]:
+    """Return all jobs of a ledger, the newest first, also where it cannot be written.
+
+    Raises:
+        FileError: the file cannot be read.
+    """
+    if not file.exists():
+        return []
+    if os.access(file.parent, os.W_OK) or not file.is_file():
+        with Ledger(file) as ledger:
+            return ledger.list_jobs()
+    with convert_ledger_errors(file):
+        return [JobSummary(*row) for row in _read_undamaged(file, LIST_JOBS)]
+
+
+def _read_undamaged(ledger: Path, query: str) -> list[tuple[Any, ...]]:
+    """Return the undamaged rows of a query, without locks and files beside the ledger.
+
+    These do not work on a read-only file system.
+    """
+    file = Path(os.path.realpath(ledger))  # which SQLite's logs are next to
+    logs = [file.with_name(file.name + suffix) for suffix in ("-wal", "-journal")]
+    is_complete = not any(log.exists() and log.stat().st_size for log in logs)
+    option = "immutable=1" if is_complete else "mode=ro"
+    with closing(sqlite3.connect(f"{file.as_uri()}?{option}", uri=True)) as connection:
+        connection.text_factory = _decode_text
+        cursor = connection.execute(query)
+        return _select_undamaged(cursor, cursor.fetchall())

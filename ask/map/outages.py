@@ -26,7 +26,7 @@ ROW_REFUSED_STATUSES = (400, 422)
 """HTTP statuses for a row that a service refuses, or whose answer it cannot parse, which is then requested again."""
 MIN_FAILED_ROWS = 3
 """How many rows must have failed before the job pauses."""
-MIN_FIRST_FAILURES = 10
+MIN_FIRST_FAILURES = 4
 """How many rows must have failed for the first time, without an answer in between, before their status 500 is seen as
 a failure of the service if each row has been sent: fewer may be rows that it cannot process."""
 QUIET_BACKOFFS = 10

@@ -50,10 +50,12 @@ class SqliteTable(NamedTuple):
         key, _, value = parameter.partition("=")
         if not file or key not in ("table", "query", "") or (key and not value.strip()):
             raise UsageError(f"cannot parse {text}", "write sqlite:FILE?table=NAME or sqlite:FILE?query=SELECT ...")
-        return SqliteTable(Path(unquote(file)), **{{"table": "name"}.get(key, key): value} if key else {})
+        path = Path(os.path.expanduser(unquote(file)))  # no shell expands the ~ within an argument
+        return SqliteTable(path, **{{"table": "name"}.get(key, key): value} if key else {})
 
     def __str__(self) -> str:
         file = str(self.file).replace("%", "%25").replace("?", "%3F")
+        file = f"./{file}" if file.startswith("~") else file
         parameter = f"?table={self.name}" if self.name else f"?query={self.query}" if self.query else ""
         return f"{PREFIX}{file}{parameter}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from urllib.request import getproxies
 
 from ask.client.certificates import create_ssl_context, explain_certificate_error, find_ca_bundle
 from ask.client.network_errors import normalize_proxy_url, read_proxies
+from ask.client.retries import MAX_RETRY_WAIT_SECONDS
 from ask.client.transport import UNSUPPORTED_ENCODINGS
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import FileError
@@ -22,7 +24,7 @@ from ask.mcp.message_repair import parse_messages, parse_sign_in_response, repai
 from ask.mcp.process import MAX_MESSAGE_BYTES
 from ask.mcp.server_config import uses_client_credentials
 from ask.mcp.sign_in_store import SignIns
-from ask.parsing import read_dict, read_list
+from ask.parsing import parse_retry_after, read_dict, read_list
 from ask.text import format_one_line, repair_surrogates
 
 if TYPE_CHECKING:
@@ -39,6 +41,9 @@ MESSAGE_TYPES = ("application/json", "text/event-stream")
 MAX_BODY_CHARACTERS = 200
 COMPRESSED_ENCODINGS = frozenset(("gzip", "x-gzip", *UNSUPPORTED_ENCODINGS))
 """Values of Content-Encoding that are refused. Some servers put a charset there."""
+RETRY_STATUSES = (429, 503)
+"""The statuses with which `Retry-After` means that the request has no effect yet."""
+MIN_RETRY_SECONDS = 0.1
 SESSION_HEADER = "mcp-session-id"
 EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
 READ_TIMEOUT_SECONDS = 31_536_000.0
@@ -125,7 +130,19 @@ class HttpServerTransport:
         """Create a client. The parameters are those that the SDK passes, which has no settings of its own here."""
         import httpx2
 
-        return httpx2.AsyncClient(
+        class RetryingClient(httpx2.AsyncClient):
+            """A client that sends what a server cannot accept now again when it asks for that."""
+
+            async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+                while True:
+                    response = await super().send(request, **options)
+                    delay = parse_retry_after(response.headers) if response.status_code in RETRY_STATUSES else None
+                    if delay is None or delay > MAX_RETRY_WAIT_SECONDS:
+                        return response
+                    await response.aclose()
+                    await asyncio.sleep(max(delay, MIN_RETRY_SECONDS))  # until the time limit of the call
+
+        return RetryingClient(
             headers={"Accept-Encoding": "identity", **self._server.headers},
             auth=self._auth,
             timeout=httpx2.Timeout(CONNECT_SECONDS, read=READ_TIMEOUT_SECONDS),

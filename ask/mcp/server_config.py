@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ from ask.config.base_url import split_server_url
 from ask.config.config_file import Config, decode_config, parse_toml
 from ask.config.key_repair import is_valid_key
 from ask.config.mcp_servers import (
+    FOREIGN_DISABLED_TOOLS,
     SERVER_KEYS,
     SERVER_NAME_PATTERN,
     OAuthConfig,
@@ -141,8 +142,8 @@ def read_servers(path: Path, read_content: Callable[[Path], bytes] = read_regula
     for name, entry in tables.items():
         server_name = normalize_server_name(name)
         try:
-            table = _normalize_server_entry(read_dict(entry))
-            check_server_tables(path, {server_name: table})
+            table = _normalize_server_entry(read_dict(entry), f"{path}: mcp.servers.{server_name}")
+            warnings += check_server_tables(path, {server_name: table})
         except ConfigError as error:
             warnings.append(f"{error.message}; skipping it")
             continue
@@ -174,7 +175,7 @@ def _read_file(path: Path, read_content: Callable[[Path], bytes]) -> Any:
         raise ConfigError(f"{path} is not valid {syntax_name} ({error})", "correct that line") from error
 
 
-def _convert_keys(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def _convert_keys(entry: Mapping[str, Any], server_key: str) -> Mapping[str, Any]:
     """Return a server entry with the keys of config.toml in place of those of OpenCode, Zed, Codex and Gemini CLI."""
     command = entry.get("command")
     if words := read_list(command):  # OpenCode
@@ -185,15 +186,30 @@ def _convert_keys(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     headers = {**read_dict(entry.get("http_headers")), **{name: f"${{{value}}}" for name, value in variables.items()}}
     if variable := entry.get("bearer_token_env_var"):
         headers["Authorization"] = f"Bearer ${{{variable}}}"
-    tools = entry.get("enabled_tools", entry.get("includeTools"))
-    if isinstance(entry.get("tools"), dict):  # Codex has a table for each tool that the user has approved
-        entry = {**entry, "tools": tools}
-    return {"headers": headers or None, "tools": tools, **entry}
+    tools = entry.get("tools")
+    if tools is None or isinstance(tools, dict):  # Codex has a table for each tool that the user has approved
+        tools = entry.get("enabled_tools", entry.get("includeTools"))
+    disabled = [_read_disabled_tools(entry, key, server_key) for key in ("disabled_tools", *FOREIGN_DISABLED_TOOLS)]
+    return {"headers": headers or None, **entry, "tools": tools, "disabled_tools": list(chain.from_iterable(disabled))}
 
 
-def _normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _read_disabled_tools(entry: Mapping[str, Any], key: str, server_key: str) -> Sequence[str]:
+    """Return the tools that a server entry turns off.
+
+    Raises:
+        ConfigError: the value is not a list of names, as a pattern is not.
+    """
+    names = entry.get(key)
+    if names is not None and not (
+        isinstance(names, list) and all(isinstance(name, str) and not re.search(r"[*?(]", name) for name in names)
+    ):
+        raise ConfigError(f"{server_key}.{key} is not a list of the names of tools")
+    return names or []
+
+
+def _normalize_server_entry(entry: Mapping[str, Any], server_key: str) -> dict[str, Any]:
     """Convert a server entry of another program to the keys of config.toml, and drop all other keys."""
-    entry = _convert_keys(entry)
+    entry = _convert_keys(entry, server_key)
     # Other programs use milliseconds, or mean the timeout of a call.
     accepted_keys = set(SERVER_KEYS) - {"timeout", "oauth"}
     table = {key: value for key, value in entry.items() if key in accepted_keys and value not in (None, "")}

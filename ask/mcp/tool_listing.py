@@ -149,10 +149,13 @@ def select_tools(server: ServerConfig, listings: Sequence[ToolListing]) -> Serve
     """Select the tools to offer from a server's list."""
     listed_names = {listing.name for listing in listings}
     notes = []
-    missing = [name for name in server.tools if name not in listed_names]
+    missing = [name for name in (*(server.tools or ()), *server.disabled_tools) if name not in listed_names]
     if missing:
         notes.append(f"the MCP server {server.name} has no tool {', '.join(map(repr, missing))}")
-    chosen = [listing for listing in listings if not server.tools or listing.name in server.tools]
+    names = (listed_names if server.tools is None else listed_names.intersection(server.tools)) - {
+        *server.disabled_tools
+    }
+    chosen = [listing for listing in listings if listing.name in names]
     accepted = [listing for listing in chosen if not listing.rejection]
     rejections = ((listing.name, listing.rejection) for listing in chosen)
     notes += _describe_tools("skipping", server, rejections)

@@ -269,11 +269,14 @@ class BatchResult(NamedTuple):
         custom_id: the `BatchRequest.custom_id` of the request.
         response: the response, which `provider_parse_response` parses; None if there is none.
         error: the error message; "" if there is a response.
+        is_unavailable: whether the request failed because of the service, so that the next run of the job sends it
+            again.
     """
 
     custom_id: str
     response: Mapping[str, Any] | None = None
     error: str = ""
+    is_unavailable: bool = False
 
 
 class ResultsRequest(NamedTuple):

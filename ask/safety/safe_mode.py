@@ -65,6 +65,7 @@ class SafeModeSession:
         conversation_id: str,
         app: AppContext,
         *,
+        results_folder: Path,
         uses_network: bool,
         programs: Sequence[Path],
         list_idle_programs: Callable[[], Iterable[Path]],
@@ -87,7 +88,7 @@ class SafeModeSession:
             setting = "add {host} to safe.allow_command_hosts in config.toml"
             hint = setting if settings.is_row else "add --allow-command-host {host}"
             self._open_proxy = partial(CommandProxy, self.command_hosts, self._record_connection, hint=hint)
-        config = prepare_sandbox_config(settings, directory, app.app_dirs.results / conversation_id, app)
+        config = prepare_sandbox_config(settings, directory, results_folder, app)
         self.sandbox_config = config._replace(
             unconfined_programs=tuple(programs), configured_paths=tuple(_list_configured_paths(app, directory))
         )

@@ -40,6 +40,7 @@ class RunBackups:
         conversation_id: the conversation of the run.
         directory: its working directory.
         on_event: receives notices.
+        results_folder: the folder for long results of tools, which is deleted at the end of a run that is not saved.
         enabled: whether there are backups; a run that is not saved has none.
         folders: the folders that commands in a sandbox can change; () without a sandbox.
         list_protected_paths: returns the paths in them that no command can change.
@@ -52,6 +53,7 @@ class RunBackups:
         directory: Path,
         on_event: Callable[[Event], None],
         *,
+        results_folder: Path,
         enabled: bool,
         folders: Sequence[Path],
         list_protected_paths: Callable[[], set[str]],
@@ -65,9 +67,7 @@ class RunBackups:
         self._list_protected_paths = list_protected_paths
         self._has_tried_folder_backup = False
         if not enabled:
-            results = app.app_dirs.results / conversation_id
-            if not (results.is_dir() and os.listdir(results)):  # not those of a saved run that this one continues
-                app.cleanup.callback(_remove_results, results)
+            app.cleanup.callback(_remove_results, results_folder)
         self._slow_time = math.inf
         """When to report that copying is slow, on the monotonic clock."""
 

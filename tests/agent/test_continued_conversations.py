@@ -274,6 +274,30 @@ def test_a_conversation_can_be_continued_without_saving(ask: Ask, server: ModelS
     assert os.listdir(home.data) == ["history.db"]
 
 
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(("--safe",), marks=[pytest.mark.needs("bwrap"), pytest.mark.slow])]
+)
+def test_a_run_that_is_not_saved_deletes_only_its_own_results(
+    ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
+) -> None:
+    conversation = ask("one").conversation
+    folder = home.data / "results"
+
+    def answer(request: Request) -> Reply:
+        if request.method == "GET":  # the list of models
+            return NOT_FOUND
+        (folder / conversation).mkdir(exist_ok=True)
+        (folder / conversation / "bash-1.txt").write_text("of another run")  # meanwhile
+        [own] = [path for path in folder.glob("*/*") if path.read_bytes() != b"of another run"]
+        assert str(own) in "\n".join(wire.list_strings(request.json))
+        return wire.says("Done.")
+
+    server.reply(wire.calls(("bash", {"command": "seq 20000"})), answer)
+    result = ask("-c", "--no-save", *options, "two")
+    assert (result.code, result.text) == (0, "Done.\n"), result.stderr
+    assert [str(path.relative_to(folder)) for path in folder.glob("*/*")] == [f"{conversation}/bash-1.txt"]
+
+
 def test_history_can_be_disabled(ask: Ask, server: ModelServer, home: Home) -> None:
     home.config.mkdir()
     (home.config / "config.toml").write_text("[history]\nenabled = false\n")

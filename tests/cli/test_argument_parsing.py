@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ask.cli.ask import ParsedCommandLine, command, parse_command_line
-from ask.cli.commands import COMMANDS, find_command
+from ask.cli.commands import COMMANDS, find_command, join_short_options
 from ask.errors import UsageError
 from tests import wire
 from tests.cli.chat.chat_session import PROMPT
@@ -32,6 +32,32 @@ options = (
 )  # fmt: skip
 option_lists = st.lists(options, max_size=3).map(lambda found: [part for option in found for part in option])
 texts = words | st.sampled_from(["-rf", "-y", "--amend", "-x"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["-p=demo"], ["-pdemo"]),
+        (["-o=temperature=1", "-q"], ["-otemperature=1", "-q"]),
+        (["-m", "-p=demo"], ["-m", "-p=demo"]),
+        (["-m", "--", "-p=a"], ["-m", "--", "-pa"]),
+        (["-q=x", "-p=", "--provider=x", "-z=1", "-p"], ["-q=x", "-p=", "--provider=x", "-z=1", "-p"]),
+        (["-p==x", "--", "-p=x"], ["-p=x", "--", "-p=x"]),
+    ],
+)
+def test_an_equals_sign_after_a_short_option_is_not_in_its_value(arguments: list[str], expected: list[str]) -> None:
+    assert join_short_options(arguments, NAMES) == expected
+
+
+def test_an_equals_sign_after_a_short_option_is_accepted_by_every_command(ask: Ask, home: Home) -> None:
+    (home.work / "in.txt").write_text("one\n")
+    (home.work / "a.txt").write_text("text")
+    assert ask("-p=demo", "-f=a.txt", "hi").code == 0
+    assert ask("hi", "-p=demo").code == 0
+    assert ask("map", "-p=demo", "-O=out.jsonl", "Say {{line}}", "in.txt", "-j=2").code == 0
+    assert (home.work / "out.jsonl").exists()
+    assert ask("models", "-p=demo").code == 0
+    assert ask("chat", "-p=demo", stdin=b"hi\n").code == 0
 
 
 def parse(*arguments: str) -> ParsedCommandLine:

@@ -196,7 +196,7 @@ def test_an_invalid_switch_variable_is_a_problem(ask: Ask) -> None:
 
 
 def test_unknown_keys_and_names_are_warnings(ask: Ask, home: Home) -> None:
-    configure(home, "modle = 'x'\ntools.disabled = ['bsh']\n")
+    configure(home, "stdin_limt = 1\ntools.disabled = ['bsh']\n")
     keys = home.config / "keys.toml"
     keys.write_text(f"stranger = '{TEST_KEY}'\n")
     keys.chmod(0o644)
@@ -206,7 +206,7 @@ def test_unknown_keys_and_names_are_warnings(ask: Ask, home: Home) -> None:
     assert others == ["config.toml", "keys.toml", "keys.toml", "tools"]
     text = findings.result.text
     assert all(
-        expected in text for expected in ("did you mean model?", f"chmod 600 {keys}", "ask keys remove stranger", "bsh")
+        expected in text for expected in ("mean stdin_limit?", f"chmod 600 {keys}", "ask keys remove stranger", "bsh")
     )
 
 

@@ -10,6 +10,8 @@ import re
 import shutil
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from base64 import b64encode
@@ -584,6 +586,28 @@ def test_jobs_are_listed_and_forgotten(ask: Ask, server: ModelServer, home: Home
     assert json.loads(ask("map", "--list", "--json").text) == []
     assert not [path for path in home.data.rglob("map.db*") if b"SAY WORD" in path.read_bytes()]
     assert ask("map", "--forget", job["id"]).code == 2
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.needs("bwrap")
+def test_jobs_on_a_read_only_file_system_are_listed(
+    ask: Ask, server: ModelServer, home: Home, *, is_killed: bool
+) -> None:
+    server.reply(echo)
+    folder = home.work / "archive"
+    folder.mkdir()
+    command = ("map", "--list", "--ledger", str(folder / "map.db"), "--json")
+    bwrap = f"bwrap --dev-bind / / --ro-bind {folder} {folder} --"
+    assert ask(*COMMAND, write_rows(home.work, *make_rows(2)), "--ledger", str(folder / "map.db")).code == 0
+    expected = ask(*command).text
+    if is_killed:  # SQLite's files stay
+        script = f"import os, sqlite3; db = sqlite3.connect('{folder}/map.db'); db.execute('PRAGMA journal_mode = WAL')"
+        script += "; db.execute('CREATE TABLE t (x)'); os._exit(0)"
+        subprocess.run([sys.executable, "-c", script], check=True)
+        assert (folder / "map.db-wal").stat().st_size
+    result = ask.shell(f"{bwrap} ask {' '.join(command)}")
+    assert (result.code, json.loads(result.text)) == (0, json.loads(expected)), result.stderr
+    assert json.loads(expected)[0]["answered"] == 2
 
 
 def test_the_key_is_not_written_out(ask: Ask, server: ModelServer, home: Home) -> None:

@@ -284,8 +284,8 @@ def test_rows_that_an_overloaded_service_refuses_are_submitted_later(
 ) -> None:
     write_rows(home.work, *make_rows(3))
     service.refusals, service.refusal_status = 1_000, 529
-    failed = run(*WINDOW, "-O", "out.jsonl")
-    assert (failed.code, len(service.bodies)) == (6, 0), failed.stderr
+    failed = run(*WINDOW, "-O", "out.jsonl", "--wait", "0")
+    assert (failed.code, len(service.bodies)) == (5, 0), failed.stderr
     service.refusals = 0
     result = run(*WINDOW, "-O", "out.jsonl")
     assert (result.code, len(service.bodies)) == (0, 3), result.stderr

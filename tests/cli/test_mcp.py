@@ -163,7 +163,7 @@ def test_a_server_of_a_json_file_is_disabled_by_a_command(ask: Ask, home: Home) 
     assert (refused.code, "mcp.json" in refused.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("key", ["enable", "tool", "disabled", "enabled_tools", "excludeTools"])
+@pytest.mark.parametrize("key", ["enable", "tool", "disabled", "disabled_tool", "enabled_tools", "excludeTools"])
 def test_a_server_with_a_misspelled_restriction_is_left_out(ask: Ask, home: Home, key: str) -> None:
     configure(home, {"one": {"command": "x", key: ["a"]}, "two": {"command": "y"}})
     (home.config / "mcp.json").write_text('{"mcpServers": {"one": {"command": "z"}}}')

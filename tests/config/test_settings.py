@@ -352,7 +352,7 @@ def test_an_unreadable_config_toml_is_a_one_line_error(ask: Ask, home: Home) -> 
 @pytest.mark.parametrize(
     ("text", "warning"),
     [
-        ("modle = 'x'", ["modle", "did you mean model?"]),
+        ("stdin_limt = 1", ["stdin_limt", "did you mean stdin_limit?"]),
         ("temperature = 0.2", ["temperature", "did you mean options.temperature?"]),
         ("[providers.x]\nbase-url = 'y'", ["base-url", "did you mean base_url?", "[providers.x]"]),
         ("[[providers.x.models]]\npattern = 'y'\neffort = ['low']", ["effort", "did you mean efforts?"]),
@@ -391,6 +391,34 @@ def test_a_misspelled_restriction_is_an_error(ask: Ask, home: Home, text: str, k
     assert not (home.work / "made").exists()
     assert ask("config", "unset", key).code == 0
     assert ask("-q", "run touch made").code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("provder = 'ollama'", "provder"),
+        ("modle = 'llama'", "modle"),
+        ("[provider_s.lab]\nbase_url = 'http://127.0.0.1:1'", "provider_s.lab"),
+    ],
+)
+def test_a_misspelled_destination_is_an_error(ask: Ask, home: Home, text: str, key: str) -> None:
+    configure(home, f"{text}\n")
+    result = ask("-q", "-p", "demo", "hi")
+    assert (result.code, result.stdout, f"unknown key {key}" in result.stderr) == (4, b"", True), result.stderr
+    assert ask("config", "unset", key).code == 0
+    assert ask("-q", "-p", "demo", "hi").code == 0
+
+
+@pytest.mark.parametrize("key", ["bas_url", "baseURL", "url", "api_base", "endpoint", "header"])
+def test_a_provider_with_a_misspelled_destination_is_not_asked(
+    ask: Ask, home: Home, server: ModelServer, key: str
+) -> None:
+    configure(home, f'[providers.openrouter]\n{key} = "http://127.0.0.1:9"\n')
+    result = ask("-p", "openrouter", "-m", "vendor/model", "hi")
+    assert (result.code, server.requests, f"unknown key {key}" in result.stderr) == (4, [], True), result.stderr
+    assert ask("-p", "demo", "hi").code == 0, "other providers can be used"
+    assert ask("config", "unset", f"providers.openrouter.{key}").code == 0
+    assert not (home.config / "config.toml").read_text()
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,7 @@ def test_rows_are_not_the_reason_if_the_service_fails_in_another_way_at_the_end(
     assert (job["answered"], job["failed"]) == (40, 0)
 
 
-@pytest.mark.parametrize(("answers", "failures", "expected"), [(1, 10, True), (1, 9, False), (0, 20, False)])
+@pytest.mark.parametrize(("answers", "failures", "expected"), [(1, 4, True), (1, 3, False), (0, 20, False)])
 def test_last_tries_wait_while_many_rows_fail_after_an_answer(answers: int, failures: int, *, expected: bool) -> None:
     outage = OutageMonitor(0.5, 60)
     outage.note_start(0)

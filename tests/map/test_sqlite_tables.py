@@ -69,6 +69,11 @@ def test_rows_of_tables_and_queries(tmp_path: Path, database: sqlite3.Connection
     assert [row.location for row in read(f"{name}?table=v")] == [f"{name}?table=v:1"]
 
 
+def test_the_home_folder_can_be_abbreviated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert SqliteTable.parse("sqlite:~/d.db?table=t") == SqliteTable(tmp_path / "d.db", "t")
+
+
 def test_a_view_of_a_missing_table_is_not_suggested_in_its_place(tmp_path: Path, database: sqlite3.Connection) -> None:
     database.execute("CREATE VIEW Report AS SELECT * FROM lost")
     with pytest.raises(UsageError, match="lost") as caught:

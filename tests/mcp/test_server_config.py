@@ -29,6 +29,7 @@ from ask.mcp.server_config import (
     starts_in_empty_folder,
     to_server_table,
 )
+from ask.mcp.tool_listing import ToolListing, select_tools
 from tests.mcp.values import json_values
 
 PATH = Path("config.toml")
@@ -229,6 +230,39 @@ def test_the_settings_of_zed(tmp_path: Path) -> None:
         "remote": {"url": "https://example.com/mcp", "headers": {"A": "b"}},
     }
     assert len(found.warnings) == 1
+
+
+@pytest.mark.parametrize("key", ["disabled_tools", "disabledTools", "excludeTools"])
+def test_tools_that_another_program_turns_off_are_not_offered(tmp_path: Path, key: str) -> None:
+    file = tmp_path / "mcp.json"
+    values = {"list": ["a"], "empty": [], "null": None, "pattern": ["a_*"], "text": "a", "call": ["run(ls)"], "no": [1]}
+    file.write_text(json.dumps({"mcpServers": {name: {"command": "x", key: value} for name, value in values.items()}}))
+    found = read_servers(file)
+    assert {name: server.disabled_tools for name, server in found.servers.items()} == {
+        "list": ("a",),
+        "empty": (),
+        "null": (),
+    }
+    assert [warning.split(" ")[1].split(".")[2] for warning in found.warnings] == ["pattern", "text", "call", "no"]
+
+
+@pytest.mark.parametrize("key", ["tools", "enabled_tools", "includeTools"])
+def test_an_empty_list_of_tools_means_none(tmp_path: Path, key: str) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"none": {"command": "x", key: []}, "all": {"command": "x", key: None}}}))
+    found = read_servers(file)
+    assert {name: server.tools for name, server in found.servers.items()} == {"none": (), "all": None}
+    assert ([to_server_table(server).get("tools") for server in found.servers.values()], len(found.warnings)) == (
+        [[], None],
+        1,
+    )
+    listings = [ToolListing(name, "", {}) for name in "abc"]
+    assert [[tool.name for tool in select_tools(server, listings).tools] for server in found.servers.values()] == [
+        [],
+        ["a", "b", "c"],
+    ]
+    some = found.servers["all"]._replace(tools=("a", "b"), disabled_tools=("b",))
+    assert [tool.name for tool in select_tools(some, listings).tools] == ["a"]
 
 
 # https://github.com/damianvtran/local-operator/issues/367, https://github.com/1jehuang/jcode/issues/1327

@@ -385,6 +385,35 @@ def test_a_session_that_is_always_lost_is_renewed_once_for_each_call(
     assert sum(b"tools/call" in one.body for one in other.requests) == 4
 
 
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_server_that_asks_to_wait_is_asked_again(
+    status: int, ask: Ask, server: ModelServer, other: ModelServer
+) -> None:
+    busy = Reply((b"slow down",), status=status, headers={"Retry-After": "0"})
+
+    def call(request: Request, number: int) -> Reply:
+        return busy if number < 2 else respond(request, {"content": [TEXT]})
+
+    serve(other, call, lambda number: busy if number < 2 else None)
+    result, [answer] = ask_with_calls(ask, server, [("web__good", {})])
+    assert (result.code, answer) == (0, "beside it"), result.stderr
+
+
+@pytest.mark.parametrize(("delay", "calls"), [("3600", 1), ("1", 1), ("soon", 1)])
+def test_a_long_wait_fails_within_the_time_limit_of_the_call(
+    delay: str, calls: int, ask: Ask, server: ModelServer, other: ModelServer
+) -> None:
+    requests = []
+
+    def call(request: Request, number: int) -> Reply:
+        requests.append(request)
+        return Reply((b"slow down",), status=429, headers={"Retry-After": delay})
+
+    serve(other, call)
+    result, [answer] = ask_with_calls(ask, server, [("web__good", {})], "--command-timeout", "0.5")
+    assert (result.code, "429" in answer, len(requests)) == (0, True, calls), answer
+
+
 @pytest.mark.slow
 def test_a_chat_uses_a_server_again_that_was_away(ask: Ask, server: ModelServer, other: ModelServer) -> None:
     def call(request: Request, number: int) -> Reply:
