@@ -33,6 +33,8 @@ LINKABLE_TARGET = re.compile(r"(?:https?://|mailto:)[!-~]{1,2000}", re.IGNORECAS
 """A URL that becomes a hyperlink. Terminals limit its length to about 2,000 characters."""
 PLAIN_TEXT = re.compile(r"[^\n\\`*_~\[\]!<>&]+")
 """A text in which nothing needs the parser, which takes ten times as long."""
+JSON_START = re.compile(r'\[*\s*\{\s*"|\[\n')
+"""The beginning of a paragraph that is JSON, in which backslashes and asterisks belong to the values."""
 INLINE_STYLES = {"strong_open": BOLD, "em_open": ITALIC, "s_open": STRIKETHROUGH, "link_open": UNDERLINE}
 
 
@@ -67,9 +69,10 @@ def get_parser() -> MarkdownIt:
 
 def _parse_inline(state: StateCore) -> None:
     for token in state.tokens:
-        if token.type != "inline" or token.content.count("[") > MAX_BRACKETS:
+        if token.type != "inline" or token.content.count("[") > MAX_BRACKETS or JSON_START.match(token.content):
             continue  # it is shown as it is
         token.children = []
+        state.env["keeps_indentation"] = token.level == 1
         if PLAIN_TEXT.fullmatch(token.content):
             token.children.append(Token("text", "", 0, content=token.content))
         else:
