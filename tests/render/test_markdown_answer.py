@@ -322,3 +322,11 @@ def test_other_text_has_no_indentation_of_its_own(text: str, shown: list[str]) -
     terminal.answer.feed(text)
     terminal.answer.finish()
     assert terminal.screen.lines == shown
+
+
+def test_a_long_line_of_json_is_wrapped_by_the_terminal() -> None:
+    text = '{"text": "' + "some words " * 12 + '"}'
+    terminal = AnswerScreen(watched=False)
+    terminal.answer.feed(text)
+    terminal.answer.finish()
+    assert terminal.screen.lines == [text[:80].rstrip(), text[80:]]
