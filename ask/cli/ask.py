@@ -177,7 +177,8 @@ def make_amount_parser(unit: str, maximum: float) -> Callable[[str], float]:
         except ValueError:
             number = 0.0
         if not 0 < number <= maximum:
-            raise click.BadParameter(f"must be a positive number of {unit}, not {text!r}")
+            limit = f", at most {maximum:.0f}" if number > maximum else ""
+            raise click.BadParameter(f"must be a positive number of {unit}{limit}, not {text!r}")
         return number
 
     return parse

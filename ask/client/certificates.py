@@ -49,9 +49,10 @@ def find_ca_bundle(environment: Mapping[str, str] | None = None) -> CaBundle | N
     SSL_CERT_DIR may list several folders; the first one that exists is used.
 
     Raises:
-        ConfigError: the file or folder does not exist or cannot be read.
+        ConfigError: the file or folder does not exist or cannot be read, or the log of TLS keys cannot be written.
     """
     environment = os.environ if environment is None else environment
+    _check_key_log(environment.get("SSLKEYLOGFILE", ""))
     variable = next((name for name in CA_VARIABLES if environment.get(name)), "")
     if not variable:
         return None
@@ -64,6 +65,16 @@ def find_ca_bundle(environment: Mapping[str, str] | None = None) -> CaBundle | N
     if not os.access(path, os.R_OK):
         raise ConfigError(f"{variable} is set to {path}, which cannot be read", f"correct or unset {variable}")
     return CaBundle(path, variable)
+
+
+def _check_key_log(path: str) -> None:
+    """Refuse a log of TLS keys that cannot be written: each TLS context would fail to open it, without naming it."""
+    try:
+        if path:
+            open(path, "ab").close()
+    except OSError as error:
+        problem = f"SSLKEYLOGFILE is set to {path}, which cannot be written ({error.strerror})"
+        raise ConfigError(problem, "correct or unset SSLKEYLOGFILE") from None
 
 
 def create_ssl_context(bundle: CaBundle) -> SSLContext:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ask.client.cost import Cost
     from ask.messages import Usage
 
+MAX_DECIMALS = 10
+
 
 def format_compact_number(number: int) -> str:
     """Format a number compactly: 950, 12.3k, 4.5M."""
@@ -27,7 +29,13 @@ def format_dollars(amount: float | None) -> str:
     """Format an amount in US dollars; return "" for None."""
     if not amount:
         return "" if amount is None else "$0"
-    return f"${amount:.2f}" if amount >= 1 else f"${amount:.4f}"
+    return f"${amount:.2f}" if amount >= 1 else f"${_format_fraction(amount, 4)}"
+
+
+def _format_fraction(amount: float, min_decimals: int) -> str:
+    """Format an amount with so many decimals that it does not look like 0: a short prompt can cost $0.0000002."""
+    exponent = int(f"{amount:e}".partition("e")[2])
+    return f"{amount:.{min(max(min_decimals, -exponent), MAX_DECIMALS)}f}"
 
 
 def format_cost(cost: Cost) -> str:
@@ -61,7 +69,7 @@ def format_usage(run_result: RunResult) -> str:
     shown_tier = "" if tier == STANDARD_TIER else f" ({format_one_line(tier)})"
     if (cost := run_result.cost).dollars is None:
         return ", ".join(parts if cost.is_complete else [*parts, f"cost unknown{shown_tier}"])
-    dollars = f"${cost.dollars:.6f}".rstrip("0").rstrip(".")
+    dollars = f"${_format_fraction(cost.dollars, 6).rstrip('0').rstrip('.')}"
     parts.append(f"{'' if cost.is_complete else 'at least '}{'~' if cost.is_estimated else ''}{dollars}{shown_tier}")
     return ", ".join(parts)
 

@@ -1,4 +1,4 @@
-"""Where answers of models need other rules than CommonMark: formulas, operators, reserved names, CJK emphasis.
+"""Where answers of models need other rules than CommonMark: formulas, operators, names, CJK emphasis, indentation.
 
 Formulas are kept as written: much in them, such as `^*`, `\\,` and `- x`, is markup to a Markdown parser.
 """
@@ -10,7 +10,7 @@ from unicodedata import category, east_asian_width
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
-from markdown_it.rules_inline import StateInline, emphasis, strikethrough
+from markdown_it.rules_inline import StateInline, emphasis, newline, strikethrough
 
 CLOSING_DELIMITERS = {"$$": "$$", r"\[": r"\]", r"\(": r"\)"}
 OPENING_DELIMITER = re.compile(r"\$\$|\\\[|(?<![A-Za-z_])\\\(")
@@ -42,7 +42,9 @@ def add_extensions(parser: MarkdownIt) -> MarkdownIt:
     """Have a parser keep formulas, operators and reserved names, and find emphasis in Chinese, Japanese and Korean."""
     parser.block.ruler.before("blockquote", "formula", _parse_formula_block, {"alt": ["paragraph", "blockquote"]})
     parser.inline.ruler.before("escape", "formula", _parse_formula)
+    parser.inline.ruler.before("escape", "command_line_end", _parse_command_line_end)
     parser.inline.ruler.before("html_inline", "line_break", _parse_line_break)
+    parser.inline.ruler.at("newline", _parse_newline)
     parser.inline.ruler.at("emphasis", _parse_emphasis)
     parser.inline.ruler.at("strikethrough", _parse_strikethrough)
     return parser
@@ -95,6 +97,25 @@ def _parse_formula(state: StateInline, silent: bool) -> bool:
 def _is_formula(text: str, opening: str) -> bool:
     """Check whether text in escaped brackets is a formula; a single number in square ones is a citation."""
     return bool(FORMULA_CHARACTERS.search(text)) or (opening == r"\(" and not WORD.search(text))
+
+
+def _parse_newline(state: StateInline, silent: bool) -> bool:
+    """Parse a newline; keep the indentation after it if it may be that of YAML or code without a fence."""
+    start = state.pos
+    is_newline = newline(state, silent)
+    if is_newline and state.env.get("keeps_indentation"):
+        state.pos = start + 1
+    return is_newline
+
+
+def _parse_command_line_end(state: StateInline, silent: bool) -> bool:
+    """Parse a backslash before an indented line as text: in a command without a fence, it is no line break."""
+    if not state.env.get("keeps_indentation") or not state.src.startswith(("\\\n ", "\\\n\t"), state.pos):
+        return False
+    if not silent:
+        state.pending += "\\"
+    state.pos += 1
+    return True
 
 
 def _parse_line_break(state: StateInline, silent: bool) -> bool:

@@ -19,7 +19,7 @@ from ask.records import NamedTuple
 from ask.render.code_rows import highlight_code
 from ask.render.markdown_extensions import add_extensions
 from ask.render.markdown_tables import MAX_RULE_WIDTH, parse_with_all_cells, render_table
-from ask.render.text_layout import Row, get_plain_text, wrap_row
+from ask.render.text_layout import Row, get_plain_text, split_lines, wrap_row
 from ask.text import escape_control_characters
 
 MIN_WIDTH = 10
@@ -33,6 +33,8 @@ LINKABLE_TARGET = re.compile(r"(?:https?://|mailto:)[!-~]{1,2000}", re.IGNORECAS
 """A URL that becomes a hyperlink. Terminals limit its length to about 2,000 characters."""
 PLAIN_TEXT = re.compile(r"[^\n\\`*_~\[\]!<>&]+")
 """A text in which nothing needs the parser, which takes ten times as long."""
+JSON_START = re.compile(r'\[*\s*\{\s*"|\[\n')
+"""The beginning of a paragraph that is JSON, in which backslashes and asterisks belong to the values."""
 INLINE_STYLES = {"strong_open": BOLD, "em_open": ITALIC, "s_open": STRIKETHROUGH, "link_open": UNDERLINE}
 
 
@@ -67,9 +69,10 @@ def get_parser() -> MarkdownIt:
 
 def _parse_inline(state: StateCore) -> None:
     for token in state.tokens:
-        if token.type != "inline" or token.content.count("[") > MAX_BRACKETS:
+        if token.type != "inline" or token.content.count("[") > MAX_BRACKETS or JSON_START.match(token.content):
             continue  # it is shown as it is
         token.children = []
+        state.env["keeps_indentation"] = token.level == 1
         if PLAIN_TEXT.fullmatch(token.content):
             token.children.append(Token("text", "", 0, content=token.content))
         else:
@@ -104,7 +107,7 @@ def _is_blank(line: str) -> bool:
 def render_markdown(text: str, width: int) -> list[Row]:
     """Render Markdown as rows.
 
-    Rows of code may be wider than `width`: the terminal wraps them, so that they can be copied.
+    Rows of code and JSON may be wider than `width`: the terminal wraps them, so that they can be copied.
     """
     rows: list[Row] = []
     for block in parse_blocks(text):
@@ -171,6 +174,8 @@ class BlockRenderer:
         row = _render_inline(token.children or [Token("text", "", 0, content=token.content)], self._style)
         if self._alignments:
             self._cells[-1].append(row)
+        elif JSON_START.match(token.content):
+            self._add_rows(split_lines(row))
         else:
             self._add_rows(wrap_row(row, self._inner_width))
 

@@ -253,6 +253,7 @@ def test_quoted_words_and_invalid_utf_8_arrive_from_a_shell(ask: Ask, server: Mo
         ("--timeout abc hi", "--timeout"),
         ("--timeout nan hi", "--timeout"),
         ("--timeout inf hi", "--timeout"),
+        ("--timeout 999999999 hi", "at most 31536000"),
         ("--quiet=3 hi", "--quiet"),
         ("models are great", "ask -- models are great"),
         ("providers of food", "ask -- providers of food"),

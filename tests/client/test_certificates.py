@@ -180,3 +180,15 @@ def test_ssl_context_accepts_a_file_or_a_folder(certificate: Certificate) -> Non
     create_ssl_context(CaBundle(str(certificate.path.parent), "SSL_CERT_DIR"))
     with pytest.raises(ConfigError, match="SSL_CERT_FILE"):
         create_ssl_context(CaBundle(str(certificate.key), "SSL_CERT_FILE"))
+
+
+@pytest.mark.parametrize("name", ["missing/keys.log", "."])
+def test_key_log_that_cannot_be_written_is_a_configuration_error(
+    ask: Ask, https_server: RawServer, tmp_path: Path, name: str
+) -> None:
+    # https://github.com/python/cpython/issues/90480
+    path = str(tmp_path / name)
+    result = ask("-p", "openrouter", "hi", env={**make_environment(https_server), "SSLKEYLOGFILE": path})
+    assert (result.code, len(result.stderr.splitlines())) == (4, 1)
+    assert "SSLKEYLOGFILE" in result.stderr
+    assert path in result.stderr

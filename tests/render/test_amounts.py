@@ -24,7 +24,19 @@ def test_compact_numbers(number: int, text: str) -> None:
     assert format_compact_number(number) == text
 
 
-@pytest.mark.parametrize(("amount", "text"), [(None, ""), (0, "$0"), (0.00123, "$0.0012"), (12.345, "$12.35")])
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (None, ""),
+        (0, "$0"),
+        (2.4e-7, "$0.0000002"),
+        (0.00003, "$0.00003"),
+        (0.00096, "$0.0010"),
+        (0.00123, "$0.0012"),
+        (12.345, "$12.35"),
+        (1e-300, "$0.0000000000"),
+    ],
+)
 def test_amounts_of_money(amount: float | None, text: str) -> None:
     assert format_dollars(amount) == text
 

@@ -287,3 +287,46 @@ def test_plain_text_is_what_the_parser_makes_of_it(text: str) -> None:
     parser, tokens = get_parser(), list[Token]()
     parser.inline.parse(text, parser, {}, tokens)
     assert [(token.type, token.content) for token in tokens] == [("text", text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{\n  "path": "C:\\\\x_y_z\\\\_a",\n  "glob": "*a*",\n  "list": [\n    "\\n\\""\n  ]\n}',
+        '[{"a": "\\\\*x"}, {"b": "__y__ and **z**"}]',
+        '{"id": 1, "text": "a \\"*b*\\" c"}\n{"id": 2, "text": "\\\\_"}',
+        'services:\n  web:\n    ports:\n      - "80:80"',
+        "def f(x):\n    # double\n    return x * 2",
+        "docker run \\\n  -v /a:/a \\\n  image",
+        "Roses are red\n  and so on",
+    ],
+)
+def test_json_and_indented_lines_without_a_fence_are_shown_as_written(text: str) -> None:
+    terminal = AnswerScreen(watched=False)
+    terminal.answer.feed(text)
+    terminal.answer.finish()
+    assert terminal.screen.lines == text.split("\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("1. one\n    more", ["1. one", "   more"]),
+        ("- one\n    more", ["• one", "  more"]),
+        ("one\\\ntwo", ["one", "two"]),
+        ('["a"](http://x) *b*', ['"a" (http://x) b']),
+    ],
+)
+def test_other_text_has_no_indentation_of_its_own(text: str, shown: list[str]) -> None:
+    terminal = AnswerScreen(watched=False)
+    terminal.answer.feed(text)
+    terminal.answer.finish()
+    assert terminal.screen.lines == shown
+
+
+def test_a_long_line_of_json_is_wrapped_by_the_terminal() -> None:
+    text = '{"text": "' + "some words " * 12 + '"}'
+    terminal = AnswerScreen(watched=False)
+    terminal.answer.feed(text)
+    terminal.answer.finish()
+    assert terminal.screen.lines == [text[:80].rstrip(), text[80:]]

@@ -530,6 +530,11 @@ def test_reasoning_precedes_the_answer_and_the_last_line_shows_the_cost(ask: Ask
     assert re.search(rb"\x1b\[2m( |I )?wonder\x1b\[0m", result.stdout)
 
 
+def test_a_cost_of_less_than_a_millionth_of_a_dollar_is_not_shown_as_0(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.text("yes"), wire.finish(), wire.usage(10, 3, cost=1.2e-7)))
+    assert ask("-v", "--no-tools", "hi").stderr.endswith(" $0.0000001\n")
+
+
 def test_only_the_answer_is_styled_when_standard_error_is_redirected(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "echo out"}), content="**I** look."), stream_reply("**yes**"))
     script = f"{ASK} hi 2>file; cat file"
