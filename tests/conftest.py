@@ -61,6 +61,12 @@ def home(tmp_path: Path) -> Home:
 
 
 @pytest.fixture
+def quick_retries(home: Home) -> None:
+    """Short pauses between tries."""
+    home.configure("[network]\nbackoff = 0.01\n")
+
+
+@pytest.fixture
 def server() -> Iterator[ModelServer]:
     with ModelServer() as model:
         yield model

@@ -54,6 +54,11 @@ class Home:
     def data(self) -> Path:
         return Path(self.env["XDG_DATA_HOME"], "ask")
 
+    def configure(self, text: str) -> None:
+        """Write config.toml."""
+        self.config.mkdir(parents=True, exist_ok=True)
+        (self.config / "config.toml").write_text(text)
+
 
 def make_home(path: Path) -> Home:
     folders = {

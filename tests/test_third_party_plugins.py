@@ -286,7 +286,7 @@ def test_a_service_of_config_toml_comes_before_the_provider_of_a_package(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
     ask = with_packages(ask, install_provider(home.path / "packages", "odd", "raise ValueError('not needed')"))
-    configure(home, f'[providers.odd]\nbase_url = "{server.base_url}"\nmodel = "own-1"\n')
+    home.configure(f'[providers.odd]\nbase_url = "{server.base_url}"\nmodel = "own-1"\n')
     server.reply(wire.says("Hello."))
     result = ask("-p", "odd", "hi")
     assert (result.text, result.code) == ("Hello.\n", 0)
@@ -301,7 +301,7 @@ def test_a_table_without_a_base_url_changes_the_provider_of_a_package(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
     packages = install_provider(home.path / "packages", "odd")
-    configure(home, '[providers.odd]\nmodel = "own-1"\n')
+    home.configure('[providers.odd]\nmodel = "own-1"\n')
     server.reply(wire.says("Hello."))
     result = with_packages(ask, packages, ODD_BASE_URL=server.base_url)("-p", "odd", "hi")
     assert (result.text, result.stderr) == ("Hello.\n", "")
@@ -693,13 +693,8 @@ model = "llama"
 """
 
 
-def configure(home: Home, text: str) -> None:
-    home.config.mkdir(parents=True, exist_ok=True)
-    (home.config / "config.toml").write_text(text)
-
-
 def test_a_provider_from_config_toml_answers_and_is_listed(ask: Ask, home: Home, server: ModelServer) -> None:
-    configure(home, CONFIG.format(url=server.base_url))
+    home.configure(CONFIG.format(url=server.base_url))
     server.reply(wire.says("Fast."))
     key = {"GROQ_KEY": "sk-groq-12345678"}
     result = ask("-p", "groq", "hi", env=key)
@@ -728,7 +723,7 @@ model = "work/model"
 def test_a_table_of_config_toml_changes_an_installed_provider(
     home: Home, server: ModelServer, env: Mapping[str, str], key: str
 ) -> None:
-    configure(home, OVERRIDE.format(url=server.base_url))
+    home.configure(OVERRIDE.format(url=server.base_url))
     server.reply(wire.says("Working."))
     ask = Ask({**home.env, "OPENROUTER_API_KEY": "sk-home-12345678"}, home.work)
     assert ask("-p", "openrouter", "hi", env=env).text == "Working.\n"
@@ -738,7 +733,7 @@ def test_a_table_of_config_toml_changes_an_installed_provider(
 
 @pytest.mark.parametrize("name", ["openroter", "Demo", "demoo", "groqq", "claude", "Google"])
 def test_an_unknown_provider_is_an_error_with_a_suggestion(ask: Ask, home: Home, name: str) -> None:
-    configure(home, CONFIG.format(url="http://127.0.0.1:9/v1"))
+    home.configure(CONFIG.format(url="http://127.0.0.1:9/v1"))
     result = ask("-p", name, "hi")
     meant = {"openroter": "openrouter", "groqq": "groq", "claude": "anthropic", "Google": "gemini"}
     nearest = meant.get(name, "demo")
@@ -748,7 +743,7 @@ def test_an_unknown_provider_is_an_error_with_a_suggestion(ask: Ask, home: Home,
 
 @pytest.mark.parametrize("row", ['key_env = "WORK_KEY"', 'base_url = ""', 'base_url = [""]'])
 def test_a_service_without_a_base_url_is_named_as_incomplete(ask: Ask, home: Home, row: str) -> None:
-    configure(home, f"[providers.openai2]\n{row}\n")
+    home.configure(f"[providers.openai2]\n{row}\n")
     result = ask("-p", "openai2", "hi")
     assert (result.code, "[providers.openai2] in config.toml has no base_url" in result.stderr) == (4, True)
     assert "did you mean" not in result.stderr

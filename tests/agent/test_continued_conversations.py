@@ -275,16 +275,15 @@ def test_a_conversation_can_be_continued_without_saving(ask: Ask, server: ModelS
 
 
 def test_history_can_be_disabled(ask: Ask, server: ModelServer, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[history]\nenabled = false\n")
+    home.configure("[history]\nenabled = false\n")
     told = json.loads(ask("--json", "one").text)
     assert told["saved"] is False
     assert ask("two").conversation == ""
     assert not home.data.exists()
     check_refused(ask("-c", "three"), "conversation")
-    (home.config / "config.toml").write_text("")
+    home.configure("")
     ask("four")
-    (home.config / "config.toml").write_text("[history]\nenabled = false\n")
+    home.configure("[history]\nenabled = false\n")
     ask("-c", "five")
     assert last_user_contents(server) == ["four", "five"]
     assert len(read_saved_runs(home)) == 1

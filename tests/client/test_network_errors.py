@@ -173,8 +173,7 @@ def test_proxy_that_does_not_connect_is_named_with_its_status(
 
 
 def test_a_request_whose_connection_through_a_proxy_is_closed_is_sent_again(ask: Ask, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
+    home.configure("[network]\nbackoff = 0.001\n")
 
     def handle(connection: socket.socket) -> None:
         read_request(connection)
@@ -355,8 +354,7 @@ def test_a_server_that_does_not_read_the_request_is_reported() -> None:
 @pytest.mark.parametrize("status", [400, 401, 404, 500])
 @pytest.mark.parametrize("framing", [b"Content-Length: 100", b"Transfer-Encoding: chunked"])
 def test_error_status_is_reported_if_its_body_is_incomplete(ask: Ask, home: Home, status: int, framing: bytes) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
+    home.configure("[network]\nbackoff = 0.001\n")
     partial_body = b'{"error": {"message": "no such k'
     body = b"%x\r\n%s" % (100, partial_body) if b"chunked" in framing else partial_body
     with constant_reply_server(

@@ -20,16 +20,11 @@ from tests.program import CTRL_C, TEST_KEY, Ask, Home, Result, run
 from tests.provider_wires import SERVICES
 from tests.saved_history import list_messages, read_saved_runs
 
+pytestmark = pytest.mark.usefixtures("quick_retries")
+
 WIRE = SERVICES["openrouter"]
 USER = ("user", "hi", True)
 NEXT = "And now?"
-
-
-@pytest.fixture(autouse=True)
-def quick(home: Home) -> None:
-    """Short pauses between tries."""
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
 
 
 def check_saved(home: Home, code: int, *messages: tuple[str, str, bool]) -> Run:

@@ -24,8 +24,7 @@ COMMAND = ("map", "-p", "openrouter", "-m", "vendor/model", "Say {{line}}", "-O"
 
 @pytest.fixture(autouse=True)
 def quick_retries(home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text(f"[network]\nbackoff = {BACKOFF}\n")
+    home.configure(f"[network]\nbackoff = {BACKOFF}\n")
 
 
 @pytest.fixture

@@ -28,8 +28,7 @@ Json = dict[str, Any]
 @pytest.fixture
 def ask(ask: Ask, home: Home, server: ModelServer) -> Ask:
     """With a key for each provider, and the base URL in the form of its own SDK."""
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
+    home.configure("[network]\nbackoff = 0.001\n")
     env = dict(home.env)
     for name, service in SERVICES.items():
         env[f"{name.upper()}_API_KEY"] = TEST_KEY

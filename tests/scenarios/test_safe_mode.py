@@ -135,7 +135,7 @@ def test_safe_mode_can_be_enabled_by_variable_or_configuration(
     if how == "configuration":
         allowed = home.path / "allowed"
         allowed.mkdir()
-        (home.config / "config.toml").write_text(
+        home.configure(
             f'[safe]\nenabled = true\nallow_dirs = ["{allowed}"]\nenvironment = ["CFLAGS"]\n[tools]\ndeny = ["touch"]\n'
         )
     command = f"echo $CFLAGS; echo x > ../x; echo x > {home.path}/allowed/x"

@@ -356,8 +356,7 @@ def test_the_approval_of_a_command_with_a_key_ends_with_the_run(ask: Ask, server
 
 
 def test_allowed_and_denied_commands_are_not_confirmed(ask: Ask, server: ModelServer, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[tools]\nallow = ["touch *"]\ndeny = ["git push", "write_file"]\n')
+    home.configure('[tools]\nallow = ["touch *"]\ndeny = ["git push", "write_file"]\n')
     commands = ["touch a", "cd . && git push", "touch b > c"]
     calls = [("bash", {"command": command}) for command in commands]
     server.reply(wire.calls(*calls, ("write_file", {"filepath": "d", "content": ""})), wire.says("Done."))
@@ -374,8 +373,7 @@ def test_allowed_and_denied_commands_are_not_confirmed(ask: Ask, server: ModelSe
 
 
 def test_an_invalid_rule_is_an_error_before_anything_is_sent(ask: Ask, server: ModelServer, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[tools]\ndeny = ["git push; ls"]\n')
+    home.configure('[tools]\ndeny = ["git push; ls"]\n')
     result = ask("Do it")
     assert (result.code, server.requests) == (4, [])
     assert "tools.deny" in result.stderr
@@ -514,8 +512,7 @@ def test_disabled_tools_are_neither_offered_nor_run(ask: Ask, server: ModelServe
 
 
 def test_tools_can_be_disabled_by_option_and_configuration(ask: Ask, server: ModelServer, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[tools]\ndisabled = ["list_dir"]\n')
+    home.configure('[tools]\ndisabled = ["list_dir"]\n')
     server.reply(wire.says("Hello."))
     assert ask("--disable-tool", "bash", "--disable-tool", "edit_file", "hello").code == 0
     remaining = [name for name in DEFAULT_TOOLS if name not in ("list_dir", "bash", "edit_file")]
@@ -528,8 +525,7 @@ def test_an_unknown_tool_name_is_an_error_before_anything_is_sent(ask: Ask, serv
     [line] = result.stderr.splitlines()
     assert "'bsah'" in line
     assert "bash" in line.replace("bsah", "")
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[tools]\ndisabled = ["bsah"]\n')
+    home.configure('[tools]\ndisabled = ["bsah"]\n')
     result = ask("hello")
     assert (result.stdout, result.code) == (b"", 2)
     assert "tools.disabled" in result.stderr

@@ -544,8 +544,7 @@ def test_tab_completes_commands_and_file_names(ask: Ask, server: ModelServer) ->
 
 @pytest.mark.slow
 def test_tab_completes_the_addresses_that_mcp_servers_listed_last(ask: Ask, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[mcp.servers.notes]\ncommand = "touch"\nargs = ["started"]\n')
+    home.configure('[mcp.servers.notes]\ncommand = "touch"\nargs = ["started"]\n')
     addresses = [("file:///plan.md", "what is left"), ("$(id)", "")]
     write_addresses(Path(home.env["XDG_CACHE_HOME"], "ask"), "notes", "resources", addresses)
     with Chat(ask) as chat:

@@ -203,8 +203,7 @@ def test_a_key_that_was_replaced_during_a_chat_is_used_once_the_old_one_is_rejec
 
 
 def test_a_key_that_enabling_the_tools_retrieves_is_redacted(ask: Ask, server: ModelServer, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[providers.brave]\nkey_command = 'echo brave-0123456789'\n")
+    home.configure("[providers.brave]\nkey_command = 'echo brave-0123456789'\n")
     server.reply(wire.calls(("bash", {"command": "echo brave-''0123456789"})), wire.says("Done."))
     with Chat(ask, "--no-tools") as chat:
         assert "search_web" in chat.send("/tools on")

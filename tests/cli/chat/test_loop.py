@@ -73,8 +73,7 @@ def test_empty_input_sends_no_request(ask: Ask, server: ModelServer) -> None:
 def test_binary_and_overlong_lines_are_errors(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     assert ask("chat", stdin=b"one\n\0\ntwo\n").code == 9
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("stdin_limit = 10\n")
+    home.configure("stdin_limit = 10\n")
     assert ask("chat", stdin=b"0123456789\n").code == 9
     assert ask("chat", stdin=b"012345678\n").code == 0
 
