@@ -6,6 +6,7 @@ import gc
 import re
 import resource
 import signal
+import socket
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import cache
@@ -70,6 +71,14 @@ def quick_retries(home: Home) -> None:
 def server() -> Iterator[ModelServer]:
     with ModelServer() as model:
         yield model
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port on which no process listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, Result, run
 from tests.scenarios.sent_requests import list_offered_tools
-from tests.scenarios.test_safety import PROMPT, audit
+from tests.scenarios.test_safety import PROMPT
 from tests.tools.search_engines import FOUND, NUTS, answer, place, tavily_error
 
 KEY = "engine-0123456789"
@@ -170,7 +170,7 @@ def test_safe_mode_asks_before_reaching_the_engines_host(
     assert result.code == 0
     assert "\n  query: nuts\n  at the host 127.0.0.1\n" in result.text
     assert len(search_server.requests) == (answered == "y")
-    assert [line["rule"] for line in audit(home)] == [f"host 127.0.0.1: {'yes' if answered == 'y' else 'no'}"]
+    assert [line["rule"] for line in home.read_tool_log()] == [f"host 127.0.0.1: {'yes' if answered == 'y' else 'no'}"]
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_safe_mode_searches_without_asking_if_the_host_is_allowed(
     assert len(search_server.requests) == 1
     assert ask("--safe", "--allow-host", "api.search.brave.com", "Search").code == 8
     assert len(search_server.requests) == 1
-    assert [line["rule"] for line in audit(home)] == ["--allow-host", "host 127.0.0.1: no terminal"]
+    assert [line["rule"] for line in home.read_tool_log()] == ["--allow-host", "host 127.0.0.1: no terminal"]
 
 
 @pytest.mark.needs("bwrap")

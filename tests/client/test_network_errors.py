@@ -7,7 +7,6 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
@@ -39,13 +38,6 @@ BODY = json.dumps(wire.answer("hello")).encode()
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
 NEEDS_CREDENTIALS = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
 NO_PROXIES = {"no_proxy": "", "NO_PROXY": ""}
-
-
-@pytest.fixture
-def closed_port() -> Iterator[int]:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        yield sock.getsockname()[1]
 
 
 def send_prompt(ask: Ask, base_url: str, **env: str) -> Result:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import random
 import re
-import socket
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -38,14 +37,6 @@ def check_failure(result: Result, code: int, *expected: str, stdout: str = "", t
 
 
 # No connection
-
-
-@pytest.fixture
-def closed_port() -> Iterator[int]:
-    """Return a port on which no process listens."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        yield bound.getsockname()[1]
 
 
 def test_a_refused_connection_on_this_machine_is_reported_at_once(ask: Ask, closed_port: int) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -153,14 +151,6 @@ def test_round_limit(ask: Ask, server: ModelServer, home: Home) -> None:
     [run] = read_saved_runs(home)
     assert (run.exit_code, run.rounds, list_messages(run)[-1]) == (11, 2, ("assistant", "So far.", True))
     check_goes_on(ask, server, *["user", *["assistant", "tool"] * 2, "assistant", "user"])
-
-
-@pytest.fixture
-def closed_port() -> Iterator[int]:
-    """A port on which nobody listens."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        yield bound.getsockname()[1]
 
 
 def test_no_network(ask: Ask, server: ModelServer, home: Home, closed_port: int) -> None:
