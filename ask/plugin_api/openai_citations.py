@@ -31,7 +31,10 @@ EXECUTED_TOOL_NAMES = {"search": "web_search", "visit": "web_fetch", "python": "
 """The types of Groq's own tools. https://console.groq.com/docs/compound/built-in-tools"""
 APPROVAL_ITEM = "mcp_approval_request"
 CLIENT_CALLS = ("custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call")
-"""Types of the calls that a service leaves to its client, unless there is an output for them."""
+"""Types of the calls that a service leaves to its client, unless there is an output for them. No tool of ask has them.
+
+https://github.com/diegosouzapw/OmniRoute/issues/8946
+"""
 FAILED_STATUSES = ("failed", "incomplete")
 
 

@@ -8,15 +8,11 @@ from itertools import zip_longest
 from typing import Any
 
 from ask.parsing import read_dict, read_list, read_str
+from ask.plugin_api.openai_citations import CLIENT_CALLS
 
 IMAGE_ITEM = "image_generation_call"
 PART_SEPARATOR = "\n\n"
 """Separates the parts of reasoning; each part of a summary begins with a heading."""
-CALLS_OF_OTHER_TOOLS = ("custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call")
-"""Items that need an output, but call tools that ask does not offer.
-
-https://github.com/diegosouzapw/OmniRoute/issues/8946
-"""
 
 
 class PartialItem:
@@ -151,7 +147,7 @@ def is_sendable_item(item: Mapping[str, Any]) -> bool:
     if read_str(item.get("type")).endswith("_results"):
         return False
     has_other_role = item.get("role") not in (None, "assistant")
-    if not item.get("type") or has_other_role or item["type"] in CALLS_OF_OTHER_TOOLS:
+    if not item.get("type") or has_other_role or item["type"] in CLIENT_CALLS:  # it would need an output
         return False
     if item.get("type") != "reasoning":
         return True
