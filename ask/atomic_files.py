@@ -60,16 +60,15 @@ def set_ownership(descriptor: int, ownership: Ownership, *, must_keep_owner: boo
     os.fchmod(descriptor, mode)
 
 
-def copy_extended_attributes(path: Path, descriptor: int, dir_fd: int | None = None) -> None:
+def copy_extended_attributes(path: Path, descriptor: int, dir_fd: int | None) -> None:
     """Copy the access control list and the user's attributes of the file at `path` to an open file.
 
     Others stay away, such as capabilities, which the kernel also removes from a file that is written.
     """
     if sys.platform != "linux":
         return
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     # There may be no such file, or it cannot be read, or its file system has no attributes.
-    with suppress(OSError), open(os.open(path, flags, dir_fd=dir_fd), "rb") as file:
+    with suppress(OSError), open(os.open(path, FILE_FLAGS, dir_fd=dir_fd), "rb") as file:
         for name in os.listxattr(file.fileno()):
             if name.startswith(("user.", "system.posix_acl_")):
                 os.setxattr(descriptor, name, os.getxattr(file.fileno(), name))

@@ -1,4 +1,4 @@
-"""Model profiles: what is known about families of models, so that a request holds only what its model accepts.
+"""Model profiles: what is known about families of models, so that a request contains only what its model accepts.
 
 A provider declares them in its attribute `profiles`, and users add rows in config.toml. For each fact, the first row
 that matches the model's name and knows the fact applies. What no row knows is not restricted.

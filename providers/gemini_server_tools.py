@@ -73,7 +73,7 @@ def read_server_calls(parts: Sequence[Part], candidate: Mapping[str, Any]) -> tu
     return (*calls, *read_reported_calls(candidate, calls))
 
 
-def read_reported_calls(candidate: Mapping[str, Any], calls: Iterable[ServerToolCall] = ()) -> list[ServerToolCall]:
+def read_reported_calls(candidate: Mapping[str, Any], calls: Iterable[ServerToolCall]) -> list[ServerToolCall]:
     """Return the searches and fetched pages that a candidate reports, unless they are among the calls of its parts."""
     known = {call.name for call in calls}
     queries = read_list(read_dict(candidate.get("groundingMetadata")).get("webSearchQueries"))

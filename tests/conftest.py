@@ -6,6 +6,7 @@ import gc
 import re
 import resource
 import signal
+import socket
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import cache
@@ -61,9 +62,23 @@ def home(tmp_path: Path) -> Home:
 
 
 @pytest.fixture
+def quick_retries(home: Home) -> None:
+    """Short pauses between tries."""
+    home.configure("[network]\nbackoff = 0.01\n")
+
+
+@pytest.fixture
 def server() -> Iterator[ModelServer]:
     with ModelServer() as model:
         yield model
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port on which no process listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
 
 
 @pytest.fixture(scope="session")

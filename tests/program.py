@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -19,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tests.cli_runner import can_run_here, run_cli, write_plugin_index
 from tests.fork_server import ForkedProcess
@@ -53,6 +54,15 @@ class Home:
     @property
     def data(self) -> Path:
         return Path(self.env["XDG_DATA_HOME"], "ask")
+
+    def configure(self, text: str) -> None:
+        """Write config.toml."""
+        self.config.mkdir(parents=True, exist_ok=True)
+        (self.config / "config.toml").write_text(text)
+
+    def read_tool_log(self) -> list[dict[str, Any]]:
+        """Read the log of tool calls."""
+        return [json.loads(line) for line in (self.data / "audit.jsonl").read_text().splitlines()]
 
 
 def make_home(path: Path) -> Home:

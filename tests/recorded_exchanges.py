@@ -41,6 +41,12 @@ class ExchangeResult(NamedTuple):
         """Return name and parsed arguments of each call, as in `Recording.calls`."""
         return tuple((call.name, json.loads(call.arguments)) for call in self.result.tool_calls)
 
+    @property
+    def message(self) -> Message:
+        """Return the answer as a message of later requests."""
+        answer = self.result.answer
+        return Message("assistant", answer.text, self.result.tool_calls, provider_state=answer.provider_state)
+
 
 def send_request(
     provider: Provider | ModuleType,
@@ -73,12 +79,9 @@ def send_tool_results(
     provider: Provider | ModuleType, server: ModelServer, recording: Recording, came: ExchangeResult
 ) -> Any:
     """Send a result for each call of a recorded answer; return the body of that request."""
-    assistant_message = Message(
-        "assistant", came.result.answer.text, came.result.tool_calls, provider_state=came.result.answer.provider_state
-    )
     results = [Message("tool", make_tool_result(call), (), call.id, call.name) for call in came.result.tool_calls]
     server.reply(make_reply(recording))
-    request = make_request(recording)._replace(messages=[QUESTION, assistant_message, *results])
+    request = make_request(recording)._replace(messages=[QUESTION, came.message, *results])
     send_request(provider, server, request, make_tools(recording))
     return server.requests[-1].json
 

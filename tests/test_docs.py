@@ -335,8 +335,7 @@ def test_the_provider_with_profiles_adapts_options(ask: Ask, home: Home, server:
 
 def test_the_table_that_selects_an_api_works(ask: Ask, home: Home, server: ModelServer) -> None:
     _, table = find_code_blocks(COMPATIBLE_SERVICE, "toml")
-    home.config.mkdir(parents=True)
-    (home.config / "config.toml").write_text(table)
+    home.configure(table)
     server.reply(responses_wire.says("Hello."))
     result = ask("-p", "lmstudio", "-m", "local", "hi", env={"LMSTUDIO_BASE_URL": server.base_url})
     assert (result.text, server.requests[0].path) == ("Hello.\n", "/api/v1/responses")
@@ -356,11 +355,10 @@ def test_a_config_toml_table_with_the_same_keys_does_the_same(ask: Ask, home: Ho
     values = tomllib.loads(find_code_blocks(PAGES["configuration"], "toml")[0])["providers"]["groq"]
     sentence = next(line for line in PROVIDERS.splitlines() if "[providers.groq]" in line)
     assert set(PROVIDER_KEYS) == set(values) == set(find_code_spans(sentence)) - {"[providers.groq]"}
-    home.config.mkdir(parents=True)
     without_limit = re.sub(
         r"max_cost\w* = .*", "", find_code_blocks(PAGES["configuration"], "toml")[0]
     )  # a cost limit cannot be enforced with this service
-    (home.config / "config.toml").write_text(without_limit)
+    home.configure(without_limit)
     server.reply(wire.says("Hello."))
     assert ask("-p", "groq", "hi", env={"GROQ_API_KEY": "sk-1", "GROQ_BASE_URL": server.base_url}).code == 0
     assert server.requests[0].json["model"] == values["model"]

@@ -29,8 +29,7 @@ def test_commands_print_the_documented_output(
     programs.mkdir()
     (programs / "pass").write_text("#!/bin/sh\necho sk-or-v1-of-the-command\n")
     (programs / "pass").chmod(0o755)
-    home.config.mkdir()
-    (home.config / "config.toml").write_text(config)
+    home.configure(config)
     server.reply(wire.says("Hello."))
     env = {
         "OPENROUTER_API_KEY": "",
@@ -50,8 +49,7 @@ def test_the_commands_of_cloud_programs_print_the_key(ask: Ask, home: Home, serv
     for name in ("gcloud", "az"):
         (programs / name).write_text(f"#!/bin/sh\n[ $# -gt 1 ] && echo token-of-{name}-0123456789\n")
         (programs / name).chmod(0o755)
-    home.config.mkdir()
-    (home.config / "config.toml").write_text(CLOUD_CONFIG)
+    home.configure(CLOUD_CONFIG)
     server.reply(wire.says("Hello."))
     path = {"PATH": f"{programs}:{home.env['PATH']}"}
     azure = ask("-m", "azure:x", "hi", env=path | {"AZURE_BASE_URL": server.base_url})

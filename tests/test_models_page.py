@@ -17,9 +17,8 @@ TEXT = PAGE.read_text()
 @pytest.fixture(autouse=True)
 def configure(home: Home, server: ModelServer) -> None:
     _, *rows = find_code_blocks(TEXT, "toml")
-    home.config.mkdir(parents=True)
     provider = f'[providers.vllm]\nbase_url = "{server.base_url}"\n'
-    (home.config / "config.toml").write_text("\n".join([provider, *rows]))
+    home.configure("\n".join([provider, *rows]))
 
 
 def test_page_describes_all_keys() -> None:

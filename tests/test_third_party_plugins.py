@@ -39,153 +39,119 @@ SUBCLASS = "from ask import ChatCompletions\nclass Odd(ChatCompletions):\n    {b
 INFO = 'ask.ProviderInfo("odd", "Odd", "http://127.0.0.1:9/v1")'
 
 BROKEN = {
-    "raises": ("raise ValueError('no\\nway')", ":provider", "ValueError: no way"),
-    "exits": ("import sys; sys.exit('bye')", ":provider", "SystemExit: bye"),
-    "has a mistake in it": ("def f(:", ":provider", "SyntaxError: invalid syntax"),
-    "lacks a package": (
-        "import no_such_package",
-        ":provider",
-        "it needs the module no_such_package, which is not installed",
-    ),
+    "raises": ("raise ValueError('no\\nway')", "ValueError: no way"),
+    "exits": ("import sys; sys.exit('bye')", "SystemExit: bye"),
+    "has a mistake in it": ("def f(:", "SyntaxError: invalid syntax"),
+    "lacks a package": ("import no_such_package", "it needs the module no_such_package, which is not installed"),
     "names a wrong attribute": (
         CHAT_PROVIDER,
-        ":provder",
         "its entry point names ask_odd:provder, but there is no provder (did you mean provider?)",
     ),
     "misspells a hook": (
         SUBCLASS.format(body="def provider_suports_tools(self, model): return True"),
-        ":provider",
         "unknown hook provider_suports_tools (did you mean provider_supports_tools?)",
     ),
     "lacks hooks": (
         f"import ask\nclass Odd(ask.Provider): pass\nprovider = Odd({INFO})",
-        ":provider",
         f"missing: {', '.join((*TOOL_HOOKS, *REQUIRED_HOOKS))}",
     ),
     "lacks a hook in its module": (
         MODULE_WITH_EVERY_HOOK.replace("provider_supports_tools = own.provider_supports_tools", ""),
-        "",
         "missing: provider_supports_tools",
     ),
-    "names a class": (
-        SUBCLASS.format(body="pass"),
-        ":Odd",
-        "Odd is a class; the entry point must name an instance",
-    ),
-    "names anything": ("provider = 5", ":provider", "it must be an instance of ask.Provider, or a module"),
+    "names a class": (SUBCLASS.format(body="pass"), "Odd is a class; the entry point must name an instance"),
+    "names anything": ("provider = 5", "it must be an instance of ask.Provider, or a module"),
     "takes what no hook has": (
         SUBCLASS.format(body="def provider_supports_tools(self, model, mood): return True"),
-        ":provider",
         "provider_supports_tools has the parameter mood, but it gets model",
     ),
     "misspells a parameter with a default": (
         SUBCLASS.format(body="def provider_build_request(self, request, keys=''): return None"),
-        ":provider",
         "provider_build_request has the parameter keys, but it gets request and key (did you mean key?)",
     ),
     "takes arguments by position": (
         SUBCLASS.format(body="def provider_supports_tools(self, model, /): return True"),
-        ":provider",
         "provider_supports_tools has the positional-only parameter model",
     ),
     "takes any arguments by position": (
         SUBCLASS.format(body="def provider_supports_tools(self, *arguments): return True"),
-        ":provider",
         "provider_supports_tools has a parameter with *",
     ),
     "has to be awaited": (
         SUBCLASS.format(body="async def provider_supports_tools(self, model): return True"),
-        ":provider",
         "provider_supports_tools is async",
     ),
     "has a value for a hook": (
         SUBCLASS.format(body="provider_supports_tools = False"),
-        ":provider",
         "provider_supports_tools must be a function, not bool",
     ),
     "has an object for a hook": (
         "from functools import partial\n"
         + SUBCLASS.format(body="provider_notice = staticmethod(partial(lambda **_: ''))"),
-        ":provider",
         "provider_notice must be a function, not partial",
     ),
     "caches a hook": (
         "from functools import cache\n"
         + SUBCLASS.format(body="@cache\n    def provider_supports_tools(self, model): return True"),
-        ":provider",
         "provider_supports_tools must be a function, not _lru_cache_wrapper",
     ),
     "has text for a list in a profile": (
         "from ask import ModelProfile\n" + SUBCLASS.format(body="profiles = [ModelProfile('*', efforts='low')]"),
-        ":provider",
         "profiles[0].efforts is the str 'low', not Sequence or None",
     ),
     "has a fraction for a number in a profile": (
         "from ask import ModelProfile\n" + SUBCLASS.format(body="profiles = [ModelProfile('*', context_length=128e3)]"),
-        ":provider",
         "profiles[0].context_length is the float 128000.0, not int or None",
     ),
     "has a wrong pattern": (
         "from ask import ModelProfile\n" + SUBCLASS.format(body="profiles = [ModelProfile('odd-{x}')]"),
-        ":provider",
         "{x} is not a version",
     ),
-    "has wrong profiles": (SUBCLASS.format(body="profiles = [5]"), ":provider", "profiles must be a tuple of"),
-    "names a wrong module": (
-        "",
-        "_there:provider",
-        "names ask_odd_there:provider, but there is no module ask_odd_there",
-    ),
-    "is not Exception": (
-        "class Halt(BaseException): pass\nraise Halt('stop')",
-        ":provider",
-        "Halt: stop (ask_odd.py, line 2)",
-    ),
-    "has two names": (CHAT_PROVIDER.format(name="even"), ":provider", "its ProviderInfo.name is 'even'"),
+    "has wrong profiles": (SUBCLASS.format(body="profiles = [5]"), "profiles must be a tuple of"),
+    "names a wrong module": ("", "names ask_odd_there:provider, but there is no module ask_odd_there"),
+    "is not Exception": ("class Halt(BaseException): pass\nraise Halt('stop')", "Halt: stop (ask_odd.py, line 2)"),
+    "has two names": (CHAT_PROVIDER.format(name="even"), "its ProviderInfo.name is 'even'"),
     "imports a later name": (
         "from ask import Message, Mesage",
-        ":provider",
         "it uses ask.Mesage (did you mean Message?), which version 2 of the plugin API does not have: upgrade ask-odd",
     ),
-    "imports a later module": ("import ask.embeddings", ":provider", "it uses ask.embeddings, which version 2 of"),
-    "uses a later name": ("import ask\nask.Embedding", ":provider", "it uses ask.Embedding, which version 2 of"),
+    "imports a later module": ("import ask.embeddings", "it uses ask.embeddings, which version 2 of"),
+    "uses a later name": ("import ask\nask.Embedding", "it uses ask.Embedding, which version 2 of"),
     "needs a later version": (
         "api_version = 3\n" + CHAT_PROVIDER,
-        ":provider",
         "it needs version 3 of the plugin API, and this ask has version 2: upgrade ask",
     ),
-    "needs an earlier version": (
-        SUBCLASS.format(body="api_version = 1"),
-        ":provider",
-        "has version 2: upgrade ask-odd",
-    ),
+    "needs an earlier version": (SUBCLASS.format(body="api_version = 1"), "has version 2: upgrade ask-odd"),
     "declares a version that is no integer": (
         "api_version = type('Version', (), {'__eq__': lambda self, other: 1 / 0})()\n" + CHAT_PROVIDER,
-        ":provider",
         "its api_version is Version, not a number such as 2",
     ),
     "declares a version without end": (
         "api_version = 10**5000\n" + CHAT_PROVIDER,
-        ":provider",
         "its api_version is int, not a number such as 2",
     ),
     "needs a later version and fails without": (
         "api_version = 3\nimport ask\nprovider = ask.ChatCompletions(name='odd', address='x')",
-        ":provider",
         "it needs version 3 of the plugin API",
     ),
-    "declares no version": ("api_version = '2'\n" + CHAT_PROVIDER, ":provider", "its api_version is '2', not a number"),
+    "declares no version": ("api_version = '2'\n" + CHAT_PROVIDER, "its api_version is '2', not a number"),
     "says nothing of itself": (
         SUBCLASS.format(body="def provider_info(self): return None"),
-        ":provider",
         "provider_info does not return a ProviderInfo",
     ),
     "fails to say what it is": (
         SUBCLASS.format(body="def provider_info(self): return 1 / 0"),
-        ":provider",
         "provider_info: ZeroDivisionError: division by zero",
     ),
 }
+"""The source of a broken provider, and what is reported about it."""
+OTHER_TARGETS = {
+    "names a wrong attribute": ":provder",
+    "lacks a hook in its module": "",
+    "names a class": ":Odd",
+    "names a wrong module": "_there:provider",
+}
+"""What the entry points name, after the name of the module, if it is not `:provider`."""
 
 
 def with_packages(ask: Ask, folder: Path, **env: str) -> Ask:
@@ -200,8 +166,8 @@ def list_providers(result: Result) -> dict[str, list[str]]:
 @pytest.mark.slow_after_first
 @pytest.mark.parametrize("case", ["raises", "misspells a hook"])
 def test_selecting_a_broken_provider_is_a_one_line_error(ask: Ask, home: Home, case: str) -> None:
-    source, attribute, reason = BROKEN[case]
-    ask = with_packages(ask, install_provider(home.path / "packages", "odd", source, attribute))
+    source, reason = BROKEN[case]
+    ask = with_packages(ask, install_provider(home.path / "packages", "odd", source))
     result = ask("-p", "odd", "hi")
     assert (result.code, result.stdout) == (4, b"")
     assert "odd (ask-odd)" in result.stderr
@@ -210,13 +176,14 @@ def test_selecting_a_broken_provider_is_a_one_line_error(ask: Ask, home: Home, c
 
 
 def test_each_broken_provider_is_reported_and_the_others_are_listed(ask: Ask, home: Home) -> None:
-    for number, (source, attribute, _) in enumerate(BROKEN.values()):
-        install_provider(home.path / "packages", f"odd{number:02}", source, attribute)
+    for number, (case, (source, _)) in enumerate(BROKEN.items()):
+        target = OTHER_TARGETS.get(case, ":provider")
+        install_provider(home.path / "packages", f"odd{number:02}", source, target)
     result = with_packages(ask, home.path / "packages")("providers")
     assert (result.code, set(list_providers(result))) == (0, OURS)
     lines = result.stderr.splitlines()
     assert len(lines) == len(BROKEN)
-    for number, (line, (_, _, reason)) in enumerate(zip(lines, BROKEN.values(), strict=True)):
+    for number, (line, (_, reason)) in enumerate(zip(lines, BROKEN.values(), strict=True)):
         assert f"odd{number:02} (ask-odd{number:02})" in line
         assert reason.replace("ask_odd", f"ask_odd{number:02}").replace("ask-odd", f"ask-odd{number:02}") in line
         assert "plugin <" not in line  # the words of pluggy
@@ -287,7 +254,7 @@ def test_a_service_of_config_toml_comes_before_the_provider_of_a_package(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
     ask = with_packages(ask, install_provider(home.path / "packages", "odd", "raise ValueError('not needed')"))
-    configure(home, f'[providers.odd]\nbase_url = "{server.base_url}"\nmodel = "own-1"\n')
+    home.configure(f'[providers.odd]\nbase_url = "{server.base_url}"\nmodel = "own-1"\n')
     server.reply(wire.says("Hello."))
     result = ask("-p", "odd", "hi")
     assert (result.text, result.code) == ("Hello.\n", 0)
@@ -302,7 +269,7 @@ def test_a_table_without_a_base_url_changes_the_provider_of_a_package(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
     packages = install_provider(home.path / "packages", "odd")
-    configure(home, '[providers.odd]\nmodel = "own-1"\n')
+    home.configure('[providers.odd]\nmodel = "own-1"\n')
     server.reply(wire.says("Hello."))
     result = with_packages(ask, packages, ODD_BASE_URL=server.base_url)("-p", "odd", "hi")
     assert (result.text, result.stderr) == ("Hello.\n", "")
@@ -694,13 +661,8 @@ model = "llama"
 """
 
 
-def configure(home: Home, text: str) -> None:
-    home.config.mkdir(parents=True, exist_ok=True)
-    (home.config / "config.toml").write_text(text)
-
-
 def test_a_provider_from_config_toml_answers_and_is_listed(ask: Ask, home: Home, server: ModelServer) -> None:
-    configure(home, CONFIG.format(url=server.base_url))
+    home.configure(CONFIG.format(url=server.base_url))
     server.reply(wire.says("Fast."))
     key = {"GROQ_KEY": "sk-groq-12345678"}
     result = ask("-p", "groq", "hi", env=key)
@@ -729,7 +691,7 @@ model = "work/model"
 def test_a_table_of_config_toml_changes_an_installed_provider(
     home: Home, server: ModelServer, env: Mapping[str, str], key: str
 ) -> None:
-    configure(home, OVERRIDE.format(url=server.base_url))
+    home.configure(OVERRIDE.format(url=server.base_url))
     server.reply(wire.says("Working."))
     ask = Ask({**home.env, "OPENROUTER_API_KEY": "sk-home-12345678"}, home.work)
     assert ask("-p", "openrouter", "hi", env=env).text == "Working.\n"
@@ -739,7 +701,7 @@ def test_a_table_of_config_toml_changes_an_installed_provider(
 
 @pytest.mark.parametrize("name", ["openroter", "Demo", "demoo", "groqq", "claude", "Google"])
 def test_an_unknown_provider_is_an_error_with_a_suggestion(ask: Ask, home: Home, name: str) -> None:
-    configure(home, CONFIG.format(url="http://127.0.0.1:9/v1"))
+    home.configure(CONFIG.format(url="http://127.0.0.1:9/v1"))
     result = ask("-p", name, "hi")
     meant = {"openroter": "openrouter", "groqq": "groq", "claude": "anthropic", "Google": "gemini"}
     nearest = meant.get(name, "demo")
@@ -749,7 +711,7 @@ def test_an_unknown_provider_is_an_error_with_a_suggestion(ask: Ask, home: Home,
 
 @pytest.mark.parametrize("row", ['key_env = "WORK_KEY"', 'base_url = ""', 'base_url = [""]'])
 def test_a_service_without_a_base_url_is_named_as_incomplete(ask: Ask, home: Home, row: str) -> None:
-    configure(home, f"[providers.openai2]\n{row}\n")
+    home.configure(f"[providers.openai2]\n{row}\n")
     result = ask("-p", "openai2", "hi")
     assert (result.code, "[providers.openai2] in config.toml has no base_url" in result.stderr) == (4, True)
     assert "did you mean" not in result.stderr

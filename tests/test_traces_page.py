@@ -18,7 +18,7 @@ def test_all_attributes_are_documented(home: Home, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "exit 1"})), wire.says("Done."))
     with Collector() as collector:
         bench = TraceBench(home, server, collector)
-        bench.configure("trace_content = true\n")
+        bench.home.configure("trace_content = true\n")
         bench.ask("-o", "temperature=0.5", "go")
     sent = {name.removeprefix("gen_ai.") for span in collector.spans for name in span.attributes}
     assert "tool.call.result" in sent

@@ -137,7 +137,6 @@ class ToolRunner:
         self._redactor = secrets
         self._on_event = on_event
         self._hooks = request.open_hooks(lambda text: on_event(Notice(text)))
-        self._log_failure_reported = False
         self._notify_once = cache(lambda text: on_event(Notice(text)))
 
     def execute(
@@ -373,9 +372,7 @@ class ToolRunner:
         try:
             log_tool_call(self._app.app_dirs.tool_call_log, self._conversation_id, finished)
         except FileError as error:
-            if not self._log_failure_reported:
-                self._on_event(Notice(str(error)))
-            self._log_failure_reported = True
+            self._notify_once(str(error))
         self._on_event(finished)
         return finished
 

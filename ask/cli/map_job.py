@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -145,7 +145,7 @@ class MapJobRunner:
         self._has_own_ledger = self.ledger.file != app.app_dirs.ledger_file
         self._prepare_report_and_scores(paths)
         self._review = ReviewFile(flags, self.job, paths, self.ledger, self._report_name) if flags["review"] else None
-        self._notices: set[str] = set()
+        self._notify_once: Callable[[str], None] = cache(app.console.print_notice)  # an input may be read again
         uses_path, encoding, delimiter = self.job.prompt.uses_path, flags["encoding"] or "", flags["delimiter"] or ""
         rows_are_files = uses_path or flags["template"] is not None
         inputs = select_inputs(
@@ -279,19 +279,14 @@ class MapJobRunner:
             self.ledger.forget_answers(self.job.id)
         if engine.progress.failed:
             failed, unavailable = engine.progress.failed, engine.progress.unavailable
-            rows = "it" if failed == 1 else "them"
-            hints = [f"the same command sends {rows} again"] if failed == unavailable else []
-            if not hints:
-                hints = [f"the same command sends {unavailable} of them again"] if unavailable else []
+            hints = []
+            if unavailable:
+                rows = f"{unavailable} of them" if unavailable < failed else "it" if failed == 1 else "them"
+                hints.append(f"the same command sends {rows} again")
+            if unavailable < failed:
                 hints.append("--retry-failed sends failed rows again")
             count = f"{format_count(failed, 'row')} failed ({'; '.join(hints)})"
             raise RowsFailedError(f"{count}; first error: {engine.first_row_error}")
-
-    def _notify_once(self, text: str) -> None:
-        """Print a notice about an input, which may be read several times."""
-        if text not in self._notices:
-            self._notices.add(text)
-            self.app.console.print_notice(text)
 
     def _read_rows(self) -> Iterator[Row]:
         """Read the rows to use, from the first one."""

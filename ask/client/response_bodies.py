@@ -1,4 +1,4 @@
-"""The bodies of HTTP responses: whole answers, errors, and what is neither."""
+"""The bodies of HTTP responses: complete answers, errors, and what is neither."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class BodyReader:
         self._key_origin = key_origin
 
     def parse_answer(self, http_response: Response) -> Mapping[str, Any]:
-        """Parse the body of a whole answer.
+        """Parse the body of a complete answer.
 
         Raises:
             AskError: it contains an error or something else, or was cut off.

@@ -236,7 +236,7 @@ def _name_label_variable(provider_name: str) -> str:
     return f"{format_variable_prefix(provider_name)}_ACCOUNT"
 
 
-def _format_sign_in_advice(provider_name: str, label: str = "") -> str:
+def _format_sign_in_advice(provider_name: str, label: str) -> str:
     """Tell the user how to sign in."""
     return f"run `ask login {provider_name}{f' --account {shlex.quote(label)}' if label else ''}`"
 

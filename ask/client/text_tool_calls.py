@@ -21,7 +21,7 @@ JSON_NAME_PATTERN = re.compile(r'"name"\s*:\s*"([^"]*)"')
 
 
 def describe_missing_call(answer: ModelResponse, tools: Sequence[ToolSpec]) -> str:
-    """Return a notice if an answer without calls seems to be one that should have had some; "" otherwise.
+    """Return a notice if an answer without calls to any of the tools should have had some; "" otherwise.
 
     A call in the text is not run, because the text may be an example, or quote what a tool returned.
     """
@@ -33,6 +33,6 @@ def describe_missing_call(answer: ModelResponse, tools: Sequence[ToolSpec]) -> s
         is_call = any(map(text.__contains__, TEXT_CALL_MARKERS)) and any(tool.name in text for tool in tools)
     if is_call:
         return "this model wrote a tool call as text, so nothing was run; use a model that is trained to call tools"
-    if tools and answer.finish_reason is FinishReason.TOOL_CALLS:
+    if answer.finish_reason is FinishReason.TOOL_CALLS:
         return "the model stopped to call a tool, but its answer contains no call"
     return ""

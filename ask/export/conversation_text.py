@@ -72,13 +72,11 @@ class TranscriptWriter:
         if isinstance(step, ToolCallStep):
             self._write_call(step)
         elif step.message.role == "assistant":
+            text = step.message.content
             if self._output.is_terminal:
                 self._write_text(step.reasoning, DIM)
-            if self._output.is_terminal:
-                marked = mark_sources(step.message.content, step.citations, lambda source: f" [{source.number}]")
-                self._write_markdown(marked)
-            else:
-                self._write_markdown(step.message.content)
+                text = mark_sources(text, step.citations, lambda source: f" [{source.number}]")
+            self._write_markdown(text)
             self._write_text(format_notes(step.citations), DIM)
             self._write_attachments(step.message)
             if not step.complete:

@@ -51,7 +51,7 @@ DIGEST_BYTES = 16
 BATCH_ROWS = 500
 """How many rows are looked up in the ledger together."""
 BATCH_SECONDS = 0.5
-"""The seconds after which those that have been made are answered."""
+"""The seconds after which the rows that are ready are answered, even if they are fewer."""
 NO_KEY = RowKey(b"", 0)
 MCP_SERVER_PATTERN = re.compile(r"mcp://[^/{]+/", re.IGNORECASE)
 """The part of the address of an MCP server's resource that names the server."""

@@ -13,7 +13,10 @@ IMAGE_ITEM = "image_generation_call"
 PART_SEPARATOR = "\n\n"
 """Separates the parts of reasoning; each part of a summary begins with a heading."""
 CLIENT_CALLS = ("custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call")
-"""Types of the calls that a service leaves to its client, unless there is an output for them."""
+"""Types of the calls that a service leaves to its client, unless there is an output for them. No tool of ask has them.
+
+https://github.com/diegosouzapw/OmniRoute/issues/8946
+"""
 
 
 class PartialItem:

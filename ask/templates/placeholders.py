@@ -27,10 +27,8 @@ class Placeholder(NamedTuple):
 
 
 def find_placeholders(text: str, pattern: re.Pattern[str] = VARIABLE_PATTERN) -> Iterator[Placeholder]:
-    r"""Yield the placeholders in a text, except escaped ones: \{{name}}."""
-    for escaped, name, default in (match.groups() for match in pattern.finditer(text)):
-        if not escaped:
-            yield Placeholder(name, default)
+    r"""Iterate over the placeholders in a text, except escaped ones: \{{name}}."""
+    return (part for part in _parse(text, pattern) if isinstance(part, Placeholder))
 
 
 def escape_placeholders(text: str, pattern: re.Pattern[str] = VARIABLE_PATTERN) -> str:

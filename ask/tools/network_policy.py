@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from ask.client.network_errors import find_connect_reason
-from ask.config.base_url import is_loopback
+from ask.config.base_url import DEFAULT_PORTS, is_loopback
 from ask.records import NamedTuple
 from ask.tools.base import ToolError
 
@@ -21,7 +21,6 @@ _AUTHORITY_PATTERN = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]
 _HOST_NAME_PATTERN = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 _NUMERIC_LABEL_PATTERN = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 # Not public, but global for `ipaddress`, or for its older versions.
 # https://www.iana.org/assignments/iana-ipv4-special-registry, iana-ipv6-special-registry
@@ -63,7 +62,7 @@ class HttpTarget(NamedTuple):
     def authority(self) -> str:
         """Host and port, as in a URL and the `Host` header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def url(self) -> str:
@@ -97,7 +96,7 @@ def _parse_url(url: str) -> HttpTarget:
     parts = _AUTHORITY_PATTERN.fullmatch(authority)
     if not parts:
         raise ValueError("it has no host")
-    port = int(parts["port"] or _DEFAULT_PORTS[scheme])
+    port = int(parts["port"] or DEFAULT_PORTS[scheme])
     if not 0 < port < 65_536:
         raise ValueError("invalid port")
     try:

@@ -43,8 +43,7 @@ def model(server: ModelServer) -> Model:
 
 @pytest.fixture
 def env(home: Home, server: ModelServer) -> Mapping[str, str]:
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
+    home.configure("[network]\nbackoff = 0.001\n")
     root = server.base_url.removesuffix("/api/v1")
     env = {**home.env, "ASK_PROVIDER": OPENROUTER.name, "ASK_MODEL": OPENROUTER.model}
     for service in SERVICES.values():

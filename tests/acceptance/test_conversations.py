@@ -115,7 +115,7 @@ def test_parallel_runs_are_all_saved(ask: Ask, model: Model) -> None:
 
 @pytest.mark.slow
 def test_a_conversation_too_long_for_the_model_loses_its_oldest_part(ask: Ask, model: Model, home: Home) -> None:
-    (home.config / "config.toml").write_text("context_limit = 12000\n")
+    home.configure("context_limit = 12000\n")
     model.say("short answer")
     conversation = ask("question 0 " + "word " * 3000).conversation
     for number in range(1, 4):

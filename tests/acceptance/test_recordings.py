@@ -23,7 +23,7 @@ FIRST = {(recording.name.rpartition("-")[0], recording.wire): recording.name for
 
 @pytest.fixture
 def ask(ask: Ask, home: Home) -> Ask:
-    (home.config / "config.toml").write_text("[network]\ntries = 1\n")
+    home.configure("[network]\ntries = 1\n")
     return ask
 
 

@@ -17,10 +17,6 @@ def bash(command: str, **more: Any) -> Call:
     return Call("bash", {"command": command, **more})
 
 
-def audit_log(home: Home) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (home.data / "audit.jsonl").read_text().splitlines()]
-
-
 def test_a_command_returns_output_errors_and_exit_code(ask: Ask, model: Model) -> None:
     model.say("", bash("echo out; echo err >&2; exit 3"))
     model.say("It failed.")
@@ -110,7 +106,7 @@ def test_every_call_is_logged(ask: Ask, model: Model, home: Home) -> None:
     model.say("", bash("echo hi"), Call("list_dir", {"dirpath": "."}, "call_2"))
     model.say("Done.")
     assert ask("go").code == 0
-    text = json.dumps(audit_log(home))
+    text = json.dumps(home.read_tool_log())
     assert "echo hi" in text
     assert "list_dir" in text
 

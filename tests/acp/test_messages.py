@@ -154,8 +154,7 @@ def test_nothing_interrupts_the_end_of_a_canceled_prompt(
 
 @pytest.mark.slow
 def test_a_broken_configuration_is_an_error_that_names_the_file(ask: Ask, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[")
+    home.configure("[")
     with start_raw(ask) as (editor, running):
         answer = editor.request(1, "session/new", cwd=str(home.work), mcpServers=[])
         editor.close()

@@ -29,11 +29,6 @@ def ask(ask: Ask, server: ModelServer) -> Ask:
     return Ask(env, ask.cwd)
 
 
-def configure(home: Home, text: str) -> None:
-    home.config.mkdir(parents=True, exist_ok=True)
-    (home.config / "config.toml").write_text(text)
-
-
 def find_markers(home: Home) -> list[Path]:
     return list(Path(home.env["XDG_CACHE_HOME"], "ask").glob("chat-only/*"))
 
@@ -125,7 +120,7 @@ def test_other_errors_are_reported_as_they_are(ask: Ask, server: ModelServer, st
 
 
 def test_a_retry_after_the_fallback_stays_on_chat_completions(ask: Ask, server: ModelServer, home: Home) -> None:
-    configure(home, "[network]\nbackoff = 0.001\n")
+    home.configure("[network]\nbackoff = 0.001\n")
     server.reply(wire.fails(503), wire.says("Hello."))
     assert ask("-p", "openai", "-m", "local", "hi").text == "Hello.\n"
     assert len(server.unserved) == 1
@@ -136,7 +131,7 @@ def test_a_retry_after_the_fallback_stays_on_chat_completions(ask: Ask, server: 
 
 @pytest.mark.parametrize("name", ["openai", "xai"])
 def test_chat_is_selected(ask: Ask, server: ModelServer, home: Home, name: str) -> None:
-    configure(home, f'[providers.{name}]\napi = "chat"\n')
+    home.configure(f'[providers.{name}]\napi = "chat"\n')
     server.reply(wire.says("Hello."))
     assert ask("-p", name, "hi").text == "Hello.\n"
     assert list_paths(server) == ["/chat/completions"]
@@ -147,7 +142,7 @@ def test_chat_is_selected(ask: Ask, server: ModelServer, home: Home, name: str) 
 @pytest.mark.parametrize("name", ["lmstudio", "deepseek", "openrouter"])
 @pytest.mark.parametrize("whole", [False, True], ids=["streamed", "complete"])
 def test_responses_is_selected(ask: Ask, server: ModelServer, home: Home, name: str, whole: bool) -> None:
-    configure(home, f'[providers.{name}]\napi = "responses"\n')
+    home.configure(f'[providers.{name}]\napi = "responses"\n')
     items = (reasoning(encrypted="c2VjcmV0"), call("bash", {"command": "echo one"}))
     server.reply(responses_wire.replies(response(*items), stream=not whole))
     server.reply(responses_wire.says("Done.", stream=not whole))
@@ -162,7 +157,7 @@ def test_responses_is_selected(ask: Ask, server: ModelServer, home: Home, name: 
 
 @pytest.mark.parametrize(("api", "path"), [("responses", "/responses"), ("chat", "/chat/completions")])
 def test_a_described_provider_has_either(ask: Ask, server: ModelServer, home: Home, api: str, path: str) -> None:
-    configure(home, f'[providers.local]\nbase_url = "{server.base_url}"\nmodel = "m"\napi = "{api}"\n')
+    home.configure(f'[providers.local]\nbase_url = "{server.base_url}"\nmodel = "m"\napi = "{api}"\n')
     server.reply(responses_wire.says("Hello.") if api == "responses" else wire.says("Hello."))
     assert ask("-p", "local", "hi").text == "Hello.\n"
     assert list_paths(server) == [path]
@@ -170,14 +165,14 @@ def test_a_described_provider_has_either(ask: Ask, server: ModelServer, home: Ho
 
 @pytest.mark.parametrize("name", ["openai", "local"])
 def test_a_selected_api_has_no_fallback(ask: Ask, server: ModelServer, home: Home, name: str) -> None:
-    configure(home, f'[providers.{name}]\nbase_url = "{server.base_url}"\nmodel = "m"\napi = "responses"\n')
+    home.configure(f'[providers.{name}]\nbase_url = "{server.base_url}"\nmodel = "m"\napi = "responses"\n')
     server.reply(wire.says("Hello."))
     assert ask("-p", name, "hi").code == 6
     assert (len(server.unserved), server.requests) == (1, [])
 
 
 def test_a_provider_with_its_own_api_has_no_choice(ask: Ask, server: ModelServer, home: Home) -> None:
-    configure(home, '[providers.anthropic]\napi = "responses"\n')
+    home.configure('[providers.anthropic]\napi = "responses"\n')
     result = ask("-p", "anthropic", "hi")
     assert result.code == 4
     assert "[providers.anthropic]" in result.stderr
@@ -185,7 +180,7 @@ def test_a_provider_with_its_own_api_has_no_choice(ask: Ask, server: ModelServer
 
 
 def test_an_unknown_api_is_an_error(ask: Ask, home: Home) -> None:
-    configure(home, '[providers.openai]\napi = "completions"\n')
+    home.configure('[providers.openai]\napi = "completions"\n')
     result = ask("-p", "openai", "hi")
     assert result.code == 4
     assert "responses, chat" in result.stderr
@@ -203,7 +198,7 @@ def test_a_conversation_changes_between_all_apis(ask: Ask, server: ModelServer, 
     )
     assert ask("-p", "openai", "begin").text == "First.\n"
 
-    configure(home, '[providers.openai]\napi = "chat"\n')
+    home.configure('[providers.openai]\napi = "chat"\n')
     server.reply(wire.calls(("bash", {"command": "echo two"})), wire.says("Second."))
     assert ask("-p", "openai", "-c", "go on").text == "Second.\n"
     body = server.requests[-1].json
@@ -220,7 +215,7 @@ def test_a_conversation_changes_between_all_apis(ask: Ask, server: ModelServer, 
         "three",
     ]
 
-    configure(home, "")
+    home.configure("")
     server.reply(responses_wire.says("Fourth."))
     assert ask("-p", "openai", "-c", "go on").text == "Fourth.\n"
     body = server.requests[-1].json

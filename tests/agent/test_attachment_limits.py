@@ -164,9 +164,8 @@ def test_pages_of_a_hostile_pdf_are_counted_quickly(part: bytes) -> None:
 
 
 def test_limits_can_be_configured(ask: Ask, server: ModelServer, home: Home) -> None:
-    home.config.mkdir()
     rows = "[[providers.openrouter.models]]\npattern = '*'\nimage_side = 100\n"
-    (home.config / "config.toml").write_text(rows)
+    home.configure(rows)
     (ask.cwd / "wide.png").write_bytes(make_image())
     server.reply(wire.says("Black."))
     assert ask("--no-tools", "-p", "openrouter", "-m", "a/b", "-f", "wide.png", "what?").code == 0

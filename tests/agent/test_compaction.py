@@ -156,8 +156,7 @@ def test_a_conversation_that_is_too_long_is_summarized_as_far_as_it_fits(
     ask: Ask, server: ModelServer, home: Home
 ) -> None:
     start_conversation(ask, server, *[f"{number} " + "word " * 1_000 for number in range(5)])
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("context_limit = 9000\n")
+    home.configure("context_limit = 9000\n")
     server.reply(lambda request: wire.whole_reply({"data": []}) if request.method == "GET" else wire.says("In short."))
     result = ask("compact")
     assert (result.text, result.code) == ("In short.\n", 0)
@@ -196,8 +195,7 @@ def test_compact_without_a_conversation_or_without_saving_is_an_error(
 ) -> None:
     result = conversation("compact", "0000")
     assert (result.code, result.stderr.count("\n")) == (2, 1)
-    home_with_conversation.config.mkdir(exist_ok=True)
-    (home_with_conversation.config / "config.toml").write_text("[history]\nenabled = false\n")
+    home_with_conversation.configure("[history]\nenabled = false\n")
     result = conversation("compact")
     assert (result.code, result.stderr.count("\n")) == (2, 1)
     assert "history.enabled" in result.stderr

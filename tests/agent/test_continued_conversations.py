@@ -299,16 +299,15 @@ def test_a_run_that_is_not_saved_deletes_only_its_own_results(
 
 
 def test_history_can_be_disabled(ask: Ask, server: ModelServer, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[history]\nenabled = false\n")
+    home.configure("[history]\nenabled = false\n")
     told = json.loads(ask("--json", "one").text)
     assert told["saved"] is False
     assert ask("two").conversation == ""
     assert not home.data.exists()
     check_refused(ask("-c", "three"), "conversation")
-    (home.config / "config.toml").write_text("")
+    home.configure("")
     ask("four")
-    (home.config / "config.toml").write_text("[history]\nenabled = false\n")
+    home.configure("[history]\nenabled = false\n")
     ask("-c", "five")
     assert last_user_contents(server) == ["four", "five"]
     assert len(read_saved_runs(home)) == 1

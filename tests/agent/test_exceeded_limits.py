@@ -24,8 +24,7 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\0\0\0\0"
 def ask(home: Home, server: ModelServer) -> Ask:
     root = server.base_url.removesuffix("/api/v1")
     env = {**home.env, **build_service_variables(server.base_url)}
-    home.config.mkdir(parents=True)
-    (home.config / "config.toml").write_text(SERVICE.format(url=root))
+    home.configure(SERVICE.format(url=root))
     return Ask(env, home.work)
 
 

@@ -15,11 +15,6 @@ KEYS = ("sk-first-0123456789", "sk-second-0123456789", "sk-third-0123456789")
 LOCAL = '[providers.local]\nbase_url = "{url}"\n'
 
 
-def configure(home: Home, text: str) -> None:
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text(text)
-
-
 def models_response(*entries: dict[str, object]) -> Reply:
     return wire.whole_reply({"data": list(entries)})
 
@@ -33,7 +28,7 @@ def models_response(*entries: dict[str, object]) -> Reply:
 def test_an_alias_is_resolved_unless_a_provider_is_named(
     arguments: list[str], model: str, ask: Ask, home: Home, server: ModelServer
 ) -> None:
-    configure(home, '[aliases]\nfast = "openrouter:a/model"')
+    home.configure('[aliases]\nfast = "openrouter:a/model"')
     server.reply(wire.says("Hello."))
     assert ask(*arguments, "hi").code == 0
     assert server.requests[0].json["model"] == model
@@ -45,7 +40,7 @@ def test_a_default_model_may_name_its_provider_or_be_an_alias(
     value: str, in_config: bool, ask: Ask, home: Home, server: ModelServer
 ) -> None:
     default = f'provider = "openai"\nmodel = "{value}"\n' if in_config else ""
-    configure(home, f'{default}[aliases]\nfast = "openrouter:a/model"')
+    home.configure(f'{default}[aliases]\nfast = "openrouter:a/model"')
     env = {} if in_config else {"ASK_PROVIDER": "openai", "ASK_MODEL": value}
     server.reply(wire.says("Hello."))
     result = ask("hi", env={**env, "OPENAI_API_KEY": KEYS[0]})
@@ -67,7 +62,7 @@ def test_the_provider_of_a_default_model_does_not_apply_to_a_named_provider(ask:
 
 
 def test_without_a_model_the_first_listed_one_is_used(ask: Ask, home: Home, server: ModelServer) -> None:
-    configure(home, LOCAL.format(url=server.base_url))
+    home.configure(LOCAL.format(url=server.base_url))
     server.reply(models_response({"id": "loaded"}, {"id": "another"}), wire.says("Hello."))
     result = ask("-p", "local", "--json", "hi")
     assert (result.code, '"model": "loaded"' in result.text) == (0, True)
@@ -76,7 +71,7 @@ def test_without_a_model_the_first_listed_one_is_used(ask: Ask, home: Home, serv
 
 
 def test_a_provider_that_lists_no_model_is_a_config_error(ask: Ask, home: Home, server: ModelServer) -> None:
-    configure(home, LOCAL.format(url=server.base_url))
+    home.configure(LOCAL.format(url=server.base_url))
     server.reply(models_response())
     result = ask("-p", "local", "hi")
     assert (result.code, result.stdout) == (4, b"")
@@ -91,7 +86,7 @@ def test_a_provider_that_lists_no_model_is_a_config_error(ask: Ask, home: Home, 
     [("GEMINI_API_KEY", "gemini"), ("GOOGLE_API_KEY", "gemini"), ("GROK_API_KEY", "xai"), ("MY_TOKEN", "mine")],
 )
 def test_the_default_provider_is_the_one_that_has_a_key(variable: str, provider: str, home: Home) -> None:
-    configure(home, '[providers.mine]\nbase_url = "https://mine.example"\nkey_env = "MY_TOKEN"\nmodel = "x"')
+    home.configure('[providers.mine]\nbase_url = "https://mine.example"\nkey_env = "MY_TOKEN"\nmodel = "x"')
     ask = Ask({**home.env, variable: KEYS[0], "HTTPS_PROXY": "http://127.0.0.1:1"}, home.work)
     result = ask("--json", "hi")
     assert json.loads(result.text)["provider"] == provider, result.stderr
@@ -215,7 +210,7 @@ def test_a_password_in_the_base_url_replaces_the_key_and_is_redacted(home: Home,
     assert ask("-m", "m", "hi", env={"OPENROUTER_BASE_URL": base_url}).code == 0
     assert server.requests[1].headers["Authorization"].startswith("Basic ")
     assert (b"//me:" in server.requests[1].body, b"horse" in server.requests[1].body) == (True, False)
-    configure(home, "[network]\ntries = 1\n")
+    home.configure("[network]\ntries = 1\n")
     assert ask("-p", "openai", "--base-url", "https://me:correct-horse@api.invalid/v1", "hi").code == 5
 
 
@@ -223,5 +218,5 @@ def test_a_local_address_in_the_environment_or_config_toml_needs_no_key(home: Ho
     ask = Ask(home.env, home.work)
     server.reply(wire.says("Hello."))
     assert ask("-m", "m", "hi", env={"OPENROUTER_BASE_URL": server.base_url}).code == 0
-    configure(home, f'[providers.openrouter]\nbase_url = "{server.base_url}"\n')
+    home.configure(f'[providers.openrouter]\nbase_url = "{server.base_url}"\n')
     assert ask("-m", "m", "hi").code == 0

@@ -116,9 +116,8 @@ def test_a_closing_tag_alone_counts_without_a_stream_and_not_in_one(ask: Ask, se
 
 
 def test_a_profile_says_that_answers_begin_with_reasoning(home: Home, ask: Ask, server: ModelServer) -> None:
-    home.config.mkdir()
     row = '[[providers.openrouter.models]]\npattern = "*"\nbegins_reasoning = true\n'
-    (home.config / "config.toml").write_text(row)
+    home.configure(row)
     server.reply(letters("I look.</think>\n\nYes."), wire.streams(wire.reasoning("Hm."), *wire.stream("Yes.")))
     assert (ask("hi").text, ask("hi").text) == ("Yes.\n", "Yes.\n")
 

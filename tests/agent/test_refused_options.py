@@ -26,8 +26,7 @@ def ask(home: Home, server: ModelServer) -> Ask:
     env = dict(home.env)
     for name in DEFAULTS:
         env |= {f"{name.upper()}_API_KEY": TEST_KEY, f"{name.upper()}_BASE_URL": root + SERVICES[name].address}
-    home.config.mkdir(parents=True)
-    (home.config / "config.toml").write_text(SERVICE.format(url=root))
+    home.configure(SERVICE.format(url=root))
     return Ask(env, home.work)
 
 

@@ -23,8 +23,7 @@ def ask(home: Home, server: ModelServer) -> Ask:
     root = server.base_url.removesuffix("/api/v1")
     env = {f"{name}_{part}": TEST_KEY for name in ("OPENAI", "XAI") for part in ("API_KEY",)}
     env |= {f"{name}_BASE_URL": f"{root}/v1" for name in ("OPENAI", "XAI")}
-    home.config.mkdir(parents=True)
-    (home.config / "config.toml").write_text(SERVICE.format(url=root))
+    home.configure(SERVICE.format(url=root))
     return Ask({**home.env, **env}, home.work)
 
 

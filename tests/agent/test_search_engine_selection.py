@@ -17,7 +17,7 @@ from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, Result, run
 from tests.scenarios.sent_requests import list_offered_tools
-from tests.scenarios.test_safety import PROMPT, audit
+from tests.scenarios.test_safety import PROMPT
 from tests.tools.search_engines import FOUND, NUTS, answer, place, tavily_error
 
 KEY = "engine-0123456789"
@@ -38,11 +38,6 @@ def with_engine_keys(ask: Ask, search_server: ModelServer, *names: str) -> Ask:
     keys = {f"{name.upper()}_API_KEY": f"{KEY}-{name}" for name in names}
     places = {f"{name.upper()}_BASE_URL": f"{place(search_server)}/{name}" for name in KEYED_ENGINES}
     return replace(ask, env={**ask.env, **keys, **places})
-
-
-def configure(home: Home, text: str) -> None:
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text(text)
 
 
 def without_ddgs(ask: Ask, home: Home, *args: str) -> Result:
@@ -73,7 +68,7 @@ def test_the_first_engine_with_a_key_is_used_unless_another_is_configured(
     search_server.reply(answer({}, 500))
     server.reply(*(reply for _ in range(3) for reply in (wire.calls(SEARCH), wire.says("Sorry."))))
     for engine in ("", "tavily", "brave"):
-        configure(home, f'[search]\nengine = "{engine}"\n' if engine else "")
+        home.configure(f'[search]\nengine = "{engine}"\n' if engine else "")
         assert ask("what are nuts?").code == 0
     assert [request.path.split("/")[1] for request in search_server.requests] == ["brave", "tavily", "brave"]
 
@@ -128,7 +123,7 @@ def test_search_is_offered_only_if_an_engine_is_available(
 
 def test_search_may_be_disabled_without_an_engine(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("Hello."))
-    configure(home, '[tools]\ndisabled = ["search_web"]\n[search]\nengine = "brave"\n')
+    home.configure('[tools]\ndisabled = ["search_web"]\n[search]\nengine = "brave"\n')
     result = without_ddgs(ask, home, "hello")
     assert (result.code, result.stderr) == (0, "")
     assert "search_web" not in list_offered_tools(server.requests[0].json)
@@ -146,7 +141,7 @@ def test_an_engine_that_cannot_be_used_is_reported(
     ask: Ask, home: Home, server: ModelServer, engine: str, told: list[str]
 ) -> None:
     server.reply(wire.says("Hello."))
-    configure(home, f'[search]\nengine = "{engine}"\n')
+    home.configure(f'[search]\nengine = "{engine}"\n')
     result = without_ddgs(ask, home, "hello")
     assert result.code == 0
     assert all(text in result.stderr for text in ("search_web", *told))
@@ -155,7 +150,7 @@ def test_an_engine_that_cannot_be_used_is_reported(
 
 @pytest.mark.parametrize("engine", ['"google"', "1", '""'])
 def test_an_unknown_engine_is_an_error(ask: Ask, home: Home, server: ModelServer, engine: str) -> None:
-    configure(home, f"[search]\nengine = {engine}\n")
+    home.configure(f"[search]\nengine = {engine}\n")
     result = ask("hello")
     assert (result.code, server.requests) == (4, [])
     assert "search.engine" in result.stderr
@@ -175,7 +170,7 @@ def test_safe_mode_asks_before_reaching_the_engines_host(
     assert result.code == 0
     assert "\n  query: nuts\n  at the host 127.0.0.1\n" in result.text
     assert len(search_server.requests) == (answered == "y")
-    assert [line["rule"] for line in audit(home)] == [f"host 127.0.0.1: {'yes' if answered == 'y' else 'no'}"]
+    assert [line["rule"] for line in home.read_tool_log()] == [f"host 127.0.0.1: {'yes' if answered == 'y' else 'no'}"]
 
 
 @pytest.mark.slow
@@ -190,7 +185,7 @@ def test_safe_mode_searches_without_asking_if_the_host_is_allowed(
     assert len(search_server.requests) == 1
     assert ask("--safe", "--allow-host", "api.search.brave.com", "Search").code == 8
     assert len(search_server.requests) == 1
-    assert [line["rule"] for line in audit(home)] == ["--allow-host", "host 127.0.0.1: no terminal"]
+    assert [line["rule"] for line in home.read_tool_log()] == ["--allow-host", "host 127.0.0.1: no terminal"]
 
 
 @pytest.mark.needs("bwrap")
@@ -224,7 +219,7 @@ def test_doctor_reports_the_search_engine_and_what_is_missing(ask: Ask, home: Ho
     assert (state, "brave" in found) == ("ok", True)
     state, found, _ = check(ask)
     assert (state, "duckduckgo" in found) == ("ok", True)
-    configure(home, '[tools]\ndisabled = ["search_web"]\n[search]\nengine = "brave"\n')
+    home.configure('[tools]\ndisabled = ["search_web"]\n[search]\nengine = "brave"\n')
     state, found, fix = check(ask)
     assert (state, "brave" in found) == ("warning", True)
     assert "BRAVE_API_KEY" in fix

@@ -102,8 +102,7 @@ def test_it_is_the_first_message_of_every_request_and_what_the_user_adds_comes_a
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
     (home.work / "own.txt").write_text("From a file.")
-    home.config.mkdir(parents=True)
-    (home.config / "config.toml").write_text("system = 'From config.toml.'\n")
+    home.configure("system = 'From config.toml.'\n")
     server.reply(wire.calls(("list_dir", {"dirpath": "."})), wire.says("done"))
     assert ask("-m", "test/model", "-s", "@own.txt", "hi").code == 0
     first, second = (request.json["messages"][0] for request in server.requests)

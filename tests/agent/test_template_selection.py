@@ -137,7 +137,7 @@ def test_its_system_text_comes_between_the_configurations_and_the_users(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
     write_prompt(home, "mine", "+++\nsystem = 'Two.'\n+++\n")
-    (home.config / "config.toml").write_text("system = 'One.'\n")
+    home.configure("system = 'One.'\n")
     ask("-t", "mine", "-s", "Three.", "hi")
     assert sent_system_prompt(server).startswith("You are ask ")
     assert sent_system_prompt(server).endswith("\n\nOne.\n\nTwo.\n\nThree.")
@@ -195,7 +195,7 @@ def test_options_override_a_prompt_which_overrides_conversation_environment_and_
         "alias": "model = 'fast'",
     }.items():
         write_prompt(home, name, f"+++\n{lines}\n+++\n")
-    (home.config / "config.toml").write_text(CONFIG.format(url=server.base_url))
+    home.configure(CONFIG.format(url=server.base_url))
     environment = {"ASK_PROVIDER": "two", "ASK_MODEL": "environments"}
     ask = Ask({name: value for name, value in ask.env.items() if name not in environment}, ask.cwd)
     assert sent_model(ask, "-t", "provider") == sent_model(ask, "-t", "provider", env=environment) == ("one", "ones")
@@ -223,7 +223,7 @@ def test_options_override_a_prompt_which_overrides_conversation_environment_and_
 
 def test_flags_override_its_options_which_override_the_configuration(ask: Ask, home: Home, server: ModelServer) -> None:
     write_prompt(home, "mine", "+++\n[options]\ntemperature = 0.5\ntop_p = 0.5\n+++\n")
-    (home.config / "config.toml").write_text("[options]\ntemperature = 0.1\ntop_p = 0.1\nseed = 1\n")
+    home.configure("[options]\ntemperature = 0.1\ntop_p = 0.1\nseed = 1\n")
     ask("-t", "mine", "-o", "top_p=0.9", "hi")
     assert [last_request(server)[name] for name in ("temperature", "top_p", "seed")] == [0.5, 0.9, 1]
 
@@ -251,7 +251,7 @@ def test_it_cannot_offer_tools_that_the_user_disables(ask: Ask, home: Home, serv
     write_prompt(home, "mine", "+++\ntools = ['bash']\n+++\n")
     ask("-t", "mine", "hi", env={"ASK_TOOLS": "0"})
     assert offered_tools(server) == []
-    (home.config / "config.toml").write_text("[tools]\nenabled = false\n")
+    home.configure("[tools]\nenabled = false\n")
     ask("-t", "mine", "hi")
     assert offered_tools(server) == []
 

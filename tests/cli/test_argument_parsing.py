@@ -312,8 +312,7 @@ def test_short_options_in_the_prompt_are_noted_on_a_terminal_only(ask: Ask, serv
 
 @pytest.mark.parametrize("arguments", [["--version"], ["-V"], ["--help"], ["-h"], ["models", "--help"]])
 def test_help_and_version_work_in_a_broken_installation(arguments: list[str], home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("not toml")
+    home.configure("not toml")
     result = Ask(home.env, home.work)(*arguments)
     assert (result.code, result.stderr) == (0, "")
     assert b"ask" in result.stdout

@@ -34,8 +34,7 @@ def ask(ask: Ask) -> Ask:
 
 
 def test_providers_are_installed_or_configured(ask: Ask, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text(
+    home.configure(
         '[providers.groq]\nbase_url = "http://127.0.0.1:9/v1"\n[providers.openai]\nmodel = "m"\n'
         '[providers.x]\nmodel = "m"\n'
     )
@@ -47,8 +46,7 @@ def test_providers_are_installed_or_configured(ask: Ask, home: Home) -> None:
 
 
 def test_models_are_completed_by_provider_or_prefix(ask: Ask, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('provider = "openrouter"\n[aliases]\nfast = "openrouter:vendor/b"')
+    home.configure('provider = "openrouter"\n[aliases]\nfast = "openrouter:vendor/b"')
     write_models(write_models_cache(home), [ModelInfo(id="vendor/a"), ModelInfo(id="vendor/b")])
     assert words(ask("--complete", "models", "", "openrouter").text) == ["vendor/a", "vendor/b"]
     assert words(ask("--complete", "models", "openrouter:v").text) == ["openrouter:vendor/a", "openrouter:vendor/b"]
@@ -111,8 +109,7 @@ def test_conversations_are_listed_with_titles_newest_first(ask: Ask, home: Home)
 
 @pytest.mark.slow
 def test_addresses_of_mcp_servers_come_from_their_last_listing(ask: Ask, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text(
+    home.configure(
         "".join(f'[mcp.servers.{name}]\ncommand = "touch"\nargs = ["started"]\n' for name in ("new", "notes", "off"))
         + "enabled = false\n"
     )
@@ -133,8 +130,7 @@ def test_addresses_of_mcp_servers_come_from_their_last_listing(ask: Ask, home: H
     ["providers", "models", "conversations", "jobs", "approvals", "skills", "servers", "resources", "nothing", ""],
 )
 def test_broken_files_offer_and_print_nothing(kind: str, ask: Ask, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("this is = not TOML")
+    home.configure("this is = not TOML")
     home.data.mkdir()
     (home.data / "history.db").write_text("no database")
     index = Path(home.env["XDG_CACHE_HOME"], "ask/plugins.json")

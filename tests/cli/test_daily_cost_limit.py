@@ -22,8 +22,7 @@ MAP = ("map", *OPENROUTER, "Say {{text}}", "in.jsonl", "-O", "out.jsonl")
 @pytest.fixture(autouse=True)
 def limit(home: Home) -> None:
     """A limit of $1."""
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("max_cost_per_day = 1\n[network]\nbackoff = 0.01\n")
+    home.configure("max_cost_per_day = 1\n[network]\nbackoff = 0.01\n")
 
 
 @pytest.fixture

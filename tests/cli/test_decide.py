@@ -41,11 +41,6 @@ def ask(home: Home, server: ModelServer) -> Ask:
     return Ask({**home.env, **keys, **urls}, home.work)
 
 
-def configure(home: Home, text: str) -> None:
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text(text)
-
-
 def decide(ask: Ask, service: type[DecisionService], *arguments: str, schema: str = SCHEMA, **options: Any) -> Result:
     return ask("-p", service.provider, "-m", service.model, "--decide", "--schema", schema, *arguments, **options)
 
@@ -287,7 +282,7 @@ def test_tool_results_are_text(ask: Ask, home: Home, server: ModelServer, servic
 def test_only_options_of_the_command_line_are_sent(ask: Ask, home: Home, server: ModelServer) -> None:
     service = OpenAIDecisions(ANSWERS)
     server.reply(service)
-    configure(home, "[options]\ntemperature = 0\n")
+    home.configure("[options]\ntemperature = 0\n")
     assert decide(ask, OpenAIDecisions, "-o", "prompt_cache_key=k", "hi").code == 0
     assert service.bodies[0]["prompt_cache_key"] == "k"
     assert "temperature" not in service.bodies[0]
@@ -300,7 +295,7 @@ def test_secrets_are_removed(ask: Ask, service: DecisionService) -> None:
 
 
 def test_failures_are_retried_and_keys_rotated(ask: Ask, home: Home, server: ModelServer) -> None:
-    configure(home, "[network]\nbackoff = 0.01\n")
+    home.configure("[network]\nbackoff = 0.01\n")
     server._replies += [wire.fails(500), wire.fails(401, "bad key"), OpenAIDecisions(ANSWERS)]
     result = decide(ask, OpenAIDecisions, "hi", env={"OPENAI_API_KEY": f"{TEST_KEY}|sk-other-key"})
     assert (result.code, json.loads(result.text)) == (0, CHOSEN)
@@ -320,7 +315,7 @@ def test_failures_are_retried_and_keys_rotated(ask: Ask, home: Home, server: Mod
 def test_errors_are_reported(
     ask: Ask, home: Home, server: ModelServer, service: DecisionService, reply: tuple[Any, int]
 ) -> None:
-    configure(home, "[network]\ntries = 1\n")
+    home.configure("[network]\ntries = 1\n")
     server._replies[:] = [json_reply(*reply)]
     result = decide(ask, type(service), "hi")
     assert (result.code, result.text) == (6, "")
@@ -328,7 +323,7 @@ def test_errors_are_reported(
 
 
 def test_another_model_decides_if_one_fails(ask: Ask, home: Home, server: ModelServer) -> None:
-    configure(home, "[network]\ntries = 1\n")
+    home.configure("[network]\ntries = 1\n")
     server._replies += [wire.fails(503), GeminiDecisions(ANSWERS)]
     fallbacks = ("--fallback", "openai:gpt-6-sol", "--fallback", "gemini:gemini-decision-1")
     result = decide(ask, OpenAIDecisions, *fallbacks, "hi")

@@ -71,8 +71,7 @@ def test_probabilities_are_those_of_the_tokens(
 def test_the_responses_api_is_asked_where_it_is_known(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(responses_wire.whole_reply(logprob_wires.to_responses_answer(TOKENS)))
     config = f'[providers.own]\nbase_url = "{server.base_url}"\napi = "responses"\n'
-    home.config.mkdir()
-    (home.config / "config.toml").write_text(config)
+    home.configure(config)
     result = ask("-p", "own", "-m", "model", "--schema", SCHEMA, "--decide", "Which?")
     assert json.loads(result.text) == EXPECTED
     [request] = server.requests
@@ -101,8 +100,7 @@ def test_models_that_reason_have_logprobs_without_reasoning(ask: Ask, server: Mo
 
 
 def test_a_model_that_always_refuses_logprobs_needs_no_other_effort(ask: Ask, server: ModelServer, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text(
+    home.configure(
         '[[providers.openai.models]]\npattern = "own*"\nefforts = ["none", "low"]\nrefused_options = ["logprobs"]\n'
     )
     result = ask_service(ask, server, "openai", "own-1")

@@ -57,11 +57,6 @@ def examine(ask: Ask, *options: str, **env: str) -> Findings:
     return findings
 
 
-def configure(home: Home, text: str) -> None:
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text(text)
-
-
 def test_a_reachable_provider_with_a_key_has_no_problems(ask: Ask, server: ModelServer) -> None:
     server.reply(MODELS)
     findings = examine(ask)
@@ -127,7 +122,7 @@ def test_the_response_of_a_provider_is_reported(
 def test_unresponsive_providers_are_checked_in_parallel(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(Reply((HOLD,)), Reply((HOLD,)), Reply((Repeat(b"x"),)))
     tables = (f"[providers.p{number}]\nbase_url = '{server.base_url}'\n" for number in range(8))
-    configure(home, "provider = 'p1'\n" + "".join(tables))
+    home.configure("provider = 'p1'\n" + "".join(tables))
     start = time.monotonic()
     findings = examine(ask)
     assert time.monotonic() - start < 10, "not one after the other, nor as long as a question would wait"
@@ -181,7 +176,7 @@ def test_failing_plugins_are_a_problem(ask: Ask, home: Home) -> None:
 
 @pytest.mark.parametrize("text", ["model = ", "model = 1", "[[tools]]"])
 def test_other_checks_run_with_an_invalid_config_toml(ask: Ask, home: Home, text: str) -> None:
-    configure(home, text)
+    home.configure(text)
     (home.config / "keys.toml").write_text("openai = 1")
     findings = examine(ask, "--offline")
     assert findings.problems() == ["config.toml", "keys.toml"]
@@ -196,7 +191,7 @@ def test_an_invalid_switch_variable_is_a_problem(ask: Ask) -> None:
 
 
 def test_unknown_keys_and_names_are_warnings(ask: Ask, home: Home) -> None:
-    configure(home, "stdin_limt = 1\ntools.disabled = ['bsh']\n")
+    home.configure("stdin_limt = 1\ntools.disabled = ['bsh']\n")
     keys = home.config / "keys.toml"
     keys.write_text(f"stranger = '{TEST_KEY}'\n")
     keys.chmod(0o644)
@@ -211,7 +206,7 @@ def test_unknown_keys_and_names_are_warnings(ask: Ask, home: Home) -> None:
 
 
 def test_fallbacks_are_checked_like_the_default(ask: Ask, home: Home) -> None:
-    configure(home, 'provider = "demo"\nfallback = ["openrouter:a/model"]')
+    home.configure('provider = "demo"\nfallback = ["openrouter:a/model"]')
     assert "a/model" in examine(ask, "--offline")["fallback"][1]
     findings = examine(Ask(home.env, home.work), "--offline")
     assert findings.problems() == ["default"]
@@ -219,7 +214,7 @@ def test_fallbacks_are_checked_like_the_default(ask: Ask, home: Home) -> None:
 
 
 def test_an_unknown_default_provider_is_a_problem(ask: Ask, home: Home) -> None:
-    configure(home, "provider = 'opnrouter'\n")
+    home.configure("provider = 'opnrouter'\n")
     findings = examine(ask, "--offline")
     assert findings.problems() == ["default"]
     assert "did you mean openrouter?" in findings["default"][2]

@@ -17,16 +17,12 @@ from tests import wire
 from tests.model_server import DROP, ModelServer
 from tests.program import TEST_KEY, Ask, Home
 
+pytestmark = pytest.mark.usefixtures("quick_retries")
+
 CALL = wire.calls(("bash", {"command": "touch made; echo hi"}))
 SCHEMA = build_event_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
 INPUT_VALIDATOR = VALIDATOR.evolve(schema=SCHEMA["$defs"]["input"])
-
-
-@pytest.fixture(autouse=True)
-def model(home: Home) -> None:
-    home.config.mkdir(parents=True, exist_ok=True)
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
 
 
 def read_events(output: bytes | str) -> list[Any]:

@@ -30,8 +30,7 @@ PNG = {"name": "a.png", "media_type": "image/png", "data": "AAAA"}
 def two(ask: Ask, server: ModelServer, home: Home) -> list[str]:
     """Save two conversations, the second with a tool call and an error; return their ids, oldest first."""
     server.reply(wire.says("It scatters."), wire.calls(("bash", {"command": "echo é; exit 3"})), wire.fails(500, "no"))
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[network]\ntries = 1\n")
+    home.configure("[network]\ntries = 1\n")
     first = ask("-s", "be brief", "why is the sky blue?")
     second = ask("run it", stdin=b"piped\n")
     assert (first.code, second.code) == (0, 6)

@@ -105,8 +105,7 @@ def test_variables_that_a_vendor_names_are_listed_in_order_of_precedence(keyless
     assert find_variable("GOOGLE_API_KEY", "AI_GEMINI_API_KEY") == {"gemini": "GOOGLE_API_KEY"}
     assert find_variable("GOOGLE_API_KEY", "GEMINI_API_KEY") == {"gemini": "GEMINI_API_KEY"}
     assert find_variable("GROK_API_KEY") == {"xai": "GROK_API_KEY"}, "grok is another name of xai"
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[providers.gemini]\nkey_env = "MINE"\n')
+    home.configure('[providers.gemini]\nkey_env = "MINE"\n')
     assert find_variable("GOOGLE_API_KEY") == {}
     assert find_variable("GOOGLE_API_KEY", "MINE") == {"gemini": "MINE"}
 
@@ -210,17 +209,12 @@ def test_keys_are_in_no_output_log_or_history(keyless: Ask, home: Home, server: 
 # Key commands
 
 
-def write_config(home: Home, text: str) -> None:
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text(text)
-
-
 def use_key_command(home: Home) -> Path:
     """Configure a key command; return the file to which it adds a line each time it runs."""
     runs = home.path / "runs"
     (home.path / "vault").write_text(f"#!/bin/sh\necho run >> {runs}\necho {KEY}\n")
     (home.path / "vault").chmod(0o755)
-    write_config(home, f"provider = 'openrouter'\n[providers.openrouter]\nkey_command = '{home.path}/vault show'\n")
+    home.configure(f"provider = 'openrouter'\n[providers.openrouter]\nkey_command = '{home.path}/vault show'\n")
     return runs
 
 
@@ -278,7 +272,7 @@ def test_the_environment_comes_before_the_key_command_and_that_before_a_saved_ke
 
 
 def test_a_failing_key_command_is_a_one_line_error(keyless: Ask, home: Home, server: ModelServer) -> None:
-    write_config(home, "[providers.openrouter]\nkey_command = 'echo the vault is locked >&2; exit 9'")
+    home.configure("[providers.openrouter]\nkey_command = 'echo the vault is locked >&2; exit 9'")
     result = keyless("-p", "openrouter", "hi")
     assert (result.code, result.stderr.count("\n"), server.requests) == (4, 1, [])
     assert "exit code 9 (the vault is locked)" in result.stderr
@@ -295,7 +289,7 @@ def test_the_source_of_a_key_is_shown_without_the_key(keyless: Ask, home: Home) 
 
 def test_a_key_command_can_ask_for_a_passphrase_on_the_terminal(keyless: Ask, home: Home, server: ModelServer) -> None:
     command = "printf Passphrase: > /dev/tty; read p; echo sk-$p"
-    write_config(home, f"provider = 'openrouter'\n[providers.openrouter]\nkey_command = '{command}'")
+    home.configure(f"provider = 'openrouter'\n[providers.openrouter]\nkey_command = '{command}'")
     server.reply(wire.says("Hello."))
     result = keyless.on_terminal("hi", answers=[("Passphrase:", "opensesame\n")])
     assert "Hello." in result.text
@@ -303,7 +297,7 @@ def test_a_key_command_can_ask_for_a_passphrase_on_the_terminal(keyless: Ask, ho
 
 
 def test_piped_input_is_not_read_by_the_key_command(keyless: Ask, home: Home, server: ModelServer) -> None:
-    write_config(home, "provider = 'openrouter'\n[providers.openrouter]\nkey_command = 'cat; echo sk-0123456789'")
+    home.configure("provider = 'openrouter'\n[providers.openrouter]\nkey_command = 'cat; echo sk-0123456789'")
     server.reply(wire.says("Hello."))
     assert keyless("hi", stdin=b"from the pipe\n").text == "Hello.\n"
     assert "from the pipe" in json.dumps(server.requests[0].json)

@@ -32,6 +32,8 @@ from tests.screen import render_lines
 from tests.test_main import is_alive, wait_until
 from tests.third_party_plugins import install_provider
 
+pytestmark = pytest.mark.usefixtures("quick_retries")
+
 COMMAND = ("map", "-p", "openrouter", "-m", "vendor/model", "Say {{text}}")
 
 
@@ -63,12 +65,6 @@ def read_output(file: Path) -> list[dict[str, Any]]:
 
 def parse(result: Result) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.text.splitlines()]
-
-
-@pytest.fixture(autouse=True)
-def quick_retries(home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\n")
 
 
 @pytest.mark.slow
@@ -966,7 +962,7 @@ def test_rows_have_copies_however_safe_mode_is_enabled(
     ask: Ask, server: ModelServer, home: Home, config: str, env: dict[str, str]
 ) -> None:
     server.reply(write_file)
-    (home.config / "config.toml").write_text(config)
+    home.configure(config)
     file = write_rows(home.work, *make_rows(2))
     before = sorted(home.work.rglob("*"))
     result = ask.process(*COMMAND, file, "--tools", env=env, timeout=60)
@@ -1014,7 +1010,7 @@ def test_a_call_that_needs_approval_fails_only_its_row(
         return wire.calls(call) if is_first and messages[-1]["role"] != "tool" else wire.says("done")
 
     server.reply(reply)
-    (home.config / "config.toml").write_text(config)
+    home.configure(config)
     file = write_rows(home.work, *make_rows(3))
     result = ask.process(*COMMAND, file, "-O", "out.jsonl", "--tools", "-j", "1", timeout=60)
     rows = read_output(home.work / "out.jsonl")

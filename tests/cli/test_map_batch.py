@@ -44,8 +44,7 @@ def service(request: pytest.FixtureRequest, server: ModelServer) -> BatchService
 @pytest.fixture
 def run(ask: Ask, server: ModelServer, home: Home) -> Callable[..., Result]:
     """Run `ask map --batch` with a service."""
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\n")
+    home.configure("[network]\nbackoff = 0.01\n")
 
     def run_map(service: BatchService, *arguments: str, **options: Any) -> Result:
         name = service.name.upper()

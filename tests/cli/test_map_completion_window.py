@@ -87,8 +87,7 @@ class BackgroundService:
 
 @pytest.fixture
 def service(server: ModelServer, home: Home) -> BackgroundService:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\n")
+    home.configure("[network]\nbackoff = 0.01\n")
     service = BackgroundService()
     server.reply(service)
     return service

@@ -28,8 +28,7 @@ COLUMNS = ["urgent", "urgent_p", "kind", "kind_p", "anger", "anger_p"]
 
 
 def make_command(server: ModelServer, home: Home, model: str) -> tuple[str, ...]:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\n")
+    home.configure("[network]\nbackoff = 0.01\n")
     write_rows(home.work, *ROWS)
     service = ("-p", "openai", "--base-url", server.base_url, "--key", TEST_KEY, "-m", model)
     return ("map", *service, "--schema", SCHEMA, "--decide", "{{text}}", "in.jsonl")

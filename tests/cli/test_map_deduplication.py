@@ -16,11 +16,7 @@ from tests.model_server import ModelServer, Reply, Request
 from tests.program import TEST_KEY, Ask, Home
 from tests.sample_files import png
 
-
-@pytest.fixture(autouse=True)
-def quick_retries(home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\n")
+pytestmark = pytest.mark.usefixtures("quick_retries")
 
 
 def write_words(home: Home, *words: str) -> str:

@@ -21,7 +21,6 @@ from tests.cli.test_map import (
     get_prompt,
     make_rows,
     parse,
-    quick_retries,
     read_output,
     write_rows,
 )
@@ -29,7 +28,7 @@ from tests.cli.test_map_batch import POLLS
 from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home
 
-__all__ = ["quick_retries"]
+pytestmark = pytest.mark.usefixtures("quick_retries")
 INDEXED = (*COMMAND[:-1], "Say {{index}} {{text}}")
 
 

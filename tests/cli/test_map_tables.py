@@ -28,6 +28,8 @@ from tests.missing_packages import make_command_without
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, run
 
+pytestmark = pytest.mark.usefixtures("quick_retries")
+
 PARQUET, TABLE = "out.parquet", "sqlite:out.db?table=answers"
 
 
@@ -50,12 +52,6 @@ def read_output(home: Home, output: str) -> list[dict[str, Any]]:
 
 
 OUTPUTS = [PARQUET, TABLE]
-
-
-@pytest.fixture(autouse=True)
-def quick_retries(home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\n")
 
 
 def write_parquet(home: Home, rows: list[dict[str, Any]]) -> str:

@@ -188,7 +188,7 @@ def test_servers_of_json_files_are_listed_with_their_file(ask: Ask, home: Home) 
     home.config.mkdir()
     (home.config / "mcp.json").write_text('{"mcpServers": {"one": {"command": "x", "args": ["a b"]}}}')
     (home.work / "more.json").write_text('{"servers": {"two": {"command": "y", "disabled": true}}}')
-    (home.config / "config.toml").write_text(tomli_w.dumps({"mcp": {"files": [str(home.work / "more.json")]}}))
+    home.configure(tomli_w.dumps({"mcp": {"files": [str(home.work / "more.json")]}}))
     rows = [line.split("\t") for line in ask("mcp", "list").text.splitlines()]
     assert rows == [
         ["one", "stdio", "x 'a b'", "yes", str(home.config / "mcp.json")],

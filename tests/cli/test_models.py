@@ -23,8 +23,7 @@ MODELS = wire.whole_reply({"data": [ENTRY]})
 
 @pytest.fixture(autouse=True)
 def quick_retries(home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\ntries = 2\n")
+    home.configure("[network]\nbackoff = 0.01\ntries = 2\n")
 
 
 def test_the_list_is_fetched_with_the_key(ask: Ask, server: ModelServer) -> None:

@@ -47,8 +47,7 @@ def test_built_in_providers_are_listed_with_model_url_and_key_source(ask: Ask, s
 
 
 def test_config_toml_adds_and_changes_providers(ask: Ask, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text(CONFIG)
+    home.configure(CONFIG)
     listed = rows(ask, GROQ_KEY=TEST_KEY)
     assert listed["groq"] == {
         "title": "Groq",

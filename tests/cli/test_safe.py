@@ -57,9 +57,8 @@ def test_json_has_the_same_results(home: Home) -> None:
 
 @pytest.mark.needs("bwrap")
 def test_the_configuration_is_printed(home: Home) -> None:
-    home.config.mkdir()
     (home.path / "more").mkdir()
-    (home.config / "config.toml").write_text(
+    home.configure(
         f'[safe]\nenabled = true\nallow_dirs = ["{home.path}/more"]\nallow_hosts = ["A.test"]\n'
         'allow_command_hosts = ["B.test", "c.test:22"]\n'
     )

@@ -123,8 +123,7 @@ LISTS = [
 @pytest.fixture
 def used(home: Home) -> Home:
     """A home with a saved conversation and a cached models list."""
-    home.config.mkdir()
-    (home.config / "config.toml").write_text(
+    home.configure(
         '[aliases]\nspeedy = "openrouter:vendor/small"\n"schnellé" = "openrouter:vendor/small"\n'
         '[providers.groq]\nbase_url = "http://127.0.0.1:9/v1"\n'
         '[mcp.servers.notes]\ncommand = "false"\n'

@@ -30,8 +30,7 @@ def test_the_list_has_a_heading_on_a_terminal(ask: Ask) -> None:
 
 
 def test_json_marks_the_tools_that_are_sent_to_the_model(ask: Ask, home: Home, server: ModelServer) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[tools]\ndisabled = ["bash"]\n')
+    home.configure('[tools]\ndisabled = ["bash"]\n')
     listed = json.loads(ask("tools", "--json").stdout)
     assert [tool["name"] for tool in listed] == DEFAULT_TOOLS
     offered = [tool["name"] for tool in listed if tool["offered"]]
@@ -42,8 +41,7 @@ def test_json_marks_the_tools_that_are_sent_to_the_model(ask: Ask, home: Home, s
 
 
 def test_no_tool_is_sent_if_tools_are_off(ask: Ask, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[tools]\nenabled = false\n")
+    home.configure("[tools]\nenabled = false\n")
     assert not any(tool["offered"] for tool in json.loads(ask("tools", "--json").stdout))
     assert all(tool["offered"] for tool in json.loads(ask("tools", "--json", env={"ASK_TOOLS": "1"}).stdout))
 
@@ -91,13 +89,12 @@ def test_doctor_counts_rules_and_approvals(ask: Ask, home: Home) -> None:
         return [(row["state"], row["found"]) for row in rows if row["check"] == "approvals"]
 
     assert check() == []
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[tools]\nallow = ["ls *", "make"]\ndeny = ["curl"]\n')
+    home.configure('[tools]\nallow = ["ls *", "make"]\ndeny = ["curl"]\n')
     save_approvals(home, "pwd")
     assert check() == [("ok", "2 allowed, 1 denied, 1 remembered")]
     (home.data / "approvals.json").chmod(0o644)
     assert check()[0][0] == "warning"
     (home.data / "approvals.json").write_text("{")
     assert check()[0][0] == "problem"
-    (home.config / "config.toml").write_text('[tools]\nallow = ["ls; make"]\n')
+    home.configure('[tools]\nallow = ["ls; make"]\n')
     assert "tools.allow" in check()[0][1]

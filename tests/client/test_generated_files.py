@@ -85,8 +85,7 @@ def read_folder(folder: Path) -> dict[str, bytes]:
 
 
 def set_media_dir(home: Home, folder: str) -> None:
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text(f'media_dir = "{folder}"\n')
+    home.configure(f'media_dir = "{folder}"\n')
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
@@ -293,7 +292,7 @@ def test_impossible_names_of_folders(folder: str, ask: Ask, server: ModelServer,
     server.reply(OPENROUTER.paints("A fox.", IMAGE))
     result = ask(*COMMAND, "draw a fox")
     assert (result.text, result.code, "media_dir" in result.stderr) == ("A fox.\n", 9, True)
-    (home.config / "config.toml").write_text(f'[safe]\nallow_dirs = ["{folder}"]\n')
+    home.configure(f'[safe]\nallow_dirs = ["{folder}"]\n')
     result = ask("-p", "openrouter", "-m", OPENROUTER.model, "--safe-files", "draw a fox")
     assert (result.code, "safe.allow_dirs" in result.stderr) == (9, True)
 
@@ -301,8 +300,7 @@ def test_impossible_names_of_folders(folder: str, ask: Ask, server: ModelServer,
 def test_safe_mode_knows_allowed_folders_in_the_home_folder(ask: Ask, server: ModelServer, home: Home) -> None:
     folder = home.path / "home/pictures"
     folder.mkdir(parents=True)
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('media_dir = "~/pictures"\n[safe]\nallow_dirs = ["~/pictures"]\n')
+    home.configure('media_dir = "~/pictures"\n[safe]\nallow_dirs = ["~/pictures"]\n')
     server.reply(OPENROUTER.paints("A fox.", IMAGE))
     assert ask("-p", "openrouter", "-m", OPENROUTER.model, "--safe-files", "draw a fox").code == 0
     assert read_folder(folder) == {"image.png": IMAGE}

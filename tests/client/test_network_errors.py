@@ -7,7 +7,6 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
@@ -39,13 +38,6 @@ BODY = json.dumps(wire.answer("hello")).encode()
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
 NEEDS_CREDENTIALS = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
 NO_PROXIES = {"no_proxy": "", "NO_PROXY": ""}
-
-
-@pytest.fixture
-def closed_port() -> Iterator[int]:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        yield sock.getsockname()[1]
 
 
 def send_prompt(ask: Ask, base_url: str, **env: str) -> Result:
@@ -173,8 +165,7 @@ def test_proxy_that_does_not_connect_is_named_with_its_status(
 
 
 def test_a_request_whose_connection_through_a_proxy_is_closed_is_sent_again(ask: Ask, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
+    home.configure("[network]\nbackoff = 0.001\n")
 
     def handle(connection: socket.socket) -> None:
         read_request(connection)
@@ -355,8 +346,7 @@ def test_a_server_that_does_not_read_the_request_is_reported() -> None:
 @pytest.mark.parametrize("status", [400, 401, 404, 500])
 @pytest.mark.parametrize("framing", [b"Content-Length: 100", b"Transfer-Encoding: chunked"])
 def test_error_status_is_reported_if_its_body_is_incomplete(ask: Ask, home: Home, status: int, framing: bytes) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
+    home.configure("[network]\nbackoff = 0.001\n")
     partial_body = b'{"error": {"message": "no such k'
     body = b"%x\r\n%s" % (100, partial_body) if b"chunked" in framing else partial_body
     with constant_reply_server(

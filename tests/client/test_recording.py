@@ -371,8 +371,7 @@ def test_recording_while_replaying_is_a_usage_error(replay: Ask) -> None:
 def test_no_key_command_runs_in_a_replay(ask: Ask, replay: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("Hello."))
     record(ask, "hi")
-    home.config.mkdir()
-    (home.config / "config.toml").write_text(f"[providers.openrouter]\nkey_command = 'touch {home.path}/ran; false'")
+    home.configure(f"[providers.openrouter]\nkey_command = 'touch {home.path}/ran; false'")
     assert replay("-p", "openrouter", "hi").code == 0
     assert not (home.path / "ran").exists()
 

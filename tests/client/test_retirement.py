@@ -84,9 +84,8 @@ def test_the_notice_comes_once_for_each_model_and_day(ask: Ask, home: Home, serv
 
 
 def test_a_date_in_a_profile_needs_no_list(ask: Ask, home: Home, server: ModelServer) -> None:
-    home.config.mkdir()
     row = f'[[providers.openrouter.models]]\npattern = "old*"\nretirement_date = "{date_in(9)}"\n'
-    (home.config / "config.toml").write_text(row + '[aliases]\nlast = "openrouter:a/old-2"\n')
+    home.configure(row + '[aliases]\nlast = "openrouter:a/old-2"\n')
     server.reply(wire.says("Hello."), wire.says("Hello.", whole=True))
     assert date_in(9) in ask("-m", "a/old-1", "hi").stderr
     assert date_in(9) in ask("map", "-m", "last", "Count: {{line}}", "--input-format", "lines", "-", stdin=b"x").stderr

@@ -29,11 +29,6 @@ OPENROUTER_LIST = {
 """A round is of 10 and 5 tokens, which is $0.02."""
 
 
-def configure(home: Home, text: str) -> None:
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text(text)
-
-
 def models_response(*entries: dict[str, object]) -> Reply:
     return wire.whole_reply({"data": list(entries)})
 
@@ -171,7 +166,7 @@ def test_a_prepaid_tier_that_was_not_requested_has_no_limit(openai: Ask, server:
 
 @pytest.mark.parametrize("status", [404, 500])
 def test_without_a_price_nothing_is_sent(ask: Ask, home: Home, server: ModelServer, status: int) -> None:
-    configure(home, LOCAL.format(url=server.base_url))
+    home.configure(LOCAL.format(url=server.base_url))
     server.reply(wire.fails(status, "no such page"))
     result = ask("-p", "local", "-m", "m", "--max-cost", "1", "hi")
     assert (result.code, result.stdout) == (4, b"")
@@ -242,10 +237,10 @@ def test_a_limit_that_nothing_reported_can_enforce_is_an_error(deepseek: Ask, se
 
 def test_prices_in_config_toml_limit_the_costs_of_any_service(ask: Ask, home: Home, server: ModelServer) -> None:
     described = f'[providers.own]\nbase_url = "{server.base_url}"\nmodel = "m"\ninput_price = 2\n'
-    configure(home, described)
+    home.configure(described)
     unknown = ask("-p", "own", "--max-cost", "1", "go")
     assert (unknown.code, "output_price" in unknown.stderr) == (4, True), unknown.stderr
-    configure(home, described + "output_price = 10.5\n")
+    home.configure(described + "output_price = 10.5\n")
     call = wire.call(0, id="call_0", name="bash", arguments='{"command": "true"}')
     server.reply(wire.streams(call, wire.finish("tool_calls"), wire.usage(1_000_000, 0)))
     server.reply(wire.streams(wire.text("Done."), wire.finish(), wire.usage(0, 1_000_000)))

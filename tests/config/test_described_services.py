@@ -32,8 +32,7 @@ def describe(home: Home, base_url: str | list[str], **values: Any) -> None:
     """Write config.toml with the provider `mine`."""
     table = {"base_url": base_url} | values
     lines = [f"{name} = {format_toml(value)}" for name, value in table.items()]
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text("\n".join(["[providers.mine]", *lines]))
+    home.configure("\n".join(["[providers.mine]", *lines]))
 
 
 def format_toml(value: Any) -> str:
@@ -457,8 +456,7 @@ def test_a_provider_with_an_api_of_its_own_cannot_get_another(ask: Ask, home: Ho
         ("mine", 'base_url = "http://localhost/v1"\nkey_header = "Api Key"', "Api Key"),
         ("mine", 'base_url = "http://localhost/v1"\napi = "other"', "api"),
     ):
-        home.config.mkdir(exist_ok=True)
-        (home.config / "config.toml").write_text(f"[providers.{name}]\n{values}\n")
+        home.configure(f"[providers.{name}]\n{values}\n")
         failed = ask("-p", name, "-m", "x", "hi", env={f"{name.upper()}_API_KEY": TEST_KEY})
         assert (failed.code, expected in failed.stderr) == (4, True), failed.stderr
 
@@ -492,8 +490,7 @@ def test_azure_gets_the_cache_key_and_a_resource_cannot_change_the_host(home: Ho
 
 def test_the_tables_on_the_page_about_services_are_valid(home: Home) -> None:
     gateway, several = find_code_blocks((Path(__file__).parents[2] / "docs" / "services.md").read_text(), "toml")
-    home.config.mkdir()
-    (home.config / "config.toml").write_text(f"{gateway}\n{several}")
+    home.configure(f"{gateway}\n{several}")
     app = AppContext({**home.env, "GATEWAY_KEY": TEST_KEY, "TENANT": "mine", "TENANT_SECRET": "s-0123456789"})
     assert not app.config.warnings
     endpoint = resolve_endpoint(app, ModelSelection("gateway"))

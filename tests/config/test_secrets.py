@@ -97,8 +97,7 @@ def test_commands_get_the_secret_and_their_output_is_redacted(
 def test_the_key_of_a_search_engine_that_a_command_prints_is_redacted(
     ask: Ask, server: ModelServer, home: Home
 ) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[providers.brave]\nkey_command = 'echo brave-0123456789'\n")
+    home.configure("[providers.brave]\nkey_command = 'echo brave-0123456789'\n")
     server.reply(wire.calls(("bash", {"command": "echo brave-''0123456789"})), wire.says("It is brave-0123456789."))
     result = ask("-v", "go")
     assert result.code == 0, result.stderr
@@ -131,8 +130,7 @@ def test_a_secret_in_a_prompt_a_system_prompt_and_a_file_is_not_sent(ask: Ask, s
 def test_the_placeholder_key_of_a_local_server_is_not_a_secret(
     ask: Ask, server: ModelServer, home: Home, env: dict[str, str]
 ) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[providers.mine]\nbase_url = "http://gpu:1/v1"\nkey_env = "MY_KEY"\n')
+    home.configure('[providers.mine]\nbase_url = "http://gpu:1/v1"\nkey_env = "MY_KEY"\n')
     server.reply(wire.says("lm-studio it is"))
     assert ask("what is lm-studio?", env=env).text == "lm-studio it is\n"
     assert "what is lm-studio?" in json.dumps(server.requests[0].json)
@@ -148,8 +146,7 @@ def test_a_word_that_is_the_password_in_a_local_base_url_is_not_a_secret(ask: As
 def test_the_passwords_in_the_base_urls_of_other_providers_are_secrets(
     ask: Ask, server: ModelServer, home: Home
 ) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[providers.mine]\nbase_url = ["https://a:1", "https://me:xyz-12345@b"]\n')
+    home.configure('[providers.mine]\nbase_url = ["https://a:1", "https://me:xyz-12345@b"]\n')
     server.reply(wire.says("xyz-12345 and xyz-67890"))
     env = {"OPENAI_BASE_URL": "https://me:xyz-67890@c"}
     assert ask("hi", env=env).text == f"{REDACTED} and {REDACTED}\n"

@@ -298,10 +298,9 @@ def test_a_variable_in_a_base_url_is_named_if_it_is_missing_and_cannot_change_th
 
 
 def test_variables_in_a_base_url_are_replaced(ask: Ask, home: Home, server: ModelServer) -> None:
-    home.config.mkdir()
     base_url = server.base_url.replace("/v1", "/${ACCOUNT}/v1")
     assert base_url != server.base_url
-    (home.config / "config.toml").write_text(f'[providers.mine]\nbase_url = "{base_url}"\n')
+    home.configure(f'[providers.mine]\nbase_url = "{base_url}"\n')
     server.reply(wire.says("Hello."))
     assert ask("-p", "mine", "-m", "x", "hi", env={"ACCOUNT": "a-1"}).code == 0
     assert server.requests[-1].path.endswith("/a-1/v1/chat/completions")
@@ -329,8 +328,7 @@ def test_settings_change_what_they_name_of_a_row(home: Home) -> None:
 
 def test_a_service_with_a_configured_address_keeps_its_api_and_key(ask: Ask, home: Home, server: ModelServer) -> None:
     """Requests to Azure went to Chat Completions, without a key."""
-    home.config.mkdir()
-    (home.config / "config.toml").write_text(f'[providers.azure]\nbase_url = "{server.base_url}"\n')
+    home.configure(f'[providers.azure]\nbase_url = "{server.base_url}"\n')
     server.reply(responses_wire.says("Hello."))
     assert ask("-p", "azure", "-m", "deployment", "hi", env={"AZURE_OPENAI_API_KEY": TEST_KEY}).text == "Hello.\n"
     assert (server.requests[0].path, TEST_KEY in str(server.requests[0].headers)) == ("/api/v1/responses", True)

@@ -32,11 +32,6 @@ def read_config_text(tmp_path: Path, text: str | bytes) -> Config:
     return read_config(path)
 
 
-def configure(home: Home, text: str) -> None:
-    home.config.mkdir(parents=True)
-    (home.config / "config.toml").write_text(text)
-
-
 # Folders
 
 
@@ -150,8 +145,7 @@ def test_an_option_chooses_the_level_of_safe_mode_and_a_configured_level_enables
 
 def test_two_levels_of_safe_mode_are_an_error(ask: Ask, home: Home) -> None:
     assert ask("--safe", "--safe-files", "hi").code == 2
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[safe]\nlevel = "kernel"\n')
+    home.configure('[safe]\nlevel = "kernel"\n')
     result = ask("hi")
     assert (result.code, "sandbox, files" in result.stderr) == (4, True)
 
@@ -198,7 +192,7 @@ CHOSEN: list[tuple[tuple[str | None, str | None], dict[str, str], str, str]] = [
 def test_provider_and_model_are_selected_by_precedence(
     home: Home, flags: tuple[str | None, str | None], environment: Mapping[str, str], text: str, model: str
 ) -> None:
-    configure(home, text)
+    home.configure(text)
     target = resolve_endpoint(AppContext({**home.env, **environment}), ModelSelection(*flags))
     assert (target.provider_name, target.model) == ("demo", model)
 
@@ -206,7 +200,7 @@ def test_provider_and_model_are_selected_by_precedence(
 def test_the_default_provider_is_openrouter_or_else_the_first_with_a_key(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
-    configure(home, f"[providers.aaa]\nbase_url = '{server.base_url}'\nmodel = 'a'\n")
+    home.configure(f"[providers.aaa]\nbase_url = '{server.base_url}'\nmodel = 'a'\n")
     server.reply(wire.says("hello"))
     env = {"AAA_API_KEY": "sk-aaa-12345678"}
     ask("hi", env=env)
@@ -226,7 +220,7 @@ def test_the_base_url_comes_from_option_environment_or_config_toml(
     order = ["flag", "environment", "config"]
     url = {place: server.base_url if place == winner else "http://127.0.0.1:9" for place in order}
     weaker = order[order.index(winner) :]
-    configure(home, f"[providers.openrouter]\nbase_url = '{url['config']}'\n")
+    home.configure(f"[providers.openrouter]\nbase_url = '{url['config']}'\n")
     env = {**home.env, "OPENROUTER_API_KEY": "sk-12345678"}
     env |= {"OPENROUTER_BASE_URL": url["environment"]} if "environment" in weaker else {}
     server.reply(wire.says("reached"))
@@ -241,7 +235,7 @@ KEYS_IN_ORDER = ["--key", "WORK_KEY", "OPENROUTER_API_KEY", "AI_OPENROUTER_API_K
 def test_the_key_comes_from_option_environment_or_key_file(home: Home, server: ModelServer, winner: str) -> None:
     given_keys = {place: f"sk-from-{place}" for place in KEYS_IN_ORDER[KEYS_IN_ORDER.index(winner) :]}
     table = f"base_url = '{server.base_url}'\n" + ("key_env = 'WORK_KEY'\n" if "WORK_KEY" in given_keys else "")
-    configure(home, f"[providers.openrouter]\n{table}")
+    home.configure(f"[providers.openrouter]\n{table}")
     (home.config / "keys.toml").write_text(f"openrouter = '{given_keys['keys.toml']}'\n")
     server.reply(wire.says("hello"))
     env = {**home.env, **{name: key for name, key in given_keys.items() if name.isupper()}}
@@ -333,7 +327,7 @@ def test_files_of_windows_editors_are_read(
 
 
 def test_an_invalid_config_toml_is_a_one_line_error(ask: Ask, home: Home) -> None:
-    configure(home, "model = 'x'\nmodle\n")
+    home.configure("model = 'x'\nmodle\n")
     for arguments in (["hi"], ["providers"]):
         result = ask(*arguments)
         assert (result.code, result.stdout) == (4, b"")
@@ -361,7 +355,7 @@ def test_an_unreadable_config_toml_is_a_one_line_error(ask: Ask, home: Home) -> 
     ],
 )
 def test_an_unknown_key_is_a_warning_with_a_suggestion(ask: Ask, home: Home, text: str, warning: list[str]) -> None:
-    configure(home, text)
+    home.configure(text)
     result = ask("-p", "demo", "--no-tools", "hi")
     assert (result.code, result.stderr.count("\n")) == (0, 1)
     assert all(expected in result.stderr for expected in (f"{home.config}/config.toml", *warning))
@@ -383,7 +377,7 @@ def test_an_unknown_key_is_a_warning_with_a_suggestion(ask: Ask, home: Home, tex
     ],
 )
 def test_a_misspelled_restriction_is_an_error(ask: Ask, home: Home, text: str, key: str, suggestion: str) -> None:
-    configure(home, f"provider = 'demo'\n{text}\n")
+    home.configure(f"provider = 'demo'\n{text}\n")
     result = ask("-q", "run touch made")
     assert (result.code, result.stdout, result.stderr.count("\n")) == (4, b"", 1)
     assert f"unknown key {key}" in result.stderr
@@ -402,7 +396,7 @@ def test_a_misspelled_restriction_is_an_error(ask: Ask, home: Home, text: str, k
     ],
 )
 def test_a_misspelled_destination_is_an_error(ask: Ask, home: Home, text: str, key: str) -> None:
-    configure(home, f"{text}\n")
+    home.configure(f"{text}\n")
     result = ask("-q", "-p", "demo", "hi")
     assert (result.code, result.stdout, f"unknown key {key}" in result.stderr) == (4, b"", True), result.stderr
     assert ask("config", "unset", key).code == 0
@@ -413,7 +407,7 @@ def test_a_misspelled_destination_is_an_error(ask: Ask, home: Home, text: str, k
 def test_a_provider_with_a_misspelled_destination_is_not_asked(
     ask: Ask, home: Home, server: ModelServer, key: str
 ) -> None:
-    configure(home, f'[providers.openrouter]\n{key} = "http://127.0.0.1:9"\n')
+    home.configure(f'[providers.openrouter]\n{key} = "http://127.0.0.1:9"\n')
     result = ask("-p", "openrouter", "-m", "vendor/model", "hi")
     assert (result.code, server.requests, f"unknown key {key}" in result.stderr) == (4, [], True), result.stderr
     assert ask("-p", "demo", "hi").code == 0, "other providers can be used"
@@ -434,7 +428,7 @@ def test_a_provider_with_a_misspelled_destination_is_not_asked(
     ],
 )
 def test_a_limit_at_the_end_of_a_table_is_an_error(ask: Ask, home: Home, table: str, key: str) -> None:
-    configure(home, f"provider = 'demo'\n{table}\nmax_cost = 1\n")
+    home.configure(f"provider = 'demo'\n{table}\nmax_cost = 1\n")
     result = ask("-q", "run touch made")
     assert (result.code, result.stdout, result.stderr.count("\n")) == (4, b"", 1)
     assert "move it above all tables" in result.stderr
@@ -446,14 +440,14 @@ def test_a_limit_at_the_end_of_a_table_is_an_error(ask: Ask, home: Home, table: 
 
 
 def test_a_key_that_no_command_can_repeat_is_removed_in_the_editor(ask: Ask, home: Home) -> None:
-    configure(home, '[safe]\n"a; b\\nc" = 1\n')
+    home.configure('[safe]\n"a; b\\nc" = 1\n')
     result = ask("-q", "hi")
     assert (result.code, result.stderr.count("\n")) == (4, 1)
     assert result.stderr.endswith("remove it with ask config edit\n")
 
 
 def test_several_misspelled_restrictions_are_removed_one_by_one(ask: Ask, home: Home) -> None:
-    configure(home, "provider = 'demo'\nmax_costs = 1\n[options]\nmax_cost = 1\n[safe]\nenable = true\n")
+    home.configure("provider = 'demo'\nmax_costs = 1\n[options]\nmax_cost = 1\n[safe]\nenable = true\n")
     for key, is_last in (("max_costs", False), ("options.max_cost", False), ("safe.enable", True)):
         assert ask("-q", "hi").code == 4
         result = ask("config", "unset", key)
@@ -517,7 +511,7 @@ def test_any_toml_is_valid_or_a_config_error(tmp_path_factory: pytest.TempPathFa
 def test_an_invalid_entry_is_an_error_only_when_it_is_used(
     ask: Ask, home: Home, server: ModelServer, text: str, *, key: str, using: list[str] | None
 ) -> None:
-    configure(home, f"model = 'test/good'\n{text}\naliases.good = 'test/alias'\n")
+    home.configure(f"model = 'test/good'\n{text}\naliases.good = 'test/alias'\n")
     server.reply(wire.says("yes"))
     for arguments, model in (([], "test/good"), (["-m", "good"], "test/alias")):
         result = ask(*arguments, "hi")
@@ -533,7 +527,7 @@ def test_an_invalid_entry_is_an_error_only_when_it_is_used(
 
 
 def test_the_key_of_an_invalid_provider_stays_a_secret(ask: Ask, home: Home, server: ModelServer) -> None:
-    configure(home, "providers.bad = {base_url = 5, key_env = 'MY_ACCESS'}\n")
+    home.configure("providers.bad = {base_url = 5, key_env = 'MY_ACCESS'}\n")
     server.reply(wire.calls(("bash", {"command": "echo [$MY_ACCESS]"})), wire.says("yes"))
     assert ask("hi my-access-0123456789", env={"MY_ACCESS": "my-access-0123456789"}).code == 0
     assert "my-access" not in str(server.requests[-1].json)

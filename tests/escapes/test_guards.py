@@ -110,32 +110,24 @@ def fsmonitor_program(host: FakeHost) -> tuple[str, Path]:
     return PUT_PROGRAM.format(name="tools/spy"), host.work
 
 
-def filter_program(host: FakeHost) -> tuple[str, Path]:
+def filter_program(host: FakeHost, command: str = "./tools/clean") -> tuple[str, Path]:
     (host.work / "tools").mkdir()
     (host.work / "tools/clean").write_text("#!/bin/sh\ncat\n")
-    git(host, host.work, "config", "filter.x.clean", "./tools/clean")
-    return (
-        f"{PUT_PROGRAM.format(name='tools/clean')}; echo x >> notes.txt; echo '*.txt filter=x' > .gitattributes",
-        host.work,
-    )
+    return replace_filter(host, "tools/clean", command)
 
 
 def filter_in_a_folder(host: FakeHost) -> tuple[str, Path]:
-    (host.work / "tools").mkdir()
-    (host.work / "tools/clean").write_text("#!/bin/sh\ncat\n")
-    git(host, host.work, "config", "filter.x.clean", "cd tools && ./clean")
-    return (
-        f"{PUT_PROGRAM.format(name='tools/clean')}; echo x >> notes.txt; echo '*.txt filter=x' > .gitattributes",
-        host.work,
-    )
+    return filter_program(host, "cd tools && ./clean")
 
 
 def filter_in_a_shell(host: FakeHost) -> tuple[str, Path]:
-    git(host, host.work, "config", "filter.x.clean", "bash -c ./clean")
-    return (
-        f"{PUT_PROGRAM.format(name='clean')}; echo x >> notes.txt; echo '*.txt filter=x' > .gitattributes",
-        host.work,
-    )
+    return replace_filter(host, "clean", "bash -c ./clean")
+
+
+def replace_filter(host: FakeHost, name: str, command: str) -> tuple[str, Path]:
+    git(host, host.work, "config", "filter.x.clean", command)
+    put = PUT_PROGRAM.format(name=name)
+    return f"{put}; echo x >> notes.txt; echo '*.txt filter=x' > .gitattributes", host.work
 
 
 def submodule_that_is_not_checked_out(host: FakeHost) -> tuple[str, Path]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +18,11 @@ from tests.program import CTRL_C, TEST_KEY, Ask, Home, Result, run
 from tests.provider_wires import SERVICES
 from tests.saved_history import list_messages, read_saved_runs
 
+pytestmark = pytest.mark.usefixtures("quick_retries")
+
 WIRE = SERVICES["openrouter"]
 USER = ("user", "hi", True)
 NEXT = "And now?"
-
-
-@pytest.fixture(autouse=True)
-def quick(home: Home) -> None:
-    """Short pauses between tries."""
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
 
 
 def check_saved(home: Home, code: int, *messages: tuple[str, str, bool]) -> Run:
@@ -158,14 +151,6 @@ def test_round_limit(ask: Ask, server: ModelServer, home: Home) -> None:
     [run] = read_saved_runs(home)
     assert (run.exit_code, run.rounds, list_messages(run)[-1]) == (11, 2, ("assistant", "So far.", True))
     check_goes_on(ask, server, *["user", *["assistant", "tool"] * 2, "assistant", "user"])
-
-
-@pytest.fixture
-def closed_port() -> Iterator[int]:
-    """A port on which nobody listens."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        yield bound.getsockname()[1]
 
 
 def test_no_network(ask: Ask, server: ModelServer, home: Home, closed_port: int) -> None:

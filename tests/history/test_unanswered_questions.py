@@ -21,6 +21,8 @@ from tests.provider_wires import SERVICES, Wire
 from tests.sample_files import PHOTO
 from tests.saved_history import history_file, read_saved_runs, write_tables
 
+pytestmark = pytest.mark.usefixtures("quick_retries")
+
 WIRES = ("openrouter", "openai", "anthropic", "gemini", "ollama")
 IMAGE_ERRORS: dict[str, tuple[int, Any]] = {
     "openrouter": (400, {"error": {"message": "Provider returned error", "code": 400}}),
@@ -35,13 +37,6 @@ IMAGE_ERRORS: dict[str, tuple[int, Any]] = {
     ),
     "ollama": (400, {"error": "invalid image input"}),
 }
-
-
-@pytest.fixture(autouse=True)
-def quick(home: Home) -> None:
-    """Short pauses between tries."""
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
 
 
 def choose(ask: Ask, server: ModelServer, name: str) -> tuple[Ask, Wire]:
@@ -378,8 +373,7 @@ def test_each_request_contains_exactly_what_was_answered(kind: str, outcomes: li
     questions = [f"q{number}" for number in range(len(outcomes))]
     with TemporaryDirectory() as folder, ModelServer() as server:
         home = make_home(Path(folder))
-        home.config.mkdir()
-        (home.config / "config.toml").write_text("[network]\ntries = 1\n")
+        home.configure("[network]\ntries = 1\n")
         ask = Ask({**home.env, "OPENROUTER_API_KEY": TEST_KEY, "OPENROUTER_BASE_URL": server.base_url}, home.work)
         replies: list[Reply] = []
 

@@ -26,11 +26,10 @@ class HookBench:
         self.ask = Ask({**env, "ASK_PROVIDER": "openrouter", "ASK_MODEL": "m"}, home.work)
 
     def configure(self, *hooks: dict[str, Any], more: str = "") -> None:
-        self.home.config.mkdir(parents=True, exist_ok=True)
         tables = [
             "[[hooks]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in hook.items()) for hook in hooks
         ]
-        (self.home.config / "config.toml").write_text(more + "\n".join(tables))
+        self.home.configure(more + "\n".join(tables))
 
     def call(self, command: str, *options: str, tool: str = "bash", **arguments: Any) -> str:
         """Have the model call a tool; return the result that it gets."""

@@ -449,8 +449,7 @@ def test_a_configured_server_is_the_provider_of_its_models(
 ) -> None:
     (folder / "extra-openai-models.yaml").write_text(FILES["extra-openai-models.yaml"])
     (folder / "default_model.txt").write_text("local-bird")
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[providers.nest]\nbase_url = "http://127.0.0.1:9/v1"\n')
+    home.configure('[providers.nest]\nbase_url = "http://127.0.0.1:9/v1"\n')
     assert read_summary(llm("--json"))["default_model"] == "nest:bird-1"
     assert ("nest", "bird-1") in {(run.provider, run.model) for run in read_saved_runs(home)}
 

@@ -230,8 +230,7 @@ def test_unsupported_attachments_are_rejected_before_anything_is_sent(
 def test_a_service_in_config_toml_decides_itself_which_attachments_it_accepts(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text(f'[providers.own]\nbase_url = "{server.base_url}"\nmodel = "m"\n')
+    home.configure(f'[providers.own]\nbase_url = "{server.base_url}"\nmodel = "m"\n')
     assert ask("-p", "own", "-f", "photo.png", BOX).code == 0
     assert files_in(asked(server)[0]) == [png()]
     server.reply(wire.fails(400, "this model has no eyes"))

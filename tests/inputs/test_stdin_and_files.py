@@ -162,8 +162,7 @@ def test_endless_input_is_refused(ask: Ask, server: ModelServer) -> None:
 
 
 def test_the_configured_limit_is_inclusive(ask: Ask, home: Home, server: ModelServer) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("stdin_limit = 5")
+    home.configure("stdin_limit = 5")
     assert run_failing(ask, server, "a", stdin=b"123456")[0] == 9
     assert ask("a", stdin=b"12345").code == 0
 
@@ -368,8 +367,7 @@ def test_the_home_of_an_unknown_user_is_a_missing_folder(arguments: list[str], a
 
 
 def test_an_mcp_file_of_an_unknown_user_is_a_notice(ask: Ask, home: Home) -> None:
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text('[mcp]\nfiles = ["~no-such-user/x.json"]\n')
+    home.configure('[mcp]\nfiles = ["~no-such-user/x.json"]\n')
     result = ask("hi")
     assert (result.code, "~no-such-user/x.json" in result.stderr) == (0, True)
 

@@ -160,7 +160,7 @@ def test_a_failure_of_the_server_keeps_the_sign_in(
     sign_in(ask)
     tokens = read_tokens(home)
     openai.expire()
-    (home.config / "config.toml").write_text("network.tries = 1\n")
+    home.configure("network.tries = 1\n")
     openai.token_error = (status, {"error": "server_error"})
     result = ask("-p", "chatgpt", "-m", "gpt-6-sol", "hi")
     assert result.code == (4 if status == 403 else 5)

@@ -17,18 +17,20 @@ from pathlib import Path
 import pytest
 
 from ask.map.locks import is_on_network
-from tests.cli.test_map import COMMAND, SlowServer, echo, get_prompt, make_rows, quick_retries, read_output, write_rows
+from tests.cli.test_map import COMMAND, SlowServer, echo, get_prompt, make_rows, read_output, write_rows
 from tests.lockless import SYSTEM_CALLS
 from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import PROGRAMS, Ask, Home, Running, run
 
-__all__ = ["quick_retries"]
 LAUNCHER = Path(__file__).parents[1] / "lockless.py"
 LOCKLESS = (sys.executable, str(LAUNCHER), "locks", str(PROGRAMS / "ask"))
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or platform.machine() not in SYSTEM_CALLS, reason="the filter is for Linux"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        sys.platform != "linux" or platform.machine() not in SYSTEM_CALLS, reason="the filter is for Linux"
+    ),
+    pytest.mark.usefixtures("quick_retries"),
+]
 
 
 @pytest.fixture

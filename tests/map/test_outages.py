@@ -92,8 +92,7 @@ class Service:
 
 @pytest.fixture(autouse=True)
 def quick_retries(home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text(f"[network]\nbackoff = {BACKOFF}\n")
+    home.configure(f"[network]\nbackoff = {BACKOFF}\n")
 
 
 def write_rows(home: Home, count: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import time
 from collections import Counter
@@ -15,17 +14,11 @@ import pytest
 from ask.errors import NetworkError, ProviderError, RetryAction
 from ask.map.server_pool import ServerPool
 from tests import wire
+from tests.map.test_outages import COMMAND, read_output, write_rows
 from tests.model_server import DROP, ModelServer, Reply, Request
 from tests.program import Ask, Home
 
-BACKOFF = 0.01
-COMMAND = ("map", "-p", "openrouter", "-m", "vendor/model", "Say {{line}}", "-O", "out.jsonl")
-
-
-@pytest.fixture(autouse=True)
-def quick_retries(home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text(f"[network]\nbackoff = {BACKOFF}\n")
+pytestmark = pytest.mark.usefixtures("quick_retries")
 
 
 @pytest.fixture
@@ -55,19 +48,13 @@ def find_closed_url() -> str:
         return f"http://127.0.0.1:{listener.getsockname()[1]}/api/v1"
 
 
-def write_rows(home: Home, count: int) -> str:
-    (home.work / "in.txt").write_text("".join(f"row {number}\n" for number in range(count)))
-    return "in.txt"
-
-
 def name_servers(*servers: ModelServer | str) -> tuple[str, ...]:
     urls = [server if isinstance(server, str) else server.base_url for server in servers]
     return tuple(word for url in urls for word in ("--base-url", url))
 
 
 def assert_complete(home: Home, count: int) -> None:
-    rows = [json.loads(line) for line in (home.work / "out.jsonl").read_text().splitlines()]
-    assert [row["answer"] for row in rows] == [f"SAY ROW {number}" for number in range(count)]
+    assert [row["answer"] for row in read_output(home)] == [f"SAY ROW {number}" for number in range(count)]
 
 
 @pytest.mark.slow
@@ -91,7 +78,7 @@ def test_a_dead_server_costs_few_retries(ask: Ask, home: Home, stack: ExitStack)
     address = urlsplit(dead).netloc
     assert [address in line for line in result.stderr.splitlines()] == [True, False], "it is named once"
     assert all(len(server.requests) > 20 for server in servers)
-    assert Counter(json.loads(line)["tries"] for line in (home.work / "out.jsonl").open()) == {1: 200}
+    assert Counter(row["tries"] for row in read_output(home)) == {1: 200}
 
 
 @pytest.mark.slow

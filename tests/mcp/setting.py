@@ -31,8 +31,7 @@ def program(*args: str, **more: Any) -> dict[str, Any]:
 
 def configure(home: Home, servers: Mapping[str, Mapping[str, Any]], **tables: Any) -> None:
     """Write config.toml with these servers and additional tables."""
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text(tomli_w.dumps({"mcp": {"servers": servers}, **tables}))
+    home.configure(tomli_w.dumps({"mcp": {"servers": servers}, **tables}))
 
 
 def start_server(script: str, *files: Path | str, port: int = 0) -> tuple[int, Running]:

@@ -509,8 +509,7 @@ def has_text(path: Path, text: str) -> bool:
 
 @pytest.mark.slow
 def test_hooks_at_the_end_of_a_run_are_not_interrupted(ask: Ask, home: Home, server: ModelServer) -> None:
-    (home.config).mkdir(parents=True, exist_ok=True)
-    (home.config / "config.toml").write_text('[[hooks]]\nevent = "run_end"\ncommand = "sleep 0.5; touch ended"\n')
+    home.configure('[[hooks]]\nevent = "run_end"\ncommand = "sleep 0.5; touch ended"\n')
     server.reply(wire.says("one"))
 
     async def action(client: Client) -> Any:

@@ -276,10 +276,7 @@ def prepare(project: Project, name: str) -> Ask:
     project.write(".git/HEAD", "ref: refs/heads/main")
     project.write("sub/x", "x")
     project.write("notes/linked.md", "Use spaces.")
-    project.home.config.mkdir(parents=True, exist_ok=True)
-    (project.home.config / "config.toml").write_text(
-        '[context]\nfiles = ["AGENTS.md", "OTHER.md", "LINK.md", "docs/RULES.md", "MODE.md"]\n'
-    )
+    project.home.configure('[context]\nfiles = ["AGENTS.md", "OTHER.md", "LINK.md", "docs/RULES.md", "MODE.md"]\n')
     (project.folder / "LINK.md").symlink_to("notes/linked.md")
     project.write("MODE.md", "x")
     (project.folder / "MODE.md").chmod(0)

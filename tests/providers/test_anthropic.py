@@ -353,7 +353,7 @@ def test_thinking_is_sent_back_unchanged_before_its_calls(server: ModelServer) -
     answer = exchange.result.answer
     assert answer.reasoning == "I must look — ĝi."
     assert answer.provider_state is not None
-    turn = Message("assistant", answer.text, exchange.result.tool_calls, provider_state=answer.provider_state)
+    turn = exchange.message
     found = messages_of(SYSTEM, QUESTION, turn, result(exchange.result.tool_calls[0], "a.txt"))
     assert found[1] == ("assistant", [*THOUGHT, {"type": "text", "text": "Let me see."}, tool_use(CALLS[0])])
 
@@ -553,7 +553,7 @@ def test_paused_response_is_sent_back_unchanged_and_continued(server: ModelServe
         (),
         "ok",
     )
-    message = Message("assistant", exchange.result.answer.text, provider_state=exchange.result.answer.provider_state)
+    message = exchange.message
     body = body_of(SYSTEM, QUESTION, message)
     content = [{"type": "text", "text": "I search."}, search | {"input": {"query": "x"}}, found]
     assert body["messages"][-1] == {"role": "assistant", "content": content}

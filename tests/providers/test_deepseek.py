@@ -33,13 +33,7 @@ def ask(server: ModelServer, *replies: Reply, tries: int = 1) -> ExchangeResult:
 
 def sent_back(exchange: ExchangeResult) -> dict[str, Any]:
     """Return a response as later requests contain it."""
-    message = Message(
-        "assistant",
-        exchange.result.answer.text,
-        exchange.result.tool_calls,
-        provider_state=exchange.result.answer.provider_state,
-    )
-    return deepseek.format_message(message, wire.MODEL)
+    return deepseek.format_message(exchange.message, wire.MODEL)
 
 
 # Reasoning

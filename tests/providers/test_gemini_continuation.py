@@ -234,8 +234,7 @@ def test_a_long_answer_outlives_its_key_and_its_server(ask: Ask, home: Home, ser
     """An access token for Vertex AI lasts an hour at most, and a server may go away with part of an answer."""
     count = home.path / "count"
     with ModelServer() as other:
-        home.config.mkdir(exist_ok=True)
-        (home.config / "config.toml").write_text(
+        home.configure(
             f'''[network]
 backoff = 0.01
 [providers.mine]

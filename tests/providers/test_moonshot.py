@@ -34,13 +34,7 @@ def ask(server: ModelServer, *replies: Reply) -> ExchangeResult:
 
 def sent_back(exchange: ExchangeResult) -> dict[str, Any]:
     """Return a response as later requests contain it."""
-    message = Message(
-        "assistant",
-        exchange.result.answer.text,
-        exchange.result.tool_calls,
-        provider_state=exchange.result.answer.provider_state,
-    )
-    return moonshot.format_message(message, wire.MODEL)
+    return moonshot.format_message(exchange.message, wire.MODEL)
 
 
 # Reasoning that goes back

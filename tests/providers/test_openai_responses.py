@@ -255,8 +255,7 @@ def test_a_proxy_that_refuses_unknown_fields_answers_at_once(
         return wire.fails(400, json.dumps({"error": refusal})) if unknown else responses_wire.says("Hello.")
 
     server.reply(script)
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text(f'[providers.proxy]\nbase_url = "{server.base_url}"\napi = "responses"\n')
+    home.configure(f'[providers.proxy]\nbase_url = "{server.base_url}"\napi = "responses"\n')
     env = {**ask.env, "XAI_BASE_URL": server.base_url, "XAI_API_KEY": TEST_KEY}
     result = Ask(env, ask.cwd)("-p", provider, "-m", "claude-opus-5", "hi")
     assert (result.text, result.stderr) == ("Hello.\n", "")

@@ -34,13 +34,6 @@ class TestOpenRouter(SharedReaderContract):
     decision_response = OPENROUTER_SAMPLE
 
 
-@pytest.fixture
-def quick(home: Home) -> None:
-    """Retries without delays."""
-    home.config.mkdir(parents=True)
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
-
-
 # Requests
 
 
@@ -311,7 +304,7 @@ def test_calls_of_other_models_get_a_placeholder_for_geminis_signature(model: st
     assert other.get("reasoning_details") == ([placeholder] if is_added else None)
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick_retries")
 def test_reasoning_that_another_upstream_refuses_is_left_out(ask: Ask, server: ModelServer) -> None:
     detail = {"type": "reasoning.encrypted", "index": 0, "data": "c2VjcmV0"}
     raw = json.dumps({"error": {"message": "The encrypted content for item rs_1 could not be verified."}})
@@ -368,7 +361,7 @@ def test_a_refusal_is_shown_and_counts_as_filtered(ask: Ask, server: ModelServer
     assert "refused" in result.stderr
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick_retries")
 @pytest.mark.parametrize("reason", ["error", "stop", "tool_calls"])
 def test_unreadable_call_is_retried_until_attempts_run_out(ask: Ask, server: ModelServer, reason: str) -> None:
     server.reply(wire.streams(wire.chunk({"content": ""}, finish=reason, native_finish_reason=MALFORMED), wire.usage()))
@@ -404,7 +397,7 @@ def test_call_that_was_cut_off_at_the_token_limit_is_not_run(ask: Ask, server: M
     assert "token limit" in result.stderr
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick_retries")
 @pytest.mark.parametrize("native_reason", ["network_error", "error"])
 def test_failure_of_the_upstream_provider_is_retried(ask: Ask, server: ModelServer, native_reason: str) -> None:
     failed = wire.chunk({"content": ""}, finish="stop", native_finish_reason=native_reason)

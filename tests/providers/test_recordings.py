@@ -57,8 +57,7 @@ def is_temporary(recording: Recording) -> bool:
 def known(ask: Ask, home: Home, server: ModelServer) -> Ask:
     """The program, with a key for each provider, and all base URLs on the test's server."""
     compatible = f'[providers.compatible]\nbase_url = "{server.base_url}"\n'
-    home.config.mkdir(parents=True)
-    (home.config / "config.toml").write_text(f"[network]\nbackoff = 0.001\n{compatible}")
+    home.configure(f"[network]\nbackoff = 0.001\n{compatible}")
     keys = {f"{name.upper()}_API_KEY": TEST_KEY for name in NAMES}
     places = {f"{name.upper()}_BASE_URL": server.base_url for name in NAMES}
     return Ask({**ask.env, **keys, **places}, ask.cwd)

@@ -31,11 +31,6 @@ def show(ask: Ask, command: Sequence[str]) -> str:
         return bytes(running.stdout).decode()
 
 
-def write_config(home: Home, text: str) -> None:
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text(text)
-
-
 @pytest.mark.parametrize(
     "script", mark_others_slow(["exec ask hi", "exec ask hi < /dev/null", "exec ask --plain hi"], ["exec ask hi"])
 )
@@ -75,11 +70,11 @@ def test_elsewhere_nothing_is_added_and_the_conversation_is_found(place: str, as
 
 @pytest.mark.slow
 def test_the_setting_overrides_this(ask: Ask, home: Home) -> None:
-    write_config(home, 'footer = "always"\n')
+    home.configure('footer = "always"\n')
     assert ask.shell("ask hi 2>&1 >/dev/null | cat > log; grep -c conversation log").text == "1\n"
-    write_config(home, 'footer = "never"\n')
+    home.configure('footer = "never"\n')
     assert FOOTER not in show(ask, ["ask", "hi"])
-    write_config(home, 'footer = "sometimes"\n')
+    home.configure('footer = "sometimes"\n')
     assert ask("hi").code == 4
 
 

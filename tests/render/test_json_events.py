@@ -136,8 +136,7 @@ def test_a_failure_sets_the_result_the_error_and_the_exit_code(
     flag: str, failure: Failure, ask: Ask, server: ModelServer, home: Home
 ) -> None:
     reply, options, code, finish, text = failure
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\ntries = 1\n")
+    home.configure("[network]\nbackoff = 0.01\ntries = 1\n")
     server.reply(reply)
     result = ask(flag, *options.split(), "hi")
     lines = [read_object(result)] if flag == "--json" else read_events(result)
@@ -160,8 +159,7 @@ def test_a_notice_is_an_event_and_a_line_on_standard_error(ask: Ask, server: Mod
 
 @pytest.mark.parametrize("flag", ["--json", "--events", "--plain"])
 def test_an_echoed_key_is_redacted_everywhere(flag: str, ask: Ask, server: ModelServer, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\n")
+    home.configure("[network]\nbackoff = 0.01\n")
     half = len(TEST_KEY) // 2
     server.reply(
         wire.fails(401, f"{TEST_KEY} is used up"),

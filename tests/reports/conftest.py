@@ -12,8 +12,7 @@ from tests.provider_wires import SERVICES
 @pytest.fixture
 def ask(home: Home, server: ModelServer) -> Ask:
     """With a key and the server's address for each provider; a retry does not wait."""
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
+    home.configure("[network]\nbackoff = 0.001\n")
     env = {**home.env, "ASK_PROVIDER": "openrouter", "ASK_MODEL": "test/model"}
     for name, service in SERVICES.items():
         env[f"{name.upper()}_API_KEY"] = TEST_KEY

@@ -84,7 +84,7 @@ def test_a_base_url_without_a_scheme_is_completed(ask: Ask, server: ModelServer)
 def test_an_invalid_base_url_is_reported_with_its_place(ask: Ask, home: Home, url: str) -> None:
     assert "--base-url" in ask("--base-url", url, "go").stderr
     assert "OPENROUTER_BASE_URL" in ask("go", env={"OPENROUTER_BASE_URL": url}).stderr
-    (home.config / "config.toml").write_text(f"[providers.openrouter]\nbase_url = '{url}'\n")
+    home.configure(f"[providers.openrouter]\nbase_url = '{url}'\n")
     result = ask("go", env={"OPENROUTER_BASE_URL": ""})
     assert (result.code, "[providers.openrouter]" in result.stderr) == (4, True)
 

@@ -28,7 +28,7 @@ CALL = wire.calls(("bash", {"command": "echo ok"}))
 @pytest.fixture
 def ask(ask: Ask, home: Home, server: ModelServer) -> Ask:
     config = f'[network]\nbackoff = 0.001\n[providers.custom]\nbase_url = "{server.base_url}"\nkey_env = "CUSTOM_KEY"\n'
-    (home.config / "config.toml").write_text(config)
+    home.configure(config)
     return Ask({**ask.env, "CUSTOM_KEY": "key-of-the-service"}, ask.cwd)
 
 

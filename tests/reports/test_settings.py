@@ -32,11 +32,6 @@ def demo(home: Home) -> Ask:
     return Ask({**home.env, "ASK_PROVIDER": "demo"}, home.work)
 
 
-def configure(home: Home, text: str) -> None:
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text(text)
-
-
 # config.toml
 
 INVALID_ENTRIES = [
@@ -55,7 +50,7 @@ INVALID_ENTRIES = [
 @pytest.mark.slow_after_first
 @pytest.mark.parametrize(("key", "entry"), INVALID_ENTRIES)
 def test_an_invalid_entry_of_the_configuration_is_left_out(key: str, entry: str, demo: Ask, home: Home) -> None:
-    configure(home, entry)
+    home.configure(entry)
     result = demo("run echo ok")
     assert (result.code, "ok" in result.text) == (0, True), result.stderr
     assert sum(key in line for line in result.stderr.splitlines()) == 1
@@ -74,14 +69,14 @@ def test_an_invalid_entry_of_the_configuration_is_left_out(key: str, entry: str,
 )
 def test_an_invalid_entry_that_is_used_is_an_error(text: str, arguments: list[str], demo: Ask, home: Home) -> None:
     """Without its table, a request could go to another address than the user chose."""
-    configure(home, text)
+    home.configure(text)
     result = demo(*arguments, "hi", env={"OPENAI_API_KEY": TEST_KEY})
     assert (result.code, "it is 5" in result.stderr) == (4, True)
 
 
 @pytest.mark.parametrize("name", ["bad2", "bad.2"])
 def test_an_entry_whose_name_begins_like_an_invalid_one_can_be_set(name: str, demo: Ask, home: Home) -> None:
-    configure(home, "[aliases]\nbad = 5\n")
+    home.configure("[aliases]\nbad = 5\n")
     result = demo("config", "set", f'aliases."{name}"', "openai:gpt-4o")
     assert result.code == 0, result.stderr
     assert "bad must be" in demo("hi").stderr
@@ -90,7 +85,7 @@ def test_an_entry_whose_name_begins_like_an_invalid_one_can_be_set(name: str, de
 @pytest.mark.parametrize("text", ['[tools]\ndeny = "rm"\n', "[safe]\nenabled = 1\n", 'model = ["a"]\n'])
 def test_an_invalid_setting_stays_an_error(text: str, demo: Ask, home: Home) -> None:
     """It may be a restriction (https://github.com/jin-bo/agentao/pull/180: fail closed)."""
-    configure(home, text)
+    home.configure(text)
     assert demo("hi").code == 4
 
 
@@ -230,7 +225,7 @@ def test_a_damaged_backup_costs_only_its_own_run(demo: Ask, home: Home) -> None:
 def test_a_configured_fallback_that_cannot_be_used_is_left_out(
     model: str, ask: Ask, home: Home, server: ModelServer
 ) -> None:
-    configure(home, f'fallback = ["{model}", "openrouter:test/other"]\n[network]\ntries = 1\n')
+    home.configure(f'fallback = ["{model}", "openrouter:test/other"]\n[network]\ntries = 1\n')
     server.reply(wire.fails(503), wire.says("Hello."))
     result = ask("-p", "openrouter", "-m", "test/model", "hi")
     assert (result.code, result.text, f"fallback '{model}'" in result.stderr) == (0, "Hello.\n", True)
@@ -239,10 +234,10 @@ def test_a_configured_fallback_that_cannot_be_used_is_left_out(
 
 
 def test_an_invalid_entry_of_the_allowlist_allows_nothing(demo: Ask, home: Home) -> None:
-    configure(home, '[tools]\nallow = ["rm (", "git status"]\n')
+    home.configure('[tools]\nallow = ["rm (", "git status"]\n')
     result = demo("run echo ok")
     assert (result.code, "rm (" in result.stderr) == (0, True)
-    configure(home, '[tools]\ndeny = ["rm (", "git status"]\n')
+    home.configure('[tools]\ndeny = ["rm (", "git status"]\n')
     assert demo("run echo ok").code == 4
 
 
@@ -265,7 +260,7 @@ def test_damaged_distributions_do_not_hide_the_others(home: Home, tmp_path: Path
 
 
 def test_an_entry_of_the_allowlist_that_is_not_a_string_is_left_out(demo: Ask, home: Home) -> None:
-    configure(home, '[tools]\nconfirm = true\nallow = ["echo *", 5]\n')
+    home.configure('[tools]\nconfirm = true\nallow = ["echo *", 5]\n')
     result = demo("run echo 42")
     assert (result.code, "42" in result.text) == (0, True)
     assert "tools.allow contains 5" in result.stderr

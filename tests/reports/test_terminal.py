@@ -131,8 +131,7 @@ def test_a_working_folder_that_is_removed_during_a_run(ask: Ask, server: ModelSe
 
 # A line that is not text ended the chat, while one that the provider refuses does not.
 def test_an_odd_piped_line_does_not_end_a_chat(demo: Ask, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("stdin_limit = 100\n")
+    home.configure("stdin_limit = 100\n")
     lines = b"run echo one\n\0\0\n\xff\n" + b"x" * 1_000 + b"\nrun echo last\n"
     result = demo("chat", stdin=lines)
     assert (result.code, "\none\n" in result.text, "\nlast\n" in result.text) == (9, True, True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,34 +19,24 @@ from ask.safety.sandbox_folders import build_sandbox_config
 from ask.safety.tool_policy import PendingToolCall
 from ask.tools.base import RunToolContext, ToolError
 from ask.tools.definitions import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
+from tests.safety.scanned_folders import Folders
 from tests.slow_parameters import mark_others_slow
 
 TURNS = 300
 TOOLS = {tool.spec.name: tool for tool in (READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIR)}
 
 
-class Host:
+class Host(Folders):
     """A machine with a home, ask's own folders, a folder of the run and one outside it."""
 
     def __init__(self, base: Path) -> None:
-        self.base = base
-        self.work, self.outside = base / "work", base / "outside"
-        for name in ("home", "config", "data", "work", "outside"):
-            (base / name).mkdir()
+        super().__init__(base)
+        self.outside = base / "outside"
+        self.outside.mkdir()
         (base / "config/keys.toml").write_text("OUTSIDE key")
         (self.outside / "file").write_text("OUTSIDE")
         self.confinement: FileConfinement | None = None
         self.backed_up: list[Path] = []
-
-    def write(self, name: str, text: str = "text") -> Path:
-        path = self.base / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        return path
-
-    def git(self, *words: str) -> None:
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.base / "home")}
-        subprocess.run(["git", *words], cwd=self.work, env=environment, check=True, capture_output=True)
 
     def confine(self, *allowed: Path) -> FileConfinement:
         """Confine the tools to the folder of the run and others, as they are now."""

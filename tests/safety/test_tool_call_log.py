@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,17 +20,13 @@ from tests.program import Ask, Home
 from tests.sample_files import png
 
 
-def log(home: Home) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (home.data / "audit.jsonl").read_text().splitlines()]
-
-
 def test_each_call_is_logged_completely_on_one_line(ask: Ask, server: ModelServer, home: Home) -> None:
     failing, unreadable = {"command": "sleep 0.2; echo 123; exit 3"}, "{"
     server.reply(wire.calls(("bash", failing), ("bash", unreadable)), wire.calls(("read_file", {"filepath": "ü"})))
     server.reply(wire.says("Done."))
     before = datetime.now(UTC)
     told = json.loads(ask("--json", "do it").text)
-    first, second, third = log(home)
+    first, second, third = home.read_tool_log()
     assert first.keys() == second.keys() == third.keys()
     assert (
         before.timestamp() - 1 < datetime.fromisoformat(first.pop("time")).timestamp() < datetime.now(UTC).timestamp()
@@ -61,14 +56,14 @@ def test_files_of_a_result_are_logged_by_name_and_size(ask: Ask, server: ModelSe
     (ask.cwd / "a.png").write_bytes(png())
     server.reply(wire.calls(("read_file", {"filepath": "a.png"})), wire.says("Done."))
     assert ask("do it").code == 0
-    assert log(home)[0]["files"] == [{"name": "a.png", "bytes": len(png())}]
+    assert home.read_tool_log()[0]["files"] == [{"name": "a.png", "bytes": len(png())}]
 
 
 def test_a_repeated_call_is_logged_as_refused(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(*[("list_dir", {"dirpath": "."})] * 3), wire.says("Done."))
     assert ask("do it").code == 0
-    assert [line["decision"] for line in log(home)] == ["allow", "allow", "deny"]
-    assert log(home)[2]["rule"] == "repeated"
+    assert [line["decision"] for line in home.read_tool_log()] == ["allow", "allow", "deny"]
+    assert home.read_tool_log()[2]["rule"] == "repeated"
 
 
 def test_only_the_user_can_read_the_log(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -83,7 +78,7 @@ def test_runs_append_to_the_log(ask: Ask, server: ModelServer, home: Home) -> No
     calls, answer = wire.calls(("list_dir", {"dirpath": "."})), wire.says("Done.")
     server.reply(calls, answer, calls, answer)
     assert [ask("do it").code, ask("do it").code] == [0, 0]
-    assert len({line["conversation"] for line in log(home)}) == len(log(home)) == 2
+    assert len({line["conversation"] for line in home.read_tool_log()}) == len(home.read_tool_log()) == 2
 
 
 def test_an_unwritable_log_causes_a_warning_and_the_answer_is_printed(
@@ -113,7 +108,7 @@ def test_parallel_runs_do_not_mix_their_lines(ask: Ask, server: ModelServer, hom
     with ExitStack() as stack:
         running = [stack.enter_context(ask.start("do it")) for _ in range(runs)]
         assert [process.finish().code for process in running] == [0] * runs
-    conversations = [line["conversation"] for line in log(home)]
+    conversations = [line["conversation"] for line in home.read_tool_log()]
     assert sorted(conversations.count(one) for one in {*conversations}) == [calls] * runs
 
 

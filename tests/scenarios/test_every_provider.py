@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import socket
 from datetime import date
 from typing import Any
 
@@ -28,8 +27,7 @@ Json = dict[str, Any]
 @pytest.fixture
 def ask(ask: Ask, home: Home, server: ModelServer) -> Ask:
     """With a key for each provider, and the base URL in the form of its own SDK."""
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
+    home.configure("[network]\nbackoff = 0.001\n")
     env = dict(home.env)
     for name, service in SERVICES.items():
         env[f"{name.upper()}_API_KEY"] = TEST_KEY
@@ -321,16 +319,16 @@ def one_line(result: Result) -> str:
 
 
 @pytest.mark.parametrize(("name", "hint"), [("ollama", "ollama serve"), ("lmstudio", "lms server start")])
-def test_the_error_for_a_stopped_local_server_names_the_start_command(ask: Ask, name: str, hint: str) -> None:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        place = f"127.0.0.1:{bound.getsockname()[1]}"
-        for model in ([], ["-m", "any"]):
-            result = ask("-p", name, *model, "-q", "hi", env={f"{name.upper()}_BASE_URL": f"http://{place}"})
-            line = one_line(result)
-            assert result.code == 5
-            assert place in line
-            assert hint in line
+def test_the_error_for_a_stopped_local_server_names_the_start_command(
+    ask: Ask, closed_port: int, name: str, hint: str
+) -> None:
+    place = f"127.0.0.1:{closed_port}"
+    for model in ([], ["-m", "any"]):
+        result = ask("-p", name, *model, "-q", "hi", env={f"{name.upper()}_BASE_URL": f"http://{place}"})
+        line = one_line(result)
+        assert result.code == 5
+        assert place in line
+        assert hint in line
 
 
 def models(name: str, *ids: str) -> Reply:

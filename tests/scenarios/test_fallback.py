@@ -48,9 +48,8 @@ def ask(home: Home, servers: Servers) -> Ask:
 
 
 def configure(home: Home, fallback: str = "") -> None:
-    home.config.mkdir(exist_ok=True)
     settings = f'provider = "openai"\n{fallback}\n[network]\ntries = 2\nbackoff = 0.001\n'
-    (home.config / "config.toml").write_text(settings)
+    home.configure(settings)
 
 
 def count_requests(servers: Servers) -> list[int]:

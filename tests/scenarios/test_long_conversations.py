@@ -17,11 +17,6 @@ LIST = ("list_dir", {"dirpath": "."})
 TOO_LONG = "This endpoint's maximum context length is 4096 tokens. However, you requested about 9000 tokens"
 
 
-def configure(home: Home, text: str) -> None:
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text(text)
-
-
 def check_chat_requests(server: ModelServer) -> list[Json]:
     """Return the bodies of the chat requests, each checked by itself."""
     bodies = [request.json for request in server.requests if request.method == "POST"]
@@ -80,7 +75,7 @@ def test_the_oldest_exchanges_are_dropped_first_and_the_system_prompt_is_kept(
     ask: Ask, server: ModelServer, home: Home, told_by: str
 ) -> None:
     """An exchange has about 5,000 tokens; the system prompt and the tools have about 1,500."""
-    configure(home, "context_limit = 24000\n" if told_by == "config" else "")
+    home.configure("context_limit = 24000\n" if told_by == "config" else "")
     options = ["-o", "num_ctx=24000"] if told_by == "option" else []
     server.reply(*script_with_models_list(24_000 if told_by == "models list" else None, *[wire.says("Noted.")] * 4))
     for number in range(4):
@@ -116,7 +111,7 @@ def test_tool_definitions_count_toward_the_context(ask: Ask, server: ModelServer
 def test_long_tasks_drop_the_oldest_rounds_and_keep_calls_with_their_results(
     ask: Ask, server: ModelServer, home: Home
 ) -> None:
-    configure(home, "context_limit = 8000\n")
+    home.configure("context_limit = 8000\n")
     wanted = [wire.calls(("bash", {"command": f"printf '{n}%.0s' $(seq 3000)"})) for n in range(1, 9)]
     server.reply(*script_with_models_list(None, *wanted, wire.says("Done.")))
     result = ask("Count.")
@@ -151,7 +146,7 @@ def test_a_context_length_error_is_retried_with_about_half_the_messages(ask: Ask
 def test_a_prompt_that_is_too_long_by_itself_is_sent_and_the_error_shown(
     ask: Ask, server: ModelServer, home: Home
 ) -> None:
-    configure(home, "context_limit = 3000\n")
+    home.configure("context_limit = 3000\n")
     server.reply(*script_with_models_list(3_000, wire.fails(400, TOO_LONG)))
     result = ask("word " * 9_000)
     assert result.code == 6
@@ -214,7 +209,7 @@ def test_reported_usage_takes_precedence_over_the_estimate(
     ask: Ask, server: ModelServer, home: Home, tokens: int, expected: Sequence[str]
 ) -> None:
     """The same text is dropped or kept depending on the usage reported for it."""
-    configure(home, "context_limit = 8000\n")
+    home.configure("context_limit = 8000\n")
     first = wire.streams(wire.text("Noted."), wire.finish(), wire.usage(tokens, 5))
     server.reply(*script_with_models_list(None, first, wire.says("Two.")))
     assert ask("0 " + "word " * 3_000).code == 0

@@ -122,8 +122,7 @@ def test_tools_that_cannot_be_confined_are_not_offered(ask: Ask, server: ModelSe
 
 
 def test_a_configured_level_applies_to_every_run(ask: Ask, server: ModelServer, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[safe]\nlevel = "files"\n')
+    home.configure('[safe]\nlevel = "files"\n')
     server.reply(wire.says("One."))
     assert ask("go").code == 0
     assert "bash" not in list_offered_tools(check_sent_requests(server)[0])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 from tests import wire
@@ -16,10 +13,6 @@ pytestmark = pytest.mark.needs("bwrap")
 
 PROMPT = "Run this? "
 TOUCH = ("bash", {"command": "touch ran"})
-
-
-def audit(home: Home) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (home.data / "audit.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.slow_after_first
@@ -34,7 +27,7 @@ def test_reading_etc_shadow_is_denied_by_the_sandbox(
     assert (result.text, result.code) == ("I cannot read it: I work in a sandbox.\n", 0)
     [tool_result] = read_tool_results(check_sent_requests(server)[1])
     assert "root:" not in tool_result
-    [line] = audit(home)
+    [line] = home.read_tool_log()
     assert (line["decision"], line["rule"]) == ("allow", "--safe"), "the boundary is to hold, not a rule"
 
 
@@ -47,7 +40,7 @@ def test_rm_rf_root_is_refused_without_a_terminal(ask: Ask, server: ModelServer,
     assert tool_result.startswith("Error: denied")
     assert (ask.cwd / "work.txt").read_text() == "mine"
     rule = "dangerous command: rm -r ~: no terminal"
-    assert [(line["decision"], line["rule"]) for line in audit(home)] == [("deny", rule)]
+    assert [(line["decision"], line["rule"]) for line in home.read_tool_log()] == [("deny", rule)]
 
 
 def test_only_the_allowed_folder_can_be_read_and_written(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -104,7 +97,7 @@ def test_confirm_with_piped_input_and_no_terminal_denies_the_call(ask: Ask, serv
     [tool_result] = read_tool_results(check_sent_requests(server)[1])
     assert tool_result.startswith("Error: denied")
     assert all(option in result.stderr.splitlines()[-1] for option in ("--confirm", "--yes"))
-    assert [line["rule"] for line in audit(home)] == ["--confirm: no terminal"]
+    assert [line["rule"] for line in home.read_tool_log()] == ["--confirm: no terminal"]
 
 
 def test_hosts_that_are_not_allowed_are_confirmed(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -115,7 +108,7 @@ def test_hosts_that_are_not_allowed_are_confirmed(ask: Ask, server: ModelServer,
     [tool_result] = read_tool_results(check_sent_requests(server)[1])
     assert tool_result.startswith("Error: ")
     assert "declined" in tool_result
-    assert [line["rule"] for line in audit(home)] == ["host host.invalid: no"]
+    assert [line["rule"] for line in home.read_tool_log()] == ["host host.invalid: no"]
 
 
 def test_options_that_loosen_safe_mode_are_an_error_without_it(ask: Ask, server: ModelServer) -> None:
@@ -135,7 +128,7 @@ def test_safe_mode_can_be_enabled_by_variable_or_configuration(
     if how == "configuration":
         allowed = home.path / "allowed"
         allowed.mkdir()
-        (home.config / "config.toml").write_text(
+        home.configure(
             f'[safe]\nenabled = true\nallow_dirs = ["{allowed}"]\nenvironment = ["CFLAGS"]\n[tools]\ndeny = ["touch"]\n'
         )
     command = f"echo $CFLAGS; echo x > ../x; echo x > {home.path}/allowed/x"

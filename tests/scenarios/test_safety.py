@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -75,7 +74,7 @@ def test_the_model_gets_the_reason_for_a_no(ask: Ask, server: ModelServer, home:
     assert not (ask.cwd / "ran").exists()
     [reply] = read_tool_results(check_sent_requests(server)[1])
     assert reply.endswith("declined by the user: use größe instead")
-    assert [(line["decision"], line["rule"]) for line in audit(home)] == [("deny", "--confirm: no")]
+    assert [(line["decision"], line["rule"]) for line in home.read_tool_log()] == [("deny", "--confirm: no")]
 
 
 def test_every_call_with_side_effects_is_confirmed(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -95,7 +94,7 @@ def test_every_call_with_side_effects_is_confirmed(ask: Ask, server: ModelServer
     assert (result.text.count(CHANGE), result.text.count(PROMPT)) == (2, 1)
     assert {path.name: path.read_text() for path in ask.cwd.iterdir()} == {"old": "1", "new": "1", "ran": "x\n"}
     assert is_declined(read_tool_results(check_sent_requests(server)[1])[3:4])
-    assert [(line["decision"], line["rule"]) for line in audit(home)] == [
+    assert [(line["decision"], line["rule"]) for line in home.read_tool_log()] == [
         ("allow", "reads only"),
         ("allow", "--confirm: yes"),
         ("allow", "reads only"),
@@ -139,7 +138,7 @@ def test_calls_are_denied_without_a_terminal(ask: Ask, server: ModelServer, home
     assert "denied" not in result.stderr.splitlines()[-2]  # "not run" and "refused" say it
     assert not (ask.cwd / "ran").exists()
     assert read_tool_results(check_sent_requests(server)[1])[1].startswith("Error: denied")
-    assert [line["rule"] for line in audit(home)] == ["reads only", "--confirm: no terminal"]
+    assert [line["rule"] for line in home.read_tool_log()] == ["reads only", "--confirm: no terminal"]
     server.reply(wire.calls(TOUCH), wire.says("I may not."))
     refused, _ = ask("-q", "--confirm", "Run it", stdin=b"").stderr.splitlines()
     assert refused == "ask: bash: echo x >> ran refused: no terminal to confirm on"
@@ -258,7 +257,7 @@ def test_ctrl_c_at_the_confirmation_ends_the_run(ask: Ask, server: ModelServer, 
     assert result.code == 130
     assert not (ask.cwd / "ran").exists()
     assert len(check_sent_requests(server)) == 1
-    assert [(line["tool"], line["decision"], line["rule"]) for line in audit(home)] == [
+    assert [(line["tool"], line["decision"], line["rule"]) for line in home.read_tool_log()] == [
         ("bash", "deny", "interrupted"),
         ("list_dir", "deny", "interrupted"),
     ]
@@ -305,7 +304,7 @@ def test_the_yes_option_asks_nothing(ask: Ask, server: ModelServer, home: Home, 
     result = ask(*options, "Run it")
     assert (result.text, result.code) == ("It ran.\n", 0)
     assert (ask.cwd / "ran").exists()
-    assert [line["rule"] for line in audit(home)] == ["--yes"]
+    assert [line["rule"] for line in home.read_tool_log()] == ["--yes"]
 
 
 @pytest.mark.slow
@@ -317,7 +316,7 @@ def test_always_applies_to_the_chosen_calls_in_this_run(ask: Ask, server: ModelS
     assert ask.on_terminal("--confirm", "Do it", answers=answers).code == 0
     assert (ask.cwd / "ran").read_text() == "x\nx\n"
     assert not (ask.cwd / "new").exists()
-    assert [(line["tool"], line["decision"], line["rule"]) for line in audit(home)] == [
+    assert [(line["tool"], line["decision"], line["rule"]) for line in home.read_tool_log()] == [
         ("bash", "allow", "--confirm: always"),
         ("write_file", "deny", "--confirm: no"),
         ("bash", "allow", "approved: command"),
@@ -339,7 +338,7 @@ def test_an_approval_for_the_folder_is_remembered_until_it_is_forgotten(
     assert (home.data / "approvals.json").stat().st_mode & 0o777 == 0o600
     assert ask("tools", "forget", row["id"]).code == 0
     assert ask("--confirm", "Do it").code == 8
-    assert [line["rule"] for line in audit(home)] == [
+    assert [line["rule"] for line in home.read_tool_log()] == [
         *("--confirm: always", "approved: program ls"),
         *("--confirm: no terminal", "--confirm: no terminal"),
     ]
@@ -356,14 +355,13 @@ def test_the_approval_of_a_command_with_a_key_ends_with_the_run(ask: Ask, server
 
 
 def test_allowed_and_denied_commands_are_not_confirmed(ask: Ask, server: ModelServer, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[tools]\nallow = ["touch *"]\ndeny = ["git push", "write_file"]\n')
+    home.configure('[tools]\nallow = ["touch *"]\ndeny = ["git push", "write_file"]\n')
     commands = ["touch a", "cd . && git push", "touch b > c"]
     calls = [("bash", {"command": command}) for command in commands]
     server.reply(wire.calls(*calls, ("write_file", {"filepath": "d", "content": ""})), wire.says("Done."))
     assert ask("--confirm", "Do it").code == 8
     assert [path.name for path in ask.cwd.iterdir()] == ["a"]
-    assert [(line["decision"], line["rule"]) for line in audit(home)] == [
+    assert [(line["decision"], line["rule"]) for line in home.read_tool_log()] == [
         ("allow", "allow: touch *"),
         ("deny", "deny: git push"),
         ("deny", "--confirm: no terminal"),
@@ -374,8 +372,7 @@ def test_allowed_and_denied_commands_are_not_confirmed(ask: Ask, server: ModelSe
 
 
 def test_an_invalid_rule_is_an_error_before_anything_is_sent(ask: Ask, server: ModelServer, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[tools]\ndeny = ["git push; ls"]\n')
+    home.configure('[tools]\ndeny = ["git push; ls"]\n')
     result = ask("Do it")
     assert (result.code, server.requests) == (4, [])
     assert "tools.deny" in result.stderr
@@ -398,7 +395,7 @@ def test_a_dangerous_command_is_confirmed_even_with_yes(fake_reboot: Ask, server
     server.reply(wire.calls(REBOOT, REBOOT), wire.says("Done."))
     assert fake_reboot.on_terminal("--yes", "Do it", answers=[(PROMPT, "n"), (PROMPT, "y")]).code == 0
     assert (home.work / "ran").read_text() == "rebooted\n"
-    assert [line["rule"] for line in audit(home)] == [
+    assert [line["rule"] for line in home.read_tool_log()] == [
         "dangerous command: reboot: no",
         "dangerous command: reboot: yes",
     ]
@@ -425,7 +422,7 @@ def test_a_command_can_be_edited_and_the_model_is_informed(ask: Ask, server: Mod
     [tool_result] = read_tool_results(check_sent_requests(server)[1])
     assert "echo y > other" in tool_result
     assert tool_result.endswith("exit code: 0")
-    [line] = audit(home)
+    [line] = home.read_tool_log()
     assert (line["decision"], line["rule"]) == ("allow", "--confirm: edited")
     assert json.loads(line["arguments"]) == {"command": "echo y > other"}
 
@@ -435,7 +432,7 @@ def test_ctrl_c_while_editing_ends_the_run(ask: Ask, server: ModelServer, home: 
     result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, "e"), (EDIT + "echo x >> ran", CTRL_C)])
     assert result.code == 130
     assert list(ask.cwd.iterdir()) == []
-    assert [line["rule"] for line in audit(home)] == ["interrupted"]
+    assert [line["rule"] for line in home.read_tool_log()] == ["interrupted"]
 
 
 def test_the_confirmation_of_a_write_shows_the_diff(ask: Ask, server: ModelServer) -> None:
@@ -507,15 +504,14 @@ def test_disabled_tools_are_neither_offered_nor_run(ask: Ask, server: ModelServe
     for name, tool_result in zip(["bash", "write_file"], read_tool_results(second), strict=True):
         assert tool_result.startswith("Error: ")
         assert all(tool in tool_result for tool in (repr(name), *list_offered_tools(first)))
-    assert [(line["tool"], line["decision"], line["rule"]) for line in audit(home)] == [
+    assert [(line["tool"], line["decision"], line["rule"]) for line in home.read_tool_log()] == [
         ("bash", "deny", "not offered"),
         ("write_file", "deny", "not offered"),
     ]
 
 
 def test_tools_can_be_disabled_by_option_and_configuration(ask: Ask, server: ModelServer, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[tools]\ndisabled = ["list_dir"]\n')
+    home.configure('[tools]\ndisabled = ["list_dir"]\n')
     server.reply(wire.says("Hello."))
     assert ask("--disable-tool", "bash", "--disable-tool", "edit_file", "hello").code == 0
     remaining = [name for name in DEFAULT_TOOLS if name not in ("list_dir", "bash", "edit_file")]
@@ -528,8 +524,7 @@ def test_an_unknown_tool_name_is_an_error_before_anything_is_sent(ask: Ask, serv
     [line] = result.stderr.splitlines()
     assert "'bsah'" in line
     assert "bash" in line.replace("bsah", "")
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[tools]\ndisabled = ["bsah"]\n')
+    home.configure('[tools]\ndisabled = ["bsah"]\n')
     result = ask("hello")
     assert (result.stdout, result.code) == (b"", 2)
     assert "tools.disabled" in result.stderr
@@ -548,7 +543,7 @@ def test_every_call_runs_and_is_logged_by_default(ask: Ask, server: ModelServer,
     assert result.code == 0
     assert "[y/N]" not in result.text
     assert outside.read_text() == "x"
-    assert [(line["tool"], line["decision"], line["rule"], line["failed"]) for line in audit(home)] == [
+    assert [(line["tool"], line["decision"], line["rule"], line["failed"]) for line in home.read_tool_log()] == [
         ("write_file", "allow", "unrestricted", False),
         ("bash", "allow", "unrestricted", False),
         ("read_file", "allow", "unrestricted", True),
@@ -615,7 +610,3 @@ def is_declined(tool_results: list[str]) -> bool:
 def unwrap_lines(question: str) -> list[str]:
     """Join the lines of a confirmation that the terminal's width has wrapped."""
     return question.replace("\n  > ", "").splitlines()
-
-
-def audit(home: Home) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (home.data / "audit.jsonl").read_text().splitlines()]

@@ -76,8 +76,7 @@ def check(ask: Ask, *arguments: str, code: int = 0, stdin: bytes | None = None) 
 
 
 def write_settings(ask: Ask, home: Home, server: ModelServer) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text(CONFIG.replace(SERVER_NAME, server.base_url))
+    home.configure(CONFIG.replace(SERVER_NAME, server.base_url))
     check(ask, "config", "set", "max_rounds", "7")
     check(ask, "config", "set", "options.temperature", "0.5")
     check(ask, "keys", "set", "openrouter", stdin=TEST_KEY.encode())

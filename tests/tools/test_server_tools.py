@@ -352,8 +352,7 @@ def test_a_tool_that_the_service_lacks_is_an_error_before_anything_is_sent(
 
 
 def test_configured_tools_are_left_out_where_a_service_lacks_them(ask: Ask, home: Home, server: ModelServer) -> None:
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text('server_tools = ["web_search", "web_fetch"]\n')
+    home.configure('server_tools = ["web_search", "web_fetch"]\n')
     server.reply(responses_answer(), responses_answer())
     result = ask("-p", "openai", "hi")
     assert (result.code, list_types(server.requests[0].json)) == (0, ["web_search"])
@@ -363,8 +362,7 @@ def test_configured_tools_are_left_out_where_a_service_lacks_them(ask: Ask, home
 
 
 def test_safe_mode_offers_only_what_the_command_line_names(ask: Ask, home: Home, server: ModelServer) -> None:
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text('server_tools = ["web_search", "tool_search"]\n')
+    home.configure('server_tools = ["web_search", "tool_search"]\n')
     server.reply(anthropic_answer(), anthropic_answer())
     result = ask("-p", "anthropic", "--safe-files", "hi")
     assert (result.code, list_types(server.requests[0].json)) == (0, [])
@@ -441,8 +439,7 @@ def test_rows_with_tools_have_the_tools_of_the_service(ask: Ask, home: Home, ser
 
 
 def test_a_fallback_continues_without_a_tool_that_it_lacks(ask: Ask, home: Home, server: ModelServer) -> None:
-    home.config.mkdir(exist_ok=True)
-    (home.config / "config.toml").write_text("[network]\ntries = 1\n")
+    home.configure("[network]\ntries = 1\n")
     server.reply(wire.fails(503), wire.says("Rain."))
     result = ask("-p", "anthropic", "-T", "web_search", "--fallback", "deepseek:m", "hi")
     assert (result.code, result.text) == (0, "Rain.\n")

@@ -30,7 +30,3 @@ class TraceBench:
 
     def ask(self, *arguments: str, stdin: bytes | None = None, env: Mapping[str, str] = EMPTY_MAPPING) -> Result:
         return run([ASK, *arguments], env={**self.env, **env}, cwd=self.home.work, stdin=stdin)
-
-    def configure(self, text: str) -> None:
-        self.home.config.mkdir(parents=True, exist_ok=True)
-        (self.home.config / "config.toml").write_text(text)

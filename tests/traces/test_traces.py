@@ -68,7 +68,7 @@ def test_content_is_sent_redacted_if_asked(bench: TraceBench, way: str) -> None:
     )
     variables = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"} if way == "variable" else {}
     if way == "setting":
-        bench.configure("trace_content = true\n")
+        bench.home.configure("trace_content = true\n")
     bench.ask(f"question {KEY} {COLLECTOR_KEY}", env=variables)
     [first, second], [tool], [run_span] = map(bench.collector.find, ("chat", "execute_tool", "invoke_agent"))
     assert json.loads(first.attributes["gen_ai.system_instructions"])[0]["type"] == "text"
@@ -95,7 +95,7 @@ def test_content_is_sent_redacted_if_asked(bench: TraceBench, way: str) -> None:
 @pytest.mark.slow
 def test_the_content_of_rows_is_redacted(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
-    bench.configure("trace_content = true\n")
+    bench.home.configure("trace_content = true\n")
     bench.ask("map", "say {line}", stdin=f"{KEY}\n".encode())
     [run_span] = bench.collector.find("invoke_agent")
     assert "[key removed]" in run_span.attributes["gen_ai.input.messages"]
@@ -104,7 +104,7 @@ def test_the_content_of_rows_is_redacted(bench: TraceBench) -> None:
 
 def test_each_try_and_each_model_is_a_span(bench: TraceBench) -> None:
     bench.server.reply(wire.fails(429), wire.fails(503), wire.says("hi"))
-    bench.configure("[network]\ntries = 2\nbackoff = 0\n")
+    bench.home.configure("[network]\ntries = 2\nbackoff = 0\n")
     result = bench.ask("--fallback", "openrouter:other", "go")
     assert result.text == "hi\n", result.stderr
     spans = bench.collector.find("chat")
@@ -124,7 +124,7 @@ def test_an_error_ends_the_run_with_its_type(bench: TraceBench) -> None:
 @pytest.mark.slow
 def test_a_provider_that_does_not_answer_in_time_is_an_error(bench: TraceBench) -> None:
     bench.server.reply(Reply((HOLD,)))
-    bench.configure("[network]\ntries = 1\n")
+    bench.home.configure("[network]\ntries = 1\n")
     assert bench.ask("--timeout", "0.3", "go").code == 5
     [chat], [run_span] = bench.collector.find("chat"), bench.collector.find("invoke_agent")
     assert (chat.attributes["error.type"], run_span.attributes["error.type"]) == ("NetworkError", "NetworkError")
@@ -195,7 +195,7 @@ def test_the_trace_of_the_caller_is_continued_and_standard_variables_apply(bench
 )
 def test_nothing_is_sent_when_off(bench: TraceBench, variables: dict[str, str]) -> None:
     bench.server.reply(wire.says("hi"))
-    bench.configure("traces = true\n")
+    bench.home.configure("traces = true\n")
     result = bench.ask("go", env=variables)
     assert (result.text, result.stderr.strip()) == ("hi\n", "")
     assert not bench.collector.headers

@@ -87,6 +87,11 @@ def answer_with_last_word(request: Request) -> str:
     return f"Answer to {read_conversation(request)[-1].split()[-1]}."
 
 
+def answer_with_last_words(server: ModelServer) -> None:
+    """Answer every message with its last word."""
+    server.reply(lambda request: wire.says(answer_with_last_word(request)))
+
+
 def read_conversation_id(result: Result) -> str:
     """Return the conversation id printed at the end of the chat."""
     [*_, name] = re.findall(r"· conversation (\w+)", result.text)

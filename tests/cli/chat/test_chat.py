@@ -24,6 +24,7 @@ from tests.cli.chat.chat_session import (
     UP,
     Chat,
     answer_with_last_word,
+    answer_with_last_words,
     read_conversation_id,
     read_input_history,
     read_last_conversation,
@@ -41,12 +42,8 @@ def model(server: ModelServer) -> None:
     """Answer every message with its last word, unless a test scripts other replies first."""
 
 
-def answers(server: ModelServer) -> None:
-    server.reply(lambda request: wire.says(answer_with_last_word(request)))
-
-
 def test_ask_continues_the_conversation_of_a_chat(ask: Ask, server: ModelServer, home: Home) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask, env={"ASK_SESSION": "a"}) as chat:
         assert "Answer to one." in chat.send("one")
         assert len(read_saved_runs(home)) == 1, "it is saved as it happens"
@@ -65,7 +62,7 @@ def test_ask_continues_the_conversation_of_a_chat(ask: Ask, server: ModelServer,
 
 @pytest.mark.slow
 def test_the_first_message_can_be_given_on_the_command_line(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask, "-q", "hello", "there") as chat:
         chat.send("two")
         chat.quit()
@@ -74,7 +71,7 @@ def test_the_first_message_can_be_given_on_the_command_line(ask: Ask, server: Mo
 
 @pytest.mark.slow
 def test_five_hundred_pasted_lines_are_one_message(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     lines = [f"/line {number}\twith ünïcode" for number in range(500)]
     with Chat(ask) as chat:
         chat.type_in("Look: \x1b[200~" + "\r".join(lines) + "\x1b[201~")
@@ -88,7 +85,7 @@ def test_five_hundred_pasted_lines_are_one_message(ask: Ask, server: ModelServer
 
 @pytest.mark.slow
 def test_a_long_pasted_line_is_shown_shortened(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask) as chat:
         chat.type_in(f"\x1b[200~{'word ' * 1_000}end\x1b[201~")
         shown = chat.send("")
@@ -100,7 +97,7 @@ def test_a_long_pasted_line_is_shown_shortened(ask: Ask, server: ModelServer) ->
 
 @pytest.mark.slow
 def test_newline_keys_do_not_send_the_message(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask) as chat:
         chat.send(f"one{ALT_ENTER}two{CTRL_J}three")
         chat.quit()
@@ -160,7 +157,7 @@ def test_ctrl_c_kills_a_running_command_and_returns_to_the_prompt(
 
 @pytest.mark.slow
 def test_ctrl_c_at_the_prompt_clears_the_line(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask) as chat:
         chat.type_in("half a message" + CTRL_C)
         chat.wait_for_prompt()
@@ -191,7 +188,7 @@ def test_each_line_typed_during_an_answer_is_a_separate_message(ask: Ask, server
 
 @pytest.mark.slow
 def test_lines_typed_while_the_chat_starts_are_separate_messages(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with ask.start_on_terminal("chat") as running:
         running.type_in("one" + ENTER + "/cost" + ENTER + "two" + ENTER + "half")
         server.wait_for_requests(2)
@@ -444,7 +441,7 @@ def test_terminal_modes_are_restored_at_the_end(
 
 @pytest.mark.slow
 def test_dumb_terminals_get_no_escape_sequences(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with ask.start_on_terminal("chat", "-q", "--no-tools", env={"TERM": "dumb"}) as running:
         place = running.wait_for("> ")
         for word in ("one", "two"):
@@ -460,7 +457,7 @@ def test_dumb_terminals_get_no_escape_sequences(ask: Ask, server: ModelServer) -
 
 @pytest.mark.slow
 def test_the_prompt_is_redrawn_after_a_terminal_resize(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask) as chat:
         chat.type_in("some words that are more than fit")
         chat.running.wait_for("fit")
@@ -483,7 +480,7 @@ def test_the_prompt_is_redrawn_after_a_terminal_resize(ask: Ask, server: ModelSe
 
 @pytest.mark.slow
 def test_the_next_chat_recalls_messages_with_keys_redacted(ask: Ask, server: ModelServer, home: Home) -> None:
-    answers(server)
+    answer_with_last_words(server)
     for _ in range(2):
         with Chat(ask) as chat:
             chat.send(f"my key is {TEST_KEY}")
@@ -506,7 +503,7 @@ def test_the_next_chat_recalls_messages_with_keys_redacted(ask: Ask, server: Mod
 
 @pytest.mark.slow
 def test_the_input_history_file_is_trimmed(ask: Ask, server: ModelServer, home: Home) -> None:
-    answers(server)
+    answer_with_last_words(server)
     home.data.mkdir(parents=True)
     entries = [f"\n# 2026-01-01 00:00:00.000000\n+message {number} {'x' * 90}\n" for number in range(12_000)]
     (home.data / "chat_history").write_text("".join(entries))
@@ -526,7 +523,7 @@ def test_the_input_history_file_is_trimmed(ask: Ask, server: ModelServer, home: 
 
 @pytest.mark.slow
 def test_tab_completes_commands_and_file_names(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     (ask.cwd / "marzipan.txt").write_text("sweet\n")
     with Chat(ask) as chat:
         chat.complete("/he", "lp")
@@ -544,8 +541,7 @@ def test_tab_completes_commands_and_file_names(ask: Ask, server: ModelServer) ->
 
 @pytest.mark.slow
 def test_tab_completes_the_addresses_that_mcp_servers_listed_last(ask: Ask, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[mcp.servers.notes]\ncommand = "touch"\nargs = ["started"]\n')
+    home.configure('[mcp.servers.notes]\ncommand = "touch"\nargs = ["started"]\n')
     addresses = [("file:///plan.md", "what is left"), ("$(id)", "")]
     write_addresses(Path(home.env["XDG_CACHE_HOME"], "ask"), "notes", "resources", addresses)
     with Chat(ask) as chat:

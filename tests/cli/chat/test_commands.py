@@ -19,7 +19,7 @@ from tests.cli.chat.chat_session import (
     CTRL_J,
     UP,
     Chat,
-    answer_with_last_word,
+    answer_with_last_words,
     read_conversation,
     read_conversation_id,
     read_last_conversation,
@@ -30,10 +30,6 @@ from tests.saved_history import history_file, list_messages, read_saved_runs, sa
 from tests.slow_parameters import mark_others_slow
 
 WRITE = ("write_file", {"filepath": "new.txt", "content": "new\n"})
-
-
-def answers(server: ModelServer) -> None:
-    server.reply(lambda request: wire.says(answer_with_last_word(request)))
 
 
 def offered(server: ModelServer) -> list[str]:
@@ -96,7 +92,7 @@ def test_two_slashes_send_a_message_that_starts_with_one(text: str) -> None:
 
 @pytest.mark.slow
 def test_an_invalid_command_stays_at_the_prompt_for_correction(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask) as chat:
         assert "did you mean /model?" in chat.send("/mdel test/other")
         chat.type_in("\x01\x1b[C\x1b[Co")  # to the start of the line, then two characters right
@@ -115,7 +111,7 @@ def test_a_key_that_is_saved_during_a_chat_is_found(ask: Ask) -> None:
 
 @pytest.mark.slow
 def test_model_and_provider_apply_to_later_messages(ask: Ask, server: ModelServer, home: Home) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask, "-m", "test/one") as chat:
         chat.send("one")
         assert "openrouter" in chat.send("/model test/two")
@@ -132,7 +128,7 @@ def test_model_and_provider_apply_to_later_messages(ask: Ask, server: ModelServe
 
 
 def test_the_system_prompt_can_be_read_from_a_file(ask: Ask, server: ModelServer, home: Home) -> None:
-    answers(server)
+    answer_with_last_words(server)
     (home.work / "rules.txt").write_text("Be brief.\n")
     (home.path / "secret").write_text("hunter2")
     write_scan_record(home.data / "safe", [home.work], ScanRecord((), (), ()))
@@ -149,7 +145,7 @@ def test_the_system_prompt_can_be_read_from_a_file(ask: Ask, server: ModelServer
 
 @pytest.mark.slow
 def test_the_system_prompt_is_saved_with_the_conversation(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     session = {"ASK_SESSION": "a"}
     with Chat(ask, "-s", "Be kind.", env=session) as chat:
         assert "Be kind." in chat.send("/system")
@@ -170,7 +166,7 @@ def test_the_system_prompt_is_saved_with_the_conversation(ask: Ask, server: Mode
 
 @pytest.mark.slow
 def test_tools_can_be_turned_off_and_on(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask, "--disable-tool", "bash") as chat:
         assert "Tools are disabled" in chat.send("/tools off")
         chat.send("one")
@@ -203,8 +199,7 @@ def test_a_key_that_was_replaced_during_a_chat_is_used_once_the_old_one_is_rejec
 
 
 def test_a_key_that_enabling_the_tools_retrieves_is_redacted(ask: Ask, server: ModelServer, home: Home) -> None:
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("[providers.brave]\nkey_command = 'echo brave-0123456789'\n")
+    home.configure("[providers.brave]\nkey_command = 'echo brave-0123456789'\n")
     server.reply(wire.calls(("bash", {"command": "echo brave-''0123456789"})), wire.says("Done."))
     with Chat(ask, "--no-tools") as chat:
         assert "search_web" in chat.send("/tools on")
@@ -233,7 +228,7 @@ def test_safe_mode_can_be_turned_on_but_not_off(ask: Ask, server: ModelServer, h
 
 
 def test_safe_mode_without_commands_can_be_turned_on(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask) as chat:
         assert "level files" in chat.send("/safe files")
         assert "level files" in chat.send("/safe on"), "the level stays the same until the chat ends"
@@ -246,7 +241,7 @@ def test_safe_mode_without_commands_can_be_turned_on(ask: Ask, server: ModelServ
 
 
 def test_a_file_is_sent_with_the_next_message_only(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     (ask.cwd / "a.txt").write_text("sweet\n")
     with Chat(ask) as chat:
         assert "b.txt (No such file" in chat.send("/file b.txt")
@@ -299,7 +294,7 @@ def test_retry_after_a_failure_sends_the_message_again(ask: Ask, server: ModelSe
 def test_drop_removes_the_last_message_and_its_answer(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
 ) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask, *options) as chat:
         chat.send("one")
         chat.send("two")
@@ -319,7 +314,7 @@ def test_drop_removes_the_last_message_and_its_answer(
 def test_drop_leaves_the_conversations_of_a_history_that_was_restored_meanwhile(
     ask: Ask, server: ModelServer, home: Home
 ) -> None:
-    answers(server)
+    answer_with_last_words(server)
     assert ask("kept").code == 0
     backup = history_file(home).rename(home.path / "backup.db")
     server.reply(wire.fails(400, "invalid"))
@@ -331,7 +326,7 @@ def test_drop_leaves_the_conversations_of_a_history_that_was_restored_meanwhile(
 
 
 def test_drop_removes_replaced_answers_too(ask: Ask, server: ModelServer, home: Home) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask) as chat:
         for text in ("one", "marzipan", "/retry", "/edit two", "/drop"):
             chat.send(text)
@@ -341,7 +336,7 @@ def test_drop_removes_replaced_answers_too(ask: Ask, server: ModelServer, home: 
 
 
 def test_edit_replaces_the_last_message(ask: Ask, server: ModelServer, home: Home) -> None:
-    answers(server)
+    answer_with_last_words(server)
     (ask.cwd / "a.txt").write_text("sweet\n")
     with Chat(ask) as chat:
         assert "no message" in chat.send("/edit")
@@ -368,7 +363,7 @@ PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR4
 def test_an_earlier_message_can_be_edited_and_dropped(
     options: tuple[str, ...], ask: Ask, server: ModelServer, home: Home
 ) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask, *options) as chat:
         for text in ("one", "two", "three", "four"):
             chat.send(text)
@@ -410,7 +405,7 @@ def test_an_edit_of_an_earlier_message_that_fails_changes_nothing(ask: Ask, serv
 def test_a_branch_continues_from_an_earlier_message_in_a_conversation_of_its_own(
     ask: Ask, server: ModelServer, home: Home
 ) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask, env={"ASK_SESSION": "a"}) as chat:
         assert "no message" in chat.send("/branch")
         for text in ("one", "two", "/retry", "three"):
@@ -431,7 +426,7 @@ def test_a_branch_continues_from_an_earlier_message_in_a_conversation_of_its_own
 
 @pytest.mark.slow
 def test_usage_of_a_branch_is_counted_once(ask: Ask, server: ModelServer, home: Home) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask) as chat:
         chat.send("one")
         chat.send("/branch")
@@ -444,7 +439,7 @@ def test_usage_of_a_branch_is_counted_once(ask: Ask, server: ModelServer, home: 
 
 @pytest.mark.slow
 def test_a_branch_needs_a_saved_conversation(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask, "--no-save") as chat:
         chat.send("one")
         assert "not saved" in chat.send("/branch")
@@ -510,7 +505,7 @@ def test_a_file_of_a_tool_result_is_dropped(
 
 
 def test_tab_completes_numbers_of_messages(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask) as chat:
         chat.send("one")
         chat.send("two")
@@ -568,7 +563,7 @@ def test_an_edited_message_that_fails_changes_nothing(ask: Ask, server: ModelSer
 
 @pytest.mark.slow
 def test_resume_lists_and_continues_conversations(ask: Ask, server: ModelServer, home: Home) -> None:
-    answers(server)
+    answer_with_last_words(server)
     ask("-p", "demo", "about plums")
     ask("-m", "test/old", "-s", "Be kind.", "about apples")
     ask("-p", "demo", "about pears")
@@ -599,7 +594,7 @@ def test_resume_lists_and_continues_conversations(ask: Ask, server: ModelServer,
 
 @pytest.mark.slow
 def test_resume_without_saved_conversations_is_an_error(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask) as chat:
         assert "no saved conversations" in chat.send("/resume")
         chat.send("one")
@@ -610,7 +605,7 @@ def test_resume_without_saved_conversations_is_an_error(ask: Ask, server: ModelS
 
 @pytest.mark.slow
 def test_a_conversation_whose_provider_is_gone_cannot_be_resumed(ask: Ask, server: ModelServer, home: Home) -> None:
-    answers(server)
+    answer_with_last_words(server)
     save_run(history_file(home), "abc", "hello", provider="uninstalled")
     with Chat(ask) as chat:
         chat.send("one")
@@ -621,7 +616,7 @@ def test_a_conversation_whose_provider_is_gone_cannot_be_resumed(ask: Ask, serve
 
 
 def test_tab_completes_conversations_by_title_and_id(ask: Ask, server: ModelServer, home: Home) -> None:
-    answers(server)
+    answer_with_last_words(server)
     save_run(history_file(home), "abc", "the ripe apples")
     save_run(history_file(home), "def", "the pears")
     with Chat(ask) as chat:
@@ -634,7 +629,7 @@ def test_tab_completes_conversations_by_title_and_id(ask: Ask, server: ModelServ
 
 @pytest.mark.slow
 def test_a_conversation_continued_elsewhere_cannot_be_changed(ask: Ask, server: ModelServer, home: Home) -> None:
-    answers(server)
+    answer_with_last_words(server)
     session = {"ASK_SESSION": "a"}
     with Chat(ask, env=session) as chat:
         chat.send("one")
@@ -690,7 +685,7 @@ def test_messages_that_a_summary_replaces_are_named(ask: Ask, server: ModelServe
 
 @pytest.mark.slow
 def test_save_writes_the_conversation_to_a_file(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask) as chat:
         assert "send a message first" in chat.send("/save chat.md")
         chat.send("one")
@@ -706,7 +701,7 @@ def test_save_writes_the_conversation_to_a_file(ask: Ask, server: ModelServer) -
 def test_a_conversation_that_could_not_be_saved_is_not_blamed_on_an_option(
     ask: Ask, server: ModelServer, home: Home
 ) -> None:
-    answers(server)
+    answer_with_last_words(server)
     home.data.write_text("a file, not a folder")
     with Chat(ask) as chat:
         chat.send("one")
@@ -716,7 +711,7 @@ def test_a_conversation_that_could_not_be_saved_is_not_blamed_on_an_option(
 
 @pytest.mark.slow
 def test_cost_and_help_are_printed_even_with_quiet(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask, "-q") as chat:
         chat.send("one")
         chat.send("two")
@@ -728,7 +723,7 @@ def test_cost_and_help_are_printed_even_with_quiet(ask: Ask, server: ModelServer
 
 @pytest.mark.slow
 def test_clear_starts_a_new_conversation(ask: Ask, server: ModelServer, home: Home) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask) as chat:
         chat.send("one")
         chat.send("/clear")
@@ -740,7 +735,7 @@ def test_clear_starts_a_new_conversation(ask: Ask, server: ModelServer, home: Ho
 
 @pytest.mark.slow
 def test_a_named_prompt_is_the_first_message(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     with Chat(ask, "-t", "translate", "--var", "to=German") as chat:
         chat.send("good morning")
         chat.send("two")

@@ -8,18 +8,14 @@ import os
 import pytest
 
 from tests import wire
-from tests.cli.chat.chat_session import answer_with_last_word, read_last_conversation
+from tests.cli.chat.chat_session import answer_with_last_words, read_last_conversation
 from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import Ask, Home
 from tests.saved_history import read_saved_runs
 
 
-def answers(server: ModelServer) -> None:
-    server.reply(lambda request: wire.says(answer_with_last_word(request)))
-
-
 def test_each_line_is_a_message_of_one_conversation(ask: Ask, server: ModelServer, home: Home) -> None:
-    answers(server)
+    answer_with_last_words(server)
     result = ask("chat", stdin=b"one\n\n  two  \r\nlast")
     assert (result.text, result.code) == ("Answer to one.\nAnswer to two.\nAnswer to last.\n", 0)
     assert result.stderr == ""
@@ -31,7 +27,7 @@ def test_each_line_is_a_message_of_one_conversation(ask: Ask, server: ModelServe
 
 
 def test_each_line_is_answered_before_the_next_is_read(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     ours, its = os.pipe()
     with ask.start("chat", stdin=ours) as running:
         os.close(ours)
@@ -43,7 +39,7 @@ def test_each_line_is_answered_before_the_next_is_read(ask: Ask, server: ModelSe
 
 
 def test_piped_lines_are_never_commands(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     ask("chat", stdin=b"/clear\n//x\n/save stolen\n")
     assert read_last_conversation(server)[::2] == ["/clear", "//x", "/save stolen"]
     assert not (ask.cwd / "stolen").exists()
@@ -51,7 +47,7 @@ def test_piped_lines_are_never_commands(ask: Ask, server: ModelServer) -> None:
 
 @pytest.mark.parametrize("word", ["exit", "quit", "/exit"])
 def test_exit_words_end_the_chat(ask: Ask, server: ModelServer, word: str) -> None:
-    answers(server)
+    answer_with_last_words(server)
     assert ask("chat", stdin=f"one\n{word}\ntwo\n".encode()).text == "Answer to one.\n"
 
 
@@ -71,10 +67,9 @@ def test_empty_input_sends_no_request(ask: Ask, server: ModelServer) -> None:
 
 
 def test_binary_and_overlong_lines_are_errors(ask: Ask, server: ModelServer, home: Home) -> None:
-    answers(server)
+    answer_with_last_words(server)
     assert ask("chat", stdin=b"one\n\0\ntwo\n").code == 9
-    home.config.mkdir()
-    (home.config / "config.toml").write_text("stdin_limit = 10\n")
+    home.configure("stdin_limit = 10\n")
     assert ask("chat", stdin=b"0123456789\n").code == 9
     assert ask("chat", stdin=b"012345678\n").code == 0
 
@@ -90,14 +85,14 @@ def test_sigint_ends_the_chat(ask: Ask, server: ModelServer) -> None:
 
 
 def test_a_closed_output_pipe_ends_the_chat_quietly(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     result = ask.shell("seq 100 | ask chat -q | head -1; echo ${PIPESTATUS[1]}")
     assert (result.text, result.stderr) == ("Answer to 1.\n0\n", "")
     assert len(server.requests) < 100
 
 
 def test_json_prints_an_object_for_each_message(ask: Ask, server: ModelServer) -> None:
-    answers(server)
+    answer_with_last_words(server)
     result = ask("chat", "--json", stdin=b"one\ntwo\n")
     objects = [json.loads(line) for line in result.text.splitlines()]
     assert [one["text"] for one in objects] == ["Answer to one.", "Answer to two."]

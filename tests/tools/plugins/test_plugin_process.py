@@ -212,8 +212,7 @@ def test_a_tool_of_a_package_can_be_disabled_by_name(ask: Ask, home: Home, serve
     ask = with_packages(ask, install_tools(home.path / "packages", "nice", GREET))
     assert hello(ask, server, "--disable-tool", "greet").code == 0
     assert list_plugin_tools(server) == []
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[tools]\ndisabled = ["greet"]\n')
+    home.configure('[tools]\ndisabled = ["greet"]\n')
     assert hello(ask, server).code == 0
     assert list_plugin_tools(server) == []
     assert hello(ask, server, "--no-tools").code == 0
@@ -362,8 +361,7 @@ def test_safe_mode_loads_and_offers_only_allowed_tools(home: Home, tools: Path, 
 @pytest.mark.needs("bwrap")
 def test_disabled_tool_causes_no_notice_in_safe_mode(home: Home, ask: Ask, server: ModelServer) -> None:
     ask = with_packages(ask, install_tools(home.path / "packages", "nice", GREET))
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[tools]\ndisabled = ["greet"]\n')
+    home.configure('[tools]\ndisabled = ["greet"]\n')
     assert hello(ask, server, "--safe").stderr == ""
 
 
@@ -426,8 +424,7 @@ def test_disabled_tools_are_listed_as_not_offered(ask: Ask, example: Path) -> No
 def test_doctor_reports_which_packages_load(ask: Ask, home: Home) -> None:
     packages = install_tools(home.path / "packages", "odd", "1 / 0")
     ask = with_packages(ask, install_tools(packages, "nice", GREET))
-    home.config.mkdir()
-    (home.config / "config.toml").write_text('[tools]\ndisabled = ["greet", "other"]\n')
+    home.configure('[tools]\ndisabled = ["greet", "other"]\n')
     rows = json.loads(ask("doctor", "--offline", "--json").text)
     found = {row["check"]: (row["state"], row["found"]) for row in rows if row["check"].startswith("ask-")}
     reason = "cannot load its tools: ZeroDivisionError: division by zero (ask_odd.py, line 1)"
