@@ -37,7 +37,7 @@ class CallRule(NamedTuple):
         operands = [word for word in arguments if not word.startswith("-") and word != ANY_ARGUMENTS]
         return (
             any("/" in word and not word.startswith("/") and "://" not in word for word in self.words)
-            or any(map(_FILE_NAME.search, operands))
+            or any(map(_FILE_NAME.search, arguments))
             or bool(operands and (program in SHELLS or _INTERPRETER.fullmatch(program)))
         )
 

@@ -47,7 +47,7 @@ def test_other_commands_are_not_allowed(command: str) -> None:
 
 PROGRAMS = [
     *("./build *", "git *", "sh tools/check", "cd *", "pushd *", "python3 check.py", "python3 -m check", "bash check"),
-    *("printf *", "head *.md"),
+    *("printf *", "head *.md", "lint --config=rules.js *"),
     *("set *",),
 ]
 
@@ -64,6 +64,7 @@ PROGRAMS = [
             "cd other && python3 check.py",
             "cd other && python3 -m check",
             "cd other && bash check",
+            "cd other && lint --config=rules.js src",
         ),
         "cd ./work && cd .. && ./build",
     ],
