@@ -10,6 +10,7 @@ import os
 import sqlite3
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ class SqliteTable(NamedTuple):
             return None
         with self._convert_errors(), closing(self._connect()) as connection:
             query = f"SELECT count(*) FROM {quote_identifier(self.name or self._find_only_table(connection))}"  # noqa: S608
-            return int(connection.execute(query).fetchone()[0])
+            return int(_execute_slow(connection, query).fetchone()[0])
 
     def read_rows(self, notify: Callable[[str], None] = lambda _: None) -> Iterator[tuple[int, dict[str, Any], str]]:
         """Yield the number, the columns and the error of each row. A BLOB is base64.
@@ -105,7 +106,7 @@ class SqliteTable(NamedTuple):
             if not query:
                 name = self.name or self._find_only_table(connection)
                 query = f"SELECT * FROM {quote_identifier(name)}"  # noqa: S608
-            connection.execute(f'CREATE TEMP TABLE "rows of ask map" AS {query}')
+            _execute_slow(connection, f'CREATE TEMP TABLE "rows of ask map" AS {query}')
             cursor = connection.execute('SELECT * FROM "rows of ask map"')
             names = [column[0] for column in cursor.description]
             for number, values in enumerate(cursor, start=1):
@@ -174,6 +175,17 @@ class SqliteTable(NamedTuple):
         if self.name.lower() in map(str.lower, names):  # a view of what the database no longer has
             return "correct the view, or read a table"
         return format_suggestion(self.name, names, f"the tables are {join_names(names)}") if names else ""
+
+
+def _execute_slow(connection: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
+    """Execute a statement in another thread, so that Ctrl-C ends it: a view may have an endless number of rows."""
+    with ThreadPoolExecutor(1) as executor:
+        execution = executor.submit(connection.execute, statement)
+        try:
+            return execution.result()
+        except BaseException:
+            connection.interrupt()
+            raise
 
 
 def suggest_unlocking(error: Exception) -> str:

@@ -352,7 +352,8 @@ class AskServer:
         if arguments.file is not None:
             source = ["--", arguments.prompt, _find_file(arguments.file)]
         rows = [{"text": row} if isinstance(row, str) else row for row in arguments.rows or ()]
-        job = json.dumps(arguments)
+        # Without saved answers, a repeated call is paid for again.
+        job = secrets.token_hex() if self._options.no_save else json.dumps(arguments)
         answered: list[Mapping[str, Any]] = []
         total = 0.0
 

@@ -32,8 +32,14 @@ class CallRule(NamedTuple):
 
     @property
     def has_relative_path(self) -> bool:
-        """Whether a word is a path in the working directory, such as `./build`."""
-        return any("/" in word and not word.startswith("/") and "://" not in word for word in self.words)
+        """Whether a word may be a path in the working directory: `./build`, `check.py`, or the operands of `sh`."""
+        program, *arguments = self.words
+        operands = [word for word in arguments if not word.startswith("-") and word != ANY_ARGUMENTS]
+        return (
+            any("/" in word and not word.startswith("/") and "://" not in word for word in self.words)
+            or any(map(_FILE_NAME.search, arguments))
+            or bool(operands and (program in SHELLS or _INTERPRETER.fullmatch(program)))
+        )
 
     def allows(self, command: Sequence[ShellWord]) -> bool:
         """Check whether the rule allows a simple command with exactly these words.
@@ -70,8 +76,14 @@ class CallRule(NamedTuple):
 
 
 def _leaves_folder(path: str, pattern: str) -> bool:
-    """Check whether a path that matches a pattern leads out of its folder, as `docs/../x` does for `docs/*`."""
-    return "/" in pattern and ".." in path.split("/") and ".." not in pattern.split("/")
+    """Check whether a path that matches a pattern leads out of its folder, as `docs/../x` does for `docs/*`.
+
+    A pattern of wildcards only, such as `*`, matches every path.
+    """
+    if not pattern.strip("*?"):
+        return False
+    is_absolute = path.startswith("/") and pattern.startswith(("*", "?"))
+    return is_absolute or (".." in path.split("/") and ".." not in pattern.split("/"))
 
 
 def build_program_rule(program: str) -> CallRule:
@@ -137,7 +149,10 @@ def _is_risky_builtin(command: Sequence[ShellWord]) -> bool:
     if program.text == "set":
         return not _HARMLESS_SET.fullmatch(" ".join(word.text for word in command))
     if program.text == "printf":
-        return any(word.is_expanded for word in arguments[:1])
+        first = 1 if arguments and arguments[0].text == "--" else 0
+        return any(
+            word.is_expanded or _PRINTF_COUNT.search(word.text.replace("%%", "")) for word in arguments[: first + 1]
+        )
     if program.text in ("[", "test"):
         return any((word.is_expanded and word.text != "]") or re.search(r"\w\[", word.text) for word in arguments)
     return program.text in _RISKY_BUILTINS
@@ -195,6 +210,11 @@ _RISKY_BUILTINS = frozenset(
     }
 )
 """Builtins that evaluate arithmetic, set variables such as PATH, or change how the names of programs are looked up."""
+_PRINTF_COUNT = re.compile(r"%[^%A-Za-z]*[hjlLqtz]*n")
+"""A conversion that assigns the number of characters to the variable named by its argument, such as PATH."""
+_FILE_NAME = re.compile(r"\w\.[A-Za-z]\w*$")
+_INTERPRETER = re.compile(r"\.|source|(?:python|pypy|ruby|perl|php|lua|node)[\d.]*|bun|deno|Rscript")
+"""Programs that run the script or module in their arguments."""
 _HARMLESS_SET = re.compile(r"set(?: -[eux]+| -[eux]*o pipefail)+")
 """How scripts begin, such as `set -euo pipefail`."""
 SHELLS = frozenset(

@@ -56,14 +56,19 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 _PLAIN_PATH = re.compile(r"(?!-)(?!.*://)[^\s$*?`()&|;<>={}\"'\\\[\]]+")
 _PATH_OPERAND = re.compile(r"(?!\w*@)[\w.~@+,-]*/[\w./@+,-]+")
 _SCRIPT_SUFFIX = re.compile(
-    r".*\.(?:sh|bash|zsh|fish|py|pyz|pl|pm|rb|js|cjs|mjs|ts|lua|vim|el|php|awk|sed|jq|ps1|tcl|r|jl|jar|scpt)",
+    r".*\.(?:sh|bash|zsh|ksh|csh|fish|nu|xsh|py|pyw|pyz|pl|pm|raku|rb|js|cjs|mjs|jsx|ts|cts|mts|tsx|coffee|lua|vim|el"
+    r"|lisp|scm|rkt|clj|php|awk|sed|jq|ps1|tcl|exp|bats|r|jl|m|gp|jar|kts|groovy|scala|sc|swift|dart|exs?|erl|escript"
+    r"|hs|ml|fsx|csx|nim|cr|scpt|applescript)",
     re.IGNORECASE,
 )
+_ENTRY_POINT = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_][\w.]*(?:\(\))?")
+"""A module and an object in it, as for servers: `gunicorn app:create()`."""
 _SHELL = re.compile(r"(?:ba|da|z|k|a|fi)?sh")
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _INTERPRETER = re.compile(
     rf"{_SHELL.pattern}|{_PYTHON.pattern}|node(?:js)?|deno|ts-node|tsx|perl[\d.]*|ruby[\d.]*|php[\d.]*|lua(?:jit)?[\d.]*"
-    r"|tclsh|wish|guile|Rscript|julia|osascript|pwsh|groovy|java"
+    r"|tclsh|wish|expect|guile|racket|Rscript|julia|octave|osascript|pwsh|nu|xonsh|raku|elixir|escript|runghc"
+    r"|runhaskell|groovy|java"
 )
 _SOURCE_COMMANDS = frozenset({".", "source"})
 _OPTIONS_WITH_ARGUMENTS = re.compile(
@@ -78,7 +83,9 @@ _SCRIPT_OPTIONS = {
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "sed", "gsed"), ("-f", "--file")),
     **dict.fromkeys(("jq", "gojq", "yq"), ("-f", "--from-file", "-L")),
     **dict.fromkeys(("vi", "vim", "nvim", "gvim", "mvim", "vimdiff", "nvimdiff"), ("-S", "-u", "-U", "-s")),
-    **dict.fromkeys(("emacs", "emacsclient"), ("-l", "--load", "-q")),
+    **dict.fromkeys(("emacs", "emacsclient"), ("-l", "--load", "--script", "-q")),
+    "psql": ("-f", "--file"),
+    "sqlite3": ("-init",),
 }
 """Options of programs whose argument is a script, and that otherwise only read or edit files."""
 _SYSTEM_FUNCTION = re.compile(r"\bsystem\s*\(|\bgetline\b")
@@ -278,6 +285,8 @@ class _CommandReader:
                 self.read(operand, depth + 1)
             elif _is_script_name(operand) or _PATH_OPERAND.fullmatch(operand):
                 self._add(operand)
+            elif entry_point := _ENTRY_POINT.fullmatch(operand):
+                self._add_module(entry_point[1])
             if _INTERPRETER.fullmatch(_get_name(word)):
                 self._read_interpreter(_get_name(word), words[index + 1 :], depth)
                 return

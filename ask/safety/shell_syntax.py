@@ -48,7 +48,7 @@ _TOKENS = re.compile(
     r"""
       (?P<blank>[ \t]+ | \\\n)
     | (?P<harmless>(?:\d*|&)>>?[ \t]*/dev/null(?![^ \t\n;|]) | \d*>&\d(?![^ \t\n;|]))
-    | (?P<descriptor>\d+(?=[<>]) | \$(?="))
+    | (?P<descriptor>(?:\d+|\{[A-Za-z_]\w*\})(?=[<>]) | \$(?="))
     | (?P<plain>[A-Za-z0-9_./:=@%+,^-]+)
     | (?P<single>'[^']*')
     | (?P<double>"[^"\\]*(?:\\.[^"\\]*)*")

@@ -379,19 +379,24 @@ def _allow_null(schema: Any, *, has_names: bool = False) -> Any:
 
 
 def _check_references(schema: Mapping[str, Any], validator_class: type[Validator]) -> None:
-    """Raise Unresolvable for a reference without a target.
+    """Raise Unresolvable for a reference without a target, and SchemaError for one whose target is not a schema.
 
     Nothing is fetched: the target must be in the schema, or be the meta-schema of a draft.
     """
     from jsonschema_specifications import REGISTRY as SPECIFICATIONS
     from referencing.jsonschema import specification_with
 
-    root = specification_with(str(validator_class.META_SCHEMA["$schema"])).create_resource(schema)
-    pending = [(root, SPECIFICATIONS.resolver_with_root(root))]
+    specification = specification_with(str(validator_class.META_SCHEMA["$schema"]))
+    root = specification.create_resource(schema)
+    pending, targets = [(root, SPECIFICATIONS.resolver_with_root(root))], set[int]()
     while pending:
         resource, resolver = pending.pop()
         contents: Any = resource.contents
         for name in ("$ref", "$dynamicRef", "$recursiveRef"):
             if isinstance(contents, Mapping) and isinstance(contents.get(name), str):
-                resolver.lookup(contents[name])
+                target = resolver.lookup(contents[name])
+                if id(target.contents) not in targets:  # it may be where no keyword has a schema
+                    targets.add(id(target.contents))
+                    validator_class.check_schema(target.contents)
+                    pending.append((specification.create_resource(target.contents), target.resolver))
         pending += [(part, resolver.in_subresource(part)) for part in resource.subresources()]

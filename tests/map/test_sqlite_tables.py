@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -128,6 +130,17 @@ def test_what_cannot_be_read(tmp_path: Path, parameter: str, error: type[AskErro
         connection.executescript("CREATE TABLE t(x); CREATE TABLE u(x)")
     with pytest.raises(error):
         read(f"sqlite:{tmp_path}/d.db{parameter}")
+
+
+@pytest.mark.slow
+def test_reading_an_endless_view_can_be_interrupted(tmp_path: Path, database: sqlite3.Connection) -> None:
+    numbers = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers) SELECT n FROM numbers"
+    database.execute(f"CREATE VIEW endless AS {numbers}")
+    name = f"sqlite:{tmp_path}/d.db?table=endless"
+    for read_endlessly in (lambda: read(name), SqliteTable(tmp_path / "d.db", "endless").count_rows):
+        Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            read_endlessly()
 
 
 def test_a_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:

@@ -381,6 +381,18 @@ def test_the_cost_limit_is_that_of_all_calls(ask: Ask, home: Home, server: Model
 
 
 @pytest.mark.slow
+def test_a_call_that_is_repeated_without_saving_counts_again(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(priced_answer)
+
+    async def action(client: Client) -> Any:
+        return [await client.call_tool("map_rows", {"prompt": "{{text}}", "rows": ["a"]}) for _ in range(4)]
+
+    results = use(ask, home, action, "--max-cost", "0.25", "--no-save")
+    assert [result.structured_content["exit_code"] for result in results] == [0, 0, 11, 11]
+    assert len(server.requests) == 3
+
+
+@pytest.mark.slow
 def test_a_canceled_call_counts_for_the_cost_limit(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(
         wire.streams(

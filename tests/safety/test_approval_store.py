@@ -219,6 +219,36 @@ def test_every_way_to_change_a_script_is_noticed(
     assert later.find(pend(work, "bin/tool -v", level="sandbox"))
 
 
+@pytest.mark.parametrize(
+    ("command", "changed", "is_found"),
+    [
+        ("elixir check.exs", "check.exs", True),
+        ("swift check.swift", "check.swift", True),
+        ("expect -f check", "check", True),
+        ("psql -f check.sql", "check.sql", True),
+        ("sqlite3 data.db", "data.db", False),
+        ("bats --tap check.bats", "check.bats", True),
+        ("gunicorn --reload web.app:create()", "web/app.py", True),
+        ("uvicorn web:app", "web/__init__.py", True),
+        ("scp host:notes notes.txt", "notes.txt", False),
+    ],
+)
+def test_a_script_of_any_language_and_a_module_are_noticed(
+    store: ApprovalStore, tmp_path: Path, *, command: str, changed: str, is_found: bool
+) -> None:
+    work = tmp_path / "work"
+    file = work / changed
+    file.parent.mkdir(parents=True)
+    file.write_text("x")
+    write_scan_record(store.path.parent / "safe", [work], ScanRecord((), (), ()))
+    store.add(pend(work, command), ApprovalScope.COMMAND, ApprovalDuration.ALWAYS)
+    later = ApprovalStore(store.path)
+    assert later.find(pend(work, command))
+    time.sleep(0.05)  # the clock of the file system is coarse
+    file.write_text("evil")
+    assert bool(later.find(pend(work, command))) is not is_found
+
+
 def test_an_approval_of_a_clock_that_was_ahead_does_not_outlive_a_change(store: ApprovalStore, tmp_path: Path) -> None:
     (tmp_path / "tool").write_text("x")
     store.add(pend(tmp_path, "./tool"), ApprovalScope.COMMAND, ApprovalDuration.ALWAYS)

@@ -46,7 +46,8 @@ def test_other_commands_are_not_allowed(command: str) -> None:
 
 
 PROGRAMS = [
-    *("./build *", "git *", "sh tools/check", "cd *", "pushd *"),
+    *("./build *", "git *", "sh tools/check", "cd *", "pushd *", "python3 check.py", "python3 -m check", "bash check"),
+    *("printf *", "head *.md", "lint --config=rules.js *"),
     *("set *",),
 ]
 
@@ -60,6 +61,10 @@ PROGRAMS = [
             "cd; ./build x",
             "pushd other; ./build",
             "cd other; sh tools/check",
+            "cd other && python3 check.py",
+            "cd other && python3 -m check",
+            "cd other && bash check",
+            "cd other && lint --config=rules.js src",
         ),
         "cd ./work && cd .. && ./build",
     ],
@@ -74,6 +79,7 @@ def test_a_name_that_may_mean_another_program_is_not_allowed(command: str) -> No
     "command",
     [
         *("cd other && git log", "cd /project && ./build", "cd /project/ && ./build", "cd . && ./build; cd other"),
+        *("cd other && head a.md", "cd . && python3 -m check", "printf '%s %d%%n' a 3; git log"),
         *("./build && cd other", "set -euo pipefail; git log", "set -x -e; git log"),
     ],
 )
@@ -87,6 +93,8 @@ def test_a_name_that_means_the_same_program_is_allowed(command: str) -> None:
         *("export PATH=./other && git status", "hash -p other/git git; git log", "unset PATH | git log; git log"),
         *("read PATH; git log", "set -k; git log PATH=.", "set -e -k; git log", "shopt -s expand_aliases; git log"),
         *("git log && export X=1", "git log | read X", "readonly X=1", "wait"),
+        *("printf '12345%n' PATH; git log", "printf -- '%5ln' PATH; git log", "printf '%%%n' IFS"),
+        *("printf -- *; git log",),
     ],
 )
 def test_a_builtin_that_changes_the_shell_is_not_allowed(command: str) -> None:
@@ -95,10 +103,17 @@ def test_a_builtin_that_changes_the_shell_is_not_allowed(command: str) -> None:
 
 
 def test_a_pattern_of_a_folder_does_not_match_a_path_out_of_it() -> None:
-    rules = parse_rules("tools.allow", ["cat docs/*", "/opt/tools/*", "head ../*", "wc *"])
-    for command in ("cat docs/a/b", "/opt/tools/x", "head ../../x", "wc ../x", "cat docs/a..b"):
+    entries = ["cat docs/*", "/opt/tools/*", "head ../*", "wc *", "rm build*", "cp * x", "tail *.md"]
+    rules = parse_rules("tools.allow", entries)
+    for command in (
+        *("cat docs/a/b", "/opt/tools/x", "head ../../x", "wc ../x", "cat docs/a..b", "rm build/a", "cp ../a x"),
+        *("cp /a x", "tail docs/a.md"),
+    ):
         assert find_allow_rules(rules, command), command
-    for command in ("cat docs/../../.ssh/id", "/opt/tools/../../bin/sh", "cat docs/.."):
+    for command in (
+        *("cat docs/../../.ssh/id", "/opt/tools/../../bin/sh", "cat docs/..", "rm build/../a", "tail ../a.md"),
+        "tail /etc/a.md",
+    ):
         assert find_allow_rules(rules, command) == [], command
 
 
@@ -118,6 +133,7 @@ def test_a_rule_is_one_simple_command(entry: str) -> None:
     "command",
     [
         *("git push", "git push origin main", "cd x && git push", "A=b git push", "git push > log", "(git push)"),
+        *("{fd}>log git push", "x=1 {fd}<log git push"),
         *("sudo git push", "sudo -u me git push", "bash -c 'git push'", "x=$(git push)", "if a; then git push; fi"),
         *(
             "/usr/bin/git push",

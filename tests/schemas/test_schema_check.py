@@ -90,6 +90,9 @@ def test_numbers_that_are_too_large_are_invalid() -> None:
         ),
         ({"pattern": "("}, "$.pattern: not a regular expression that Python supports: '('"),
         ({"type": "array", "items": {"$ref": "#/$defs/none"}}, "'/$defs/none' does not exist in it"),
+        ({"$ref": "#/more", "more": {"$ref": "#/none"}}, "'/none' does not exist in it"),
+        ({"$ref": "#/more", "more": {"type": 5}}, "5 is not valid"),
+        ({"$ref": "#/required", "required": ["a"]}, "is not of type 'object'"),
     ],
 )
 def test_invalid_schemas_are_reported_with_their_path(value: Any, expected: str) -> None:
