@@ -14,7 +14,8 @@ from typing import Any, Literal, Self
 from ask.atomic_files import create_private_folder, open_private_file
 from ask.errors import FileError, UsageError
 from ask.history.daily_cost import ADD_COST, SUM_COSTS, get_period
-from ask.map.locks import LockFile, is_on_network
+from ask.history.store import is_on_network
+from ask.map.locks import LockFile
 from ask.map.occurrences import OccurrenceCounter
 from ask.map.shards import ShardInput
 from ask.messages import Usage
