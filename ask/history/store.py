@@ -29,6 +29,8 @@ APPLICATION_ID = 0x41534B31
 SCHEMA_SCRIPT = "schema.sql"
 """The script that creates the tables of the current version in an empty file."""
 TRIGRAMS_SCRIPT = "trigrams.sql"
+EARLY_COLUMNS_SCRIPT = "early_columns.sql"
+"""The script that upgrades a file of the first days, which is also marked as of the first version."""
 MIGRATIONS = (
     "answer_models.sql",
     "replaced_runs.sql",
@@ -355,6 +357,8 @@ class Store:
         if version > SCHEMA_VERSION:
             raise FileError(f"{self.path} was written by a newer version of ask", "upgrade ask")
         scripts = dict.fromkeys(MIGRATIONS[version - 1 :] if version else [SCHEMA_SCRIPT])
+        if version == 1 and self._fetch("SELECT 1 FROM pragma_table_info('messages') WHERE name = 'native'")[1]:
+            scripts = {EARLY_COLUMNS_SCRIPT: None, **scripts}
         scripts.pop(TRIGRAMS_SCRIPT, None)
         if supports_trigrams() and not has_trigrams:
             scripts[TRIGRAMS_SCRIPT] = None
