@@ -10,7 +10,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -312,6 +312,8 @@ class Store:
 
     def _prepare_schema(self) -> None:
         self._fetch("PRAGMA foreign_keys = ON")
+        if self._has_shared_memory:
+            self._fetch("PRAGMA synchronous = NORMAL")  # cannot corrupt a database in WAL mode
         scripts = self._find_scripts()
         write_error = self._write_error
         if write_error is not None:
@@ -336,9 +338,6 @@ class Store:
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             self._write_error = write_error
-        [(journal_mode,)] = self._fetch("PRAGMA journal_mode")[1]
-        if journal_mode == "wal":
-            self._fetch("PRAGMA synchronous = NORMAL")  # cannot corrupt the file
         self.has_trigrams = supports_trigrams()
 
     def _print_notice(self) -> None:
@@ -450,6 +449,7 @@ def _repair_value(column: str, value: Any) -> Any:
     return None if column in NULLABLE_COLUMNS else expected()
 
 
+@cache
 def is_on_network(path: Path, mounts_file: Path = MOUNTS_FILE) -> bool:
     """Check whether a file is on a file system that several machines may use at the same time."""
     try:
