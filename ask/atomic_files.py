@@ -8,6 +8,7 @@ import json
 import os
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -22,6 +23,9 @@ from ask.regular_files import read_regular_file
 T = TypeVar("T")
 PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE = 0o600, 0o700
 CHUNK_BYTES = 1 << 20
+LOCK_SECONDS = 30.0
+"""Seconds to wait for another process, which may be suspended or wait until the user has unlocked a keyring."""
+RETRY_SECONDS = 0.01
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """Flags to open a folder, and a file of any type, for reading without following a link or waiting."""
@@ -308,15 +312,19 @@ def lock_file(path: Path) -> Iterator[None]:
     missing. A file system without locks is used without one.
 
     Raises:
-        FileError: the folder cannot be created.
+        FileError: the folder cannot be created, or another process has locked it for `LOCK_SECONDS`.
     """
     folder = Path(os.path.realpath(path)).parent
     with convert_write_errors(path):
         create_private_folder(folder)
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        deadline = time.monotonic() + LOCK_SECONDS
+        while not try_lock(descriptor):
+            if time.monotonic() >= deadline:
+                problem = f"{folder} has been locked by another process for {LOCK_SECONDS:g} s"
+                raise FileError(problem, "continue or end it; it may be suspended, or wait for a keyring")
+            time.sleep(RETRY_SECONDS)
         yield
     finally:
         os.close(descriptor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from ask.regular_files import read_regular_file
 from tests import wire
 from tests.cli.chat.chat_session import CTRL_D, ENTER, PROMPT
 from tests.model_server import ModelServer
-from tests.program import Ask, Home, run, run_on_terminal
+from tests.program import ASK, Ask, Home, Running, run, run_on_terminal
 from tests.slow_parameters import mark_others_slow
 
 
@@ -134,6 +135,20 @@ def test_changes_under_the_lock_are_not_lost(link: bool, tmp_path: Path) -> None
         results = list(threads.map(lambda path: run([sys.executable, "-c", COUNT, path]), paths))
     assert [result.code for result in results] == [0] * 4
     assert target.read_text() == "200"
+
+
+@pytest.mark.slow
+def test_a_suspended_process_does_not_block_others_forever(ask: Ask, home: Home) -> None:
+    script = "import sys; from pathlib import Path; from ask.atomic_files import lock_file\n"
+    script += "with lock_file(Path(sys.argv[1])): print('locked', flush=True); sys.stdin.read()"
+    with Running([sys.executable, "-c", script, str(home.config / "config.toml")], terminal=True) as other:
+        other.wait_for("locked")
+        other.signal(signal.SIGSTOP)
+        for command in (["config", "set", "max_rounds", "9"], ["keys", "set", "openrouter"]):
+            result = run([ASK, *command], env=ask.env, cwd=ask.cwd, stdin=b"key-0123456789", timeout=60)
+            assert (result.code, str(home.config) in result.stderr) == (9, True), result.stderr
+        other.signal(signal.SIGKILL)
+    assert ask("config", "set", "max_rounds", "9").code == 0
 
 
 @pytest.mark.slow

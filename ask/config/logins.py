@@ -153,7 +153,7 @@ class LoginStore:
         """Lock the sign-ins against other runs, from reading them to saving them.
 
         Raises:
-            FileError: the folder cannot be created.
+            FileError: the folder cannot be created, or another process has locked it for too long.
         """
         return lock_file(self.path)
 

@@ -27,7 +27,12 @@ ID_PATTERN = re.compile(r"[A-Za-z][0-9A-Za-z_-]{0,63}")
 """Ids that cannot be confused with a list position, a path, or an option."""
 YEAR_10000 = 253_402_300_800
 """In seconds since 1970."""
-RENAMED_FIELDS = {"compacts": "first_kept_run", "whole": "complete", "finish": "finish_reason"}
+RENAMED_FIELDS = {
+    "compacts": "first_kept_run",
+    "whole": "complete",
+    "finish": "finish_reason",
+    "native": "provider_state",
+}
 """The fields of runs and messages that version 1 of the format named differently."""
 RUN_REFERENCES = ("first_kept_run", "replaced_by")
 """The fields of a run that name another run, in a file by its position."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -28,6 +29,8 @@ APPLICATION_ID = 0x41534B31
 SCHEMA_SCRIPT = "schema.sql"
 """The script that creates the tables of the current version in an empty file."""
 TRIGRAMS_SCRIPT = "trigrams.sql"
+EARLY_COLUMNS_SCRIPT = "early_columns.sql"
+"""The script that upgrades a file of the first days, which is also marked as of the first version."""
 MIGRATIONS = (
     "answer_models.sql",
     "replaced_runs.sql",
@@ -45,9 +48,19 @@ SCHEMA_VERSION = 1 + len(MIGRATIONS)
 DEFAULT_LOCK_SECONDS = 10.0
 """Seconds to wait for other processes to release the lock."""
 RETRY_SECONDS = 0.01
+SHARED_MEMORY_ERROR = "SQLITE_IOERR_SHM"
+"""Begins the errors of a file system that cannot share memory between processes."""
 LOCKED_ERRORS = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
 NOT_WRITABLE_ERRORS = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_IOERR", "SQLITE_FULL")
 """Errors when SQLite cannot create the index of the write-ahead log, which it needs even for reading."""
+MOUNTS_FILE = Path("/proc/self/mountinfo")
+NETWORK_FILE_SYSTEMS = frozenset(
+    (
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "virtiofs"),
+        *("lustre", "gpfs", "beegfs", "ceph", "glusterfs", "orangefs", "pvfs2", "panfs", "wekafs", "gfs2", "ocfs2"),
+        *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.juicefs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"),
+    )
+)
 MIN_FREE_BYTES = 32_768
 """The size of the smallest index of a write-ahead log."""
 NOTICE_SECONDS = 1.0
@@ -126,6 +139,8 @@ class Store:
         """The error to raise on a write, if the history could only be opened read-only."""
         self.has_trigrams = False
         """True if the trigram index exists and is complete."""
+        self._has_shared_memory = missing or not is_on_network(path)
+        """False if processes cannot share the memory that a write-ahead log needs."""
         try:
             self._connect(":memory:" if missing else path)
         except FileError as error:
@@ -137,15 +152,38 @@ class Store:
     def _connect(self, database: Path | str) -> None:
         import sqlite3
 
-        with self._convert_errors():
-            # SQLite's own busy timeout would delay signal handlers.
-            self._connection = sqlite3.connect(database, timeout=0, isolation_level=None, uri=isinstance(database, str))
-            self._connection.row_factory = sqlite3.Row
-            try:
-                self._prepare_schema()
-            except BaseException:
-                self._connection.close()
+        try:
+            with self._convert_errors():
+                # SQLite's own busy timeout would delay signal handlers.
+                self._connection = sqlite3.connect(
+                    database, timeout=0, isolation_level=None, uri=isinstance(database, str)
+                )
+                self._connection.row_factory = sqlite3.Row
+                try:
+                    self._prepare_journal()
+                    self._prepare_schema()
+                except BaseException:
+                    self._connection.close()
+                    raise
+        except FileError as error:
+            name = _get_sqlite_error_name(error.__cause__)
+            if not (self._has_shared_memory and name.startswith(SHARED_MEMORY_ERROR)):
                 raise
+            self._has_shared_memory = False
+            self._connect(database)
+
+    def _prepare_journal(self) -> None:
+        """Use a rollback journal where processes cannot share memory.
+
+        It stays where they can, because the same folder may be on a network for another container or machine.
+        """
+        if not self._has_shared_memory:
+            # A process that is alone needs no shared memory.
+            self._fetch("PRAGMA locking_mode = EXCLUSIVE")
+            with suppress(FileError), self._convert_errors():  # another process uses the log
+                self._find_scripts()  # refuses the file of another program
+                self._fetch("PRAGMA journal_mode = DELETE")
+            self._fetch("PRAGMA locking_mode = NORMAL")
 
     @property
     def notes(self) -> Sequence[str]:
@@ -249,7 +287,8 @@ class Store:
             with self._convert_errors():
                 signal.pthread_sigmask(signal.SIG_BLOCK, TERMINATION_SIGNALS)
                 # A transaction that begins with a read cannot wait for the write lock: SQLite reports busy at once.
-                begin = partial(self._connection.execute, "BEGIN IMMEDIATE")
+                # Without a write-ahead log, a commit can fail because of a reader, unless the lock is exclusive.
+                begin = partial(self._connection.execute, "BEGIN EXCLUSIVE")
                 self._retry_while_locked(begin, partial(_sleep_with_signals, previous_mask))
                 try:
                     if not supports_trigrams():
@@ -273,7 +312,8 @@ class Store:
 
     def _prepare_schema(self) -> None:
         self._fetch("PRAGMA foreign_keys = ON")
-        self._fetch("PRAGMA synchronous = NORMAL")  # cannot corrupt a database in WAL mode
+        if self._has_shared_memory:
+            self._fetch("PRAGMA synchronous = NORMAL")  # cannot corrupt a database in WAL mode
         scripts = self._find_scripts()
         write_error = self._write_error
         if write_error is not None:
@@ -284,8 +324,9 @@ class Store:
                 self._copy_to_memory()
         if scripts:
             self._write_error = None
-            # Lets other processes read during a write.
-            self._fetch("PRAGMA journal_mode = WAL")
+            if self._has_shared_memory:
+                # Lets other processes read during a write.
+                self._fetch("PRAGMA journal_mode = WAL")
             with self.write_transaction() as connection:
                 notice = Timer(NOTICE_SECONDS, self._print_notice)  # a thread started here gets no signals
                 notice.start()
@@ -315,6 +356,8 @@ class Store:
         if version > SCHEMA_VERSION:
             raise FileError(f"{self.path} was written by a newer version of ask", "upgrade ask")
         scripts = dict.fromkeys(MIGRATIONS[version - 1 :] if version else [SCHEMA_SCRIPT])
+        if version == 1 and self._fetch("SELECT 1 FROM pragma_table_info('messages') WHERE name = 'native'")[1]:
+            scripts = {EARLY_COLUMNS_SCRIPT: None, **scripts}
         scripts.pop(TRIGRAMS_SCRIPT, None)
         if supports_trigrams() and not has_trigrams:
             scripts[TRIGRAMS_SCRIPT] = None
@@ -406,6 +449,28 @@ def _repair_value(column: str, value: Any) -> Any:
     return None if column in NULLABLE_COLUMNS else expected()
 
 
+@cache
+def is_on_network(path: Path, mounts_file: Path = MOUNTS_FILE) -> bool:
+    """Check whether a file is on a file system that several machines may use at the same time."""
+    try:
+        mounts = mounts_file.read_text(errors="surrogateescape")
+    except OSError:  # macOS
+        return False
+    return _find_file_system(os.path.realpath(path), mounts) in NETWORK_FILE_SYSTEMS
+
+
+def _find_file_system(path: str, mounts: str) -> str:
+    """Return the type of the file system that contains a path, from the text of /proc/self/mountinfo."""
+    found, length = "", -1
+    for line in mounts.splitlines():
+        fields, _, source = line.partition(" - ")
+        mount_point = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), fields.split(" ")[4])
+        prefix = mount_point.rstrip("/")
+        if len(prefix) >= length and (path + "/").startswith(prefix + "/"):
+            found, length = source.partition(" ")[0], len(prefix)
+    return found
+
+
 def _is_missing(path: Path) -> bool:
     """Check that nothing exists at `path`, not even a dangling link."""
     try:
@@ -434,18 +499,21 @@ def _create_database_file(path: Path) -> None:
 
 
 def _can_read_unlocked(path: Path, error: FileError) -> bool:
-    """Check whether a history that cannot be written is complete without its log.
+    """Check whether a history that cannot be written is complete without its log or journal.
 
-    A log is left by a process that is still writing, or by one that was killed.
+    They are left by a process that is still writing, or by one that was killed.
     """
     if not _get_sqlite_error_name(error.__cause__).startswith(NOT_WRITABLE_ERRORS):
         return False
-    try:
-        return os.stat(f"{os.path.realpath(path)}-wal").st_size == 0
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
+    sizes = []
+    for suffix in ("-wal", "-journal"):
+        try:
+            sizes.append(os.stat(f"{os.path.realpath(path)}{suffix}").st_size)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return False
+    return not any(sizes)
 
 
 def _sleep_with_signals(signal_mask: Iterable[int]) -> None:

@@ -14,7 +14,8 @@ from typing import Any, Literal, Self
 from ask.atomic_files import create_private_folder, open_private_file
 from ask.errors import FileError, UsageError
 from ask.history.daily_cost import ADD_COST, SUM_COSTS, get_period
-from ask.map.locks import LockFile, is_on_network
+from ask.history.store import is_on_network
+from ask.map.locks import LockFile
 from ask.map.occurrences import OccurrenceCounter
 from ask.map.shards import ShardInput
 from ask.messages import Usage
@@ -182,6 +183,12 @@ NEW_COLUMNS = {
     "citations": "TEXT NOT NULL DEFAULT ''",
 }
 """The columns of `results` that a ledger of an earlier version lacks."""
+FIND_FORMAT = """SELECT user_version, (SELECT count(*) FROM sqlite_master),
+    (SELECT count(*) FROM pragma_table_info('jobs')
+        WHERE name IN ('id', 'created', 'updated', 'prompt', 'models', 'output'))
+    FROM pragma_user_version"""
+JOB_COLUMN_COUNT = 6
+"""The number of columns by which the table of jobs, which is created first, is recognized."""
 RESULT_FIELDS = ("job", "key", "occurrence", *RowResult._fields)
 PLACEHOLDERS = ", ".join("?" * len(RESULT_FIELDS))
 SAVE_RESULT = f"REPLACE INTO results ({', '.join(RESULT_FIELDS)}) VALUES ({PLACEHOLDERS})"  # noqa: S608
@@ -278,14 +285,21 @@ class Ledger:
         # A write-ahead log needs memory that all processes share, which those of several machines do not.
         has_shared_memory = not options and not is_on_network(self.file) and self.lock_file.has_shared_memory()
         with suppress(sqlite3.OperationalError):  # for this, SQLite does not wait for another process
-            if has_shared_memory:
-                connection.execute("PRAGMA journal_mode = WAL")
-            else:  # the file may have a write-ahead log, which a process can use alone
+            if not has_shared_memory:  # the file may have a write-ahead log, which a process can use alone
                 connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-                connection.execute("PRAGMA journal_mode = TRUNCATE")
+            self._check_format(connection)
+            connection.execute(f"PRAGMA journal_mode = {'WAL' if has_shared_memory else 'TRUNCATE'}")
         if not options:
             connection.execute("PRAGMA locking_mode = NORMAL")
         return connection
+
+    def _check_format(self, connection: sqlite3.Connection) -> None:
+        """Refuse the database of another program, or of a newer version of this one, before it is changed."""
+        [(version, table_count, job_column_count)] = connection.execute(FIND_FORMAT)
+        if table_count and job_column_count < JOB_COLUMN_COUNT:
+            raise FileError(f"{self.file} is a database of another program", "name another file with --ledger")
+        if version:
+            raise FileError(f"the ledger {self.file} was written by a newer version of ask", "upgrade ask")
 
     def list_files(self) -> tuple[Path, ...]:
         """Return the ledger and the files next to it."""
@@ -504,7 +518,8 @@ def convert_ledger_errors(file: Path) -> Iterator[None]:
     except (sqlite3.Error, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-        hint = DAMAGED_HINT if is_damaged else ""
+        is_full = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
+        hint = DAMAGED_HINT if is_damaged else "free some space, and run it again" if is_full else ""
         if isinstance(error, OSError):
             hint = "name another one with --ledger"
         raise FileError(f"cannot use the ledger {file} ({reason})", hint) from error

@@ -21,14 +21,6 @@ OWNER_FILE_TRIES = 3
 """How often to create the file of an owner, if those of processes that have ended are in its place."""
 START_TIME_FIELD = 19
 """The position of a process's start time after its state in /proc/PID/stat."""
-MOUNTS_FILE = Path("/proc/self/mountinfo")
-NETWORK_FILE_SYSTEMS = frozenset(
-    (
-        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "virtiofs"),
-        *("lustre", "gpfs", "beegfs", "ceph", "glusterfs", "orangefs", "pvfs2", "panfs", "wekafs", "gfs2", "ocfs2"),
-        *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.juicefs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"),
-    )
-)
 
 
 class LockFile:
@@ -137,24 +129,3 @@ def _is_running(owner: str) -> bool:
     except OSError:
         return True
     return _describe_process(int(match[1])) == owner
-
-
-def is_on_network(path: Path, mounts_file: Path = MOUNTS_FILE) -> bool:
-    """Check whether a file is on a file system that several machines may use at the same time."""
-    try:
-        mounts = mounts_file.read_text(errors="surrogateescape")
-    except OSError:  # macOS
-        return False
-    return _find_file_system(os.path.realpath(path), mounts) in NETWORK_FILE_SYSTEMS
-
-
-def _find_file_system(path: str, mounts: str) -> str:
-    """Return the type of the file system that contains a path, from the text of /proc/self/mountinfo."""
-    found, length = "", -1
-    for line in mounts.splitlines():
-        fields, _, source = line.partition(" - ")
-        mount_point = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), fields.split(" ")[4])
-        prefix = mount_point.rstrip("/")
-        if len(prefix) >= length and (path + "/").startswith(prefix + "/"):
-            found, length = source.partition(" ")[0], len(prefix)
-    return found

@@ -17,6 +17,7 @@ from ask.history.entries import Conversation, read_runs
 from ask.history.export_format import ConversationExport, from_json_value, read_exports, to_json_line, to_json_value
 from ask.history.importer import ImportStatus, import_conversations
 from ask.history.store import Store
+from ask.messages import ProviderState
 from tests.conversation_strategies import conversations
 from tests.json_strategies import any_json, replace_any_part
 
@@ -288,3 +289,12 @@ def test_nothing_is_taken_in_when_reading_fails_half_way(tmp_path: Path) -> None
     with sqlite3.connect(tmp_path / "h.db") as connection:
         assert connection.execute("SELECT count(*) FROM texts").fetchone() == (0,)
     connection.close()
+
+
+def test_fields_of_the_first_days_have_other_names() -> None:
+    message = {"role": "assistant", "content": "Hello.", "whole": False, "finish": "stop"}
+    state = {"provider": "demo", "model": "m", "data": {"a": 1}}
+    [run] = from_json_value({**with_messages({**message, "native": state}), "version": 1}).runs
+    [entry] = run.entries
+    assert (entry.complete, entry.finish_reason) == (False, "stop")
+    assert entry.message.provider_state == ProviderState("demo", "m", {"a": 1})

@@ -15,6 +15,7 @@ import pytest
 
 from ask.errors import FileError
 from ask.history.store import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION, HistoryLockedError, Store
+from ask.messages import ProviderState
 from tests.history.broken import BROKEN, content
 from tests.program import Ask, Home, run
 from tests.saved_history import read_all_runs, read_conversations, save_run, write_tables
@@ -80,6 +81,37 @@ def test_one_of_an_earlier_version_is_upgraded(path: Path, version: int) -> None
     assert not entry.complete
     save_run(path)
     assert sorted(ids(path)) == ["abc", "old"]
+
+
+def test_one_of_the_first_days_is_upgraded(path: Path, tmp_path: Path) -> None:
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as connection:
+        write_tables(connection, 1)
+        for table in ("runs", "messages"):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN reasoning_tokens")
+        connection.execute("ALTER TABLE messages RENAME COLUMN provider_state TO native")
+        connection.execute(INSERT, ["old"])
+        connection.execute(
+            "INSERT INTO runs (conversation, started, version, provider, model, system, directory, terminal) "
+            "VALUES (1, 0, '0', 'openrouter', 'm', '', '', '')"
+        )
+        connection.execute(
+            "INSERT INTO messages (run, time, role, content, tool_call_id, tool_name, native, whole, reasoning, "
+            """finish) VALUES (1, 0, 'assistant', '', '', '', '["openrouter", "m", {"a": 1}]', 1, '', 'stop')"""
+        )
+        connection.commit()
+    [run] = read_all_runs(path)
+    assert run.entries[0].message.provider_state == ProviderState("openrouter", "m", {"a": 1})
+    new = tmp_path / "new.db"
+    Store(new).close()
+    assert read_column_names(path) == read_column_names(new)
+
+
+def read_column_names(path: Path) -> dict[str, set[str]]:
+    with closing(sqlite3.connect(path)) as connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        query = "SELECT name FROM pragma_table_info(?)"
+        return {table: {name for (name,) in connection.execute(query, [table])} for table in tables}
 
 
 def test_a_new_one_has_the_tables_of_an_upgraded_one(path: Path, tmp_path: Path) -> None:

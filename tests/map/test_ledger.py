@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ask.errors import FileError
-from ask.map.ledger import Ledger, RowKey, RowResult
+from ask.map.ledger import SCHEMA, Ledger, RowKey, RowResult
 from ask.messages import Usage
 
 YES = RowResult("answered", "yes", "stop", 10, 1, 0.5, time=1_800_000_000.5, latency=0.25, tries=2)._replace(
@@ -114,6 +114,33 @@ def test_a_damaged_ledger_is_named(file: Path) -> None:
         Ledger(file)
     with pytest.raises(FileError, match=r"data \(Is a directory\): .*--ledger"):
         Ledger(file.parent)
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("CREATE TABLE results (a, b)", "another program"),
+        ("CREATE TABLE jobs (id, name)", "another program"),
+        ("PRAGMA user_version = 1", "newer version"),
+    ],
+)
+def test_a_database_that_is_no_ledger_of_this_version_stays_unchanged(file: Path, statement: str, words: str) -> None:
+    file.parent.mkdir()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(statement)
+        connection.commit()
+    content = file.read_bytes()
+    with pytest.raises(FileError, match=words):
+        Ledger(file)
+    assert file.read_bytes() == content
+
+
+def test_a_ledger_whose_creation_was_killed_is_completed(file: Path) -> None:
+    file.parent.mkdir()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(SCHEMA.split(";")[0])
+    with Ledger(file) as ledger:
+        assert ledger.list_jobs() == []
 
 
 @pytest.mark.parametrize("is_linked", [False, True])

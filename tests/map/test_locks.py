@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.map.locks import is_on_network
+from ask.history.store import is_on_network
 from tests.cli.test_map import COMMAND, SlowServer, echo, get_prompt, make_rows, read_output, write_rows
 from tests.lockless import SYSTEM_CALLS
 from tests.model_server import HOLD, ModelServer, Reply
