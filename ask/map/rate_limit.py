@@ -655,6 +655,9 @@ class RateLimiter:
         elif is_full:
             limit.is_verified = True
         is_window = not is_full and probe - hold.begin >= WINDOW_SECONDS and count >= WINDOW_REQUESTS
+        is_early = count < self._window_requests <= hold.origin.accepted - self._burst.accepted
+        if is_early and not hold.refused and self._window_seconds == MINUTE:
+            return  # some requests that seemed to use up the window were refused at random
         was_expected = count >= self._window_requests
         self._window_seconds, self._window_requests = 0.0, math.inf
         if is_window:

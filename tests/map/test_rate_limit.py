@@ -119,6 +119,16 @@ def test_a_rate_that_is_confirmed_is_exceeded_less_often(rate: float, refused_sh
     assert count_refused(sent) < 0.03 * len(sent)
 
 
+@pytest.mark.slow_after_first
+@pytest.mark.parametrize("seed", mark_others_slow([2, 3, 4], [2]))
+@pytest.mark.parametrize("rate", [20, 60])
+def test_random_refusals_do_not_hide_when_a_minute_ends(rate: float, seed: int) -> None:
+    """Those on the way when the quota seemed used up left some of it: the next minute was then found too late."""
+    service = Service(rate, 0.5, refusal_latency=0.2, window=60, overload=0.03, seed=seed)
+    sent, ideal = simulate(RateLimiter(), service, 130), simulate_ideal(service, 130)
+    assert count_accepted(sent, 5, 130) >= 0.9 * count_accepted(ideal, 5, 130)
+
+
 def test_tolerated_refusals_are_forgotten_when_a_service_recovers() -> None:
     sent = simulate(RateLimiter(), Service(50, burst=0.2, overload=0.3, overloaded_until=60), 120)
     late = [each for each in sent if each.time > 80]
