@@ -91,7 +91,7 @@ def item_events(index: int, item: Json, pieces: int) -> Iterator[Json]:
     yield {"type": "response.output_item.added", "output_index": index, "item": empty}
     if "arguments" in item:
         for piece in split(item["arguments"], pieces):
-            yield place | {"type": "response.function_call_arguments.delta", "delta": piece}
+            yield place | {"type": f"response.{item['type']}_arguments.delta", "delta": piece}
     for number, part in enumerate(item.get("summary", [])):
         for piece in split(part["text"], pieces):
             kind = "response.reasoning_summary_text.delta"

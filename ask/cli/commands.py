@@ -115,9 +115,11 @@ def join_short_options(words: Sequence[str], takes_value: Mapping[str, bool]) ->
     for position, word in enumerate(words):
         if word == "--" and not is_value:
             return [*joined, *words[position:]]
-        has_equals_sign = not is_value and word[2:3] == "=" and len(word) > len("-m=") and takes_value.get(word[:2])
-        joined.append(word[:2] + word[3:] if has_equals_sign else word)
-        is_value = not is_value and takes_value.get(word, False)
+        options, _, value = word.partition("=")
+        # Flags may precede the option, as in -qm=NAME.
+        are_known = [takes_value.get(f"-{letter}") for letter in options[1:]] == [False] * (len(options) - 2) + [True]
+        joined.append(options + value if are_known and value and not is_value else word)
+        is_value = not is_value and "=" not in word and (are_known or takes_value.get(word, False))
     return joined
 
 

@@ -22,8 +22,10 @@ LIMITS = ("max_cost", "max_cost_per_day", "max_rounds")
 """Restrictions that are not in a table, and have no effect if they follow the heading of one."""
 RESTRICTIONS = (*RESTRICTING_TABLES, *LIMITS)
 """How the keys of restrictions begin."""
-DESTINATIONS = ("provider", "model")
-"""Settings that decide which service receives the prompts."""
+DESTINATION_TABLES = ("providers", "aliases")
+"""Tables that decide which service receives the prompts."""
+DESTINATION_PATTERN = "(?i)model|provider|base_?url|endpoint|api_?base|api_?host"
+"""Matches keys, also those of other programs, that may decide it."""
 CONFIG_TABLES = (
     *dict.fromkeys(key.partition(".")[0] for key in SETTINGS if "." in key),
     "aliases",
@@ -261,13 +263,13 @@ def _describe_unknown_key(path: Path, key: str) -> str:
         ConfigError: it may be a misspelled restriction, such as `[safe] enable = true`, or decide where prompts are
             sent, and nothing runs without it.
     """
-    table = find_misspelled(key.partition(".")[0], (*RESTRICTING_TABLES, "providers"))
+    table = find_misspelled(key.partition(".")[0], (*RESTRICTING_TABLES, *DESTINATION_TABLES))
     meant_key = find_meant_key(key, KNOWN_KEYS)
     warning = f"{path}: {format_unknown_key(key, KNOWN_KEYS)}"
-    if table == "providers" or meant_key in DESTINATIONS:
-        raise ConfigError(warning, f"it may decide where prompts are sent; correct it, or {_format_removal(key)}")
-    if table or key.startswith(RESTRICTIONS) or meant_key.startswith(RESTRICTIONS):
+    if table in RESTRICTING_TABLES or key.startswith(RESTRICTIONS) or meant_key.startswith(RESTRICTIONS):
         raise ConfigError(warning, f"it may be a restriction; correct it, or {_format_removal(key)}")
+    if table or meant_key in ("provider", "model") or re.search(DESTINATION_PATTERN, key):
+        raise ConfigError(warning, f"it may decide where prompts are sent; correct it, or {_format_removal(key)}")
     return warning
 
 

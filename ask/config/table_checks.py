@@ -14,8 +14,8 @@ from ask.text import find_meant_key, format_unknown_key
 
 DESTINATION_KEYS = ("base_url", "headers")
 """The keys of `[providers.NAME]` without which data would be sent elsewhere, or be kept there."""
-BASE_URL_PATTERN = re.compile(r"url|endpoint|host|api_?base", re.IGNORECASE)
-"""Matches the keys that other programs use for a base URL."""
+DESTINATION_PATTERN = re.compile(r"url|\buri|endpoint|host|address|api_?base|headers", re.IGNORECASE)
+"""Matches the keys that other programs use for these."""
 _SECRET_KEYS = {"env", "headers", "oauth", "url"}
 """Keys whose values may be or contain secrets, so that errors do not contain them."""
 
@@ -79,7 +79,7 @@ def check_provider_table(
     """
     values = _parse_table(path, parts, table, {**hints, "models": tuple[ModelProfile, ...]}, warnings)
     for name in table.keys() - values.keys():
-        if find_meant_key(name, hints) in DESTINATION_KEYS or BASE_URL_PATTERN.search(name):
+        if find_meant_key(name, hints) in DESTINATION_KEYS or DESTINATION_PATTERN.search(name):
             section = format_path(parts)
             problem = f"{path}: {format_unknown_key(name, hints)} in [{section}]"
             raise ConfigError(problem, f"use base_url and headers, or remove it with ask config unset {section}.{name}")

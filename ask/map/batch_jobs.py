@@ -300,10 +300,12 @@ class BatchRunner:
     ) -> None:
         """Submit rows, and try again while the service fails. The arguments are those of `wait`.
 
+        A batch that a gateway reported as failed may appear in the provider's list only some time later.
+
         Raises:
             AskError: it has failed for too long, or in a way that waiting does not change.
         """
-        delay = FIRST_POLL_SECONDS if interval is None else interval
+        delay = min(MAX_POLL_SECONDS, max_wait) if interval is None else interval
         self._last_success, batch_count, has_failed = time.monotonic(), self.submitted_batches, False
         while True:
             try:
@@ -323,8 +325,6 @@ class BatchRunner:
                 self.is_waiting = False
                 return
             time.sleep(pause)
-            if interval is None:
-                delay = min(delay * POLL_INTERVAL_FACTOR, MAX_POLL_SECONDS)
 
     def _may_submit_again(self, error: NetworkError | ProviderError) -> bool:
         """Check that an error is not from a wrong address, and not from a service that may have accepted the batch.

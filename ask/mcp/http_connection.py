@@ -44,6 +44,8 @@ COMPRESSED_ENCODINGS = frozenset(("gzip", "x-gzip", *UNSUPPORTED_ENCODINGS))
 RETRY_STATUSES = (429, 503)
 """The statuses with which `Retry-After` means that the request has no effect yet."""
 MIN_RETRY_SECONDS = 0.1
+RETRY_FACTOR = 2.0
+"""By how much the shortest delay grows with each retry: a server may ask for none each time."""
 SESSION_HEADER = "mcp-session-id"
 EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
 READ_TIMEOUT_SECONDS = 31_536_000.0
@@ -131,16 +133,18 @@ class HttpServerTransport:
         import httpx2
 
         class RetryingClient(httpx2.AsyncClient):
-            """A client that sends what a server cannot accept now again when it asks for that."""
+            """A client that sends a request again that a server cannot accept now, if the server asks for that."""
 
             async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+                min_delay = MIN_RETRY_SECONDS
                 while True:
                     response = await super().send(request, **options)
                     delay = parse_retry_after(response.headers) if response.status_code in RETRY_STATUSES else None
                     if delay is None or delay > MAX_RETRY_WAIT_SECONDS:
                         return response
                     await response.aclose()
-                    await asyncio.sleep(max(delay, MIN_RETRY_SECONDS))  # until the time limit of the call
+                    await asyncio.sleep(max(delay, min_delay))  # until the time limit of the call
+                    min_delay = min(min_delay * RETRY_FACTOR, MAX_RETRY_WAIT_SECONDS)
 
         return RetryingClient(
             headers={"Accept-Encoding": "identity", **self._server.headers},

@@ -44,7 +44,7 @@ class FileConfinement:
         try:
             filesystem, self.warnings = inspect_filesystem(config, None, HostFilesystem())
             create_private_folder(config.overflow_directory)
-            folders = (*config.writable_folders, config.overflow_directory)
+            folders = (*config.writable_folders, *config.readable_folders, config.overflow_directory)
             self.context = self.context._replace(folders={path: os.open(path, FOLDER_FLAGS) for path in folders})
         except OSError as error:
             path = error.filename or config.working_directory
@@ -58,7 +58,7 @@ class FileConfinement:
 
         The path is in one of the folders. All folders on it, but not necessarily itself, are resolved.
         """
-        if path.is_relative_to(self._config.overflow_directory):
+        if any(map(path.is_relative_to, (*self._config.readable_folders, self._config.overflow_directory))):
             return "is read-only" if for_writing else ""
         # The innermost folder: a path is sorted after those above it.
         root = max(folder for folder in self._config.writable_folders if path.is_relative_to(folder))

@@ -19,6 +19,7 @@ from ask.safety.changed_files import ChangedFiles, watch_imported_modules
 from ask.safety.git_commands import find_command_files, find_executed_files
 from ask.safety.git_worktrees import has_repository_content
 from ask.safety.protected_paths import SHOWN_ONCE
+from ask.safety.refused_folders import resolve_path
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.safety.sandbox_folders import build_sandbox_config
@@ -89,6 +90,10 @@ class SafeModeSession:
             hint = setting if settings.is_row else "add --allow-command-host {host}"
             self._open_proxy = partial(CommandProxy, self.command_hosts, self._record_connection, hint=hint)
         config = prepare_sandbox_config(settings, directory, results_folder, app)
+        # A run that is not saved has another folder for its own.
+        earlier_results = resolve_path(app.app_dirs.results / conversation_id)
+        if earlier_results.is_dir() and earlier_results != config.overflow_directory:
+            config = config._replace(readable_folders=(*config.readable_folders, earlier_results))
         self.sandbox_config = config._replace(
             unconfined_programs=tuple(programs), configured_paths=tuple(_list_configured_paths(app, directory))
         )

@@ -43,7 +43,7 @@ class SandboxConfig(NamedTuple):
     allowed_folders: tuple[Path, ...]
     """Additional writable folders."""
     readable_folders: tuple[Path, ...]
-    """Readable folders other than the system's: toolchains, Python, ask's own code."""
+    """Readable folders other than the system's: toolchains, Python, ask's own code, long outputs of earlier runs."""
     secret_folders: tuple[Path, ...]
     """ask's configuration and data folders, which must not be accessible; the self-test checks this."""
     overflow_directory: Path

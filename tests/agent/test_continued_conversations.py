@@ -298,6 +298,28 @@ def test_a_run_that_is_not_saved_deletes_only_its_own_results(
     assert [str(path.relative_to(folder)) for path in folder.glob("*/*")] == [f"{conversation}/bash-1.txt"]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [(), ("--safe-files",), pytest.param(("--safe",), marks=[pytest.mark.needs("bwrap"), pytest.mark.slow])],
+)
+def test_a_run_that_is_not_saved_reads_the_results_of_earlier_ones(
+    ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
+) -> None:
+    ask("one")
+    server.reply(wire.calls(("bash", {"command": "seq 20000"})), wire.says("Done."))
+    ask("-c", "two")
+    [earlier] = (home.data / "results").glob("*/*")
+    server.reply(wire.calls(("read_file", {"filepath": str(earlier), "offset": 19999})), wire.says("Done."))
+    result = ask("-c", "--no-save", *options, "three")
+    assert (result.code, result.text) == (0, "Done.\n"), result.stderr
+    assert "20000" in "\n".join(wire.list_strings(server.requests[-1].json["messages"][-1]))
+    assert list((home.data / "results").glob("*/*")) == [earlier]
+    server.reply(wire.calls(("write_file", {"filepath": str(earlier), "content": ""})), wire.says("Done."))
+    if options:
+        ask("-c", "--no-save", *options, "--yes", "four")
+        assert earlier.stat().st_size
+
+
 def test_history_can_be_disabled(ask: Ask, server: ModelServer, home: Home) -> None:
     home.configure("[history]\nenabled = false\n")
     told = json.loads(ask("--json", "one").text)

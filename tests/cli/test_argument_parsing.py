@@ -43,6 +43,8 @@ texts = words | st.sampled_from(["-rf", "-y", "--amend", "-x"])
         (["-m", "--", "-p=a"], ["-m", "--", "-pa"]),
         (["-q=x", "-p=", "--provider=x", "-z=1", "-p"], ["-q=x", "-p=", "--provider=x", "-z=1", "-p"]),
         (["-p==x", "--", "-p=x"], ["-p=x", "--", "-p=x"]),
+        (["-qp=x", "-qp", "-p=x", "-zp=x", "-=x"], ["-qpx", "-qp", "-p=x", "-zp=x", "-=x"]),
+        (["-p=", "-p=x"], ["-p=", "-px"]),
     ],
 )
 def test_an_equals_sign_after_a_short_option_is_not_in_its_value(arguments: list[str], expected: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -255,6 +256,25 @@ def test_a_batch_that_exists_after_a_failure_is_not_created_again(run: Batch, se
     server.reply(service)
     service.create_ending = DROP
     result = run(service, "--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(2)))
+    assert (result.code, len(service.batches)) == (0, 1), result.stderr
+
+
+@pytest.mark.slow
+def test_a_batch_that_is_listed_later_is_not_created_again(run: Batch, server: ModelServer, home: Home) -> None:
+    """A gateway's timeout does not end the request to the service behind it."""
+    service, creations = OpenAIService(), list[float]()
+
+    def create_slowly(request: Request) -> Reply:
+        is_batch = request.path.partition("?")[0].endswith("/batches")
+        if request.method == "POST" and is_batch:
+            creations.append(time.monotonic())
+            service(request)
+            return wire.fails(504)
+        is_early = creations and time.monotonic() - creations[0] < 2.5
+        return wire.whole_reply({"data": []}) if is_batch and is_early else service(request)
+
+    server.reply(create_slowly)
+    result = run(service, "--batch", "--wait", "4", "Say {{text}}", write_rows(home.work, *make_rows(2)))
     assert (result.code, len(service.batches)) == (0, 1), result.stderr
 
 

@@ -393,6 +393,12 @@ def test_a_misspelled_restriction_is_an_error(ask: Ask, home: Home, text: str, k
         ("provder = 'ollama'", "provder"),
         ("modle = 'llama'", "modle"),
         ("[provider_s.lab]\nbase_url = 'http://127.0.0.1:1'", "provider_s.lab"),
+        ("default_provider = 'ollama'", "default_provider"),
+        ("default_model = 'ollama/llama'", "default_model"),
+        ("base_url = 'http://127.0.0.1:1'", "base_url"),
+        ("OPENAI_BASE_URL = 'http://127.0.0.1:1'", "OPENAI_BASE_URL"),
+        ("[ollama]\nbase_url = 'http://127.0.0.1:1'", "ollama.base_url"),
+        ("[alias]\nlocal = 'ollama/llama'", "alias.local"),
     ],
 )
 def test_a_misspelled_destination_is_an_error(ask: Ask, home: Home, text: str, key: str) -> None:
@@ -403,7 +409,9 @@ def test_a_misspelled_destination_is_an_error(ask: Ask, home: Home, text: str, k
     assert ask("-q", "-p", "demo", "hi").code == 0
 
 
-@pytest.mark.parametrize("key", ["bas_url", "baseURL", "url", "api_base", "endpoint", "header"])
+@pytest.mark.parametrize(
+    "key", ["bas_url", "baseURL", "url", "uri", "api_base", "endpoint", "address", "header", "extra_headers"]
+)
 def test_a_provider_with_a_misspelled_destination_is_not_asked(
     ask: Ask, home: Home, server: ModelServer, key: str
 ) -> None:

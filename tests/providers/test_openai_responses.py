@@ -213,7 +213,10 @@ def test_fields_that_only_items_of_responses_have_are_not_sent_back(ask: Ask, se
     )
 
 
-def test_calls_that_the_service_answered_itself_are_sent_back_with_their_output(ask: Ask, server: ModelServer) -> None:
+@pytest.mark.parametrize("stream", [False, True])
+def test_calls_that_the_service_answered_itself_are_sent_back_with_their_output(
+    ask: Ask, server: ModelServer, *, stream: bool
+) -> None:
     """Of tools in `-o tools=[...]`: a shell in OpenAI's container, and an MCP server, whose calls have no status."""
     shell = {"type": "shell_call", "id": "sh_1", "call_id": "call_1", "status": "completed", "environment": None}
     printed = {"stdout": "12\n", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}, "created_by": "model"}
@@ -227,8 +230,8 @@ def test_calls_that_the_service_answered_itself_are_sent_back_with_their_output(
         | {"code": None, "outputs": None},
         message("12 lines."),
     ]
-    server.reply(responses_wire.replies(response(*items), stream=False), responses_wire.says("Done."))
-    answer = json.loads(ask("--json", "--no-stream", "hi").text)
+    server.reply(responses_wire.replies(response(*items), stream=stream), responses_wire.says("Done."))
+    answer = json.loads(ask("--json", *(() if stream else ("--no-stream",)), "hi").text)
     assert [(call["name"], json.loads(call["arguments"])) for call in answer["server_calls"]] == [
         ("code_execution", {"code": "wc -l a\nls"}),
         ("f", {}),
