@@ -214,6 +214,32 @@ def is_in_foreground() -> bool:
         return False
 
 
+def can_redraw_now() -> bool:
+    """Check whether rows can be redrawn: this program is in the foreground, and no other run writes below them.
+
+    Runs of one process group, as under `xargs -P`, share a lock of the terminal. A run that can lock it alone has no
+    neighbors. Those of other groups are in the background or stopped.
+    """
+    if not is_in_foreground():
+        return False
+    terminal, group = get_descriptor(STDOUT), os.getpgrp()
+    with suppress(OSError):  # it does not support locks
+        fcntl.lockf(terminal, fcntl.LOCK_SH, 1, group)
+        try:
+            fcntl.lockf(terminal, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, group)
+        except (BlockingIOError, PermissionError):
+            return False
+        fcntl.lockf(terminal, fcntl.LOCK_SH, 1, group)
+    return True
+
+
+def unlock_terminal() -> None:
+    """Let other runs of this process group redraw their rows."""
+    with suppress(OSError):
+        if is_output_terminal():
+            fcntl.lockf(get_descriptor(STDOUT), fcntl.LOCK_UN, 1, os.getpgrp())
+
+
 def should_show_footer(mode: str) -> bool:
     """Check whether to print lines that only help a person who continues the conversation on this terminal.
 

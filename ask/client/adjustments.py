@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ask.client.error_classification import find_rejected_option
@@ -25,13 +24,20 @@ class RequestAdjustments:
     """
 
     def __init__(self, notify: Callable[[str], None]) -> None:
-        self.notify: Callable[[str], None] = cache(notify)  # each text only once
+        self._notify = notify
+        self._notices: set[str] = set()
         self.changes: list[RequestChange] = []
         """The changes without which the service has refused a request."""
         self.is_schema_refused = False
         """Whether the service has refused the schema of answers, which is then only in the prompt."""
         self._left_out: set[str] = set()
         self._output_limit: int | None = None
+
+    def notify(self, text: str) -> None:
+        """Print a notice, unless another row has printed it or is printing it, which a cache would not know."""
+        if text not in self._notices:
+            self._notices.add(text)
+            self._notify(text)
 
     def add_change(self, needed: RequestChange, error: ProviderError) -> None:
         """Change the next requests because of a refusal, unless another thread has found the same change."""

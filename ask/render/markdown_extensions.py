@@ -1,4 +1,4 @@
-"""Where answers of models need other rules than CommonMark: formulas, operators, names, CJK emphasis, indentation.
+"""Where answers of models need other rules than CommonMark: formulas, JSON, operators, names, CJK, indentation.
 
 Formulas are kept as written: much in them, such as `^*`, `\\,` and `- x`, is markup to a Markdown parser.
 """
@@ -34,13 +34,17 @@ RESERVED_NAME = re.compile(r"__(?:[a-z]{2}[a-z0-9_]{0,60}|[A-Z]{2}[A-Z0-9_]{0,60
 
 The length is limited because the search would take quadratic time otherwise.
 """
+JSON_STRING = r'"(?:[^"\\\n]|\\.)*"'
+JSON_START = re.compile(rf"\s*(?:\[*\s*\{{\s*{JSON_STRING}\s*:|\[{JSON_STRING}(?:,|\]$)|\[\n)")
+"""The beginning of JSON in a paragraph, in which backslashes and asterisks belong to the values."""
 MAX_FORMULA_CHARACTERS = 2_000
 """Maximum length of a formula, which limits the search for its end."""
 
 
 def add_extensions(parser: MarkdownIt) -> MarkdownIt:
-    """Have a parser keep formulas, operators and reserved names, and find emphasis in Chinese, Japanese and Korean."""
+    """Have a parser keep formulas, JSON, operators and names, and find emphasis in Chinese, Japanese and Korean."""
     parser.block.ruler.before("blockquote", "formula", _parse_formula_block, {"alt": ["paragraph", "blockquote"]})
+    parser.inline.ruler.before("escape", "json", _parse_json)
     parser.inline.ruler.before("escape", "formula", _parse_formula)
     parser.inline.ruler.before("escape", "command_line_end", _parse_command_line_end)
     parser.inline.ruler.before("html_inline", "line_break", _parse_line_break)
@@ -97,6 +101,17 @@ def _parse_formula(state: StateInline, silent: bool) -> bool:
 def _is_formula(text: str, opening: str) -> bool:
     """Check whether text in escaped brackets is a formula; a single number in square ones is a citation."""
     return bool(FORMULA_CHARACTERS.search(text)) or (opening == r"\(" and not WORD.search(text))
+
+
+def _parse_json(state: StateInline, silent: bool) -> bool:
+    """Parse JSON that begins a line, and the rest of its paragraph, as text."""
+    start = state.pos
+    if not JSON_START.match(state.src, start) or state.src[:start].rstrip(" ")[-1:].strip():
+        return False
+    if not silent:
+        state.pending += state.src[start : state.posMax]
+    state.pos = state.posMax
+    return True
 
 
 def _parse_newline(state: StateInline, silent: bool) -> bool:

@@ -17,7 +17,7 @@ from markdown_it.token import Token
 from ask.console import BOLD, CYAN, DIM, ITALIC, STRIKETHROUGH, UNDERLINE
 from ask.records import NamedTuple
 from ask.render.code_rows import highlight_code
-from ask.render.markdown_extensions import add_extensions
+from ask.render.markdown_extensions import JSON_START, add_extensions
 from ask.render.markdown_tables import MAX_RULE_WIDTH, parse_with_all_cells, render_table
 from ask.render.text_layout import Row, get_plain_text, split_lines, wrap_row
 from ask.text import escape_control_characters
@@ -33,8 +33,8 @@ LINKABLE_TARGET = re.compile(r"(?:https?://|mailto:)[!-~]{1,2000}", re.IGNORECAS
 """A URL that becomes a hyperlink. Terminals limit its length to about 2,000 characters."""
 PLAIN_TEXT = re.compile(r"[^\n\\`*_~\[\]!<>&]+")
 """A text in which nothing needs the parser, which takes ten times as long."""
-JSON_START = re.compile(r'\[*\s*\{\s*"|\[\n')
-"""The beginning of a paragraph that is JSON, in which backslashes and asterisks belong to the values."""
+LONE_SPACE = re.compile(r"\A (?! )")
+"""Some models begin an answer with a space. More of them are the indentation of YAML after a blank line."""
 INLINE_STYLES = {"strong_open": BOLD, "em_open": ITALIC, "s_open": STRIKETHROUGH, "link_open": UNDERLINE}
 
 
@@ -68,11 +68,15 @@ def get_parser() -> MarkdownIt:
 
 
 def _parse_inline(state: StateCore) -> None:
-    for token in state.tokens:
-        if token.type != "inline" or token.content.count("[") > MAX_BRACKETS or JSON_START.match(token.content):
+    lines = state.src.split("\n")
+    for opening, token in pairwise(state.tokens):
+        is_text = opening.type == "paragraph_open" and opening.level == 0
+        if is_text and token.map:
+            token.content = LONE_SPACE.sub("", "\n".join(lines[slice(*token.map)]).rstrip())
+        if token.type != "inline" or token.content.count("[") > MAX_BRACKETS:
             continue  # it is shown as it is
         token.children = []
-        state.env["keeps_indentation"] = token.level == 1
+        state.env["keeps_indentation"] = is_text
         if PLAIN_TEXT.fullmatch(token.content):
             token.children.append(Token("text", "", 0, content=token.content))
         else:

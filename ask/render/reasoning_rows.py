@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ask.console import DIM, StderrConsole, apply_style, is_in_foreground
+from ask.console import DIM, StderrConsole, apply_style, can_redraw_now
 from ask.render.amounts import format_duration
 from ask.render.live_region import LiveRegion, TerminalRow
 from ask.text import escape_control_characters, measure_width, wrap_text
@@ -36,7 +36,7 @@ class ReasoningRegion:
 
     def refresh(self) -> None:
         """Redraw what has arrived, unless the last redraw was too recent."""
-        if self._is_drawn or time.monotonic() < self._last_draw + DRAW_PAUSE_SECONDS or not is_in_foreground():
+        if self._is_drawn or time.monotonic() < self._last_draw + DRAW_PAUSE_SECONDS or not can_redraw_now():
             return
         width, height = self._live_region.size
         text = escape_control_characters(self._console.redact(self._text.strip("\n")))

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ask.agent.tool_loop import RunResult
-from ask.console import STDOUT, StandardOutput, StderrConsole, is_in_foreground
+from ask.console import STDOUT, StandardOutput, StderrConsole, can_redraw_now, is_in_foreground, unlock_terminal
 from ask.events import (
     Event,
     MessageAdded,
@@ -70,6 +70,7 @@ class TerminalRenderer(PlainRenderer):
         self._ticker = Ticker(self._tick)
         self._pending_action = ""
         self._wait_start = 0.0
+        can_redraw_now()  # from now on, other runs know of this one
         # While the program was stopped, the shell has written to the terminal.
         signal.signal(signal.SIGCONT, lambda *_: self._live_region.mark_cursor_lost())
 
@@ -113,6 +114,7 @@ class TerminalRenderer(PlainRenderer):
             self._stop_waiting()
             self._fold_reasoning()
             self._ticker.stop()
+            unlock_terminal()
 
     def _show_call_delta(self, delta: ToolCallDelta | ServerToolDelta) -> None:
         """Announce a call that the model is writing, or show one that the service has run."""
@@ -154,7 +156,7 @@ class TerminalRenderer(PlainRenderer):
         """
         text = self._early_text + text
         is_simple = EARLY_TEXT_PATTERN.fullmatch(text) is not None and len(text) < self._live_region.size.columns
-        if self._markdown or not (is_simple and is_in_foreground()):
+        if self._markdown or not (is_simple and can_redraw_now()):
             return False
         self._early_text = text
         self._live_region.update((), [TerminalRow(text, len(text))])
@@ -199,7 +201,7 @@ class TerminalRenderer(PlainRenderer):
         if self._markdown is None:
             from ask.render.markdown_answer import MarkdownStreamRenderer
 
-            self._markdown = MarkdownStreamRenderer(self._live_region, is_in_foreground)
+            self._markdown = MarkdownStreamRenderer(self._live_region, can_redraw_now)
             early_text, self._early_text = self._early_text, ""
             if early_text:
                 self._markdown.feed(early_text)
@@ -215,6 +217,7 @@ class TerminalRenderer(PlainRenderer):
             is_slow = bool(self._pending_action) and seconds >= SPINNER_DELAY_SECONDS
             if is_slow and is_in_foreground():
                 columns = self._live_region.size.columns
-                self._console.show_status(format_spinner(self._pending_action, seconds, columns))
+                shown = format_spinner(self._pending_action, seconds, columns) if can_redraw_now() else ""
+                self._console.show_status(shown)
         if is_slow:  # load the modules that the answer will need; the request was sent long ago
             import ask.render.markdown_answer  # noqa: F401

@@ -555,6 +555,21 @@ def test_a_schema_that_the_service_refuses_is_left_out_of_the_next_rows(ask: Ask
     assert result.stderr.count("Invalid schema") == 1
 
 
+def test_a_refusal_of_several_rows_at_once_is_reported_once(ask: Ask, server: ModelServer) -> None:
+    rows_at_once = threading.Barrier(8)
+
+    def answer(request: Request) -> Reply:
+        if "response_format" in request.json:
+            rows_at_once.wait(30)
+            return wire.fails(400, "Invalid schema for response_format")
+        return wire.says('{"kind": "bug"}', whole=True)
+
+    server.reply(*[answer] * 16)
+    command = ("map", "-p", "openrouter", "-m", "vendor/model", "-j", "8", "--schema", "kind", "Kind of {{line}}")
+    result = ask(*command, "--input-format", "lines", "-", stdin=b"a\nb\nc\nd\ne\nf\ng\nh\n")
+    assert (result.code, result.stderr.count("Invalid schema")) == (0, 1), result.stderr
+
+
 def test_a_dry_run_sends_nothing(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.whole_reply({"data": []}))
     result = ask(*COMMAND, write_rows(home.work, *make_rows(20), "{"), "--dry-run", "-O", "out.jsonl")

@@ -295,10 +295,14 @@ def test_plain_text_is_what_the_parser_makes_of_it(text: str) -> None:
         '{\n  "path": "C:\\\\x_y_z\\\\_a",\n  "glob": "*a*",\n  "list": [\n    "\\n\\""\n  ]\n}',
         '[{"a": "\\\\*x"}, {"b": "__y__ and **z**"}]',
         '{"id": 1, "text": "a \\"*b*\\" c"}\n{"id": 2, "text": "\\\\_"}',
+        '["\\\\d+", "*a*"]',
+        'Result:\n{\n  "glob": "*a*",\n  "pattern": "\\\\d"\n}',
         'services:\n  web:\n    ports:\n      - "80:80"',
         "def f(x):\n    # double\n    return x * 2",
         "docker run \\\n  -v /a:/a \\\n  image",
         "Roses are red\n  and so on",
+        "  two\n  lines",
+        "services:\n  web:\n    image: x\n\n  db:\n    image: y",
     ],
 )
 def test_json_and_indented_lines_without_a_fence_are_shown_as_written(text: str) -> None:
@@ -314,7 +318,11 @@ def test_json_and_indented_lines_without_a_fence_are_shown_as_written(text: str)
         ("1. one\n    more", ["1. one", "   more"]),
         ("- one\n    more", ["• one", "  more"]),
         ("one\\\ntwo", ["one", "two"]),
+        ("  one\n  two\n---", ["one", "two"]),
+        (" one\ntwo", ["one", "two"]),
         ('["a"](http://x) *b*', ['"a" (http://x) b']),
+        ('{"a"} is a *set*', ['{"a"} is a set']),
+        ('[see {"a": 1}](http://x) *b*', ['see {"a": 1} (http://x) b']),
     ],
 )
 def test_other_text_has_no_indentation_of_its_own(text: str, shown: list[str]) -> None:

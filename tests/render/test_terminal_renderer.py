@@ -16,7 +16,7 @@ import pytest
 
 from ask.render.spinner import Ticker
 from tests import wire
-from tests.model_server import HOLD, ModelServer, Reply, Step
+from tests.model_server import HOLD, ModelServer, Reply, Request, Step
 from tests.program import ASK, CTRL_C, Ask, Running, run_on_terminal
 from tests.screen import Screen, render_lines
 from tests.slow_parameters import mark_others_slow
@@ -542,6 +542,18 @@ def test_only_the_answer_is_styled_when_standard_error_is_redirected(ask: Ask, s
         shown = render_lines(running.finish().stdout)
     assert shown == ["I look.", "yes", "· bash: echo out"]
     assert "\x1b" not in Path(ask.cwd / "file").read_text()
+
+
+def test_parallel_runs_do_not_erase_each_others_lines(ask: Ask, server: ModelServer) -> None:
+    def answer(request: Request) -> Reply:
+        word = request.json["messages"][-1]["content"][-1]["text"]
+        return stream_reply("".join(f"- **{word}** {number}\n" for number in range(8)), 0.03)
+
+    server.reply(*[answer] * 4)
+    script = f"printf '%s\\n' a b c d | xargs -P 4 -I{{}} {ASK} --no-tools {{}}"
+    with Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True) as running:
+        shown = render_lines(running.finish().stdout)
+    assert sorted(shown) == [f"• {word} {number}" for word in "abcd" for number in range(8)]
 
 
 def test_an_error_is_shown_below_the_partial_answer(ask: Ask, server: ModelServer) -> None:
