@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import sqlite3
+import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -134,16 +135,22 @@ class SqliteTable(NamedTuple):
         return connection
 
     def await_lock(self, connection: sqlite3.Connection, notify: Callable[[str], None], statement: str) -> None:
-        """Execute a statement that waits for a lock; notify the user after a second. Later statements wait longer."""
-        for seconds in (NOTICE_SECONDS, LOCK_SECONDS):
-            connection.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
+        """Execute a statement that waits for a lock; notify the user after a second. Later statements wait longer.
+
+        It is executed again each second, because Ctrl-C does not end the waiting within SQLite.
+        """
+        connection.execute(f"PRAGMA busy_timeout = {NOTICE_SECONDS * 1000:.0f}")
+        start, is_notified = time.monotonic(), False
+        while True:
             try:
                 connection.execute(statement)
                 break
             except sqlite3.Error as error:
-                if not suggest_unlocking(error) or seconds == LOCK_SECONDS:
+                if not suggest_unlocking(error) or time.monotonic() - start >= LOCK_SECONDS:
                     raise
+            if not is_notified:
                 notify(f"{self.file} is locked by another program; waiting up to {LOCK_SECONDS:.0f} s")
+                is_notified = True
         connection.execute(f"PRAGMA busy_timeout = {LOCK_SECONDS * 1000:.0f}")
 
     def _find_only_table(self, connection: sqlite3.Connection) -> str:

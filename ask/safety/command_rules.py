@@ -33,12 +33,15 @@ class CallRule(NamedTuple):
     @property
     def has_relative_path(self) -> bool:
         """Whether a word may be a path in the working directory: `./build`, `check.py`, or the operands of `sh`."""
-        program, *arguments = self.words
-        operands = [word for word in arguments if not word.startswith("-") and word != ANY_ARGUMENTS]
+        names = map(posixpath.basename, self.words)
+        start = next(
+            (index for index, name in enumerate(names, 1) if name in SHELLS or _INTERPRETER.fullmatch(name)), 0
+        )
+        operands = [word for word in self.words[start:] if not word.startswith("-") and word != ANY_ARGUMENTS]
         return (
             any("/" in word and not word.startswith("/") and "://" not in word for word in self.words)
-            or any(map(_FILE_NAME.search, arguments))
-            or bool(operands and (program in SHELLS or _INTERPRETER.fullmatch(program)))
+            or any(map(_FILE_NAME.search, self.words[1:]))
+            or bool(start and operands)
         )
 
     def allows(self, command: Sequence[ShellWord]) -> bool:
@@ -80,9 +83,12 @@ def _leaves_folder(path: str, pattern: str) -> bool:
 
     A pattern of wildcards only, such as `*`, matches every path.
     """
+    option = _OPTION_NAME.match(pattern)
+    if option and path.startswith(option[0]):
+        path, pattern = path[option.end() :], pattern[option.end() :]
     if not pattern.strip("*?"):
         return False
-    is_absolute = path.startswith("/") and pattern.startswith(("*", "?"))
+    is_absolute = path.startswith("/") and not pattern.startswith("/")
     return is_absolute or (".." in path.split("/") and ".." not in pattern.split("/"))
 
 
@@ -213,7 +219,11 @@ _RISKY_BUILTINS = frozenset(
 _PRINTF_COUNT = re.compile(r"%[^%A-Za-z]*[hjlLqtz]*n")
 """A conversion that assigns the number of characters to the variable named by its argument, such as PATH."""
 _FILE_NAME = re.compile(r"\w\.[A-Za-z]\w*$")
-_INTERPRETER = re.compile(r"\.|source|(?:python|pypy|ruby|perl|php|lua|node)[\d.]*|bun|deno|Rscript")
+_OPTION_NAME = re.compile(r"[\w-]+=")
+"""What precedes the value of an option or an assignment, as in `--config=*.js` and `of=*`."""
+_INTERPRETER = re.compile(
+    r"\.|source|(?:python|pypy|ruby|perl|php|lua)[\d.]*|node(?:js)?|ts-node|tsx|tclsh|expect|elixir|julia|Rscript"
+)
 """Programs that run the script or module in their arguments."""
 _HARMLESS_SET = re.compile(r"set(?: -[eux]+| -[eux]*o pipefail)+")
 """How scripts begin, such as `set -euo pipefail`."""
@@ -230,7 +240,7 @@ _MAX_NESTING, _MAX_NESTED_COMMANDS = 4, 8
 _SYSTEM_FOLDER = re.compile(r"\A(?:/[\w.-]+)*/s?bin/(?=[^/]+$)")
 _WRAPPER_ARGUMENT = re.compile(r"-|\w+=|[\d.]+[smhd]?$|[\w./:-]+@[\w.-]+$")
 """An option or an operand of a wrapper, as in `timeout 5s`, `direnv exec .` and `mise exec node@24`."""
-_ATTACHED_COMMAND = re.compile(r"-[a-z]*c(?=.*\s)|--(?:command|split-string)=")
+_ATTACHED_COMMAND = re.compile(r"-[a-z]*?[cSx](?=.*\s)|--(?:command|exec|split-string)=")
 _EXEC_OPTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
@@ -280,6 +290,8 @@ def _find_git_runner(words: Sequence[str]) -> int:
     for index, word in enumerate(words):
         if word in options:
             return index
+        if any(option.startswith("-") and word.startswith(option) for option in options):  # -x'git push'
+            return index - 1
         options = options or _GIT_RUNNERS.get(word, ())
     return 0
 

@@ -63,7 +63,7 @@ _SCRIPT_SUFFIX = re.compile(
 )
 _ENTRY_POINT = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_][\w.]*(?:\(\))?")
 """A module and an object in it, as for servers: `gunicorn app:create()`."""
-_SHELL = re.compile(r"(?:ba|da|z|k|a|fi)?sh")
+_SHELL = re.compile(r"(?:ba|da|z|k|a|fi|t?c)?sh")
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _INTERPRETER = re.compile(
     rf"{_SHELL.pattern}|{_PYTHON.pattern}|node(?:js)?|deno|ts-node|tsx|perl[\d.]*|ruby[\d.]*|php[\d.]*|lua(?:jit)?[\d.]*"
@@ -323,11 +323,12 @@ class _CommandReader:
             self.is_unclear |= has_code and not is_isolated
             if "m" in options[-1] and has_code and not is_isolated:
                 self._add_module(options[-1].partition("m")[2] or code)
+                self._read_operands(words, depth)  # python -m uvicorn web.app:app
         elif _SHELL.fullmatch(name):
             if has_code := bool(re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", options[-1])):
                 self.read(code, depth + 1)
         else:
-            is_module_option = name.startswith("node") and options[-1] == "-r"
+            is_module_option = name.startswith(("node", "elixir")) and options[-1] == "-r"
             if has_code := bool(_CODE_OPTION.fullmatch(options[-1])) and not is_module_option:
                 self.is_unclear |= bool(_CODE_THAT_LOADS.search(code))
                 self._read_arguments(words[1:])
@@ -353,6 +354,8 @@ class _CommandReader:
                 self._add_script(word)
             elif option in options and value:
                 self._add_script(ShellWord(value, word.is_expanded))
+            elif word.text[:2] in options and not word.text.startswith("--"):
+                self._add_script(ShellWord(word.text[2:], word.is_expanded))
             self.is_unclear |= bool(_SYSTEM_FUNCTION.search(word.text))
             for path in _EDITOR_CODE.findall(word.text):
                 self._add_script(ShellWord(path, is_expanded=True))

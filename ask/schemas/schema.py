@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -18,6 +19,7 @@ from ask.text import format_one_line, repair_surrogates
 if TYPE_CHECKING:
     from jsonschema import SchemaError, ValidationError
     from jsonschema.protocols import Validator
+    from referencing import Resource
 
     KeywordCheck = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | None]
 
@@ -386,17 +388,26 @@ def _check_references(schema: Mapping[str, Any], validator_class: type[Validator
     from jsonschema_specifications import REGISTRY as SPECIFICATIONS
     from referencing.jsonschema import specification_with
 
-    specification = specification_with(str(validator_class.META_SCHEMA["$schema"]))
-    root = specification.create_resource(schema)
-    pending, targets = [(root, SPECIFICATIONS.resolver_with_root(root))], set[int]()
+    def create_resource(contents: Any, validator_class: type[Validator]) -> Resource[Any]:
+        return specification_with(str(validator_class.META_SCHEMA["$schema"])).create_resource(contents)
+
+    root = create_resource(schema, validator_class)
+    pending: deque[tuple[Resource[Any], Any, type[Validator] | None]] = deque()
+    pending.append((root, SPECIFICATIONS.resolver_with_root(root), None))
+    visited = set[int]()
     while pending:
-        resource, resolver = pending.pop()
+        resource, resolver, unchecked_class = pending.pop()
         contents: Any = resource.contents
+        if id(contents) in visited:
+            continue
+        visited.add(id(contents))
+        if unchecked_class:  # it is where no keyword has a schema
+            unchecked_class.check_schema(contents)
         for name in ("$ref", "$dynamicRef", "$recursiveRef"):
             if isinstance(contents, Mapping) and isinstance(contents.get(name), str):
                 target = resolver.lookup(contents[name])
-                if id(target.contents) not in targets:  # it may be where no keyword has a schema
-                    targets.add(id(target.contents))
-                    validator_class.check_schema(target.contents)
-                    pending.append((specification.create_resource(target.contents), target.resolver))
-        pending += [(part, resolver.in_subresource(part)) for part in resource.subresources()]
+                has_draft = isinstance(target.contents, Mapping) and "$schema" in target.contents
+                target_class = _find_validator_class(target.contents) if has_draft else validator_class
+                # The parts of what has been checked come first: most targets are among them.
+                pending.appendleft((create_resource(target.contents, target_class), target.resolver, target_class))
+        pending += [(part, resolver.in_subresource(part), None) for part in resource.subresources()]

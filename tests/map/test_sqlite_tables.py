@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -141,6 +142,19 @@ def test_reading_an_endless_view_can_be_interrupted(tmp_path: Path, database: sq
         Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
         with pytest.raises(KeyboardInterrupt):
             read_endlessly()
+
+
+@pytest.mark.slow
+def test_waiting_for_a_lock_can_be_interrupted(tmp_path: Path, database: sqlite3.Connection) -> None:
+    database.execute("CREATE TABLE t(x)")
+    database.commit()
+    database.execute("PRAGMA locking_mode = exclusive")
+    database.execute("BEGIN EXCLUSIVE")
+    start = time.monotonic()
+    Timer(1.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        read(f"sqlite:{tmp_path}/d.db?table=t")
+    assert time.monotonic() - start < 10
 
 
 def test_a_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:

@@ -230,6 +230,10 @@ def test_every_way_to_change_a_script_is_noticed(
         ("bats --tap check.bats", "check.bats", True),
         ("gunicorn --reload web.app:create()", "web/app.py", True),
         ("uvicorn web:app", "web/__init__.py", True),
+        ("python3 -m uvicorn web:app", "web/__init__.py", True),
+        ("elixir -r check.exs", "check.exs", True),
+        ("psql -fcheck.sql", "check.sql", True),
+        ("tcsh check", "check", True),
         ("scp host:notes notes.txt", "notes.txt", False),
     ],
 )

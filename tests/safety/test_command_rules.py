@@ -48,6 +48,7 @@ def test_other_commands_are_not_allowed(command: str) -> None:
 PROGRAMS = [
     *("./build *", "git *", "sh tools/check", "cd *", "pushd *", "python3 check.py", "python3 -m check", "bash check"),
     *("printf *", "head *.md", "lint --config=rules.js *"),
+    *("/usr/bin/python3 check", "timeout 60 sh check", "uv run python -m check", "elixir check", "bun test"),
     *("set *",),
 ]
 
@@ -65,6 +66,10 @@ PROGRAMS = [
             "cd other && python3 -m check",
             "cd other && bash check",
             "cd other && lint --config=rules.js src",
+            "cd other && /usr/bin/python3 check",
+            "cd other && timeout 60 sh check",
+            "cd other && uv run python -m check",
+            "cd other && elixir check",
         ),
         "cd ./work && cd .. && ./build",
     ],
@@ -79,7 +84,12 @@ def test_a_name_that_may_mean_another_program_is_not_allowed(command: str) -> No
     "command",
     [
         *("cd other && git log", "cd /project && ./build", "cd /project/ && ./build", "cd . && ./build; cd other"),
-        *("cd other && head a.md", "cd . && python3 -m check", "printf '%s %d%%n' a 3; git log"),
+        *(
+            "cd other && head a.md",
+            "cd other && bun test",
+            "cd . && python3 -m check",
+            "printf '%s %d%%n' a 3; git log",
+        ),
         *("./build && cd other", "set -euo pipefail; git log", "set -x -e; git log"),
     ],
 )
@@ -104,15 +114,16 @@ def test_a_builtin_that_changes_the_shell_is_not_allowed(command: str) -> None:
 
 def test_a_pattern_of_a_folder_does_not_match_a_path_out_of_it() -> None:
     entries = ["cat docs/*", "/opt/tools/*", "head ../*", "wc *", "rm build*", "cp * x", "tail *.md"]
+    entries += ["lint --config=*.js", "dd of=*"]
     rules = parse_rules("tools.allow", entries)
     for command in (
         *("cat docs/a/b", "/opt/tools/x", "head ../../x", "wc ../x", "cat docs/a..b", "rm build/a", "cp ../a x"),
-        *("cp /a x", "tail docs/a.md"),
+        *("cp /a x", "tail docs/a.md", "lint --config=a/b.js", "dd of=/a", "dd of=../a"),
     ):
         assert find_allow_rules(rules, command), command
     for command in (
         *("cat docs/../../.ssh/id", "/opt/tools/../../bin/sh", "cat docs/..", "rm build/../a", "tail ../a.md"),
-        "tail /etc/a.md",
+        *("tail /etc/a.md", "lint --config=/etc/b.js", "lint --config=../b.js"),
     ):
         assert find_allow_rules(rules, command) == [], command
 
@@ -133,6 +144,12 @@ def test_a_rule_is_one_simple_command(entry: str) -> None:
     "command",
     [
         *("git push", "git push origin main", "cd x && git push", "A=b git push", "git push > log", "(git push)"),
+        *(
+            "{fd[0]}>log git push",
+            "env -S'git push'",
+            "git rebase -x'git push' main",
+            "git rebase --exec='git push' main",
+        ),
         *("{fd}>log git push", "x=1 {fd}<log git push"),
         *("sudo git push", "sudo -u me git push", "bash -c 'git push'", "x=$(git push)", "if a; then git push; fi"),
         *(

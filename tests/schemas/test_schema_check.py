@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -69,6 +70,22 @@ def test_values_nested_too_deeply_are_invalid() -> None:
 
 def test_a_schema_that_only_refers_to_itself_accepts_no_value() -> None:
     assert "too deep" in parse_schema({"$ref": "#"}).describe_problems(1)
+
+
+def test_a_reference_to_the_meta_schema_of_another_draft_is_valid() -> None:
+    for draft in ("https://json-schema.org/draft/2019-09/schema", "http://json-schema.org/draft-04/schema#"):
+        assert parse_schema({"$ref": draft}).describe_problems({"type": 5}), draft
+
+
+@pytest.mark.slow
+def test_references_into_nested_definitions_are_checked_once() -> None:
+    nested: dict[str, Any] = {"type": "string"}
+    for _ in range(60):
+        nested = {"type": "object", "properties": {"a": nested}}
+    paths = ["#/$defs/nested" + "/properties/a" * depth for depth in range(60)]
+    start = time.process_time()
+    parse_schema({"$defs": {"nested": nested}, "type": "array", "prefixItems": [{"$ref": path} for path in paths]})
+    assert time.process_time() - start < 1
 
 
 def test_numbers_that_are_too_large_are_invalid() -> None:

@@ -116,9 +116,9 @@ def test_unique_items_are_compared_in_a_limited_time() -> None:
 def test_very_many_items_are_not_compared_with_the_unevaluated_ones(name: str) -> None:
     value: Any = [0] * 100_000 if name == "unevaluatedItems" else {str(number): 0 for number in range(100_000)}
     schema = {name: False, "allOf": [{"items": {}, "additionalProperties": True}]}
-    start = time.monotonic()
+    start = time.process_time()
     lenient = LenientSchema(schema)
     assert lenient.describe_problems(value) == ""
     assert [name in description for description in lenient.unchecked] == [True]
     assert name in parse_schema(schema).describe_problems(value)
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
