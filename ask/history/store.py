@@ -56,7 +56,16 @@ NOT_WRITABLE_ERRORS = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_IOERR", "SQ
 MOUNTS_FILE = Path("/proc/self/mountinfo")
 NETWORK_FILE_SYSTEMS = frozenset(
     (
-        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "virtiofs"),
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs"),
+        *(
+            "9p",
+            "virtiofs",
+            "vboxsf",
+            "drvfs",
+            "fakeowner",
+            "fuse.grpcfuse",
+            "fuse.osxfs",
+        ),  # of a virtual machine's host
         *("lustre", "gpfs", "beegfs", "ceph", "glusterfs", "orangefs", "pvfs2", "panfs", "wekafs", "gfs2", "ocfs2"),
         *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.juicefs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"),
     )
