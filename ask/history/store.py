@@ -89,7 +89,7 @@ ERROR_MESSAGES = {
     "FULL": ("cannot write {path} (no space left)", "free some space"),
     "READONLY": ("cannot write {path} (read-only)", OTHER_FOLDER_HINT),
     "IOERR": ("cannot read or write {path} (disk error)", "check whether the disk is full or damaged"),
-    "CANTOPEN": ("cannot open {path}", "check the permissions of its folder"),
+    "CANTOPEN": ("cannot open {path}", "check the owner and permissions of it and its folder"),
     "SQLITE_CONSTRAINT_FOREIGNKEY": ("it was deleted by another program", ""),
 }
 """Message and hint by SQLite's error name, or by the second part of that name."""
