@@ -66,10 +66,10 @@ def command() -> None:
 
 
 @contextmanager
-def _open_history() -> Iterator[Store]:
-    """Open the history for reading in one transaction; it is empty if there is none."""
+def _open_history(*, in_transaction: bool = True) -> Iterator[Store]:
+    """Open the history for reading, by default in one transaction; it is empty if there is none."""
     history_file = AppDirs.from_environment(os.environ).history_file
-    with Store(history_file, create=False) as store, store.read_transaction():
+    with Store(history_file, create=False) as store, store.read_transaction() if in_transaction else nullcontext():
         try:
             yield store
         finally:
@@ -267,13 +267,15 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
     if not format_name:
         check_document_name(output, ".md, .json or .html")
     format_name = format_name or FORMATS_BY_SUFFIX.get(Path(output).suffix.lower(), "md")
-    with _open_history() as store:
-        if everything:
-            conversations = query_conversations(store, "ORDER BY number")
-        elif ids:
-            conversations = list(dict.fromkeys(find_conversation(store, wanted, by_title=True) for wanted in ids))
-        else:
-            conversations = [find_newest_conversation(store)]
+    # Without a write-ahead log, nothing can be saved during a transaction, and a pager may wait for its user.
+    with _open_history(in_transaction=False) as store:
+        with store.read_transaction():
+            if everything:
+                conversations = query_conversations(store, "ORDER BY number")
+            elif ids:
+                conversations = list(dict.fromkeys(find_conversation(store, wanted, by_title=True) for wanted in ids))
+            else:
+                conversations = [find_newest_conversation(store)]
         unreadable: list[FileError] = []
         write_output(output, _format_export(format_name, store, conversations, unreadable))
         for error in unreadable:
@@ -334,11 +336,13 @@ def _format_export(
 
     def read(conversation: Conversation) -> list[Run]:
         try:
-            return read_runs(store, conversation)
+            with store.read_transaction():
+                return read_runs(store, conversation)
         except FileError as error:
             if len(conversations) == 1:
                 raise
-            unreadable.append(error)
+            if query_conversations(store, "WHERE number = ?", conversation.number):  # it has not been deleted meanwhile
+                unreadable.append(error)
             return []
 
     if format_name == "json":

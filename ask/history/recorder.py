@@ -263,6 +263,7 @@ class Recorder:
         if not self.is_saving:
             return
         self._pending_writes.append(operation)
+        run_number = self.run_number
         # If there are earlier writes, the last call has already waited for the lock.
         lock_timeout = final_timeout or (LOCK_TIMEOUT_SECONDS if len(self._pending_writes) == 1 else 0.0)
         try:
@@ -275,6 +276,7 @@ class Recorder:
                 # Cleared before the commit returns: a Ctrl-C right after it must not write them twice.
                 self._pending_writes = []
         except FileError as error:
+            self.run_number = run_number  # a run that has just begun is rolled back
             if final_timeout or not self._pending_writes or not isinstance(error, HistoryLockedError):
                 self._stop_saving(error)
         except KeyboardInterrupt:

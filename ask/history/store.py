@@ -56,7 +56,16 @@ NOT_WRITABLE_ERRORS = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_IOERR", "SQ
 MOUNTS_FILE = Path("/proc/self/mountinfo")
 NETWORK_FILE_SYSTEMS = frozenset(
     (
-        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "virtiofs"),
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs"),
+        *(
+            "9p",
+            "virtiofs",
+            "vboxsf",
+            "drvfs",
+            "fakeowner",
+            "fuse.grpcfuse",
+            "fuse.osxfs",
+        ),  # of a virtual machine's host
         *("lustre", "gpfs", "beegfs", "ceph", "glusterfs", "orangefs", "pvfs2", "panfs", "wekafs", "gfs2", "ocfs2"),
         *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.juicefs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"),
     )
@@ -80,7 +89,7 @@ ERROR_MESSAGES = {
     "FULL": ("cannot write {path} (no space left)", "free some space"),
     "READONLY": ("cannot write {path} (read-only)", OTHER_FOLDER_HINT),
     "IOERR": ("cannot read or write {path} (disk error)", "check whether the disk is full or damaged"),
-    "CANTOPEN": ("cannot open {path}", "check the permissions of its folder"),
+    "CANTOPEN": ("cannot open {path}", "check the owner and permissions of it and its folder"),
     "SQLITE_CONSTRAINT_FOREIGNKEY": ("it was deleted by another program", ""),
 }
 """Message and hint by SQLite's error name, or by the second part of that name."""
@@ -149,7 +158,7 @@ class Store:
             self._write_error = error
             self._connect(f"{Path(os.path.realpath(path)).as_uri()}?immutable=1")
 
-    def _connect(self, database: Path | str) -> None:
+    def _connect(self, database: Path | str, *, needs_journal: bool = False) -> None:
         import sqlite3
 
         try:
@@ -160,29 +169,32 @@ class Store:
                 )
                 self._connection.row_factory = sqlite3.Row
                 try:
-                    self._prepare_journal()
+                    self._prepare_journal(is_needed=needs_journal)
                     self._prepare_schema()
                 except BaseException:
                     self._connection.close()
                     raise
         except FileError as error:
             name = _get_sqlite_error_name(error.__cause__)
-            if not (self._has_shared_memory and name.startswith(SHARED_MEMORY_ERROR)):
+            if needs_journal or not name.startswith(SHARED_MEMORY_ERROR):
                 raise
             self._has_shared_memory = False
-            self._connect(database)
+            self._connect(database, needs_journal=True)
 
-    def _prepare_journal(self) -> None:
+    def _prepare_journal(self, *, is_needed: bool) -> None:
         """Use a rollback journal where processes cannot share memory.
 
-        It stays where they can, because the same folder may be on a network for another container or machine.
+        It stays where they can, because the same folder may be on a network for another container or machine. Where
+        they might, as the processes of one machine do on a network, those that use the log are not waited for.
         """
         if not self._has_shared_memory:
             # A process that is alone needs no shared memory.
             self._fetch("PRAGMA locking_mode = EXCLUSIVE")
+            lock_timeout, self.lock_timeout = self.lock_timeout, self.lock_timeout if is_needed else 0.0
             with suppress(FileError), self._convert_errors():  # another process uses the log
                 self._find_scripts()  # refuses the file of another program
                 self._fetch("PRAGMA journal_mode = DELETE")
+            self.lock_timeout = lock_timeout
             self._fetch("PRAGMA locking_mode = NORMAL")
 
     @property
@@ -312,8 +324,6 @@ class Store:
 
     def _prepare_schema(self) -> None:
         self._fetch("PRAGMA foreign_keys = ON")
-        if self._has_shared_memory:
-            self._fetch("PRAGMA synchronous = NORMAL")  # cannot corrupt a database in WAL mode
         scripts = self._find_scripts()
         write_error = self._write_error
         if write_error is not None:
@@ -338,6 +348,9 @@ class Store:
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             self._write_error = write_error
+        [(journal_mode,)] = self._fetch("PRAGMA journal_mode")[1]
+        if journal_mode == "wal":  # a file that was on a network keeps its rollback journal
+            self._fetch("PRAGMA synchronous = NORMAL")  # cannot corrupt a database in WAL mode
         self.has_trigrams = supports_trigrams()
 
     def _print_notice(self) -> None:

@@ -287,19 +287,11 @@ class Ledger:
         with suppress(sqlite3.OperationalError):  # for this, SQLite does not wait for another process
             if not has_shared_memory:  # the file may have a write-ahead log, which a process can use alone
                 connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._check_format(connection)
+            _check_format(self.file, connection)
             connection.execute(f"PRAGMA journal_mode = {'WAL' if has_shared_memory else 'TRUNCATE'}")
         if not options:
             connection.execute("PRAGMA locking_mode = NORMAL")
         return connection
-
-    def _check_format(self, connection: sqlite3.Connection) -> None:
-        """Refuse the database of another program, or of a newer version of this one, before it is changed."""
-        [(version, table_count, job_column_count)] = connection.execute(FIND_FORMAT)
-        if table_count and job_column_count < JOB_COLUMN_COUNT:
-            raise FileError(f"{self.file} is a database of another program", "name another file with --ledger")
-        if version:
-            raise FileError(f"the ledger {self.file} was written by a newer version of ask", "upgrade ask")
 
     def list_files(self) -> tuple[Path, ...]:
         """Return the ledger and the files next to it."""
@@ -560,6 +552,16 @@ def _check_journal(file: Path) -> None:
         raise FileError(f"{journal} would make SQLite delete another file", "ask has not written it: delete it")
 
 
+def _check_format(file: Path, connection: sqlite3.Connection) -> bool:
+    """Refuse the database of another program, or of a newer version of this one; return False if it is empty."""
+    [(version, table_count, job_column_count)] = connection.execute(FIND_FORMAT)
+    if table_count and job_column_count < JOB_COLUMN_COUNT:
+        raise FileError(f"{file} is a database of another program", "name another file with --ledger")
+    if version:
+        raise FileError(f"the ledger {file} was written by a newer version of ask", "upgrade ask")
+    return bool(table_count)
+
+
 def _escape_bytes(path: str) -> str:
     r"""Return a path as SQLite can store it: bytes that are not UTF-8 become escapes such as "\xff"."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
@@ -573,7 +575,7 @@ def read_shard_input(ledger: Path) -> ShardInput | None:
         return None
     try:
         found = _read_undamaged(ledger, query)
-    except (sqlite3.Error, OSError):
+    except (sqlite3.Error, OSError, FileError):
         return None
     return ShardInput(*found[0]) if found else None
 
@@ -584,12 +586,14 @@ def read_jobs(file: Path) -> list[JobSummary]:
     Raises:
         FileError: the file cannot be read.
     """
-    if not file.exists():
-        return []
-    if os.access(file.parent, os.W_OK) or not file.is_file():
-        with Ledger(file) as ledger:
-            return ledger.list_jobs()
     with convert_ledger_errors(file):
+        try:
+            file.stat()
+        except FileNotFoundError:
+            return []
+        if os.access(file.parent, os.W_OK) or not file.is_file():
+            with Ledger(file) as ledger:
+                return ledger.list_jobs()
         return [JobSummary(*row) for row in _read_undamaged(file, LIST_JOBS)]
 
 
@@ -604,5 +608,7 @@ def _read_undamaged(ledger: Path, query: str) -> list[tuple[Any, ...]]:
     option = "immutable=1" if is_complete else "mode=ro"
     with closing(sqlite3.connect(f"{file.as_uri()}?{option}", uri=True)) as connection:
         connection.text_factory = _decode_text
+        if not _check_format(ledger, connection):
+            return []
         cursor = connection.execute(query)
         return _select_undamaged(cursor, cursor.fetchall())

@@ -621,6 +621,22 @@ def test_jobs_on_a_read_only_file_system_are_listed(
     assert json.loads(expected)[0]["answered"] == 2
 
 
+@pytest.mark.parametrize(
+    ("statement", "code"), [("", 0), ("CREATE TABLE jobs (id, name)", 9), ("PRAGMA user_version = 1", 9)]
+)
+@pytest.mark.needs("bwrap")
+def test_only_a_ledger_on_a_read_only_file_system_is_listed(ask: Ask, home: Home, statement: str, code: int) -> None:
+    file = home.work / "archive/map.db"
+    file.parent.mkdir()
+    file.touch()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(statement)
+    command = f"ask map --list --ledger {file}"
+    result = ask.shell(f"bwrap --dev-bind / / --ro-bind {file.parent} {file.parent} -- {command}")
+    writable = ask.shell(command)
+    assert (result.code, result.text, result.stderr) == (code, "", writable.stderr)
+
+
 def test_the_key_is_not_written_out(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(lambda request: wire.fails(400, f"your key is {request.headers['Authorization']}"))
     result = ask(*COMMAND, write_rows(home.work, {"text": "a"}), "--key", "sk-or-secret-123456789")

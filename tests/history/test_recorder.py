@@ -157,6 +157,17 @@ def test_a_history_that_cannot_be_written_is_told_once_and_the_run_goes_on(path:
     assert path.read_bytes() == b"no database" * 1_000
 
 
+def test_nothing_is_said_to_be_saved_of_a_run_that_is_rolled_back(path: Path) -> None:
+    with Store(path) as store, store.write_transaction() as connection:
+        connection.execute("CREATE TRIGGER full BEFORE INSERT ON messages BEGIN SELECT raise(ABORT, 'full'); END")
+    notices: list[str] = []
+    run = create_recorder(path, notices=notices)
+    run.begin(Message("user", "hi"))
+    assert (run.is_saving, run.run_number) == (False, 0)
+    assert [notice.partition(":")[0] for notice in notices] == ["cannot save this conversation"]
+    assert read_conversations(path) == []
+
+
 def test_a_conversation_that_is_deleted_meanwhile_stays_deleted(path: Path) -> None:
     notices: list[str] = []
     run = create_recorder(path, notices=notices)

@@ -6,12 +6,15 @@ import os
 import platform
 import sqlite3
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
 
+from ask.history.store import DEFAULT_LOCK_SECONDS
 from tests import wire
 from tests.lockless import SYSTEM_CALLS
 from tests.model_server import ModelServer
@@ -110,3 +113,40 @@ def test_runs_at_once_are_all_saved(place: Sequence[str], ask: Ask, server: Mode
     assert sorted(list_messages(run)[0][1] for run in read_saved_runs(home)) == sorted(
         f"question {number}" for number in range(1, 13)
     )
+
+
+def test_a_process_that_uses_the_log_is_not_waited_for(
+    place: Sequence[str], ask: Ask, server: ModelServer, home: Home
+) -> None:
+    """Such as a chat of an earlier version, or of another container."""
+    if place is not ON_NETWORK:
+        pytest.skip("the log cannot be used")
+    save_run(history_file(home), "one", "first")
+    with closing(sqlite3.connect(history_file(home))) as other:
+        other.execute("SELECT count(*) FROM messages").fetchall()
+        server.reply(wire.says("Hello."))
+        start = time.monotonic()
+        ask_in(place, ask, "history", "list")
+        ask_in(place, ask, "--resume", "one", "second")
+        assert time.monotonic() - start < DEFAULT_LOCK_SECONDS
+    assert [list_messages(run)[0][1] for run in read_saved_runs(home)] == ["first", "second"]
+    ask_in(place, ask, "history", "list")
+    assert read_journal_mode(home) == "delete"
+
+
+def test_a_run_is_saved_during_an_export_that_is_not_read(
+    place: Sequence[str], ask: Ask, server: ModelServer, home: Home
+) -> None:
+    """Such as in a pager."""
+    for number in range(3):
+        save_run(history_file(home), f"long{number}", "word " * 50_000)
+    ask_in(place, ask, "history", "list")
+    server.reply(wire.says("Hello."))
+    with Popen([*place, "history", "export", "--all"], env=ask.env, cwd=ask.cwd, stdout=PIPE, text=True) as export:
+        assert export.stdout
+        beginning = export.stdout.read(1000)
+        ask_in(place, ask, "second")
+        ask_in(place, ask, "history", "delete", "-y", "long2")
+        text = beginning + export.stdout.read()
+    assert (export.returncode, text.count("word " * 40_000)) == (0, 2)
+    assert list_messages(read_saved_runs(home)[-1])[1][1] == "Hello."

@@ -107,6 +107,15 @@ def test_one_of_the_first_days_is_upgraded(path: Path, tmp_path: Path) -> None:
     assert read_column_names(path) == read_column_names(new)
 
 
+@pytest.mark.parametrize(("journal_mode", "synchronous"), [("delete", 2), ("wal", 1)])
+def test_a_power_failure_cannot_damage_one_without_a_log(path: Path, journal_mode: str, synchronous: int) -> None:
+    Store(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute(f"PRAGMA journal_mode = {journal_mode}").fetchone() == (journal_mode,)
+    with Store(path) as store:
+        assert [tuple(row) for row in store.fetch_rows("PRAGMA synchronous")] == [(synchronous,)]
+
+
 def read_column_names(path: Path) -> dict[str, set[str]]:
     with closing(sqlite3.connect(path)) as connection:
         tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ask.errors import FileError
-from ask.map.ledger import SCHEMA, Ledger, RowKey, RowResult
+from ask.map.ledger import SCHEMA, Ledger, RowKey, RowResult, read_shard_input
 from ask.messages import Usage
 
 YES = RowResult("answered", "yes", "stop", 10, 1, 0.5, time=1_800_000_000.5, latency=0.25, tries=2)._replace(
@@ -133,6 +133,7 @@ def test_a_database_that_is_no_ledger_of_this_version_stays_unchanged(file: Path
     with pytest.raises(FileError, match=words):
         Ledger(file)
     assert file.read_bytes() == content
+    assert read_shard_input(file) is None
 
 
 def test_a_ledger_whose_creation_was_killed_is_completed(file: Path) -> None:

@@ -137,12 +137,21 @@ MOUNTS = """\
 31 30 0:51 / {folder}/local\\040disk rw - xfs /dev/sdb rw
 32 30 0:52 / {folder}/shared rw master:2 - tmpfs none rw
 33 30 0:53 / {folder}/shared rw - lustre mds:/scratch rw
+34 30 0:54 / {folder}/docker rw - fakeowner /run/host_mark/Users rw
 """
 
 
 def test_network_file_systems_are_recognized(tmp_path: Path) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text(MOUNTS.format(folder=tmp_path))
-    folders = {"a": True, "a/b": True, "local disk/a": False, "shared/a": True, "shared2": True, "../a": False}
+    folders = {
+        "a": True,
+        "a/b": True,
+        "local disk/a": False,
+        "shared/a": True,
+        "shared2": True,
+        "docker": True,
+        "../a": False,
+    }
     assert {name: is_on_network(tmp_path / name, mounts) for name in folders} == folders
     assert not is_on_network(tmp_path, tmp_path / "missing")
