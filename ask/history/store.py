@@ -57,19 +57,12 @@ MOUNTS_FILE = Path("/proc/self/mountinfo")
 NETWORK_FILE_SYSTEMS = frozenset(
     (
         *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs"),
-        *(
-            "9p",
-            "virtiofs",
-            "vboxsf",
-            "drvfs",
-            "fakeowner",
-            "fuse.grpcfuse",
-            "fuse.osxfs",
-        ),  # of a virtual machine's host
         *("lustre", "gpfs", "beegfs", "ceph", "glusterfs", "orangefs", "pvfs2", "panfs", "wekafs", "gfs2", "ocfs2"),
         *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.juicefs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"),
+        *("9p", "virtiofs", "vboxsf", "drvfs", "fakeowner", "fuse.grpcfuse", "fuse.osxfs"),
     )
 )
+"""The types of file systems that several machines may use; those of the last line are of a virtual machine's host."""
 MIN_FREE_BYTES = 32_768
 """The size of the smallest index of a write-ahead log."""
 NOTICE_SECONDS = 1.0

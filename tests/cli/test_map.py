@@ -50,6 +50,12 @@ def echo(request: Request) -> Reply:
     return wire.whole_reply(wire.answer(prompt.upper()) | {"usage": usage})
 
 
+def refuse_schema(request: Request) -> Reply:
+    if "response_format" in request.json:
+        return wire.fails(400, "Invalid schema for response_format")
+    return wire.says('{"kind": "bug"}', whole=True)
+
+
 def make_rows(count: int) -> list[dict[str, Any]]:
     return [{"id": i, "text": f"word {i}"} for i in range(count)]
 
@@ -542,12 +548,7 @@ def test_a_long_rate_limit_stops_the_job(ask: Ask, server: ModelServer, home: Ho
 
 
 def test_a_schema_that_the_service_refuses_is_left_out_of_the_next_rows(ask: Ask, server: ModelServer) -> None:
-    def answer(request: Request) -> Reply:
-        if "response_format" in request.json:
-            return wire.fails(400, "Invalid schema for response_format")
-        return wire.says('{"kind": "bug"}', whole=True)
-
-    server.reply(*[answer] * 8)
+    server.reply(*[refuse_schema] * 8)
     command = ("map", "-p", "openrouter", "-m", "vendor/model", "-j", "1", "--schema", "kind", "Kind of {{line}}")
     result = ask(*command, "--input-format", "lines", "-", stdin=b"a\nb\nc\n")
     assert (result.code, result.text.count('"kind": "bug"')) == (0, 3), result.stderr
@@ -561,8 +562,7 @@ def test_a_refusal_of_several_rows_at_once_is_reported_once(ask: Ask, server: Mo
     def answer(request: Request) -> Reply:
         if "response_format" in request.json:
             rows_at_once.wait(30)
-            return wire.fails(400, "Invalid schema for response_format")
-        return wire.says('{"kind": "bug"}', whole=True)
+        return refuse_schema(request)
 
     server.reply(*[answer] * 16)
     command = ("map", "-p", "openrouter", "-m", "vendor/model", "-j", "8", "--schema", "kind", "Kind of {{line}}")
