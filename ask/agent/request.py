@@ -12,7 +12,7 @@ from ask.agent.provider_selection import ModelSelection, check_decision_model, r
 from ask.agent.toolset import Toolset, has_context_files, limit_tools_with_data
 from ask.app import AppContext
 from ask.client.endpoint import ModelEndpoint, fetch_first_model
-from ask.config.directories import get_working_directory
+from ask.config.directories import AppDirs, get_working_directory
 from ask.config.options import RunOptions
 from ask.config.precedence import resolve_settings
 from ask.config.secrets import Secrets
@@ -95,10 +95,10 @@ class RunRequest(NamedTuple):
     shows_text: bool = True
     hooks: Sequence[PreparedHook] = ()
 
-    @property
-    def results_name(self) -> str:
-        """The folder for long results: the conversation's, or one that only this run has, and deletes, if unsaved."""
-        return self.conversation_id if self.settings.save else f"{self.conversation_id}-{os.getpid()}"
+    def get_results_folder(self, app_dirs: AppDirs) -> Path:
+        """Return the folder for long results: the conversation's, or one that only this run has if it is not saved."""
+        name = self.conversation_id if self.settings.save else f"{self.conversation_id}-{os.getpid()}"
+        return app_dirs.results / name
 
     def open_hooks(self, notify: Callable[[str], None]) -> HookRunner | None:
         """Return the object that runs the hooks; None if there are none."""
@@ -334,7 +334,7 @@ def apply_settings(
             request.directory,
             request.conversation_id,
             app,
-            results_folder=app.app_dirs.results / request.results_name,
+            results_folder=request.get_results_folder(app.app_dirs),
             uses_network=bool(request.endpoint.base_url) and not settings.replay,
             programs=toolset.list_programs(),
             list_idle_programs=toolset.list_idle_programs,

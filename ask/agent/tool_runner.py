@@ -103,12 +103,13 @@ class ToolRunner:
     ) -> None:
         secrets, settings, safe_mode = request.secrets, request.settings, request.safe_mode
         is_sandboxed = safe_mode is not None and safe_mode.level == SANDBOX_LEVEL
+        results_folder = request.get_results_folder(app.app_dirs)
         self.backups = RunBackups(
             app,
             request.conversation_id,
             request.directory,
             on_event,
-            results_folder=app.app_dirs.results / request.results_name,
+            results_folder=results_folder,
             enabled=settings.save,
             folders=safe_mode.writable_folders if safe_mode and is_sandboxed else (),
             list_protected_paths=safe_mode.list_protected_paths if safe_mode else set,
@@ -119,7 +120,7 @@ class ToolRunner:
             directory=request.directory,
             environment=secrets.build_child_environment(),
             command_timeout=settings.command_timeout,
-            overflow_directory=app.app_dirs.results / request.results_name,
+            overflow_directory=results_folder,
             on_output=lambda text: on_event(ToolCallOutput(secrets.redact(text))),
             before_write=self.backups.before_write,
             redactor=secrets,

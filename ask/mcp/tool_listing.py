@@ -152,9 +152,7 @@ def select_tools(server: ServerConfig, listings: Sequence[ToolListing]) -> Serve
     missing = [name for name in (*(server.tools or ()), *server.disabled_tools) if name not in listed_names]
     if missing:
         notes.append(f"the MCP server {server.name} has no tool {', '.join(map(repr, missing))}")
-    names = (listed_names if server.tools is None else listed_names.intersection(server.tools)) - {
-        *server.disabled_tools
-    }
+    names = (listed_names if server.tools is None else {*server.tools}).difference(server.disabled_tools)
     chosen = [listing for listing in listings if listing.name in names]
     accepted = [listing for listing in chosen if not listing.rejection]
     rejections = ((listing.name, listing.rejection) for listing in chosen)
