@@ -49,8 +49,13 @@ from .anthropic_models import ATTACHMENT_LIMITS
 TOKENS_PER_PRICE = 1_000_000
 CACHE_MARKER = {"type": "ephemeral"}
 ADD_CREDITS_HINT = "add credits at https://openrouter.ai/settings/credits, or ask for less with -o max_tokens=N"
+BUDGET_HINT = "raise the limit, or use another key"
 NO_TOOLS_HINT = "use --no-tools, or a model that can call tools (ask models -p openrouter)"
 DATA_POLICY_HINT = "allow it at https://openrouter.ai/settings/privacy, or use another model"
+SHORTER_HINT = "send less, or use a model with a larger context window"
+FEWER_OPTIONS_HINT = "leave out options (-o), or use another model"
+IN_FLIGHT_LIMIT = "openrouter_in_flight_budget"
+"""Limits the cost of concurrent requests: https://openrouter.ai/docs/api_reference/limits#in-flight-spending-budget"""
 GENERIC_MESSAGE = "Provider returned error"
 """OpenRouter's message for an upstream error; what it was may be in `error_type`, which is the same for all vendors.
 
@@ -141,11 +146,16 @@ class OpenRouter(ChatCompletions):
     profiles = PROFILES
     state_fields = ("reasoning_details", "annotations")
     error_rules = (
-        ("^403 .*Key limit exceeded", RetryAction.NEXT_KEY, "raise the limit of the key, or use another key"),
+        # https://openrouter.ai/docs/guides/features/workspaces/workspace-budgets
+        (r'^403 .*(Key limit exceeded|budget of \S+ exceeded|"limit_source")', RetryAction.NEXT_KEY, BUDGET_HINT),
+        ("^402 .*(Key limit exceeded|openrouter_key_limit)", RetryAction.NEXT_KEY, BUDGET_HINT),
+        ("^402 ", None, ADD_CREDITS_HINT),
         ("^404 .*(support tool use|tool_choice)", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),
         # A strict schema rules out most of the endpoints.
-        ("^404 .*data policy", RetryAction.WITHOUT_SCHEMA, DATA_POLICY_HINT),
-        ("^404 .*requested parameters", RetryAction.WITHOUT_SCHEMA, "leave out options (-o), or use another model"),
+        ("^404 .*data.policy", RetryAction.WITHOUT_SCHEMA, DATA_POLICY_HINT),
+        ("^404 .*(requested parameters|require_parameters)", RetryAction.WITHOUT_SCHEMA, FEWER_OPTIONS_HINT),
+        (r'^404 .*"excluded_by":\s*\[[^]]*"context_length"', RetryAction.SHORTER, SHORTER_HINT),
+        ('^404 .*"excluded_by"', None, FEWER_OPTIONS_HINT),
         ("^404 No endpoints found", None, "ask models -p openrouter lists the models"),
     )
 
@@ -230,21 +240,19 @@ class OpenRouter(ChatCompletions):
         return super().find_response_error(response, answer)
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        """Add the upstream provider, what OpenRouter advises, and whether and when the request may succeed."""
         error = super().provider_parse_error(status, headers, body)
-        metadata = read_dict(read_dict(find_error(parse_json(body))).get("metadata"))
-        delay = parse_retry_delay(headers, metadata)
-        upstream = " ".join(read_str(metadata.get("provider_name")).split())
-        if upstream not in error.message:
-            error.message = f"{upstream}: {error.message}"
-        error_type = read_str(metadata.get("error_type"))
-        if error.message.endswith(GENERIC_MESSAGE) and error_type != "unmapped":
-            error.message += f": {error_type.replace('_', ' ')}" if error_type else ""
-        if status == 402:
-            error.hint = " ".join(read_str(metadata.get("remedy_hint")).split()) or ADD_CREDITS_HINT
-            if delay is not None:
-                error.retry_action = RetryAction.retry(delay)
-        elif error.retry_action.kind == "retry":
-            error.retry_action = RetryAction.retry(delay)
+        fields = read_dict(find_error(parse_json(body)))
+        metadata, availability = read_dict(fields.get("metadata")), read_dict(fields.get("availability"))
+        error.message = add_error_details(error.message, metadata, availability)
+        error.hint = choose_hint(metadata, availability) or error.hint
+        delay = parse_retry_delay(headers, metadata, availability)
+        is_temporary = metadata.get("limit_source") == IN_FLIGHT_LIMIT or (status == 402 and delay is not None)
+        is_retried = error.retry_action.kind == "retry"
+        if is_temporary or availability.get("retryable") is True or (is_retried and delay is not None):
+            error.retry_action = RetryAction.retry(error.retry_action.delay if delay is None else delay)
+        elif is_retried and availability.get("retryable") is False:
+            error.retry_action = RetryAction.NONE
         return error
 
     def provider_batch(self) -> BatchApi | None:
@@ -380,14 +388,43 @@ def to_text_part(message: dict[str, Any]) -> dict[str, Any]:
     return message | {"content": [{"type": "text", "text": text}]} if isinstance(text, str) and text else message
 
 
-def parse_retry_delay(headers: Mapping[str, str], metadata: Mapping[str, Any]) -> float | None:
-    """Return the seconds until a retry, from the headers or the copy of upstream headers in the body.
+def add_error_details(message: str, metadata: Mapping[str, Any], availability: Mapping[str, Any]) -> str:
+    """Return an error's message with the upstream provider, the type of error, and what ruled out all endpoints."""
+    upstream = join_words(metadata.get("provider_name"))
+    if upstream not in message:
+        message = f"{upstream}: {message}"
+    error_type = read_str(metadata.get("error_type"))
+    if message.endswith(GENERIC_MESSAGE) and error_type not in ("", "unmapped"):
+        message += f": {error_type.replace('_', ' ')}"
+    detail = join_words(read_dict(availability.get("constraint")).get("detail"))
+    return message if detail in message else f"{message.rstrip('.')}: {detail}"
 
-    The reset time of OpenRouter's own rate limits is in Unix milliseconds.
+
+def choose_hint(metadata: Mapping[str, Any], availability: Mapping[str, Any]) -> str:
+    """Return what OpenRouter advises after an error; "" if it advises nothing."""
+    models = ", ".join(filter(None, map(read_str, read_list(availability.get("fallback_models")))))
+    reset = read_str(metadata.get("resets_at"))
+    advice = join_words(metadata.get("remedy_hint")) or (f"use another model, such as {models}" if models else "")
+    return f"{advice or BUDGET_HINT} (it resets at {reset})" if reset else advice
+
+
+def join_words(value: Any) -> str:
+    """Return a string on one line; "" for anything else."""
+    return " ".join(read_str(value).split())
+
+
+def parse_retry_delay(
+    headers: Mapping[str, str], metadata: Mapping[str, Any], availability: Mapping[str, Any]
+) -> float | None:
+    """Return the seconds until a retry, from the headers or what the body says.
+
+    The body has them itself or as a copy of upstream headers. The reset time of OpenRouter's own rate limits is in Unix
+    milliseconds.
     """
     upstream_headers = read_dict(metadata.get("headers"))
     all_headers = {name.lower(): str(value) for name, value in (*upstream_headers.items(), *headers.items())}
-    delay = parse_retry_after(all_headers)
+    stated = map(read_number, (availability.get("retry_after"), metadata.get("retry_after_seconds")))
+    delay = next((each for each in (parse_retry_after(all_headers), *stated) if each is not None), None)
     reset = read_number(all_headers.get("x-ratelimit-reset"))
     if delay is None and reset is not None:
         seconds = reset / 1000 - time.time()

@@ -72,7 +72,9 @@ KEY_REJECTED_PATTERN = re.compile(
 )
 """Messages about the key that do not have the status 401. Gemini: https://github.com/simonw/llm/issues/1213"""
 
-CREDIT_EXHAUSTED_PATTERN = re.compile(r"credit|quota|balance|billing|(?:spend|spending|usage) limit", re.IGNORECASE)
+CREDIT_EXHAUSTED_PATTERN = re.compile(
+    r"credit|quota|balance|billing|budget|(?:spend|spending|usage|key) limit", re.IGNORECASE
+)
 """Messages that an account is out of credit, among the errors after which another key may help."""
 UNAVAILABLE_STATUSES = (402, 408, 429)
 """The statuses below 500 that describe the account or the service, not the request."""
@@ -98,13 +100,14 @@ https://github.com/open-webui/open-webui/issues/13077
 
 CONTENT_FILTERED_PATTERN = re.compile(
     r"content.?(?:filter|policy|management|moderation|safety)|\bmoderation\b|\bflagged\b|usage (?:guidelines|polic)"
+    r"|\bprompt injection\b"
     # OpenAI: https://github.com/openai/codex/issues/44355, Moonshot: https://platform.kimi.com/docs/api/errors
     r"|\bsafety systems?\b|considered high risk",
     re.IGNORECASE,
 )
 """Messages that a filter refuses what a message contains, as worded by various services.
 
-OpenRouter: 403 "requires moderation ... your input was flagged".
+OpenRouter: 403 "requires moderation ... your input was flagged ... no credits were charged".
 """
 CONTENT_REFUSED_PATTERN = re.compile(
     rf"{CONTENT_FILTERED_PATTERN.pattern}"
@@ -132,7 +135,7 @@ MODEL_OR_OPTION_PATTERN = re.compile(
     r"|model\b.{0,100}\b(?:not (?:found|exist|available|supported)|does not exist|deprecated|retired|decommissioned)"
     r"|\bparameters?\b|unknown (?:name|field)|unrecognized request argument|extra inputs are not permitted"
     r"|max_\w*tokens|temperature|top_p|reasoning|\beffort\b|thinking|tool_choice|stream_options"
-    r"|api.?key(?! id:)|credit|quota|billing|location is not supported",
+    r"|api.?key(?! id:)|credit(?!s were charged)|quota|billing|location is not supported",
     re.IGNORECASE | re.DOTALL,
 )
 """Messages about the model, an option or the account, not about what a message contains."""

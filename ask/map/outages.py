@@ -52,13 +52,15 @@ def _classify_provider_error(error: ProviderError) -> Failure:
         return "unreachable"  # a wrong base URL, a proxy whose server restarts, or a network's login page
     if error.status == 404 and is_message_refused(error):
         return "row"  # OpenRouter: an image for a model without vision
-    if error.status in STOP_STATUSES or error.retry_action.kind == "next_key" or is_model_unknown(error):
+    is_temporary = error.retry_action.kind == "retry"
+    is_final = error.status in STOP_STATUSES and not is_temporary
+    if is_final or error.retry_action.kind == "next_key" or is_model_unknown(error):
         return "job"
-    if error.status in REFUSED_STATUSES:
+    if error.status in (402, *REFUSED_STATUSES):  # OpenRouter: a 402 until the costs of other requests are settled
         return "refusal"
     if error.status in ROW_REFUSED_STATUSES and error.is_from_api:
         return "row"
-    return "service" if error.retry_action.kind == "retry" or not error.is_from_api else "row"
+    return "service" if is_temporary or not error.is_from_api else "row"
 
 
 def may_be_row_failure(error: AskError) -> bool:

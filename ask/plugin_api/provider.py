@@ -304,11 +304,11 @@ class Provider:
     def parse_embedded_error(self, error: Any) -> ProviderError:
         """Return the error for an `error` object (or string) inside a response with status 200.
 
-        Its `code`, `status`, `status_code` or `type` counts as the HTTP status if it is one of an error, or names a
-        temporary one. `provider_parse_error` then chooses the message, the retry action and the hint.
+        Its `code`, `status`, `status_code`, `http_status` or `type` counts as the HTTP status if it is one of an error,
+        or names a temporary one. `provider_parse_error` then chooses the message, the retry action and the hint.
         """
         fields = read_dict(error)
-        values = [fields.get(name) for name in ("code", "status", "status_code", "type")]
+        values = map(fields.get, ("code", "status", "status_code", "http_status", "type"))
         codes = (read_int(value) or TEMPORARY_ERRORS.get(read_str(value)) for value in values)
         status = next((code for code in codes if code and 400 <= code <= 599), 200)
         return self.provider_parse_error(status, {}, json.dumps({"error": error}))

@@ -125,6 +125,10 @@ def test_exceeded_context_window_is_recognized_by_the_code_of_the_error() -> Non
         # xAI names the key, which is not the reason.
         "Content violates usage guidelines. Team: 1, API key ID: 2, Model: 3, Failed check: SAFETY_CHECK_TYPE_BIO",
         "The request was rejected because it was considered high risk",  # https://platform.kimi.com/docs/api/errors
+        # OpenRouter: https://openrouter.ai/docs/api_reference/errors-and-debugging#moderation-errors
+        'a/b requires moderation on Azure. Your input was flagged for "violence". No credits were charged.',
+        "Request blocked: prompt injection patterns detected",
+        "Request blocked by content filter: [EMAIL]",
     ],
 )
 def test_refused_content_is_recognized(message: str, status: int | None) -> None:
@@ -226,6 +230,8 @@ def test_image_for_a_local_server_without_vision_is_sent_once(ask: Ask, server: 
         (ProviderError("add credits", 402), True),
         (ProviderError("Your credit balance is too low", 400, RetryAction.NEXT_KEY), True),
         (ProviderError("Your team has reached its spending limit", 403, RetryAction.NEXT_KEY), True),
+        (ProviderError("Key limit exceeded (total limit)", 403, RetryAction.NEXT_KEY), True),
+        (ProviderError("Workspace monthly budget of $500.00 exceeded", 403, RetryAction.NEXT_KEY), True),
         (ProviderError("prompt is too long", 400, RetryAction.SHORTER), True),
         (ProviderError("Incorrect API key provided", 400, RetryAction.NEXT_KEY), False),
         (ProviderError("no such model", 404), False),

@@ -163,6 +163,33 @@ def test_what_no_row_survives_stops_the_job(ask: Ask, server: ModelServer, home:
     assert (result.code, len(service.failed) <= 4) == (6, True), result.stderr
 
 
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        # https://openrouter.ai/docs/api_reference/limits#in-flight-spending-budget
+        (402, {"message": "In flight.", "metadata": {"limit_source": "openrouter_in_flight_budget"}}),
+        (404, {"message": "No endpoints found.", "availability": {"code": "no_endpoints", "retryable": True}}),
+    ],
+)
+def test_what_ends_by_itself_does_not_stop_the_job(
+    ask: Ask, server: ModelServer, home: Home, status: int, error: dict[str, Any]
+) -> None:
+    service = Service(server, lambda: wire.whole_reply({"error": error}, status))
+    service.fail_after(10, 5 * BACKOFF)
+    result = ask(*COMMAND, write_rows(home, 40), "-j", "4")
+    assert (result.code, len(read_output(home)), bool(service.failed)) == (0, 40, True), result.stderr
+
+
+@pytest.mark.parametrize(
+    "message", ["Workspace monthly budget of $500.00 exceeded.", "Key limit exceeded (total limit)."]
+)
+def test_a_spent_budget_stops_the_job(ask: Ask, server: ModelServer, home: Home, message: str) -> None:
+    service = Service(server, lambda: wire.fails(403, message))
+    service.fail_after(10, 60)
+    result = ask(*COMMAND, write_rows(home, 100), "-j", "4")
+    assert (result.code, len(service.failed) <= 4) == (6, True), result.stderr
+
+
 @pytest.mark.slow_after_first
 @pytest.mark.parametrize("wait", ["0", "0.3s"])
 def test_the_wait_for_a_service_has_an_end(ask: Ask, server: ModelServer, home: Home, wait: str) -> None:

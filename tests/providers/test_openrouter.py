@@ -449,6 +449,69 @@ def test_hint_about_credits_is_shown() -> None:
     assert str(error) == "Spent (402): Raise the limit of this key."
 
 
+def unavailable(code: str, retryable: bool, message: str = "No endpoints match.", **fields: Any) -> wire.Json:
+    """Return an error about a model: https://openrouter.ai/docs/api_reference/errors-and-debugging."""
+    return {"message": message, "availability": {"code": code, "retryable": retryable} | fields}
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "action", "shown"),
+    [
+        (429, unavailable("capacity_exhausted", True, retry_after=40), RetryAction.retry(40.0), ""),
+        (429, unavailable("capacity_exhausted", True, "Full. Retry after 7 seconds."), RetryAction.retry(7.0), ""),
+        (503, unavailable("temporarily_unavailable", True), RetryAction.retry(), ""),
+        (404, unavailable("no_endpoints", True), RetryAction.retry(), ""),
+        (503, unavailable("no_endpoints", False), RetryAction.NONE, ""),
+        (404, unavailable("model_deprecated", False, fallback_models=["a/b", "a/c"]), RetryAction.NONE, "a/b, a/c"),
+        (
+            404,
+            unavailable("privacy_restricted", False, excluded_by=["data_policy:zdr"]),
+            RetryAction.WITHOUT_SCHEMA,
+            "privacy",
+        ),
+        (
+            404,
+            unavailable("x", False, excluded_by=["quantization", "require_parameters"]),
+            RetryAction.WITHOUT_SCHEMA,
+            "-o",
+        ),
+        (404, unavailable("x", False, excluded_by=["context_length"]), RetryAction.SHORTER, "send less"),
+        (404, unavailable("x", False, excluded_by=["max_price"]), RetryAction.NONE, "-o"),
+        (
+            404,
+            unavailable("x", False, constraint={"field": "max_price", "detail": "At $3."}),
+            RetryAction.NONE,
+            "At $3",
+        ),
+    ],
+)
+def test_errors_about_the_availability_of_a_model(
+    status: int, error: wire.Json, action: RetryAction, shown: str
+) -> None:
+    for parsed in (failure(status, error), openrouter.parse_embedded_error(error | {"http_status": status})):
+        assert (parsed.status, parsed.retry_action) == (status, action)
+        assert shown in str(parsed)
+
+
+@pytest.mark.parametrize(
+    ("status", "metadata", "action"),
+    [
+        (402, {"limit_source": "openrouter_in_flight_budget"}, RetryAction.retry()),
+        (402, {"limit_source": "openrouter_credits"}, RetryAction.NONE),
+        (403, {"limit_source": "openrouter_workspace_budget", "resets_at": "2026-12-31"}, RetryAction.NEXT_KEY),
+        (403, {"limit_source": "openrouter_key_limit"}, RetryAction.NEXT_KEY),
+        (429, {"limit_source": "upstream_provider_shared_pool", "retry_after_seconds": 17}, RetryAction.retry(17.0)),
+    ],
+)
+def test_the_source_of_a_limit_decides_what_is_done(status: int, metadata: wire.Json, action: RetryAction) -> None:
+    for parsed in (
+        failure(status, {"code": status, "message": "No.", "metadata": metadata | {"remedy_hint": "Do this."}}),
+        openrouter.parse_embedded_error({"code": status, "message": "No.", "metadata": metadata}),
+    ):
+        assert parsed.retry_action == action
+        assert str(metadata.get("resets_at", "")) in parsed.hint
+
+
 @pytest.mark.parametrize("what", ["support tool use", "support the provided 'tool_choice' value"])
 def test_model_without_tools_is_retried_without_them(ask: Ask, server: ModelServer, what: str) -> None:
     server.reply(wire.fails(404, f"No endpoints found that {what}. To learn more, visit"), wire.says("Plain."))
