@@ -332,6 +332,7 @@ class ModelResponse(NamedTuple):
         citations: the sources of the answer, in the order in which it names them.
         server_calls: the calls that the service ran itself, in their order.
         decisions: the answers of a decisions API, of which `text` is the JSON. Set by ask.
+        model: the model that answered, as the service names it; "" if it is unknown.
     """
 
     text: str = ""
@@ -345,6 +346,7 @@ class ModelResponse(NamedTuple):
     citations: tuple[Citation, ...] = ()
     server_calls: tuple[ServerToolCall, ...] = ()
     decisions: tuple[DecisionAnswer, ...] = ()
+    model: str = ""
 
 
 class UnansweredQuestion(NamedTuple):

@@ -255,6 +255,12 @@ class OpenRouter(ChatCompletions):
             error.retry_action = RetryAction.NONE
         return error
 
+    def provider_notice(self, request: ChatRequest, answer: ModelResponse) -> str:
+        """Name the model that answered if OpenRouter chose it, from fallbacks, as a router or in a preset."""
+        is_chosen = request.options.get("models") or get_model_family(request.model) in ROUTER_PREFIXES
+        is_other = answer.model not in ("", request.model)
+        return f"answered by {join_words(answer.model)}" if is_chosen and is_other else ""
+
     def provider_batch(self) -> BatchApi | None:
         from .batch_apis import OpenRouterBatchApi
 

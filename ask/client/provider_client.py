@@ -287,7 +287,7 @@ class ProviderClient:
 
             notice = describe_missing_call(answer, tools)
         if notice:
-            self._on_notice(notice)
+            self._notify_once(notice)
         return result
 
     def parse_parts(

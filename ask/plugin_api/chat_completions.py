@@ -539,6 +539,7 @@ class ChatCompletions(Provider):
             or (AUDIO_NOTICE if audio else "")
             or format_unknown_reason(read_str(choice.get("finish_reason")).lower(), FINISH_REASONS),
             attachments=tuple(filter(None, map(read_image, image_urls))),
+            model=read_str(response.get("model")),
             **_read_sources(message, response),
         )
         return self.check_answer(answer, self.find_response_error(response, answer))

@@ -345,6 +345,24 @@ def test_cost_includes_what_the_users_own_key_pays(is_byok: bool | None, cost: f
     assert openrouter.provider_parse_response(wire.answer("a") | {"usage": usage}).usage.cost == cost
 
 
+@pytest.mark.parametrize(
+    ("options", "is_named"),
+    [
+        (("-m", "a/model", "-o", 'models=["a/model", "test/model"]'), True),
+        (("-m", "openrouter/auto"), True),
+        (("-m", "@preset/mine"), True),
+        (("-m", wire.MODEL, "-o", 'models=["test/model"]'), False),
+        (("-m", "~test/model-latest"), False),
+    ],
+)
+def test_the_model_that_openrouter_chose_is_named(
+    ask: Ask, server: ModelServer, options: tuple[str, ...], is_named: bool
+) -> None:
+    server.reply(wire.says("Hello."))
+    result = ask("-p", "openrouter", *options, "hi")
+    assert (result.code, f"answered by {wire.MODEL}" in result.stderr) == (0, is_named)
+
+
 def test_comments_and_blank_lines_are_ignored(ask: Ask, server: ModelServer) -> None:
     comment = b": OPENROUTER PROCESSING\n\n"
     server.reply(wire.streams(comment, wire.text("Hel"), comment, comment, wire.text("lo."), wire.finish(), comment))
