@@ -242,7 +242,9 @@ def test_an_incomplete_answer_is_kept_without_its_calls(bench: AgentBench, serve
     assert outcome.messages[-1] == Message("assistant", "I say")
     assert outcome.finish_reason is FinishReason.STREAM_INCOMPLETE
     assert bench.events[-1] == MessageAdded(
-        Message("assistant", "I say"), False, ModelResponse("I say", finish_reason=FinishReason.STREAM_INCOMPLETE)
+        Message("assistant", "I say"),
+        False,
+        ModelResponse("I say", finish_reason=FinishReason.STREAM_INCOMPLETE, model=wire.MODEL),
     )
 
 

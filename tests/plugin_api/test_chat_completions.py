@@ -262,7 +262,7 @@ def test_response_is_parsed() -> None:
     response["usage"] |= {"prompt_tokens_details": {"cached_tokens": 7}, "cost": 0.25}
     response["usage"]["completion_tokens_details"] = {"reasoning_tokens": 3}
     assert CHAT.provider_parse_response(response) == ModelResponse(
-        "Hello", "hm", FinishReason.STOP, Usage(10, 5, 7, 3, 0.25)
+        "Hello", "hm", FinishReason.STOP, Usage(10, 5, 7, 3, 0.25), model=wire.MODEL
     )
 
 
