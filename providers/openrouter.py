@@ -19,6 +19,7 @@ from ask import (
     ChatRequest,
     DecisionApi,
     FinishReason,
+    HttpRequest,
     Message,
     ModelInfo,
     ModelResponse,
@@ -45,6 +46,13 @@ from ask.parsing import (
 from ask.profiles import EFFORTS, ModelProfile
 
 from .anthropic_models import ATTACHMENT_LIMITS
+from .openrouter_images import (
+    IMAGES_PATH,
+    build_image_body,
+    convert_image_response,
+    is_image_model,
+    uses_image_api,
+)
 
 TOKENS_PER_PRICE = 1_000_000
 CACHE_MARKER = {"type": "ephemeral"}
@@ -54,6 +62,7 @@ NO_TOOLS_HINT = "use --no-tools, or a model that can call tools (ask models -p o
 DATA_POLICY_HINT = "allow it at https://openrouter.ai/settings/privacy, or use another model"
 SHORTER_HINT = "send less, or use a model with a larger context window"
 FEWER_OPTIONS_HINT = "leave out options (-o), or use another model"
+IMAGES_HINT = "add -o 'modalities=[\"image\"]'"
 IN_FLIGHT_LIMIT = "openrouter_in_flight_budget"
 """Limits the cost of concurrent requests: https://openrouter.ai/docs/api_reference/limits#in-flight-spending-budget"""
 GENERIC_MESSAGE = "Provider returned error"
@@ -156,6 +165,7 @@ class OpenRouter(ChatCompletions):
         ("^404 .*(requested parameters|require_parameters)", RetryAction.WITHOUT_SCHEMA, FEWER_OPTIONS_HINT),
         (r'^404 .*"excluded_by":\s*\[[^]]*"context_length"', RetryAction.SHORTER, SHORTER_HINT),
         ('^404 .*"excluded_by"', None, FEWER_OPTIONS_HINT),
+        ("^40[04] .*(image generation model|output modalities)", None, IMAGES_HINT),
         ("^404 No endpoints found", None, "ask models -p openrouter lists the models"),
     )
 
@@ -164,6 +174,18 @@ class OpenRouter(ChatCompletions):
 
     def provider_server_tools(self, model: str) -> dict[str, dict[str, Any]]:
         return SERVER_TOOLS
+
+    def provider_supports_tools(self, model: str) -> bool:
+        return not is_image_model(model)
+
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
+        is_readable = media_type in IMAGE_TYPES or not is_image_model(model)
+        return is_readable and super().provider_supports_attachment(model, media_type)
+
+    def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
+        if uses_image_api(request):
+            return HttpRequest(IMAGES_PATH, build_image_body(request), self.build_headers(key))
+        return super().provider_build_request(request, key)
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
         body, vendor = super().build_body(request), get_model_family(request.model)
@@ -295,7 +317,7 @@ def unwrap_response(response: Mapping[str, Any]) -> Mapping[str, Any]:
     https://github.com/pydantic/pydantic-ai/issues/3994
     """
     nested = read_dict(response.get("provider"))
-    return nested if nested.get("choices") and not response.get("choices") else response
+    return nested if nested.get("choices") and not response.get("choices") else convert_image_response(response)
 
 
 def keep_parsed_files(answer: ModelResponse) -> ModelResponse:
