@@ -54,6 +54,8 @@ from .openrouter_images import (
     uses_image_api,
 )
 
+KEY_PATH = "/key"
+"""https://openrouter.ai/docs/api_reference/limits#checking-your-limits"""
 TOKENS_PER_PRICE = 1_000_000
 CACHE_MARKER = {"type": "ephemeral"}
 ADD_CREDITS_HINT = "add credits at https://openrouter.ai/settings/credits, or ask for less with -o max_tokens=N"
@@ -168,6 +170,10 @@ class OpenRouter(ChatCompletions):
         ("^40[04] .*(image generation model|output modalities)", None, IMAGES_HINT),
         ("^404 No endpoints found", None, "ask models -p openrouter lists the models"),
     )
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.info = self.info._replace(key_path=KEY_PATH)
 
     def build_headers(self, key: str) -> dict[str, str]:
         return super().build_headers(key) | ATTRIBUTION_HEADERS

@@ -41,7 +41,7 @@ from ask.client.endpoint import (
     resolve_key,
 )
 from ask.client.models_cache import find_newest_file, read_models
-from ask.client.models_list import keep_models_list
+from ask.client.models_list import check_key, keep_models_list
 from ask.client.prices import OPENROUTER, PRICES_EXTRA, is_genai_prices_installed
 from ask.client.retirement import find_retirement_date, format_retirement, is_due
 from ask.config.base_url import expand_base_url
@@ -667,7 +667,9 @@ def _query_server(loaded: CheckResult, endpoint: ModelEndpoint, cache: Path) -> 
     """Query the models that a server lists, and add their number or the error to the result of its provider."""
     try:
         settings = Settings(timeout=PROVIDER_READ_SECONDS, tries=1)
-        models = create_client(endpoint, lambda _: None, settings).list_models()
+        client = create_client(endpoint, lambda _: None, settings)
+        models = client.list_models()
+        check_key(endpoint, client)
     except Exception as error:  # noqa: BLE001 - a server may send anything
         # Not to_ask_error(), which asks for a report: the plugin may be to blame.
         advice = "-v with a question shows the traceback"

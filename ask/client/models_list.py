@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ask.client.endpoint import ModelEndpoint, create_client
 from ask.client.error_classification import is_model_unknown
@@ -22,14 +23,18 @@ from ask.client.models_cache import (
 )
 from ask.client.retirement import find_retirement_date, format_retirement, is_due, keep_retirement_dates
 from ask.config.settings import Settings
-from ask.errors import AskError
+from ask.errors import AskError, ProviderError
 from ask.plugin_api.loaded_provider import discard_notice
-from ask.plugin_api.types import ModelInfo
+from ask.plugin_api.types import HttpRequest, ModelInfo
 from ask.text import find_similar
+
+if TYPE_CHECKING:
+    from ask.client.provider_client import ProviderClient
 
 LIST_TIMEOUT_SECONDS = 3.0
 """Seconds without a byte after which the request is given up."""
 MAX_SUGGESTIONS = 3
+KEY_REFUSED_STATUSES = (401, 403)
 
 
 def read_listed_limit(endpoint: ModelEndpoint, cache_directory: Path, settings: Settings) -> int | None:
@@ -112,6 +117,27 @@ def fetch_models_list(endpoint: ModelEndpoint, cache_directory: Path, settings: 
     models = create_client(endpoint, discard_notice, settings).list_models()
     keep_models_list(endpoint, cache_directory, models)
     return tuple(models)
+
+
+def check_key(endpoint: ModelEndpoint, client: ProviderClient) -> None:
+    """Check the key of a service whose models list is public.
+
+    Raises:
+        AskError: the service refuses it.
+    """
+    path = endpoint.provider.info.key_path
+    if not (path and endpoint.key):
+        return
+
+    def build(key: str) -> HttpRequest | None:
+        request = endpoint.provider.hooks.provider_models_request(key)
+        return request and request._replace(path=path)
+
+    try:
+        client.fetch_document(build)
+    except ProviderError as error:
+        if error.status in KEY_REFUSED_STATUSES:
+            raise  # any other may be from a proxy that has no such path
 
 
 def keep_models_list(endpoint: ModelEndpoint, cache_directory: Path, models: Sequence[ModelInfo]) -> None:

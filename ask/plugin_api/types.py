@@ -35,6 +35,8 @@ class ProviderInfo(NamedTuple):
         offline_hint: the hint to show if the provider cannot be reached; "" for the default.
         no_models_hint: the hint to show if the provider lists no models; "" for the default.
         stall_timeout: the default of `--timeout` in seconds; longer if models may be silent for longer than usual.
+        key_path: the path of a GET request that is refused if the key is invalid, for a service whose models list is
+            public; `ask doctor` sends it.
     """
 
     name: str
@@ -49,6 +51,7 @@ class ProviderInfo(NamedTuple):
     offline_hint: str = ""
     no_models_hint: str = ""
     stall_timeout: float = DEFAULT_STALL_SECONDS
+    key_path: str = ""
 
 
 class PromptTemplate(NamedTuple):

@@ -72,8 +72,8 @@ def test_a_reachable_provider_with_a_key_has_no_problems(ask: Ask, server: Model
     assert findings["demo"][0] == "ok"
     assert findings["python"][1].startswith("3.")
     assert findings["PATH"][0] == "ok"
-    (request,) = server.requests
-    assert (request.method, request.path) == ("GET", "/api/v1/models"), "and nothing that costs anything"
+    sent = [(request.method, request.path) for request in server.requests]
+    assert sent == [("GET", "/api/v1/models"), ("GET", "/api/v1/key")], "and nothing that costs anything"
 
 
 def test_doctor_changes_no_file(ask: Ask, home: Home) -> None:
@@ -115,7 +115,16 @@ def test_the_response_of_a_provider_is_reported(
     assert state == ("ok" if expected == "answers" else "problem")
     assert expected in found
     assert fix in hint
-    assert len(server.requests) == 1
+    assert len(server.requests) == (2 if expected == "answers" else 1)
+
+
+@pytest.mark.parametrize(("status", "state"), [(401, "problem"), (403, "problem"), (404, "ok")])
+def test_a_key_that_the_public_models_list_does_not_check_is_checked(
+    ask: Ask, server: ModelServer, status: int, state: str
+) -> None:
+    server.reply(MODELS, wire.fails(status, "User not found."))
+    found_state, found, hint = examine(ask)["openrouter"]
+    assert (found_state, str(status) in found, "check the key" in hint) == (state, state != "ok", status == 401)
 
 
 @pytest.mark.slow
