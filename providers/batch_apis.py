@@ -7,13 +7,13 @@ requests, and, once it has ended, by the ids in its results.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 from ask import Batch, BatchApi, BatchPage, BatchRequest, BatchResult, HttpRequest, ResultsRequest
-from ask.parsing import find_error, format_error_message, read_dict, read_int, read_list, read_str
+from ask.parsing import find_error, format_error_message, read_dict, read_int, read_list, read_number, read_str
 
 JSONL_TYPE = "application/jsonl"
 
@@ -257,12 +257,29 @@ class OpenRouterBatchApi(BatchApi):
         return HttpRequest("/batches", body, self.build_headers(key))
 
     def parse_results(self, body: Any) -> list[BatchResult]:
-        results = []
+        results, responses = [], []
         for entry in map(read_dict, read_list(read_dict(body).get("results"))):
             response_body = read_dict(read_dict(entry.get("response")).get("body"))
             error = entry.get("error") or find_error(response_body)
+            responses += [] if error else [response_body]
             results.append(make_result(read_str(entry.get("custom_id")), {} if error else response_body, error))
+        share_batch_cost(read_dict(read_dict(body).get("usage")), responses)
         return results
+
+
+def share_batch_cost(usage: Mapping[str, Any], responses: Sequence[dict[str, Any]]) -> None:
+    """Add the cost of a batch to its responses in proportion to their tokens, unless they have costs of their own.
+
+    It does not include what the user's own upstream key pays.
+    """
+    cost = read_number(usage.get("cost"))
+    usages = [read_dict(response.get("usage")) for response in responses]
+    if cost is None or usage.get("is_byok") is True or any("cost" in each for each in usages):
+        return
+    counts = [read_int(each.get("total_tokens")) or 0 for each in usages]
+    weights = counts if all(counts) else [1] * len(counts)
+    for response, each, weight in zip(responses, usages, weights, strict=True):
+        response["usage"] = each | {"cost": cost * weight / sum(weights)}
 
 
 GEMINI_FINAL_STATES = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED")

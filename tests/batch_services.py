@@ -295,16 +295,18 @@ class OpenRouterService(OpenAIService):
         ended = self.has_ended(batch)
         counts = {"total": len(batch.requests), "completed": 0, "failed": 0}
         status = "in_progress" if not ended else "expired" if batch.unfinished else "completed"
+        results = self.build_results(batch) if ended else []
         common = {"id": batch.id, "object": "batch", "created_at": int(batch.created), "completion_window": "24h"}
         return common | {
             "endpoint": "/v1/chat/completions", "model": self.model, "status": status, "error": None,
-            "request_counts": counts, "results": self.build_results(batch) if ended else None,
+            "request_counts": counts, "results": results if ended else None,
+            "usage": {"cost": 0.25 * sum(bool(one["response"]) for one in results), "is_byok": False} if ended else None,
         }  # fmt: skip
 
     def build_results(self, batch: FakeBatch) -> list[Json]:
         results: list[Json] = []
         for name, body in batch.finished():
-            usage = {"prompt_tokens": 10, "completion_tokens": 2, "cost": 0.25}
+            usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
             response = {"status_code": 200, "body": build_response("", body) | {"usage": usage}}
             error = {"code": "400", "message": "this is bad"} if "bad" in get_prompt(body) else None
             one = {"id": "r", "custom_id": name, "error": error, "response": None if error else response}
