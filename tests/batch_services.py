@@ -300,7 +300,7 @@ class OpenRouterService(OpenAIService):
         return common | {
             "endpoint": "/v1/chat/completions", "model": self.model, "status": status, "error": None,
             "request_counts": counts, "results": results if ended else None,
-            "usage": {"cost": 0.25 * sum(bool(one["response"]) for one in results), "is_byok": False} if ended else None,
+            "usage": {"cost": 0.25 * sum(1 for one in results if one["response"])} if ended else None,
         }  # fmt: skip
 
     def build_results(self, batch: FakeBatch) -> list[Json]:
