@@ -139,10 +139,9 @@ PROFILES = (
 SERVER_TOOLS: dict[str, dict[str, Any]] = {
     "web_search": {"type": "openrouter:web_search"},
     "web_fetch": {"type": "openrouter:web_fetch"},
-    # Any other engine returns the calls of this tool instead of running them.
-    "code_execution": {"type": "openrouter:bash", "parameters": {"engine": "openrouter"}},
 }
-"""https://openrouter.ai/docs/guides/features/server-tools; `tool_search` is not available on Chat Completions."""
+"""https://openrouter.ai/docs/guides/features/server-tools; those for code and tool search are not available on Chat
+Completions."""
 # Without HTTP-Referer, which must be the URL of the program's website: https://openrouter.ai/docs/app-attribution
 ATTRIBUTION_HEADERS = {"X-Title": "ask", "X-OpenRouter-Categories": "cli-agent"}
 

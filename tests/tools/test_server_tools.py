@@ -23,10 +23,11 @@ TYPES = {
     "anthropic": ["web_search_20260318", "web_fetch_20260318", "code_execution_20260521"],
     "openai": ["web_search", "code_interpreter"],
     "xai": ["web_search", "x_search", "code_interpreter"],
-    "openrouter": ["openrouter:web_search", "openrouter:web_fetch", "openrouter:bash"],
+    "openrouter": ["openrouter:web_search", "openrouter:web_fetch"],
     "gemini": ["googleSearch", "urlContext", "codeExecution"],
 }
 NAMES = {
+    "openrouter": "web_search,web_fetch",
     "openai": "web_search,code_execution",
     "xai": "web_search,x_search,code_execution",
 }
