@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any
 
@@ -452,7 +453,7 @@ def parse_retry_delay(
     """Return the seconds until a retry, from the headers or what the body says.
 
     The body has them itself or as a copy of upstream headers. The reset time of OpenRouter's own rate limits is in Unix
-    milliseconds.
+    milliseconds, of its clock.
     """
     upstream_headers = read_dict(metadata.get("headers"))
     all_headers = {name.lower(): str(value) for name, value in (*upstream_headers.items(), *headers.items())}
@@ -460,9 +461,17 @@ def parse_retry_delay(
     delay = next((each for each in (parse_retry_after(all_headers), *stated) if each is not None), None)
     reset = read_number(all_headers.get("x-ratelimit-reset"))
     if delay is None and reset is not None:
-        seconds = reset / 1000 - time.time()
+        seconds = reset / 1000 - read_server_time(all_headers)
         return seconds if seconds > 0 else None
     return delay
+
+
+def read_server_time(headers: Mapping[str, str]) -> float:
+    """Return the Unix time of the server that sent a response; the time of this machine if it states none."""
+    try:
+        return parsedate_to_datetime(headers.get("date", "")).timestamp()
+    except (ValueError, OverflowError):
+        return time.time()
 
 
 def parse_price(per_token: Any) -> float | None:

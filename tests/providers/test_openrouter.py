@@ -583,6 +583,7 @@ def test_rate_limit_has_a_reset_time() -> None:
         ({"Retry-After": "7"}, {"Retry-After": "17", "X-RateLimit-Reset": in_seconds(30)}, 7),
         ({}, {"Retry-After": 17}, 17),
         ({}, {"X-RateLimit-Reset": in_seconds(-30)}, None),
+        ({"Date": "Tue, 07 Oct 2025 13:56:40 GMT"}, {"X-RateLimit-Reset": "1759845420000"}, 20),
         ({}, {"X-RateLimit-Reset": "soon"}, None),
         ({}, None, None),
     ],
