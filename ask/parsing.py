@@ -178,8 +178,7 @@ def format_error_message(error: Any) -> str:
         sources = (fields, read_dict(fields.get("message")))  # Mistral's message is an object with the detail
         texts = (read_str(source.get("message")) or format_error_detail(source.get("detail")) for source in sources)
         return format_error_message(next(filter(None, texts), ""))
-    name = " ".join(read_str(metadata.get("provider_name")).split())
-    return f"{name}: {upstream}" if name else upstream
+    return ": ".join(filter(None, (" ".join(read_str(metadata.get("provider_name")).split()), upstream)))
 
 
 def format_error_detail(detail: Any) -> str:
@@ -192,7 +191,9 @@ def format_error_detail(detail: Any) -> str:
 
 
 def unwrap_nested_error(text: str) -> str:
-    """Replace a nested JSON error at the end of a message with its text."""
+    """Replace a nested JSON error at the end of a message with its text, and an HTML page with its title."""
+    if page := re.search(r"<(?:!doctype html|html)\b.*</", text, re.IGNORECASE | re.DOTALL):
+        return text[: page.start()] + extract_error_text(text[page.start() :])
     start = text.find("{")
     inner = find_error(parse_json(text[start:])) if start >= 0 else None
     return text if inner is None else text[:start] + format_error_message(inner)
@@ -224,7 +225,7 @@ def find_error(body: Any) -> Any:
         return fields | {"message": ": ".join(dict.fromkeys(filter(None, texts)))}
     if isinstance(fields.get("Message"), str):  # Bedrock
         return fields["Message"]
-    is_answer = "choices" in fields or read_list(fields.get("data"))
+    is_answer = "choices" in fields or read_list(fields.get("data")) or "role" in read_dict(fields.get("message"))
     is_error = not is_answer and any(fields.get(name) for name in ("message", "detail"))
     return fields if is_error or fields.get("object") == "error" else None
 
@@ -269,8 +270,7 @@ def read_tool_calls(entries: Any) -> list[ToolCall]:
         if (call_id and call in seen_calls) or (not name and not arguments):
             continue
         seen_calls.add(call)
-        if not call_id or call_id in seen_ids:
-            call_id = generate_call_id()
+        call_id = generate_call_id() if not call_id or call_id in seen_ids else call_id
         seen_ids.add(call_id)
         calls.append(call._replace(id=call_id))
     return calls

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -78,8 +77,6 @@ SUCCESS_STATUSES = range(200, 300)
 MAX_DOCUMENT_BYTES = 200_000_000
 """The limit for a response with the results of a batch."""
 
-ANSWER_FIELDS = {"choices", "output", "content", "candidates", "promptFeedback", "message", "id", "object", "model"}
-"""The fields of which an empty answer of some API has at least one; other JSON is from another program."""
 TOOL_SEARCH = "tool_search"
 """The service's own tool that needs other tools."""
 MISSING_END_NOTICE = "the service did not report why the answer ended, so it may be incomplete"
@@ -515,9 +512,8 @@ class ProviderClient:
                 return self._read_stream(request, http_response, on_delta)
             response = self._bodies.parse_answer(http_response)
             result = self._build_result(request, response, None)
-            is_empty = result.answer.finish_reason is FinishReason.EMPTY and result.answer.usage == Usage()
-            if is_empty and response and not ANSWER_FIELDS & response.keys():
-                raise self._bodies.make_unexpected_body_error(http_response, json.dumps(response))
+            if result.answer.finish_reason is FinishReason.EMPTY:
+                self._bodies.check_empty_answer(http_response, result.answer, response)
         try:
             emit_answer(result.answer, on_delta)
         except AskError as error:
@@ -566,6 +562,8 @@ class ProviderClient:
         is_empty = not (has_deltas or stream_error or result.answer.continuation_token)
         if is_empty and isinstance(result.error, ProviderError):
             raise result.error
+        if is_empty and result.answer.finish_reason is FinishReason.EMPTY:
+            self._bodies.check_format(http_response, http_response.excerpt)
         return result
 
     def _can_continue(self, reader: StreamReader) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.config.key_advice import format_key_advice
 from ask.errors import AskError, IncompleteStreamError, ProviderError, RetryAction
-from ask.messages import RawEvent
+from ask.messages import ModelResponse, RawEvent, Usage
 from ask.parsing import DONE_DATA, parse_json
 from ask.plugin_api.loaded_provider import LoadedProvider, PluginResponse
 from ask.text import format_one_line
@@ -25,6 +26,30 @@ WRONG_URL_STATUSES = (404, 405)
 RETRY_HINT = "ask again"
 MAX_EXCERPT_CHARACTERS = 200
 """The limit for the excerpt of an unexpected response in an error message."""
+ANSWER_FIELDS = {"choices", "output", "content", "candidates", "promptFeedback", "message", "id", "object", "model"}
+"""The fields of which an empty answer of some API has at least one; other JSON is from another program."""
+
+
+class ApiFormat(NamedTuple):
+    """An API's title, a part of the URL of its requests, its name in config.toml, and what its answers begin with."""
+
+    title: str
+    path: str
+    name: str
+    pattern: str
+
+
+API_FORMATS = (
+    ApiFormat("Responses", "/responses", "responses", r'"object"\s*:\s*"response"|"type"\s*:\s*"response\.'),
+    ApiFormat("Messages", "/messages", "messages", r'"type"\s*:\s*"message(?:_start)?"'),
+    ApiFormat("Chat Completions", "/chat/completions", "chat", r'"choices"\s*:\s*\['),
+    ApiFormat("Gemini", "enerateContent", "gemini", r'"candidates"\s*:\s*\['),
+    ApiFormat("Ollama", "/api/chat", "", r'"message"\s*:.*"done"\s*:\s*(?:true|false)'),
+)
+"""The APIs that a server may have in place of the one that the user has set.
+
+https://github.com/zeenie-ai/OpenCompany/issues/114
+"""
 
 
 class BodyReader:
@@ -58,6 +83,7 @@ class BodyReader:
             # Lines of JSON in place of server-sent events
             response = self._read_event_array(events) if len(events) > 1 and None not in events else None
             if not isinstance(response, dict):
+                self.check_format(http_response, text)
                 raise IncompleteStreamError("the answer was cut off", RETRY_HINT, retryable=True) from None
         if isinstance(response, list):
             response = self._read_event_array(response)
@@ -65,12 +91,33 @@ class BodyReader:
             raise self.parse_error(http_response, text)
         return response
 
+    def check_format(self, http_response: Response, text: str) -> None:
+        """Raise the error for a response without an answer if it begins like the answer of another API."""
+        url = http_response.format_shown_url()
+        found = next((each for each in API_FORMATS if re.search(each.pattern, text)), None)
+        if found is None or found.path in url or not any(each.path in url for each in API_FORMATS):
+            return
+        error = ProviderError(f"the server answered in the format of the {found.title} API")
+        error.hint = f"check the base URL (sent to {url})"
+        if found.name:
+            error.hint += f', or set api = "{found.name}" in [providers.{self._provider.info.name}] of config.toml'
+        error.is_from_api = False
+        raise self.classify(error)
+
+    def check_empty_answer(self, http_response: Response, answer: ModelResponse, response: Mapping[str, Any]) -> None:
+        """Raise the error for a response without an answer that is not from this API."""
+        text = json.dumps(response)
+        self.check_format(http_response, text)
+        if response and answer.usage == Usage() and not ANSWER_FIELDS & response.keys():
+            raise self.make_unexpected_body_error(http_response, text)
+
     def make_missing_end_error(self, http_response: Response, has_deltas: bool) -> AskError:
-        """Return the error for a stream that ended without its end marker."""
+        """Return the error for a stream that ended without its end marker, or raise that of `check_format`."""
         if has_deltas:
             return IncompleteStreamError("the answer was cut off", RETRY_HINT, retryable=True)
         if unexpected_text := http_response.read_unexpected_text():
             return self.make_unexpected_body_error(http_response, unexpected_text)
+        self.check_format(http_response, http_response.excerpt)
         words = format_one_line(http_response.read_words(), MAX_EXCERPT_CHARACTERS)
         message = f"no answer arrived, only {words!r}" if words else "no answer arrived"
         return IncompleteStreamError(message, RETRY_HINT, retryable=True)

@@ -10,13 +10,17 @@ from ask.messages import FinishReason, ModelResponse, ToolSpec
 TEXT_CALL_MARKERS = (
     *("<tool_call", "<|tool_call", "<function=", "<invoke ", "[TOOL_REQUEST]", "to=functions."),
     *("<\uff5ctool\u2581call", "<\uff5cDSML\uff5c"),  # DeepSeek
+    *("[TOOL_CALLS]", "<|python_tag|>", "```tool_code", "functools["),  # Mistral, Llama 3, Gemma 3, Phi-4
 )
 """What the tool calls of various models begin with if their server does not recognize them; others are bare JSON.
 
 https://github.com/NousResearch/hermes-agent/pull/83023, https://github.com/NousResearch/hermes-agent/pull/84231
 """
-JSON_CALL_PATTERN = re.compile(r"\s*(?:```(?:json)?\s*)?\{")
-"""The beginning of a call in JSON, also in a block of Markdown: https://github.com/ollama/ollama/issues/13519"""
+JSON_CALL_PATTERN = re.compile(r"\s*(?:```(?:json)?\s*)?(?:\[\s*)?\{")
+"""The beginning of calls in JSON, also in a block of Markdown: https://github.com/ollama/ollama/issues/13519"""
+JSON_CALL_WORDS = ('"arguments"', '"parameters"', '"tool_use"')
+PYTHON_CALL_PATTERN = re.compile(r"\s*\[\s*(\w+)\(\w+\s*=")
+"""The beginning of the calls of Llama 4: https://docs.vllm.ai/en/v0.22.1/api/vllm/tool_parsers/llama4_pythonic_tool_parser"""
 JSON_NAME_PATTERN = re.compile(r'"name"\s*:\s*"([^"]*)"')
 
 
@@ -26,8 +30,9 @@ def describe_missing_call(answer: ModelResponse, tools: Sequence[ToolSpec]) -> s
     A call in the text is not run, because the text may be an example, or quote what a tool returned.
     """
     text = answer.text
-    has_arguments = '"arguments"' in text or '"parameters"' in text
-    if has_arguments and JSON_CALL_PATTERN.match(text):
+    if python_call := PYTHON_CALL_PATTERN.match(text):
+        is_call = any(tool.name == python_call[1] for tool in tools)
+    elif JSON_CALL_PATTERN.match(text) and any(map(text.__contains__, JSON_CALL_WORDS)):
         is_call = any(tool.name in JSON_NAME_PATTERN.findall(text) for tool in tools)
     else:
         is_call = any(map(text.__contains__, TEXT_CALL_MARKERS)) and any(tool.name in text for tool in tools)

@@ -375,9 +375,14 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
                 raise
         yield decoder.flush()
 
+    @property
+    def excerpt(self) -> str:
+        """The start of a stream."""
+        return self._excerpt.decode("utf-8", "replace")
+
     def read_unexpected_text(self) -> str:
         """Return the start of a body that turned out not to be a stream, else ""."""
-        text = self._excerpt.decode("utf-8", "replace").strip()
+        text = self.excerpt.strip()
         if self._stream_format == "ndjson":
             return "" if text.startswith("{") else text
         lines = [line.strip() for line in text.splitlines()]
@@ -386,7 +391,7 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
 
     def read_words(self) -> str:
         """Return the data in the start of a stream that are not JSON, such as keep-alives or a proxy's message."""
-        lines = [line.strip() for line in self._excerpt.decode("utf-8", "replace").splitlines()]
+        lines = [line.strip() for line in self.excerpt.splitlines()]
         words = [line.removeprefix("data:").strip() for line in lines if line.startswith("data:")]
         return " ".join(dict.fromkeys(word for word in words if word and not word.startswith("{")))
 

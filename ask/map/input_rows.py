@@ -77,7 +77,7 @@ LINE, PATH, INDEX = "line", "path", "index"
 NUL = "\0"
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 """The formats of tables, each with the delimiter that it has if no other is detected."""
-SEVERAL_LINES_PATTERN = re.compile(rb"\s*(?:\[\s*(?:\{|\Z)|\{[ \t\r]*\n)")
+SEVERAL_LINES_PATTERN = re.compile(rb"[\s\x1e]*(?:\[\s*(?:\{|\Z)|\{[ \t\r]*\n)")
 """The beginning of an array of objects, or of an object of several lines."""
 MAX_WAITING_ROWS = 1000
 """How many rows of a pipe are read ahead."""
@@ -410,8 +410,9 @@ def _read_jsonl(name: str, stream: BufferedReader) -> Iterator[Row]:
         yield from _read_json(name, stream)
         return
     for number, line in enumerate(stream, start=1):
-        # The files that were joined to this one may each begin with a byte order mark.
-        location, data = f"{name}:{number}", line.strip().removeprefix(BOM_UTF8)
+        # The files that were joined to this one may each begin with a byte order mark, and any line with the record
+        # separator of JSON text sequences.
+        location, data = f"{name}:{number}", line.strip().removeprefix(BOM_UTF8).removeprefix(b"\x1e")
         if not data:
             continue
         try:

@@ -22,7 +22,8 @@ MAX_INDENTATION = 200
 NOT_UTF8, HAS_NUL, NOT_JSON = "not UTF-8", "contains a NUL character", "not JSON"
 NO_END = "the array has no end"
 INT64_RANGE = range(-(1 << 63), 1 << 63)
-_SEPARATORS = re.compile(r"[ \t\r\n\ufeff]*")
+_SEPARATORS = re.compile(r"[ \t\r\n\ufeff\x1e]*")
+"""What may be between values: \x1e begins each one in a JSON text sequence (RFC 7464), as of `jq --seq` and GDAL."""
 _ELEMENT_SEPARATORS = re.compile(r"[ \t\r\n,]*")
 _INVALID_BYTES = re.compile("[\udc80-\udcff]")
 _TOKENS = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"?|[\[\]{}]')

@@ -338,25 +338,27 @@ class ServerConnection:
 async def iterate_pages(fetch_page: Callable[..., Awaitable[Any]]) -> AsyncGenerator[Any]:
     """Yield the pages of a list, each fetched with the cursor of the one before, until a cursor or a page repeats.
 
-    There are none if the server does not know the method, even if it says that it does.
+    There are none if the server does not know the method, even if it says that it does. An empty cursor is valid
+    since protocol revision 2026-07-28 (https://github.com/PrefectHQ/fastmcp/issues/5025); some servers end a list with
+    it, and return the first page for it, or an error.
     """
     cursor: str | None = None
     cursors: set[str] = set()
-    previous_entries: dict[str, Any] = {}
+    pages: list[dict[str, Any]] = []
     while len(cursors) < MAX_PAGES:
         try:
             page = await fetch_page(cursor=cursor)
         except Exception as error:
-            if cursor is None and getattr(error, "code", None) == METHOD_NOT_FOUND:
+            if cursor == "" or (cursor is None and getattr(error, "code", None) == METHOD_NOT_FOUND):
                 return
             raise
         entries = {key: value for key, value in read_raw_result(page).items() if isinstance(value, list) and value}
-        if entries and entries == previous_entries:
+        if entries and entries in pages:
             return
-        previous_entries = entries
+        pages.append(entries)
         yield page
         cursor = read_raw_result(page).get("nextCursor")
-        if not isinstance(cursor, str) or not cursor or cursor in cursors:
+        if not isinstance(cursor, str) or cursor in cursors:
             return
         cursors.add(cursor)
 

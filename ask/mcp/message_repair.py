@@ -34,9 +34,14 @@ METADATA_FOR_PEOPLE = ("service_documentation", "op_policy_uri", "op_tos_uri", "
 def parse_messages(data: bytes) -> list[dict[str, Any]]:
     """Return the JSON-RPC messages in a line, an event or a body; [] if there are none, as in a heartbeat.
 
-    A batch, as in protocol revision 2025-03-26, contains several.
+    A batch, as in protocol revision 2025-03-26, contains several. A response may follow a text without a line end, such
+    as the escape sequence for a terminal's title: https://github.com/anomalyco/opencode/issues/17282
     """
-    value = parse_json(data.decode(errors="replace").removeprefix("\ufeff"), strict=True)
+    text = data.decode(errors="replace").removeprefix("\ufeff")
+    value = parse_json(text, strict=True)
+    if value is None and (start := text.find('{"')) > 0:
+        value = parse_json(text[start:], strict=True)
+        value = None if "method" in read_dict(value) else value  # a line of a log may contain a request of ask's
     messages = map(_repair_message, value if isinstance(value, list) else [value])
     return [message for message in messages if message]
 

@@ -379,6 +379,8 @@ class PluginResponse(AbstractContextManager["PluginResponse"]):
 
     status = 200
     headers: Mapping[str, str] = EMPTY_MAPPING
+    excerpt = ""
+    """Empty, as there is no body."""
     end_marker_seen = done_seen = has_continued = False
     """Set by the caller, as for an `HttpResponse`. The end of the events is the end of the answer, too."""
 

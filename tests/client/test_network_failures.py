@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests import wire
+from tests import responses_wire, wire
 from tests.model_server import DROP, HOLD, RESET, ModelServer, Repeat, Reply
 from tests.program import TEST_KEY, Ask, Home, Result, is_running
+from tests.providers import anthropic_wire, gemini_wire
 from tests.raw_server import constant_reply_server
+from tests.sample_answers import ollama_line
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
 
@@ -256,6 +258,52 @@ def test_an_unexpected_stream_body_is_shown(
     server.reply(Reply((body,)))
     result = ask("-p", "ollama", "-m", "m", *options, "hi", env={"OLLAMA_BASE_URL": server.base_url})
     check_failure(result, 6, expected, "(ollama)", "base URL")
+
+
+RESPONSE = responses_wire.response(responses_wire.message("hello"))
+GEMINI = gemini_wire.whole(gemini_wire.text("hello"))
+API_ANSWERS = {
+    "chat": ("Chat Completions", wire.says("hello", whole=True), wire.says("hello")),
+    "messages": (
+        "Messages",
+        wire.whole_reply(anthropic_wire.message_of({"type": "text", "text": "hello"})),
+        anthropic_wire.says("hello"),
+    ),
+    "responses": (
+        "Responses",
+        wire.whole_reply(RESPONSE),
+        responses_wire.streams(*responses_wire.events(RESPONSE)),
+    ),
+    "gemini": ("Gemini", wire.whole_reply(GEMINI), wire.streams(GEMINI)),
+    "ollama": ("Ollama", wire.whole_reply(ollama_line(done=True, content="hello"))),
+}
+"""The title of each API, and answers in its format: complete and, if it is sent as server-sent events, streamed."""
+API_PROVIDERS = {"chat": "openrouter", "messages": "anthropic", "gemini": "gemini", "ollama": "ollama"}
+OTHER_ANSWERS = [
+    pytest.param(used, found, reply, id=f"{found} for {used}, {'streamed' if i else 'complete'}")
+    for used in API_PROVIDERS
+    for found, (_, *replies) in API_ANSWERS.items()
+    for i, reply in enumerate(replies[:1] if used == "ollama" else replies)
+    if found != used
+]
+
+
+@pytest.mark.parametrize(("used", "found", "reply"), OTHER_ANSWERS)
+def test_an_answer_of_another_api_is_named_and_not_retried(
+    ask: Ask, server: ModelServer, used: str, found: str, reply: Reply
+) -> None:
+    server.reply(reply)
+    provider, title = API_PROVIDERS[used], API_ANSWERS[found][0]
+    env = {f"{provider.upper()}_API_KEY": TEST_KEY, f"{provider.upper()}_BASE_URL": server.base_url}
+    result = ask("-p", provider, "-m", "m", "hi", env=env)
+    setting = f'api = "{found}" in [providers.{provider}]' if found != "ollama" else ""
+    check_failure(result, 6, f"format of the {title} API", "base URL", setting)
+    assert len(server.requests) == 1
+
+
+def test_an_empty_answer_of_the_same_api_is_not_taken_for_another(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.whole_reply({"choices": [{"message": {"role": "assistant", "content": ""}}]}))
+    check_failure(ask("hi"), 10, "empty")
 
 
 SAID = wire.text("so far")

@@ -111,6 +111,13 @@ def test_an_array_in_a_file_of_json_lines_is_read(tmp_path: Path, content: str) 
     assert [row.columns for row in read(tmp_path, content, "jsonl")] == [A, B]
 
 
+@pytest.mark.parametrize("content", ['\x1e{"a": 1}\n\x1e{"b": "ü"}\n', '\x1e{\n  "a": 1\n}\n\x1e{\n  "b": "ü"\n}\n'])
+@pytest.mark.parametrize("input_format", ["json", "jsonl"])
+def test_a_json_text_sequence_is_read(tmp_path: Path, content: str, input_format: InputFormat) -> None:
+    """https://github.com/jqlang/jq/issues/3156"""
+    assert [row.columns for row in read(tmp_path, content, input_format)] == [A, B]
+
+
 @pytest.mark.parametrize("content", ['{\n "a": 1\n}\n{\n "b": "ü"\n}\n', '\ufeff{ \r\n"a": 1}\r\n\r\n{"b": "ü"}'])
 def test_objects_of_several_lines_in_a_file_of_json_lines_are_read(tmp_path: Path, content: str) -> None:
     assert [row.columns for row in read(tmp_path, content, "jsonl")] == [A, B]

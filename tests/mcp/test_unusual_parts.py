@@ -133,11 +133,15 @@ def test_unusual_results_keep_what_is_beside_them(ask: Ask, home: Home, server: 
     assert sum(message.get("method") == "tools/list" for message in received(home)) == 1
 
 
+BAD_CURSOR = '{"jsonrpc": "2.0", "id": ID, "error": {"code": -32603, "message": "bad cursor"}}'
+
+
 @pytest.mark.slow_after_first
 @pytest.mark.parametrize(
     ("pages", "requests"),
     [
-        ([{"tools": [GOOD], "nextCursor": ""}], 1),
+        ([{"tools": [GOOD], "nextCursor": ""}], 2),
+        ([{"tools": [GOOD], "nextCursor": ""}, {"lines": [BAD_CURSOR]}], 2),
         ([{"tools": [GOOD], "nextCursor": "a"}], 2),
         ([{"tools": [GOOD], "nextCursor": 5}], 1),
         ([{"tools": [GOOD], "nextCursor": "a"}, {"tools": [], "nextCursor": "a"}], 2),
@@ -146,7 +150,7 @@ def test_unusual_results_keep_what_is_beside_them(ask: Ask, home: Home, server: 
         ([{"tools": [GOOD], "nextCursor": "a"}, {"tools": [GOOD], "nextCursor": "b"}], 2),
     ],
 )
-def test_a_list_ends_when_its_cursor_is_empty_or_repeats(
+def test_a_list_ends_when_its_cursor_is_missing_or_repeats(
     pages: list[Any], requests: int, ask: Ask, home: Home, server: ModelServer
 ) -> None:
     configure(home, {"one": script(home, tools_list=pages)})
@@ -156,8 +160,9 @@ def test_a_list_ends_when_its_cursor_is_empty_or_repeats(
     assert sum(message.get("method") == "tools/list" for message in received(home)) == requests
 
 
-def test_an_empty_page_does_not_end_a_list(ask: Ask, home: Home, server: ModelServer) -> None:
-    pages = [{"tools": [], "nextCursor": "a"}, {"tools": [], "nextCursor": "b"}, {"tools": [GOOD]}]
+@pytest.mark.parametrize("cursor", ["b", ""])
+def test_an_empty_page_or_cursor_does_not_end_a_list(ask: Ask, home: Home, server: ModelServer, cursor: str) -> None:
+    pages = [{"tools": [], "nextCursor": "a"}, {"tools": [], "nextCursor": cursor}, {"tools": [GOOD]}]
     configure(home, {"one": script(home, tools_list=pages)})
     ask_with_calls(ask, server, [])
     assert list(offered(server.requests[0])) == ["one__good"]
@@ -172,8 +177,8 @@ def test_resources_of_a_page_that_repeats_are_listed_once(ask: Ask, home: Home) 
 
 
 def test_a_failing_page_keeps_the_others(ask: Ask, home: Home, server: ModelServer) -> None:
-    failing = {"lines": ['{"jsonrpc": "2.0", "id": ID, "error": {"code": -32603, "message": "bad cursor"}}']}
-    configure(home, {"one": script(home, tools_list=[{"tools": [GOOD], "nextCursor": "a"}, failing])})
+    pages = [{"tools": [GOOD], "nextCursor": "a"}, {"lines": [BAD_CURSOR]}]
+    configure(home, {"one": script(home, tools_list=pages)})
     result, _ = ask_with_calls(ask, server, [])
     assert list(offered(server.requests[0])) == ["one__good"]
     [line] = warnings(result.stderr)
@@ -186,8 +191,11 @@ ENVELOPES = {
     "text as ID": '{"jsonrpc": "2.0", "id": "ID", "result": RESULT}',
     "null error": '{"jsonrpc": "2.0", "id": ID, "result": RESULT, "error": null}',
     "batch": '[{"jsonrpc": "2.0", "method": "notifications/x"}, {"jsonrpc": "2.0", "id": ID, "result": RESULT}]',
+    "after a title": '\x1b]0;server\x07{"jsonrpc": "2.0", "id": ID, "result": RESULT}',
+    "after a text": 'Loading... {"jsonrpc": "2.0", "id": ID, "result": RESULT}',
     "byte order mark": '\ufeff{"jsonrpc": "2.0", "id": ID, "result": RESULT}',
     "invalid UTF-8": '{"jsonrpc": "2.0", "id": ID, "result": RESULT, "x": "\udcff"}',
+    "logged": 'got {"jsonrpc": "2.0", "id": ID, "method": "x"}\n{"jsonrpc": "2.0", "id": ID, "result": RESULT}',
     "banner": 'Starting...\n\n[INFO] ok\n{"level": "info"}\n{"jsonrpc": "2.0", "id": ID, "result": RESULT}',
     "odd notifications": '{"jsonrpc": "2.0", "method": "notifications/message", "params": [1]}\n'
     '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "LOUD", "data": null}}\n'

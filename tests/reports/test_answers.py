@@ -228,6 +228,13 @@ def test_a_call_that_never_comes_is_reported(
         # https://github.com/raullenchai/Rapid-MLX/issues/480
         'commentary to=functions.bash json{"command": "touch ran"}',
         '[TOOL_REQUEST]{"name": "bash", "arguments": {"command": "touch ran"}}[END_TOOL_REQUEST]',
+        '[TOOL_CALLS]bash{"command": "touch ran"}',
+        '<|python_tag|>{"name": "bash", "parameters": {"command": "touch ran"}}',
+        '```tool_code\nbash(command="touch ran")\n```',
+        'functools[{"name": "bash", "arguments": {"command": "touch ran"}}]',
+        '[{"name": "bash", "arguments": {"command": "touch ran"}}]',
+        '{"type": "tool_use", "name": "bash", "input": {"command": "touch ran"}}',
+        '[bash(command="touch ran")]',
     ],
 )
 def test_a_call_in_the_text_is_reported_and_not_run(ask: Ask, server: ModelServer, text: str) -> None:
@@ -244,6 +251,7 @@ def test_a_call_in_the_text_is_reported_and_not_run(ask: Ask, server: ModelServe
         ("The bash tool takes its command in arguments.", []),
         ('```json\n{"name": "deploy", "parameters": {}, "run": "bash deploy.sh"}\n```', []),
         ('{"name": "bash", "arguments": {}}', ["--no-tools"]),
+        ("[bash(1)](https://example.com/bash) describes the shell.", []),
     ],
 )
 def test_other_texts_are_not_taken_for_a_call(ask: Ask, server: ModelServer, text: str, options: list[str]) -> None:
