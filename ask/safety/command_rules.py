@@ -11,7 +11,7 @@ from itertools import islice, pairwise
 
 from ask.errors import ConfigError
 from ask.records import NamedTuple
-from ask.safety.shell_syntax import CommandLine, ShellWord, parse_command_line
+from ask.safety.shell_syntax import CommandLine, ShellWord, list_search_path, parse_command_line
 
 ANY_ARGUMENTS = "*"
 """The last word of a rule that allows further arguments."""
@@ -152,7 +152,7 @@ def find_allow_rules(rules: Sequence[CallRule], command: str, directory: str = "
 
 
 def _is_path_absolute() -> bool:
-    return all(map(os.path.isabs, os.environ.get("PATH", "/").split(os.pathsep)))
+    return "PATH" not in os.environ or all(map(os.path.isabs, list_search_path(os.environ)))
 
 
 def _is_risky_builtin(command: Sequence[ShellWord]) -> bool:

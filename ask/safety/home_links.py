@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from ask.safety.protected_paths import PROTECTED_NAMES
+from ask.safety.shell_syntax import list_search_path
 
 _MAX_ENTRIES = 50_000
 """How many entries of a folder are examined."""
@@ -106,7 +107,7 @@ def _list_startup_paths(environment: Mapping[str, str]) -> Iterator[tuple[str, b
 
 
 def _list_folders(environment: Mapping[str, str]) -> Iterator[str]:
-    yield from (folder for folder in environment.get("PATH", "").split(os.pathsep) if folder.startswith("/"))
+    yield from (folder for folder in list_search_path(environment) if folder.startswith("/"))
     yield from (folder for folder in [environment.get("ZDOTDIR", "")] if folder.startswith("/"))
     home = environment.get("HOME", "")
     if not home.startswith("/"):

@@ -132,6 +132,8 @@ def test_after_cd_a_relative_folder_on_path_is_another_one(monkeypatch: pytest.M
     monkeypatch.setenv("PATH", path)
     assert find_allow_rules(rules, "cd other && git log", "/project") == []
     assert find_allow_rules(rules, "git log; cd /project && git log && cd other", "/project")
+    monkeypatch.setenv("PATH", "~/bin:/usr/bin")  # bash, unlike others, expands it
+    assert find_allow_rules(rules, "cd other && git log", "/project")
 
 
 def test_a_pattern_of_a_program_matches_no_path() -> None:

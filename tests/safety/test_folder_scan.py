@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import time
 import zlib
 from base64 import urlsafe_b64encode
@@ -184,6 +185,18 @@ def test_folders_on_path_are_protected_or_get_a_placeholder(folders: Folders) ->
     path = f"/usr/bin:{folders.work}/bin:node_modules/.bin:{folders.base}/elsewhere"
     assert folders.scan(PATH=path) == {"work/.git", "work/bin", "work/node_modules"}
     assert folders.warnings == []
+
+
+def test_a_tilde_on_path_is_the_home_directory_as_in_bash(folders: Folders) -> None:
+    tool = folders.write("home/project/tools/hello", "#!/bin/sh\necho found")
+    tool.chmod(0o755)
+    environment = {"PATH": "~/project/tools:/usr/bin:/bin", "HOME": str(folders.home)}
+    assert subprocess.check_output(["bash", "-c", "hello"], cwd="/", env=environment) == b"found\n"
+    assert folders.scan("home/project", **environment) == {"home/project/.git", "home/project/tools"}
+    folders.write("home/programs/x")
+    (folders.home / "programs/tool").symlink_to(folders.write("home/project/dist/tool"))
+    protected = folders.scan("home/project", **{**environment, "PATH": "~/programs:/usr/bin"})
+    assert protected == {"home/project/.git", "home/project/dist/tool"}
 
 
 @pytest.mark.parametrize("variable", ["PYTHONPYCACHEPREFIX", "PYTHONUSERBASE"])
