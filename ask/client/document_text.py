@@ -48,6 +48,7 @@ _MAIN_PARTS = (
 """What the list of content types says about the main part of each kind, also with macros."""
 _PACKAGES = {WORD_TYPE: "mammoth", EXCEL_TYPE: "openpyxl", POWERPOINT_TYPE: "pptx"}
 _TIMEOUT_SECONDS = 30.0
+_MAX_BLANK_LINES = 3
 _MAX_XML_BYTES = 50_000_000
 """The largest size of the XML parts of a document, unpacked; their trees take several times as much memory."""
 _MAX_TEXT_CHARACTERS = 10_000_000
@@ -184,8 +185,12 @@ def _check_parts(data: bytes) -> None:
 
 
 def _limit_length(lines: Iterable[str]) -> Iterator[str]:
-    length = 0
+    """Yield the lines, without those after the first few of many blank ones: a sheet may have a million of them."""
+    length = blank_count = 0
     for line in lines:
+        blank_count = 0 if line.strip() else blank_count + 1
+        if blank_count > _MAX_BLANK_LINES:
+            continue
         length += len(line) + 1
         if length > _MAX_TEXT_CHARACTERS:
             raise DocumentError(f"its text has more than {_MAX_TEXT_CHARACTERS:,} characters")

@@ -26,6 +26,7 @@ from ask.errors import AskError, FileError, UsageError
 from ask.map.delimiters import DELIMITER_NAMES, SEP_LINE_PATTERN, detect_delimiter
 from ask.map.input_streams import (
     COMPRESSION_SUFFIXES,
+    MAX_LINE_BYTES,
     READ_BYTES,
     SCANNED_BYTES,
     STDIN,
@@ -35,6 +36,8 @@ from ask.map.input_streams import (
     decompress,
     detect_encoding,
     is_compressed,
+    make_length_error,
+    read_lines,
     transcode,
 )
 from ask.map.json_values import (
@@ -81,7 +84,7 @@ SEVERAL_LINES_PATTERN = re.compile(rb"[\s\x1e]*(?:\[\s*(?:\{|\Z)|\{[ \t\r]*\n)")
 """The beginning of an array of objects, or of an object of several lines."""
 MAX_WAITING_ROWS = 1000
 """How many rows of a pipe are read ahead."""
-MAX_FIELD_CHARACTERS = 1 << 30
+MAX_FIELD_CHARACTERS = MAX_LINE_BYTES
 """The limit for one field of a CSV file."""
 
 
@@ -390,16 +393,21 @@ def _read_texts(name: str, items: Iterable[bytes], column: str) -> Iterator[Row]
             yield Row(f"{name}:{number}", {column: text}, "" if column == PATH else text, is_file=column == PATH)
 
 
-def _split_lines(stream: BufferedReader) -> Iterator[bytes]:
-    return (line.rstrip(b"\r\n") for line in stream)
+def _split_lines(name: str, stream: BufferedReader) -> Iterator[bytes]:
+    return (line.rstrip(b"\r\n") for line in read_lines(name, stream))
 
 
-def _split_at_nul(stream: BufferedReader) -> Iterator[bytes]:
+def _split_at_nul(name: str, stream: BufferedReader) -> Iterator[bytes]:
     parts: list[bytes] = []
+    size = 0
     while chunk := stream.read1(READ_BYTES):
         first, *others = chunk.split(b"\0")
         parts.append(first)
+        size += len(first)
+        if size >= MAX_LINE_BYTES:
+            raise make_length_error(name)
         for item in others:
+            size = len(item)
             yield b"".join(parts)
             parts = [item]
     yield b"".join(parts)
@@ -409,7 +417,7 @@ def _read_jsonl(name: str, stream: BufferedReader) -> Iterator[Row]:
     if SEVERAL_LINES_PATTERN.match(stream.peek()):
         yield from _read_json(name, stream)
         return
-    for number, line in enumerate(stream, start=1):
+    for number, line in enumerate(read_lines(name, stream), start=1):
         # The files that were joined to this one may each begin with a byte order mark, and any line with the record
         # separator of JSON text sequences.
         location, data = f"{name}:{number}", line.strip().removeprefix(BOM_UTF8).removeprefix(b"\x1e")
@@ -497,18 +505,20 @@ def _read_table(source: Input, stream: BufferedReader, notify: Callable[[str], N
         chunks = iter(partial(stream.read1, READ_BYTES), b"")
         stream = BufferedReader(ChunkStream(chunk.replace(b"\r", b"\n") for chunk in chunks))
     first_lines: list[bytes] = []
-    while not (first_lines and first_lines[-1].strip()) and (line := stream.readline()):
+    stream_lines = read_lines(name, stream)
+    while not (first_lines and first_lines[-1].strip()) and (line := next(stream_lines, b"")):
         first_lines.append(line)
     header = first_lines[-1].decode("utf-8", "surrogateescape") if first_lines else ""
     if match := SEP_LINE_PATTERN.fullmatch(header):
-        lines = TableLines(stream, len(first_lines))
+        lines = TableLines(stream_lines, len(first_lines))
         return _read_records(name, lines, delimiter or match[1])
     if not delimiter:
         usual = DELIMITERS[source.format]
         delimiter = detect_delimiter(header + stream.peek().decode("utf-8", "replace"), usual)
         if delimiter != usual:
             notify(f"{name} was read with {DELIMITER_NAMES[delimiter]} between columns; --delimiter overrides this")
-    return _read_records(name, TableLines(chain(first_lines[-1:], stream), max(len(first_lines) - 1, 0)), delimiter)
+    lines = TableLines(chain(first_lines[-1:], stream_lines), max(len(first_lines) - 1, 0))
+    return _read_records(name, lines, delimiter)
 
 
 def _read_records(name: str, lines: TableLines, delimiter: str) -> Iterator[Row]:
@@ -608,7 +618,7 @@ def read_until_error(rows: Iterator[T], report_error: Callable[[AskError], None]
 READERS: Mapping[str, Callable[[str, Any], Iterator[Row]]] = {
     "jsonl": _read_jsonl,
     "json": _read_json,
-    "lines": lambda name, stream: _read_texts(name, _split_lines(stream), LINE),
-    "nul": lambda name, stream: _read_texts(name, _split_at_nul(stream), LINE),
-    "files": lambda name, stream: _read_texts(name, _split_lines(stream), PATH),
+    "lines": lambda name, stream: _read_texts(name, _split_lines(name, stream), LINE),
+    "nul": lambda name, stream: _read_texts(name, _split_at_nul(name, stream), LINE),
+    "files": lambda name, stream: _read_texts(name, _split_lines(name, stream), PATH),
 }

@@ -22,6 +22,8 @@ SCANNED_BYTES = 1 << 24
 """How much of a file is read to detect its encoding, or to estimate its number of lines."""
 GUESSED_BYTES = 1 << 17
 """How many bytes of the lines that are not UTF-8 are compared with other encodings."""
+MAX_LINE_BYTES = 1 << 26
+"""The limit for one line, which is in memory: that of a small compressed file may have gigabytes."""
 MIN_INVALID_LINES = 10
 """Fewer lines that are not UTF-8, and not in an encoding that is recognized, may be damaged."""
 BINARY_SIGNATURES = {
@@ -122,6 +124,24 @@ def _decompress(name: str, stream: Any, error_type: type[Exception]) -> Iterator
         raise FileError(f"{name} is truncated", "copy or download it again") from None
     except (OSError, zlib.error, error_type) as error:
         raise FileError(f"cannot decompress {name} ({error})", "copy or download it again") from None
+
+
+def read_lines(name: str, stream: BufferedReader) -> Iterator[bytes]:
+    """Yield the lines of a stream.
+
+    Raises:
+        FileError: one is too long.
+    """
+    while line := stream.readline(MAX_LINE_BYTES):
+        if len(line) == MAX_LINE_BYTES:
+            raise make_length_error(name)
+        yield line
+
+
+def make_length_error(name: str) -> FileError:
+    return FileError(
+        f"{name} has a line longer than {MAX_LINE_BYTES:,} bytes", "check its --input-format, or split the line"
+    )
 
 
 def transcode(stream: BufferedReader, encoding: str) -> BufferedReader:

@@ -23,6 +23,7 @@ from ask.records import Constraint, NamedTuple
 from ask.safety.approval_scope import ApprovalScope, list_approvable
 from ask.safety.command_rules import CallRule, build_program_rule, find_allow_rules
 from ask.safety.git_commands import find_executed_files, find_existing_files
+from ask.safety.shell_syntax import list_search_path
 from ask.safety.tool_policy import NETWORK_LEVEL, PendingToolCall
 from ask.tools.base import RunToolContext
 
@@ -200,7 +201,7 @@ def _read_change_time(path: Path) -> float:
 def _find_programs(command: str, context: RunToolContext) -> Iterator[Path]:
     """Yield the programs on PATH that words of a command may name: a virtual environment may be there."""
     words = frozenset(_PROGRAM_NAME.findall(f"{command} {_QUOTE.sub('', command)}"))
-    for entry in context.environment.get("PATH", "").split(os.pathsep):
+    for entry in list_search_path(context.environment):
         folder = context.directory / entry
         with suppress(OSError):
             paths = (folder / name for name in words.intersection(os.listdir(folder)))

@@ -11,7 +11,7 @@ from itertools import islice, pairwise
 
 from ask.errors import ConfigError
 from ask.records import NamedTuple
-from ask.safety.shell_syntax import CommandLine, ShellWord, parse_command_line
+from ask.safety.shell_syntax import CommandLine, ShellWord, list_search_path, parse_command_line
 
 ANY_ARGUMENTS = "*"
 """The last word of a rule that allows further arguments."""
@@ -32,7 +32,10 @@ class CallRule(NamedTuple):
 
     @property
     def has_relative_path(self) -> bool:
-        """Whether a word may be a path in the working directory: `./build`, `check.py`, or the operands of `sh`."""
+        """Whether a word may be a path in the working directory.
+
+        It may be `./build`, `check.py`, the operands of `sh`, or what follows `-f` or `-C`.
+        """
         names = map(posixpath.basename, self.words)
         start = next(
             (index for index, name in enumerate(names, 1) if name in SHELLS or _INTERPRETER.fullmatch(name)), 0
@@ -42,6 +45,7 @@ class CallRule(NamedTuple):
             any("/" in word and not word.startswith("/") and "://" not in word for word in self.words)
             or any(map(_FILE_NAME.search, self.words[1:]))
             or bool(start and operands)
+            or bool(_PATH_OPTION.search("\n".join(self.words)))
         )
 
     def allows(self, command: Sequence[ShellWord]) -> bool:
@@ -54,6 +58,8 @@ class CallRule(NamedTuple):
         patterns = self.words[:-1] if allows_more else self.words
         if len(command) < len(patterns) or (len(command) > len(patterns) and not allows_more):
             return False
+        if "/" in command[0].text and "/" not in patterns[0] and patterns[0].strip("*?"):
+            return False  # pytest* is not pytest/evil
         return all(
             word.text == pattern
             or (not word.is_expanded and fnmatchcase(word.text, pattern) and not _leaves_folder(word.text, pattern))
@@ -130,7 +136,8 @@ def _parse_rule(key: str, entry: str) -> CallRule:
 def find_allow_rules(rules: Sequence[CallRule], command: str, directory: str = ".") -> list[str]:
     """Return the rules that together allow every part of a command; [] if one is not allowed or not understood.
 
-    After `cd`, rules with a relative path do not apply, unless it leads to `directory`, the working directory.
+    After `cd`, unless it leads to `directory`, the working directory, rules with a relative path do not apply, and none
+    does if PATH has a relative folder, in which another program of the same name may be.
     """
     command_line = parse_command_line(command)
     if not command_line.is_exact or any(map(_is_risky_builtin, command_line.commands)):
@@ -140,8 +147,12 @@ def find_allow_rules(rules: Sequence[CallRule], command: str, directory: str = "
         matches.append(next((rule.text for rule in rules if rule.allows(part)), ""))
         program, *arguments = (word.text for word in part)
         if program in _FOLDER_BUILTINS and arguments not in ([directory], [f"{directory}/"], ["."]):
-            rules = [rule for rule in rules if not rule.has_relative_path]
+            rules = [rule for rule in rules if not rule.has_relative_path and _is_path_absolute()]
     return list(dict.fromkeys(matches)) if all(matches) else []
+
+
+def _is_path_absolute() -> bool:
+    return "PATH" not in os.environ or all(map(os.path.isabs, list_search_path(os.environ)))
 
 
 def _is_risky_builtin(command: Sequence[ShellWord]) -> bool:
@@ -219,6 +230,12 @@ _RISKY_BUILTINS = frozenset(
 _PRINTF_COUNT = re.compile(r"%[^%A-Za-z]*[hjlLqtz]*n")
 """A conversion that assigns the number of characters to the variable named by its argument, such as PATH."""
 _FILE_NAME = re.compile(r"\w\.[A-Za-z]\w*$")
+_PATH_OPTION = re.compile(
+    r"^(?:-[fC]\n|--(?:file|makefile|directory)[=\n])(?![-/*\d])"
+    r"|\A(?:.*/)?(?:[gmn]?awk|g?sed|[bg]?make|ninja)\n(?:.*\n)*-[fC](?![-/*\d])",
+    re.MULTILINE,
+)
+"""An option whose value is a path, in the lines of a rule's words; it may be attached, as in `awk -fprog`."""
 _OPTION_NAME = re.compile(r"[\w-]+=")
 """What precedes the value of an option or an assignment, as in `--config=*.js` and `of=*`."""
 _INTERPRETER = re.compile(

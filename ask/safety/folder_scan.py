@@ -34,6 +34,7 @@ from ask.safety.protected_paths import (
 from ask.safety.refused_folders import SYSTEM_FOLDERS, format_folder_hint
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.scan_record import ScanRecord, make_record, read_scan_record, write_scan_record
+from ask.safety.shell_syntax import list_search_path
 from ask.text import format_one_line, join_names
 from ask.tools.file_access import is_empty
 
@@ -241,7 +242,7 @@ def _protect_search_path(config: SandboxConfig, protected_paths: ProtectedPaths)
     Python runs what is in the folder for its compiled modules, and in that of the user's packages, wherever it starts.
     """
     environment = config.user_environment
-    users = dict.fromkeys(environment.get("PATH", "").split(os.pathsep), "every shell (PATH contains it)")
+    users = dict.fromkeys(list_search_path(environment), "every shell (PATH contains it)")
     for name in ("PYTHONPYCACHEPREFIX", "PYTHONUSERBASE"):
         if folder_name := environment.get(name):
             users[folder_name] = f"every Python ({name})"

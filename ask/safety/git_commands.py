@@ -61,8 +61,10 @@ _SCRIPT_SUFFIX = re.compile(
     r"|hs|ml|fsx|csx|nim|cr|scpt|applescript)",
     re.IGNORECASE,
 )
-_ENTRY_POINT = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_][\w.]*(?:\(\))?")
-"""A module and an object in it, as for servers: `gunicorn app:create()`."""
+_MODULE = re.compile(r"([A-Za-z_][\w.]*)(:[A-Za-z_][\w.]*(?:\(\))?)?")
+"""A module, which may be followed by an object in it, as for servers: `gunicorn app:create()`."""
+_MODULE_OPTION = re.compile(r"-[Am]|--(?:app|module|settings)(?:=.*)?", re.DOTALL)
+"""An option whose value is a module, as in `flask --app hello` and `celery -A hello`."""
 _SHELL = re.compile(r"(?:ba|da|z|k|a|fi|t?c)?sh")
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _INTERPRETER = re.compile(
@@ -88,6 +90,8 @@ _SCRIPT_OPTIONS = {
     "sqlite3": ("-init",),
 }
 """Options of programs whose argument is a script, and that otherwise only read or edit files."""
+_DATABASE_CLIENTS = ("psql", "sqlite3")
+"""Those of them that run what is on standard input."""
 _SYSTEM_FUNCTION = re.compile(r"\bsystem\s*\(|\bgetline\b")
 _EDITOR_CODE = re.compile(r"\b(?:source|so|luafile|pyfile|py3file|runtime|load-file)!?[\s(\"']+([^\s|\"')]+)")
 _NO_SCRIPT = frozenset({"NONE", "NORC", "DEFAULTS"})
@@ -206,6 +210,8 @@ class _CommandReader:
         is_certain = not any(pattern.search(rest) for pattern in (_SEPARATOR_OTHER_THAN_AND, _FOLDER_CHANGE, _POPD))
         self._folders = self._all_folders[-1:] if is_certain else self._all_folders
         self._reads_code_from_stdin = False
+        self._may_read_code_from_stdin = False
+        """Whether an input file may be code for a program that also runs without one, as in `psql < x`."""
         self._has_unknown_folder = bool(_UNKNOWN_FOLDER.search(self.text)) or len(self._all_folders) > _MAX_FOLDERS
 
     def read(self, text: str, depth: int = 0) -> None:
@@ -216,14 +222,15 @@ class _CommandReader:
         line = parse_command_line(text)
         for name, value in _VARIABLE_ASSIGNMENT.findall(text):
             self._read_assignment(name, _unquote(value), depth)
-        self._reads_code_from_stdin = False
+        outer_line = self._reads_code_from_stdin, self._may_read_code_from_stdin
+        self._reads_code_from_stdin = self._may_read_code_from_stdin = False
         for words in line.commands:
             self._read_command(words, depth)
-        if self._reads_code_from_stdin:
-            self._reads_code_from_stdin = False
-            self.is_unclear |= not line.read_files
-            for word in line.read_files:
+        self.is_unclear |= self._reads_code_from_stdin and not line.read_files
+        for word in line.read_files:
+            if self._reads_code_from_stdin or (self._may_read_code_from_stdin and not _is_unknown(word)):
                 self._add_script(word)
+        self._reads_code_from_stdin, self._may_read_code_from_stdin = outer_line
 
     def _read_assignment(self, name: str, value: str, depth: int) -> None:
         if _EXECUTED_VARIABLE.fullmatch(name):
@@ -232,6 +239,8 @@ class _CommandReader:
             for part in value.split(os.pathsep):
                 if part and not _UNKNOWN_WORD.search(part):
                     self._add(part)
+        elif module := _MODULE.fullmatch(value):  # FLASK_APP=hello
+            self._add_module(module[1])
 
     def _read_command(self, words: Sequence[ShellWord], depth: int) -> None:
         """Read a simple command: its program, which may follow wrappers such as `nice -n 5`, and what that runs."""
@@ -268,6 +277,7 @@ class _CommandReader:
         elif name in ("cd", "pushd"):
             pass  # `_find_folders` has followed it
         elif name in _SCRIPT_OPTIONS:
+            self._may_read_code_from_stdin |= name in _DATABASE_CLIENTS
             self._read_script_options(_SCRIPT_OPTIONS[name], words)
         elif name in _DATA_PROGRAMS:
             self._read_data_program(words, depth)
@@ -276,7 +286,8 @@ class _CommandReader:
         return True
 
     def _read_operands(self, words: Sequence[ShellWord], depth: int) -> None:
-        """Read the arguments of a program that is not known: each may be a program or a script."""
+        """Read the arguments of a program that is not known: each may be a program, a script or a module."""
+        self._may_read_code_from_stdin = True
         for index, word in enumerate(words):
             operand = word.text.partition("=")[2] if _OPTION_OR_ASSIGNMENT.match(word.text) else word.text
             if index == 0 and "/" in operand and _is_unknown(word):
@@ -285,8 +296,11 @@ class _CommandReader:
                 self.read(operand, depth + 1)
             elif _is_script_name(operand) or _PATH_OPERAND.fullmatch(operand):
                 self._add(operand)
-            elif entry_point := _ENTRY_POINT.fullmatch(operand):
-                self._add_module(entry_point[1])
+            elif (module := _MODULE.fullmatch(operand)) and (
+                module[2]
+                or any(_MODULE_OPTION.fullmatch(option.text) for option in words[max(0, index - 1) : index + 1])
+            ):
+                self._add_module(module[1])
             if _INTERPRETER.fullmatch(_get_name(word)):
                 self._read_interpreter(_get_name(word), words[index + 1 :], depth)
                 return

@@ -59,12 +59,11 @@ _MAX_INDEX_BYTES = 100_000_000
 _GLOBAL_OPTIONS = ("-c", "safe.directory=*", "-c", "safe.bareRepository=all")
 _INCLUDE_KEY = re.compile(r"include(?:if\..*)?\.path", re.DOTALL)
 _FOLDER_KEYS = {"core.hookspath", "gitflow.path.hooks", "init.templatedir"}
-_COMMAND_VARIABLES = (
-    *("GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "SSH_ASKPASS"),
-    *("GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND", "VISUAL", "EDITOR", "PAGER", "BROWSER"),
-    *("LESSOPEN", "LESSCLOSE", "MANPAGER"),
+_COMMAND_VARIABLE = re.compile(
+    r"\w*(?:EDITOR|PAGER|ASKPASS|RUSTC_WRAPPER)|(?:GIT|SVN)_SSH|(?:CVS|RSYNC)_RSH|(?:GIT|FZF)_\w*COMMAND"
+    r"|GIT_EXTERNAL_DIFF|VISUAL|BROWSER|FCEDIT|LESSOPEN|LESSCLOSE"
 )
-"""Variables with commands that git, or the pager that it starts, runs."""
+"""Variables with commands that git and other programs run, such as KUBE_EDITOR and DELTA_PAGER."""
 
 
 class GitRepository(NamedTuple):
@@ -307,6 +306,8 @@ def _find_paths(settings: Sequence[GitSetting], top: Path, environment: Mapping[
     home = environment.get("HOME", "")
     yield from (GitPath(top / origin) for origin in dict.fromkeys(setting.origin for setting in settings) if origin)
     yield from (GitPath(path, "file") for path in _find_included_paths(settings, top, home))
+    for file in filter(None, map(environment.get, ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"))):
+        yield GitPath(top / file, "file")
     for folder in filter(None, map(environment.get, ("GIT_TEMPLATE_DIR", "GIT_EXEC_PATH"))):
         yield GitPath(top / expand_home(folder, home), "folder")
     for setting in settings:
@@ -333,8 +334,8 @@ def iterate_commands(settings: Iterable[GitSetting], environment: Mapping[str, s
             yield setting.key, setting.key[len("url.ext::") :].rpartition(".")[0]
         elif key not in _FOLDER_KEYS and (setting.value.startswith("!") or COMMAND_KEY.fullmatch(key)):
             yield setting.key, setting.value
-    for name in _COMMAND_VARIABLES:
-        if name in environment:
+    for name in environment:
+        if _COMMAND_VARIABLE.fullmatch(name):
             yield name, re.sub(r"^\|{0,2}-?", "", environment[name]) if name == "LESSOPEN" else environment[name]
 
 

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from ask.safety.protected_paths import PROTECTED_NAMES
+from ask.safety.shell_syntax import list_search_path
 
 _MAX_ENTRIES = 50_000
 """How many entries of a folder are examined."""
@@ -52,17 +53,27 @@ _STARTUP_VARIABLES = (
     # Hooks and MCP servers, aliases that begin with !, options such as --output, and other indexes of packages.
     *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "GH_CONFIG_DIR", "CURL_HOME"),
     *("PIP_CONFIG_FILE", "UV_CONFIG_FILE", "GOENV"),
+    *("HGRCPATH", "JJ_CONFIG", "LG_CONFIG_FILE", "TIGRC_USER", "YAZI_CONFIG_HOME", "DIRENV_CONFIG", "MISE_CONFIG_DIR"),
+    *("MISE_GLOBAL_CONFIG_FILE", "NIX_USER_CONF_FILES", "CONTAINERS_CONF", "HELM_PLUGINS", "AZURE_CONFIG_DIR"),
+    *("KITTY_CONFIG_DIRECTORY", "WEZTERM_CONFIG_FILE", "ZELLIJ_CONFIG_DIR", "ZELLIJ_CONFIG_FILE", "POSH_THEME"),
+    *("FPATH", "ZSH", "ZSH_CUSTOM", "BASH_COMPLETION_USER_DIR", "BASH_COMPLETION_USER_FILE"),
+    *("PHPRC", "PHP_INI_SCAN_DIR", "R_ENVIRON", "R_ENVIRON_USER", "NPM_CONFIG_GLOBALCONFIG"),
     *("MAKEFILES", "TF_CLI_CONFIG_FILE", "ANSIBLE_CONFIG", "NPM_CONFIG_USERCONFIG", "npm_config_userconfig"),
 )
 """Variables that name files or a folder from which programs start, or with programs to run or trusted certificates."""
-_LIST_SEPARATORS = {"KUBECONFIG": ":", "MAKEFILES": " "}
+_LIST_SEPARATORS = {
+    **dict.fromkeys(("KUBECONFIG", "HGRCPATH", "JJ_CONFIG", "NIX_USER_CONF_FILES", "HELM_PLUGINS", "FPATH"), ":"),
+    "PHP_INI_SCAN_DIR": ":",
+    "LG_CONFIG_FILE": ",",
+    "MAKEFILES": " ",
+}
 _OPTION_VARIABLES = (
     *("NODE_OPTIONS", "RUBYOPT", "PERL5OPT", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
-    *("VIMINIT", "EXINIT", "LUA_INIT"),
+    *("VIMINIT", "EXINIT", "LUA_INIT", "DOTNET_STARTUP_HOOKS"),
 )
 """Variables with options or commands that may name code: `--require ./trace.js`, `-javaagent:x.jar`, `source vimrc`."""
 _OPTION_SEPARATOR = re.compile(r"(?:(?<!\S)-r|[\s=:,|@\"'])+")
-_WORD_VARIABLES = ("ENV", "GOENV")
+_WORD_VARIABLES = ("ENV", "GOENV", "ZSH")
 """Variables that may also be a word, such as ENV=test and GOENV=off: no folder of that name may be read-only then."""
 _WORD = re.compile(r"[\w-]+")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
@@ -106,7 +117,7 @@ def _list_startup_paths(environment: Mapping[str, str]) -> Iterator[tuple[str, b
 
 
 def _list_folders(environment: Mapping[str, str]) -> Iterator[str]:
-    yield from (folder for folder in environment.get("PATH", "").split(os.pathsep) if folder.startswith("/"))
+    yield from (folder for folder in list_search_path(environment) if folder.startswith("/"))
     yield from (folder for folder in [environment.get("ZDOTDIR", "")] if folder.startswith("/"))
     home = environment.get("HOME", "")
     if not home.startswith("/"):

@@ -22,6 +22,7 @@ from ask.errors import SafetyError
 from ask.records import NamedTuple
 from ask.safety.mounts import is_below
 from ask.safety.sandbox_config import select_outermost
+from ask.safety.shell_syntax import list_search_path
 from ask.tools.base import RunToolContext, ToolError
 from ask.tools.file_access import is_empty, resolve_path
 
@@ -349,7 +350,7 @@ def is_project_file(path: str, context: RunToolContext) -> bool:
     except (OSError, ToolError):
         return False
     directory = Path(os.path.realpath(context.directory))
-    search_path = context.environment.get("PATH", "").split(os.pathsep)
+    search_path = list_search_path(context.environment)
     if str(target.parent) in {os.path.realpath(folder) for folder in search_path if folder}:  # such as ~/bin
         return False
     return target.is_relative_to(directory) and not any(

@@ -8,8 +8,9 @@ a complete parser, whose mistakes would approve commands, gives that guarantee.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ask.records import NamedTuple
 
@@ -93,6 +94,13 @@ def _find_substitutions(text: str) -> Iterator[str]:
             opening = ""
     if opening:
         yield text[start:]
+
+
+def list_search_path(environment: Mapping[str, str]) -> list[str]:
+    """Return the folders on PATH, in which bash, unlike other programs, replaces a `~`; "" is the current folder."""
+    entries = environment.get("PATH", "").split(os.pathsep)
+    home = environment.get("HOME", "")
+    return [os.path.expanduser(re.sub(r"\A~(?=/|\Z)", lambda _: home or "~", entry)) for entry in entries]
 
 
 def parse_command_line(text: str) -> CommandLine:

@@ -251,6 +251,19 @@ def test_one_odd_part_does_not_lose_the_cells_of_a_workbook(part: str, old: byte
     assert convert_document(edit(make_two_sheets(), part, old, new)).text == TWO_SHEETS
 
 
+@pytest.mark.slow_after_first
+@pytest.mark.parametrize("cell", ["A1048576", "XFD200000"])
+def test_empty_rows_of_a_workbook_are_not_sent(cell: str) -> None:
+    from openpyxl import Workbook
+
+    book = Workbook()
+    book.active["A1"], book.active["B3"], book.active[cell] = "one", "two", "three"
+    lines = convert_document(save(book)).text.split("\n")
+    assert lines[:6] == ["# Sheet", "", "one", "", "\ttwo", ""]
+    assert lines[-1].strip() == "three"
+    assert len(lines) < 12
+
+
 # https://github.com/opensanctions/opensanctions/pull/5001
 @pytest.mark.slow
 def test_characters_that_excel_escapes_are_decoded() -> None:

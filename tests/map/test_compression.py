@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from ask.errors import FileError
-from ask.map.input_rows import Input, Row, estimate_row_count, read_rows, select_inputs
+from ask.map.input_rows import Input, InputFormat, Row, estimate_row_count, read_rows, select_inputs
 from ask.map.input_streams import ZSTD_MODULE
 from tests.missing_packages import make_command_without
 from tests.program import Ask, Home, run
@@ -98,6 +98,17 @@ def test_damaged_data_is_an_error_that_names_the_file(tmp_path: Path, suffix: st
     data[len(data) // 2 : len(data) // 2 + 50] = b"\x55" * 50
     with pytest.raises(FileError, match=f"a.jsonl.{suffix}"):
         read(write(tmp_path / f"a.jsonl.{suffix}", bytes(data)))
+
+
+@pytest.mark.parametrize("file_format", ["csv", "tsv", "lines", "nul", "jsonl"])
+def test_a_line_that_is_much_longer_than_its_file_is_refused(tmp_path: Path, file_format: InputFormat) -> None:
+    start = b'{"a": 1}\n' if file_format == "jsonl" else b"a\0" if file_format == "nul" else b"a\nb\n"
+    file = write(tmp_path / "a.gz", gzip.compress(start) + gzip.compress(b"x" * 10_000_000) * 7)
+    assert file.stat().st_size < 100_000
+    rows = read_rows([Input(str(file), file_format)])
+    assert next(rows).columns
+    with pytest.raises(FileError, match="longer than"):
+        list(rows)
 
 
 def test_compressed_rows_are_not_counted_before(tmp_path: Path) -> None:

@@ -49,7 +49,8 @@ PROGRAMS = [
     *("./build *", "git *", "sh tools/check", "cd *", "pushd *", "python3 check.py", "python3 -m check", "bash check"),
     *("printf *", "head *.md", "lint --config=rules.js *"),
     *("/usr/bin/python3 check", "timeout 60 sh check", "uv run python -m check", "elixir check", "bun test"),
-    *("set *",),
+    *("set *", "awk -f prog *", "make -f build", "make --file=build", "mawk -fprog", "make -C tools", "ninja -Ctools"),
+    *("head -n 5", "sort -u", "ls -F *"),
 ]
 
 
@@ -70,6 +71,12 @@ PROGRAMS = [
             "cd other && timeout 60 sh check",
             "cd other && uv run python -m check",
             "cd other && elixir check",
+            "cd other && awk -f prog x",
+            "cd other && make -f build",
+            "cd other && make --file=build",
+            "cd other && mawk -fprog",
+            "cd other && make -C tools",
+            "cd other && ninja -Ctools",
         ),
         "cd ./work && cd .. && ./build",
     ],
@@ -87,6 +94,10 @@ def test_a_name_that_may_mean_another_program_is_not_allowed(command: str) -> No
         *(
             "cd other && head a.md",
             "cd other && bun test",
+            "cd other && head -n 5",
+            "cd other && sort -u",
+            "cd other && ls -F x",
+            "cd . && awk -f prog x",
             "cd . && python3 -m check",
             "printf '%s %d%%n' a 3; git log",
         ),
@@ -110,6 +121,27 @@ def test_a_name_that_means_the_same_program_is_allowed(command: str) -> None:
 def test_a_builtin_that_changes_the_shell_is_not_allowed(command: str) -> None:
     programs = {part.split()[0] for part in re.split("[;|&]+", command)}
     assert find_allow_rules(parse_rules("tools.allow", [f"{program} *" for program in programs]), command) == []
+
+
+@pytest.mark.parametrize(
+    "path", ["./bin:/usr/bin", "/usr/bin:", "/usr/bin::/bin", "/usr/bin:.", "node_modules/.bin:/bin"]
+)
+def test_after_cd_a_relative_folder_on_path_is_another_one(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    rules = parse_rules("tools.allow", PROGRAMS)
+    assert find_allow_rules(rules, "cd other && git log", "/project")
+    monkeypatch.setenv("PATH", path)
+    assert find_allow_rules(rules, "cd other && git log", "/project") == []
+    assert find_allow_rules(rules, "git log; cd /project && git log && cd other", "/project")
+    monkeypatch.setenv("PATH", "~/bin:/usr/bin")  # bash, unlike others, expands it
+    assert find_allow_rules(rules, "cd other && git log", "/project")
+
+
+def test_a_pattern_of_a_program_matches_no_path() -> None:
+    rules = parse_rules("tools.allow", ["pytest*", "[a-z]est *", "?s", "./build-*", "/opt/*", "*/tool", "* --version"])
+    for command in ("pytest-3", "test x", "ls", "./build-a/b", "/opt/a/b", "./tool", "./x --version", "a/b --version"):
+        assert find_allow_rules(rules, command), command
+    for command in ("pytest/evil", "pytest-3/../evil", "./test x", "/s", "./pytest"):
+        assert find_allow_rules(rules, command) == [], command
 
 
 def test_a_pattern_of_a_folder_does_not_match_a_path_out_of_it() -> None:

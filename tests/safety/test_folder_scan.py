@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import time
 import zlib
 from base64 import urlsafe_b64encode
@@ -184,6 +185,18 @@ def test_folders_on_path_are_protected_or_get_a_placeholder(folders: Folders) ->
     path = f"/usr/bin:{folders.work}/bin:node_modules/.bin:{folders.base}/elsewhere"
     assert folders.scan(PATH=path) == {"work/.git", "work/bin", "work/node_modules"}
     assert folders.warnings == []
+
+
+def test_a_tilde_on_path_is_the_home_directory_as_in_bash(folders: Folders) -> None:
+    tool = folders.write("home/project/tools/hello", "#!/bin/sh\necho found")
+    tool.chmod(0o755)
+    environment = {"PATH": "~/project/tools:/usr/bin:/bin", "HOME": str(folders.home)}
+    assert subprocess.check_output(["bash", "-c", "hello"], cwd="/", env=environment) == b"found\n"
+    assert folders.scan("home/project", **environment) == {"home/project/.git", "home/project/tools"}
+    folders.write("home/programs/x")
+    (folders.home / "programs/tool").symlink_to(folders.write("home/project/dist/tool"))
+    protected = folders.scan("home/project", **{**environment, "PATH": "~/programs:/usr/bin"})
+    assert protected == {"home/project/.git", "home/project/dist/tool"}
 
 
 @pytest.mark.parametrize("variable", ["PYTHONPYCACHEPREFIX", "PYTHONUSERBASE"])
@@ -605,6 +618,68 @@ def test_startup_files_that_variables_name_are_protected(folders: Folders) -> No
         assert folders.scan(LESSOPEN=f"{prefix}{folders.work}/sub/x %s") == {"work/.git", "work/sub/x"}, prefix
     folders.scan(LESSOPEN="||- /usr/bin/lesspipe %s", MANPAGER="sh -c 'col -bx | bat -l man -p'")
     assert not folders.warnings
+
+
+PROGRAM_VARIABLES = (
+    *("EDITOR", "KUBE_EDITOR", "SUDO_EDITOR", "HGEDITOR", "FCEDIT", "VISUAL", "PAGER", "SYSTEMD_PAGER", "DELTA_PAGER"),
+    *("PSQL_PAGER", "SSH_ASKPASS", "SUDO_ASKPASS", "SVN_SSH", "RSYNC_RSH", "GIT_SSH_COMMAND", "FZF_CTRL_T_COMMAND"),
+    *("FZF_DEFAULT_COMMAND", "RUSTC_WRAPPER", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"),
+)
+FILE_VARIABLES = (
+    *(
+        "HGRCPATH",
+        "JJ_CONFIG",
+        "LG_CONFIG_FILE",
+        "TIGRC_USER",
+        "NIX_USER_CONF_FILES",
+        "CONTAINERS_CONF",
+        "HELM_PLUGINS",
+    ),
+    *("WEZTERM_CONFIG_FILE", "ZELLIJ_CONFIG_DIR", "POSH_THEME", "FPATH", "BASH_COMPLETION_USER_FILE", "ZSH_CUSTOM"),
+    *("HELM_PLUGINS", "PHPRC", "PHP_INI_SCAN_DIR", "R_ENVIRON_USER", "MISE_GLOBAL_CONFIG_FILE"),
+)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize("variable", [*PROGRAM_VARIABLES, *FILE_VARIABLES])
+def test_what_variables_of_programs_name_is_protected(folders: Folders, variable: str, exists: bool) -> None:
+    if exists:
+        folders.write("work/tools/x")
+    environment = {variable: f"{folders.work}/tools/x"}
+    assert folders.scan(**environment) == {"work/.git", "work/tools/x" if exists else "work/tools"}
+
+
+def test_a_startup_hook_of_dotnet_is_protected_if_it_is_a_file(folders: Folders) -> None:
+    hook = folders.write("work/tools/trace.dll")
+    assert folders.scan(DOTNET_STARTUP_HOOKS=f"Trace.Agent:{hook}") == {"work/.git", "work/tools/trace.dll"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        *(("KUBE_EDITOR", "code --wait"), ("FZF_DEFAULT_COMMAND", "fd --type f | sort"), ("DELTA_PAGER", "less -R")),
+        *(
+            ("RSYNC_RSH", "ssh -p 22"),
+            ("RUSTC_WRAPPER", "sccache"),
+            ("HGRCPATH", ""),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ),
+        *(("DOTNET_STARTUP_HOOKS", "Trace.Agent"), ("FPATH", "/usr/share/zsh/functions:/opt/zsh"), ("ZSH", "x")),
+        *(("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_GLOBAL", "")),
+        *(("EDITOR", "emacsclient -c -a ''"), ("KUBE_EDITOR", "vim -c 'set ft=yaml'"), ("MANPAGER", "nvim +Man!")),
+        *(("PSQL_PAGER", "pspg -X -b"), ("ALTERNATE_EDITOR", ""), ("SUDO_ASKPASS", "/usr/lib/ssh/ssh-askpass")),
+        (
+            "FZF_DEFAULT_COMMAND",
+            "(git ls-tree -r --name-only HEAD || find . -path '*/.*' -prune -o -print) 2>/dev/null",
+        ),
+        ("FZF_CTRL_T_COMMAND", "rg --files --hidden --glob '!.git/*' | sed 's/^/> /'"),
+        ("RSYNC_RSH", "ssh -i ~/.ssh/id_ed25519 -o StrictHostKeyChecking=accept-new"),
+        *(("START_COMMAND", "npm start"), ("USE_SSH", "git@host:a/b.git")),
+    ],
+)
+def test_common_values_of_variables_protect_nothing(folders: Folders, variable: str, value: str) -> None:
+    assert folders.scan(**{variable: value}) == {"work/.git"}
+    assert folders.warnings == []
 
 
 def test_links_in_the_folders_of_variables_are_protected(folders: Folders) -> None:
