@@ -255,6 +255,23 @@ def test_a_refused_file_is_not_sent_to_that_model_again(ask: Ask, server: ModelS
     assert counts == [2, 1, 1, 1]
 
 
+def test_a_fallback_gets_the_files_that_the_first_model_refused(ask: Ask, server: ModelServer) -> None:
+    ask, service = choose(ask, server, "openai")
+    (ask.cwd / "photo.png").write_bytes(PHOTO.data)
+    server.reply(service.says("A cat."))
+    assert ask("-f", "photo.png", "what is this?").code == 0
+    refusal = service.refuses(400, {"error": {"message": "this model cannot read images"}})
+    failure = service.refuses(500, {"error": {"message": "broken"}})
+    server.reply(refusal, *[failure] * 4, service.says("Fine."))
+    assert ask("-c", "-m", "gpt-5-small", "--fallback", "gpt-5", "one").code == 0
+    assert [PHOTO.base64 in json.dumps(request.json) for request in server.requests[1:]] == [True, *[False] * 4, True]
+    server.reply(refusal, service.says("Fine."))
+    assert ask("-c", "-m", "gpt-5-small", "two").code == 0
+    assert [PHOTO.base64 in json.dumps(request.json) for request in server.requests[-2:]] == [True, False], (
+        "not learned"
+    )
+
+
 @pytest.mark.parametrize("way", ["another model", "attached again", "imported", "another conversation"])
 def test_a_refused_file_is_remembered_with_its_message_and_model(
     ask: Ask, server: ModelServer, home: Home, way: str
