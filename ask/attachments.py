@@ -167,10 +167,12 @@ def replace_unsupported_attachments(
     """
     is_type_supported = cache(lambda media_type: is_document(media_type) or is_supported(media_type))
 
-    def explain(media_type: str) -> str:
-        return f"{model} does not accept {_describe_refused_type(media_type, is_type_supported)}"
+    def explain(file: Attachment) -> str:
+        if is_type_supported(file.media_type):
+            return ""
+        return f"{model} does not accept {_describe_refused_type(file.media_type, is_type_supported)}"
 
-    return [replace_attachments(message, explain, is_type_supported) for message in messages]
+    return [replace_attachments(message, explain) for message in messages]
 
 
 def decode_base64(text: str) -> bytes:
@@ -186,13 +188,11 @@ def decode_base64(text: str) -> bytes:
     return a2b_base64(encoded + "=" * (-len(encoded) % 4), strict_mode=True)
 
 
-def replace_attachments(
-    message: Message, explain: Callable[[str], str], is_kept: Callable[[str], bool] = lambda _: False
-) -> Message:
-    """Replace attachments by notes, except those of the MIME types to keep. `explain` returns the reason for a type."""
-    kept = tuple(each for each in message.attachments if is_kept(each.media_type))
-    removed = [(each, explain(each.media_type)) for each in message.attachments if each not in kept]
-    return _add_notes(message._replace(attachments=kept), removed)
+def replace_attachments(message: Message, explain: Callable[[Attachment], str]) -> Message:
+    """Replace attachments by notes with the reason that `explain` returns; "" keeps one."""
+    reasons = [(each, explain(each)) for each in message.attachments]
+    kept = tuple(each for each, reason in reasons if not reason)
+    return _add_notes(message._replace(attachments=kept), [(each, reason) for each, reason in reasons if reason])
 
 
 def replace_file(message: Message, file: Attachment, replacement: Attachment | None, reason: str = "") -> Message:

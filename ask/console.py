@@ -206,23 +206,23 @@ def can_redraw(output: StandardOutput, environment: Mapping[str, str]) -> bool:
     return output.is_terminal and is_capable and is_in_foreground()
 
 
-def is_in_foreground() -> bool:
-    """Check whether this program is in the terminal's foreground process group."""
+def is_in_foreground(stream: int = STDOUT) -> bool:
+    """Check whether this program is in the foreground process group of a stream's terminal."""
     try:
-        return os.tcgetpgrp(get_descriptor(STDOUT)) == os.getpgrp()
+        return os.tcgetpgrp(get_descriptor(stream)) == os.getpgrp()
     except OSError:
         return False
 
 
-def can_redraw_now() -> bool:
+def can_redraw_now(stream: int = STDOUT) -> bool:
     """Check whether rows can be redrawn: this program is in the foreground, and no other run writes below them.
 
     Runs of one process group, as under `xargs -P`, share a lock of the terminal. A run that can lock it alone has no
     neighbors. Those of other groups are in the background or stopped.
     """
-    if not is_in_foreground():
+    if not is_in_foreground(stream):
         return False
-    terminal, group = get_descriptor(STDOUT), os.getpgrp()
+    terminal, group = get_descriptor(stream), os.getpgrp()
     with suppress(OSError):  # it does not support locks
         fcntl.lockf(terminal, fcntl.LOCK_SH, 1, group)
         try:
@@ -406,7 +406,9 @@ class StderrConsole:
         self._write(text, style=style if self.use_color else _remove_color_parameters(style), end="\n")
 
     def show_status(self, text: str) -> None:
-        """Show a short line on a terminal until the next output; "" erases it."""
+        """Show a short line on a terminal until the next output, unless other runs write to it; "" erases it."""
+        if text and self.is_terminal and not can_redraw_now(STDERR):
+            text = ""
         if self._use_styles and self.is_terminal and text != self._status:
             if text:
                 self._write(text, style=DIM, start=CLEAR_LINE)
@@ -428,7 +430,7 @@ class StderrConsole:
         if (self.is_quiet and is_suppressible) or sys.stderr is None:
             return
         if self._status:
-            self._status, start = "", CLEAR_LINE + start
+            self._status, start = "", (CLEAR_LINE if can_redraw_now(STDERR) else "\n") + start
         text = escape_control_characters(self.redact(text))
         if files and self._use_hyperlinks:
             text = _link_files(text, files)

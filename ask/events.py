@@ -29,6 +29,8 @@ class MessageAdded(NamedTuple):
     """False for an answer that was cut off."""
     answer: ModelResponse | None = None
     """The answer that the message was made from, if the model wrote it."""
+    refused_files: tuple[str, ...] = ()
+    """The digests of files without which the service answered, after it had refused a request with them."""
 
 
 INTERRUPTED_RULE = "interrupted"

@@ -101,16 +101,26 @@ class Attachment(NamedTuple):
         name: the file's name, without a folder.
         media_type: the MIME type, such as "image/png".
         data: the file's content.
+        refused_by: the models whose service refused an earlier request with the file, as `provider:model`. Set by ask,
+            which sends them a note in its place.
     """
 
     name: str
     media_type: str
     data: bytes
+    refused_by: tuple[str, ...] = ()
 
     @property
     def base64(self) -> str:
         """The data encoded in Base64, without line breaks."""
         return b2a_base64(self.data, newline=False).decode("ascii")
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 digest of the data in hexadecimal."""
+        from hashlib import sha256
+
+        return sha256(self.data).hexdigest()
 
     @property
     def data_url(self) -> str:

@@ -96,6 +96,7 @@ CITATIONS = st.lists(
     ),
     max_size=2,
 )
+DIGESTS = st.lists(st.binary(min_size=32, max_size=32).map(bytes.hex), max_size=2)
 SERVER_CALLS = st.lists(
     st.fixed_dictionaries({"name": TEXTS, "arguments": TEXTS, "result": TEXTS, "failed": st.booleans()}), max_size=1
 )
@@ -120,6 +121,7 @@ def messages(draw: st.DrawFn, role: str, calling: Sequence[dict[str, Any]] = ())
         "provider_state": draw(PROVIDER_STATES),
         "citations": draw(CITATIONS),
         "server_calls": draw(SERVER_CALLS),
+        "refused_files": draw(DIGESTS),
     }
 
 

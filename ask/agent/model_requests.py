@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
@@ -21,7 +21,7 @@ from ask.app import AppContext
 from ask.client.endpoint import ModelEndpoint
 from ask.client.provider_client import TOOL_SEARCH, ProviderClient, RequestResult
 from ask.errors import PluginError, ProviderError, RetryAction
-from ask.messages import EMPTY_MAPPING, Message, ProviderState, ReportedUsage, ToolSpec, Usage
+from ask.messages import EMPTY_MAPPING, Attachment, Message, ProviderState, ReportedUsage, ToolSpec, Usage
 from ask.plugin_api.types import ChatRequest
 from ask.tools.definitions import describe_for_model
 
@@ -82,6 +82,8 @@ class ModelRequests:
         is_refused = client.adjustments is not None and client.adjustments.is_schema_refused
         self._schema = schema.value if schema and not is_refused else None
         """None also once the provider has rejected it; then only the system prompt contains it."""
+        self._dropped_positions: set[int] = set()
+        """The positions of messages without whose files a refused request is sent again."""
         self._listed_limits: list[int | None] = []
         """The model's context limit according to the provider's list, once that was read."""
         self._stated_limit: int | None = None
@@ -130,7 +132,7 @@ class ModelRequests:
         overhead_tokens = estimate_text_tokens(self._system_message.content) + estimate_tool_tokens(tools)
         self._context_window = ContextWindow(overhead_tokens)
         reported = self._reported_usage
-        self._context_window.calibrate(self._messages[: reported.message_count], reported.tokens)
+        self._context_window.calibrate(self._list_sent_messages()[: reported.message_count], reported.tokens)
 
     def build_request(self, tool_choice: Literal["auto", "none"]) -> ChatRequest:
         """Build the next request, with as much of the conversation as the model's context has room for."""
@@ -155,14 +157,21 @@ class ModelRequests:
         self._refusal_count, self._accepted_count = 0, len(self._messages)
         self._context_window.calibrate(self._list_sent_messages(), usage.input_tokens)
 
+    def mark_refused_files(self) -> tuple[str, ...]:
+        """Remember which files the service refused, now that it has answered without them; return their digests."""
+        files: list[Attachment] = []
+        name = self.endpoint.full_name
+        for position in sorted(self._dropped_positions):
+            message = self._messages[position]
+            files += message.attachments
+            marked = (file._replace(refused_by=(*file.refused_by, name)) for file in message.attachments)
+            self._messages[position] = message._replace(attachments=tuple(marked))
+        self._dropped_positions.clear()
+        return tuple(dict.fromkeys(file.digest for file in files if name not in file.refused_by))
+
     def _select_messages(self) -> list[Message]:
         """Return the part of the conversation that the next request contains."""
-        messages = self._context_window.select_messages(self._list_sent_messages())
-        if any(map(attrgetter("attachments"), messages)):
-            from ask.attachments import replace_unsupported_attachments
-
-            messages = replace_unsupported_attachments(messages, self.endpoint.model, self._accepts_file)
-        return messages
+        return self._context_window.select_messages(self._list_sent_messages())
 
     def _check_file_type(self, media_type: str) -> bool:
         """Check whether the model accepts a type of file. It does not if the provider's hook fails.
@@ -291,16 +300,15 @@ class ModelRequests:
         messages, question_index = self._messages, self._question_index
         if not any(message.attachments for message in messages) or not is_message_refused(error):
             return False
-        from ask.attachments import replace_attachments
-
-        sent = self._select_messages()
+        listed, sent = self._list_sent_messages(), self._select_messages()
         has_limit = limit > 0 or error.retry_action is RetryAction.SHORTER
         for start in (0,) if has_limit else dict.fromkeys((self._accepted_count, 0)):
             file_count = len(messages[question_index].attachments)
             for position in reversed(range(start, len(messages))):
-                file_count += len(messages[position].attachments) if position != question_index else 0
-                if file_count > limit and position != question_index:
-                    messages[position] = replace_attachments(messages[position], lambda _: REFUSED_FILE_REASON)
+                count = len(listed[position].attachments) if position != question_index else 0
+                file_count += count
+                if count and file_count > limit:
+                    self._dropped_positions.add(position)
             if self._select_messages() != sent:
                 place = "the last results" if start else "earlier messages and results"
                 self._notify(f"{error.summary}; trying once more without the files of {place}")
@@ -308,8 +316,24 @@ class ModelRequests:
         return False  # the request did not contain them, for example because it was shortened
 
     def _list_sent_messages(self) -> list[Message]:
-        """Return the conversation as requests contain it: with reasoning in the text of this run's answers."""
+        """Return the conversation as requests contain it.
+
+        Answers of this run have their reasoning in the text. Files that the model does not accept are left out, and
+        those with which its service refused a request.
+        """
         messages = [*self._messages]
         for position, (text, provider_state) in self.tagged_answers.items():
             messages[position] = messages[position]._replace(content=text, provider_state=provider_state)
+        if any(map(attrgetter("attachments"), messages)):
+            from ask.attachments import replace_attachments, replace_unsupported_attachments
+
+            for position, message in enumerate(messages):
+                if position != self._question_index:
+                    messages[position] = replace_attachments(message, partial(self._explain_refusal, position))
+            messages = replace_unsupported_attachments(messages, self.endpoint.model, self._accepts_file)
         return messages
+
+    def _explain_refusal(self, position: int, file: Attachment) -> str:
+        """Return why requests do not contain a file; "" if they do."""
+        is_refused = position in self._dropped_positions or self.endpoint.full_name in file.refused_by
+        return REFUSED_FILE_REASON if is_refused else ""

@@ -483,7 +483,7 @@ class ToolLoop:
             if response.tagged_text:
                 self._model.tagged_answers[len(self._result.messages)] = response.tagged_text, answer.provider_state
             is_complete = response.error is None or isinstance(response.error, RefusedQuestionsError)
-            self._add_message(MessageAdded(message, is_complete, answer))
+            self._add_message(MessageAdded(message, is_complete, answer, self._model.mark_refused_files()))
             return True
         if answer.reasoning:  # for the history, and not for the conversation
             self._on_event(MessageAdded(message._replace(provider_state=None), complete=False, answer=answer))

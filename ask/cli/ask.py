@@ -22,6 +22,7 @@ from ask.cli.commands import (
     RARE_COMMANDS,
     SectionedCommand,
     change_directory,
+    find_options_with_value,
     find_plugin_commands,
     get_own_names,
     is_on_terminal,
@@ -251,12 +252,10 @@ class AskCommand(SectionedCommand):
     rare_options = RARE_OPTIONS
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        takes_value: dict[str, bool] = {}
-        long_names: dict[str, str] = {}
-        for param in self.get_params(ctx):
-            names = _list_names(param)
-            takes_value.update(dict.fromkeys(names, isinstance(param, click.Option) and not param.is_flag))
-            long_names.update(dict.fromkeys(names, param.opts[-1]))
+        params = self.get_params(ctx)
+        long_names = {name: param.opts[-1] for param in params for name in _list_names(param)}
+        kinds = find_options_with_value(params)
+        takes_value = {name: kinds.get(long_name, False) for name, long_name in long_names.items()}
         parsed = parse_command_line(args, takes_value)
         # Click looks up each short option as a long one first, and then imports difflib for an error that it discards.
         words = join_short_options(parsed.options, takes_value)

@@ -49,6 +49,8 @@ class SavedSignIn:
         self._lock = threading.Lock()
         self._tokens: Tokens | None = None
         self._client_id = ""
+        self._margin_seconds = EXPIRY_MARGIN_SECONDS
+        """The seconds before its expiry that a token is refreshed: none once the server could not be reached."""
         self._unsaved: dict[str, Tokens] = {}
         """The newest tokens that could not be saved, by the refresh tokens that were used up for them."""
 
@@ -73,7 +75,7 @@ class SavedSignIn:
             NetworkError: the authorization server cannot be reached.
         """
         with self._lock:
-            if self._tokens is None or not _is_usable(self._tokens, refused_token):
+            if self._tokens is None or not self._is_usable(self._tokens, refused_token):
                 self._set_tokens(*_Refresh(self, refused_token).wait())
             assert self._tokens, "they were set"  # noqa: S101
             return self._tokens.access_token
@@ -86,14 +88,16 @@ class SavedSignIn:
         Raises:
             ConfigError, FileError, NetworkError: as for `get_token`.
         """
+        start = time.monotonic()
         with self._store.lock():
+            has_waited = time.monotonic() - start > REQUEST_SECONDS / 2
             account, tokens = self._read_account()
             tokens = self._unsaved.get(tokens.refresh_token, tokens)
-            if _is_usable(tokens, refused_token):
+            if self._is_usable(tokens, refused_token):
                 return account.client_id, tokens
             begin()
             try:
-                return account.client_id, self._request_tokens(account, tokens)
+                new_tokens = self._request_tokens(account, tokens, has_waited=has_waited)
             except RejectedTokenError as error:
                 login = self._store.read()
                 self._store.save_tokens(login, account, None)
@@ -103,11 +107,17 @@ class SavedSignIn:
                 raise
             except NetworkError:
                 # It may be used up to its expiry, if the service has not refused it.
-                if tokens.expires_at > time.time() and tokens.access_token != refused_token:
+                self._margin_seconds = 0.0
+                if self._is_usable(tokens, refused_token):
                     return account.client_id, tokens
                 raise
+            self._margin_seconds = EXPIRY_MARGIN_SECONDS
+            return account.client_id, new_tokens
 
-    def _request_tokens(self, account: Account, tokens: Tokens) -> Tokens:
+    def _request_tokens(self, account: Account, tokens: Tokens, *, has_waited: bool) -> Tokens:
+        """Request new tokens and save them, unless this run has waited for another one that got none."""
+        if has_waited:
+            raise NetworkError("the authorization server did not answer another run", "try again later")
         service = find_service(self._store.provider_name, self._environment)
         if account.in_keyring:
             new_tokens = refresh_tokens(service, account.client_id, tokens.refresh_token)
@@ -150,6 +160,9 @@ class SavedSignIn:
     def _make_error(self, problem: str, reason: str) -> ConfigError:
         title = SIGN_IN_SERVICES[self._store.provider_name].title
         return ConfigError(f"the sign-in to {title} {problem}{f' ({reason})' if reason else ''}", self._advice)
+
+    def _is_usable(self, tokens: Tokens, refused_token: str) -> bool:
+        return tokens.access_token != refused_token and tokens.expires_at - self._margin_seconds > time.time()
 
     @property
     def _advice(self) -> str:
@@ -239,7 +252,3 @@ def _name_label_variable(provider_name: str) -> str:
 def _format_sign_in_advice(provider_name: str, label: str) -> str:
     """Tell the user how to sign in."""
     return f"run `ask login {provider_name}{f' --account {shlex.quote(label)}' if label else ''}`"
-
-
-def _is_usable(tokens: Tokens, refused_token: str) -> bool:
-    return tokens.access_token != refused_token and tokens.expires_at - EXPIRY_MARGIN_SECONDS > time.time()

@@ -10,7 +10,7 @@ from typing import Any
 
 from ask.client.citations import format_notes, list_in_markdown
 from ask.compare.answers import ModelAnswer
-from ask.console import BOLD, DIM, STDERR, STDOUT, StandardOutput, StderrConsole, wrap_for_terminal
+from ask.console import BOLD, DIM, STDERR, STDOUT, StandardOutput, StderrConsole, can_redraw_now, wrap_for_terminal
 from ask.events import Event, MessageAdded, Notice
 from ask.messages import Message, TextDelta
 from ask.render.amounts import format_cost, format_duration
@@ -198,9 +198,17 @@ class ColumnComparison(SectionComparison):
         time.sleep(DRAW_INTERVAL_SECONDS)
 
     def end_answers(self) -> None:
+        if not can_redraw_now():
+            self._live_region.mark_cursor_lost()
         self._live_region.update([row.text for row in self._render()], ())
 
     def _draw(self, lines_above: Sequence[str] = ()) -> None:
+        """Draw the columns, unless other runs write to the terminal: they are then shown once, at the end."""
+        if not can_redraw_now():
+            self._live_region.mark_cursor_lost()
+            if lines_above:
+                self._live_region.update(lines_above, ())
+            return
         height = self._live_region.size.lines - 1
         rows = self._render(max_height=max(height - 2, 1))
         # The names of the models, and the end of the rest.

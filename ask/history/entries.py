@@ -72,8 +72,8 @@ class ToolCallRecord(NamedTuple):
 class HistoryEntry(NamedTuple):
     """A saved message.
 
-    `reasoning`, `finish_reason`, `usage`, `citations` and `server_calls` are those of the model's response, and empty
-    for other messages.
+    `reasoning`, `finish_reason`, `usage`, `citations`, `server_calls` and `refused_files` are those of the model's
+    response, and empty for other messages.
     """
 
     time: float
@@ -91,12 +91,14 @@ class HistoryEntry(NamedTuple):
     model: str = ""
     citations: tuple[Citation, ...] = ()
     server_calls: tuple[ServerToolCall, ...] = ()
+    refused_files: tuple[str, ...] = ()
+    """The digests of files of earlier messages that the model's service had refused."""
 
     def to_row(self) -> dict[str, Any]:
         """Return the values by column, as a saved or exported message has them.
 
-        Not included are the provider state, the usage, the citations and server calls, which are JSON, and the calls
-        and attachments, which are rows of their own.
+        Not included are the provider state, the usage, the citations, server calls and refused files, whose columns
+        are text, and the calls and attachments, which are rows of their own.
         """
         return {
             "time": self.time,
@@ -122,7 +124,7 @@ class HistoryEntry(NamedTuple):
     ) -> HistoryEntry:
         """Create the entry from a row of the database or of an export, and what such a row does not include.
 
-        Also not included are the citations and server calls, which the caller adds.
+        Also not included are the citations, server calls and refused files, which the caller adds.
         """
         calls = tuple(calls)
         message = Message(
@@ -236,13 +238,16 @@ def insert_entry(connection: sqlite3.Connection, run_number: int, entry: History
     for name in ("citations", "server_calls"):
         records = getattr(entry, name)
         values[name] = json.dumps([record._asdict() for record in records]) if records else None
+    values["refused_files"] = " ".join(entry.refused_files)
     number = insert_row(connection, "messages", run=run_number, **values)
     texts = [entry.message.content]
     for position, record in enumerate(entry.calls):
         insert_row(connection, "calls", message=number, position=position, **record.to_row())
         texts += (record.call.name, record.call.arguments)
     for position, attachment in enumerate(entry.message.attachments):
-        insert_row(connection, "attachments", message=number, position=position, **attachment._asdict())
+        columns = attachment._asdict()
+        del columns["refused_by"]  # saved with the answers of these models
+        insert_row(connection, "attachments", message=number, position=position, **columns)
     index_message(connection, number, "\n".join(texts))
     return number
 
@@ -261,7 +266,25 @@ def read_runs(store: Store, conversation: Conversation) -> list[Run]:
     if not runs:
         hint = f"ask history delete {conversation.id} removes it"
         raise FileError(f"the messages of the conversation {conversation.id} are missing", hint)
-    return runs
+    has_refusals = any(entry.refused_files for run in runs for entry in run.entries)
+    return _mark_refused_files(runs) if has_refusals else runs
+
+
+def _mark_refused_files(runs: Sequence[Run]) -> list[Run]:
+    """Return runs whose files name the models that later answered without them, after a refusal."""
+    refusals: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
+    marked: list[Run] = []
+    for run in reversed(runs):
+        later_refusals, entries = refusals.copy(), [*run.entries]
+        for position, entry in reversed([*enumerate(entries)]):
+            for digest in entry.refused_files:
+                refusals[digest] += (f"{entry.provider or run.provider}:{entry.model or run.model}",)
+            # The question of the run kept its files, which may be the same ones, attached again.
+            known = later_refusals if entry.message.role == "user" else refusals
+            files = (file._replace(refused_by=known[file.digest]) for file in entry.message.attachments)
+            entries[position] = entry._replace(message=entry.message._replace(attachments=tuple(files)))
+        marked.insert(0, run._replace(entries=tuple(entries)))
+    return marked
 
 
 def _query_runs(store: Store, conversation: Conversation) -> list[Run]:
@@ -307,9 +330,10 @@ def _parse_entry(
         map(ToolCallRecord.from_row, calls),
         (Attachment(each["name"], each["media_type"], each["data"]) for each in attachments),
     )
-    if not (row["citations"] or row["server_calls"]):
+    if not (row["citations"] or row["server_calls"] or row["refused_files"]):
         return entry
     return entry._replace(
+        refused_files=tuple(row["refused_files"].split()),
         citations=tuple(_parse_records(store, row["citations"], Citation)),
         server_calls=tuple(_parse_records(store, row["server_calls"], ServerToolCall)),
     )

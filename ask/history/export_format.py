@@ -72,10 +72,14 @@ def _message_to_json(entry: HistoryEntry) -> dict[str, Any]:
         **entry.to_row(),
         "usage": entry.usage._asdict(),
         "calls": [record.to_row() for record in entry.calls],
-        "attachments": [{**attachment._asdict(), "data": attachment.base64} for attachment in message.attachments],
+        "attachments": [
+            {**dict(zip(_AttachmentFields._fields, file, strict=False)), "data": file.base64}
+            for file in message.attachments
+        ],
         "provider_state": {name: getattr(state, name) for name in _StateFields._fields} if state else None,
         "citations": [citation._asdict() for citation in entry.citations],
         "server_calls": [call._asdict() for call in entry.server_calls],
+        "refused_files": [*entry.refused_files],
     }
 
 
@@ -84,6 +88,7 @@ def _message_to_json(entry: HistoryEntry) -> dict[str, Any]:
 
 Text = Annotated[str, Constraint("text", convert=repair_surrogates)]
 Time = Annotated[float, Constraint("a time in seconds since 1970", lambda seconds: 0 <= seconds < YEAR_10000)]
+Digest = Annotated[str, Constraint("a SHA-256 digest", re.compile("[0-9a-f]{64}").fullmatch)]
 
 
 class _CallFields(NamedTuple):
@@ -142,6 +147,7 @@ class _MessageFields(NamedTuple):
     provider_state: _StateFields | None = None
     citations: tuple[_CitationFields, ...] = ()
     server_calls: tuple[_ServerCallFields, ...] = ()
+    refused_files: tuple[Digest, ...] = ()
 
 
 class _RunFields(NamedTuple):
@@ -261,6 +267,7 @@ def _make_entry(fields: _MessageFields) -> HistoryEntry:
     return entry._replace(
         citations=tuple(Citation(*citation) for citation in fields.citations),
         server_calls=tuple(ServerToolCall(*call) for call in fields.server_calls),
+        refused_files=fields.refused_files,
     )
 
 

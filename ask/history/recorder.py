@@ -110,7 +110,7 @@ class Recorder:
                 parts.append(text)
                 if time.monotonic() - self._partial_save_time >= PARTIAL_SAVE_SECONDS:
                     self._save_partial_answer()
-            case MessageAdded(message, complete, response):
+            case MessageAdded(message, complete, response, refused_files):
                 calls = tuple(map(ToolCallRecord, message.tool_calls))
                 entry = HistoryEntry(time.time(), message, complete, calls=calls)
                 if response is not None:
@@ -120,6 +120,7 @@ class Recorder:
                         usage=response.usage,
                         citations=response.citations,
                         server_calls=response.server_calls,
+                        refused_files=refused_files,
                         **(self._fallback._asdict() if self._fallback else {}),
                     )
                 finished_call, self._finished_call = self._finished_call, None

@@ -47,6 +47,8 @@ CREATE INDEX runs_by_time ON runs (started);
 
 -- `provider` and `model` are those of an answer, if they are not those of its run: the run's own model could not answer.
 -- `citations` and `server_calls` are JSON: the sources of an answer, and what the service's own tools did for it.
+-- `refused_files` are the SHA-256 digests, separated by spaces, of the files of earlier messages without which the model
+-- answered, because its service had refused a request with them.
 CREATE TABLE messages (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
@@ -71,7 +73,8 @@ CREATE TABLE messages (
     cache_write_12h_tokens INTEGER,
     service_tier TEXT,
     citations TEXT,
-    server_calls TEXT
+    server_calls TEXT,
+    refused_files TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX messages_by_run ON messages (run);
 CREATE INDEX messages_by_fallback ON messages (run) WHERE model <> '';

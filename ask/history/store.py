@@ -42,6 +42,7 @@ MIGRATIONS = (
     "citations.sql",
     "costs.sql",
     "attachment_index.sql",
+    "refused_files.sql",
 )
 """The scripts that upgrade each version to the next, starting from the first. A released script never changes."""
 SCHEMA_VERSION = 1 + len(MIGRATIONS)
@@ -92,6 +93,7 @@ COLUMN_TYPES: Mapping[str, type] = {
         ("status", "role", "content", "tool_call_id", "tool_name", "provider_state", "reasoning", "finish_reason"), str
     ),
     **dict.fromkeys(("name", "arguments", "decision", "rule", "media_type", "citations", "server_calls"), str),
+    "refused_files": str,
     **dict.fromkeys(("created", "updated", "started", "ended", "time", "seconds", "cost", "dollars"), float),
     **dict.fromkeys(
         ("number", "conversation", "run", "message", "position", "first_kept_run", "replaced_by", "period"), int

@@ -116,7 +116,7 @@ class ServerConnection:
         self.can_discover = can_discover
         """Whether the first message may be one that servers of older protocol revisions do not know."""
         self.has_ignored_discovery = False
-        """Whether a local server has not responded to it. Those made with rmcp exit (go-sdk#1177)."""
+        """Whether a local server has exited without a response to it, as those made with rmcp do (go-sdk#1177)."""
         self.can_elicit = can_elicit
         """Whether the server is told that it may ask questions."""
         self.has_refused_elicitation = False
@@ -159,6 +159,7 @@ class ServerConnection:
         """
         ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._client_task = asyncio.create_task(self._run_client(ready))
+        timer = asyncio.get_running_loop().call_later(self.server.timeout / 2, self._refuse_discovery)
         try:
             async with asyncio.timeout(self.server.timeout):
                 futures: list[asyncio.Future[Any]] = [ready, self._client_task]
@@ -174,6 +175,19 @@ class ServerConnection:
             failure = await self._end_failed_request(error, self.server.timeout, remedy)
             await self.close()
             raise failure from None
+        finally:
+            timer.cancel()
+
+    def _refuse_discovery(self) -> None:
+        """Refuse the first message for a local server that ignores it: the SDK then sends the one of older revisions.
+
+        Those made with fastmcp for TypeScript do (rust-sdk#1142). The SDK itself would wait for longer than most
+        servers may take to start.
+        """
+        for message_id, method in self._pending_methods.items():
+            if method == "server/discover" and isinstance(self._transport, ServerProcess) and not self.has_ended:
+                error = {"code": METHOD_NOT_FOUND, "message": "not answered"}
+                self._transport.feed_message({"jsonrpc": "2.0", "id": int(message_id), "error": error})
 
     async def _run_client(self, ready: asyncio.Future[Client]) -> None:
         """Keep the client open until `close` is called: the SDK requires that the same task opens and closes it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -110,6 +111,10 @@ class ServerProcess:
         if self._failure or not has_ended or self._was_stopped or self._process.returncode is None:
             return self._failure
         return ": ".join(filter(None, (describe_exit(self._process.returncode), self._log.last_line)))
+
+    def feed_message(self, message: Mapping[str, Any]) -> None:
+        """Receive a message as if the server had written it."""
+        self._stdout.feed_data(f"\n{json.dumps(message)}\n".encode())
 
     def kill(self) -> None:
         """Kill the process and all its descendants."""

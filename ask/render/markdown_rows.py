@@ -186,7 +186,11 @@ class BlockRenderer:
     def fence(self, token: Token) -> None:
         self._add_rows(highlight_code(escape_control_characters(token.content), token.info))
 
-    code_block = fence
+    def code_block(self, token: Token) -> None:
+        """Render indented code; at the top level as it is written, because it may continue code without a fence."""
+        start, end = token.map or (0, 0)
+        content = token.content if self._prefix else "\n".join(self._block.lines[: end - start])
+        self._add_rows(highlight_code(escape_control_characters(content), ""))
 
     def hr(self, _: Token) -> None:
         self._add_rows([[("─" * min(self._inner_width, MAX_RULE_WIDTH), DIM)]])

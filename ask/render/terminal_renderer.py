@@ -216,8 +216,6 @@ class TerminalRenderer(PlainRenderer):
             seconds = time.monotonic() - self._wait_start
             is_slow = bool(self._pending_action) and seconds >= SPINNER_DELAY_SECONDS
             if is_slow and is_in_foreground():
-                columns = self._live_region.size.columns
-                shown = format_spinner(self._pending_action, seconds, columns) if can_redraw_now() else ""
-                self._console.show_status(shown)
+                self._console.show_status(format_spinner(self._pending_action, seconds, self._live_region.size.columns))
         if is_slow:  # load the modules that the answer will need; the request was sent long ago
             import ask.render.markdown_answer  # noqa: F401

@@ -220,9 +220,7 @@ def test_an_image_that_read_file_returns_is_shown(ask: Ask, server: ModelServer,
 def test_a_refused_file_of_a_result_does_not_end_the_run(ask: Ask, server: ModelServer, home: Home) -> None:
     (home.work / "broken.png").write_bytes(PNG[:40])
     refusal = wire.whole_reply({"error": {"message": "Could not process image"}}, 400)
-    server.reply(
-        wire.calls(("read_file", {"filepath": "broken.png"})), refusal, wire.says(ANSWER), refusal, wire.says("No.")
-    )
+    server.reply(wire.calls(("read_file", {"filepath": "broken.png"})), refusal, wire.says(ANSWER), wire.says("No."))
     result = ask("-p", "openrouter", "What is on the photo?")
     assert (result.code, result.text) == (0, f"{ANSWER}\n"), result.stderr
     assert contains_file(server.requests[1].json, PNG[:40])

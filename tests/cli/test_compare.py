@@ -12,7 +12,7 @@ import pytest
 
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply, Request
-from tests.program import CTRL_C, Ask, Home
+from tests.program import ASK, CTRL_C, Ask, Home, Running
 from tests.screen import render_lines
 
 COMMAND = ("compare", "-p", "openrouter", "-m", "v/a", "-m", "v/b")
@@ -169,6 +169,20 @@ def test_answers_stream_in_columns_on_a_terminal(ask: Ask, server: ModelServer) 
     assert "40 tokens" in final
     assert "both" in final.rpartition("combined")[2]
     assert all(len(line) <= 80 for line in lines)
+
+
+def test_parallel_comparisons_do_not_erase_each_others_lines(ask: Ask, server: ModelServer) -> None:
+    def answer(request: Request) -> Reply:
+        return stream_markdown(f"{request.json['model'][-1]}-{get_prompt(request).rpartition(' ')[2]}", 12)
+
+    server.reply(answer)
+    script = f"printf '%s\\n' one two three | xargs -P 3 -I{{}} {ASK} {' '.join(COMMAND)} 'say {{}}'"
+    with Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True) as running:
+        shown = render_lines(running.finish().stdout)
+    for word in ("one", "two", "three"):
+        last = max(number for number, line in enumerate(shown) if f"a-{word} row 11" in line)
+        for number, line in enumerate(shown[last - 11 : last + 1]):
+            assert [f"{model}-{word} row {number}" for model in "ab"] == re.findall(r"[ab]-\w+ row \d+", line), shown
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -27,7 +28,7 @@ from ask.map.rate_limit import RateLimiter
 from tests import wire
 from tests.map.simulated_service import SCENARIOS, Sent, count_accepted, simulate
 from tests.model_server import DROP, HOLD, ModelServer, Reply, Request
-from tests.program import CTRL_C, NO_COMPILED_FILES, TEST_KEY, Ask, Home, Result, run
+from tests.program import ASK, CTRL_C, NO_COMPILED_FILES, TEST_KEY, Ask, Home, Result, Running, run
 from tests.screen import render_lines
 from tests.test_main import is_alive, wait_until
 from tests.third_party_plugins import install_provider
@@ -685,6 +686,24 @@ def test_progress_is_shown_on_a_terminal(ask: Ask, server: ModelServer, home: Ho
     piped = ask(*command)
     assert len(piped.stderr.splitlines()) == 1
     assert "(41 earlier; --fresh" in piped.stderr
+
+
+@pytest.mark.slow
+def test_progress_leaves_the_lines_of_other_runs_on_the_terminal(ask: Ask, server: ModelServer, home: Home) -> None:
+    rows = [step for number in range(20) for step in (wire.text(f"- **row** {number}\n"), 0.1)]
+
+    def answer(request: Request) -> Reply:
+        if b"Say" not in request.body:
+            return wire.streams(*rows, wire.finish())
+        time.sleep(0.1)
+        return wire.says("Yes.")
+
+    server.reply(answer)
+    command = shlex.join([*COMMAND, write_rows(home.work, *make_rows(200)), "-O", "out.jsonl", "-j", "8"])
+    script = f"{ASK} {command} & {ASK} --no-tools hi; wait"
+    with Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True) as running:
+        lines = render_lines(running.finish().stdout)
+    assert [line for line in lines if "row " in line] == [f"• row {number}" for number in range(20)], lines
 
 
 @pytest.mark.slow

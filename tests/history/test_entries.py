@@ -50,7 +50,7 @@ def entries(draw: st.DrawFn) -> HistoryEntry:
         draw(TEXT),
         tuple(record.call for record in records),
         *(draw(TEXT), draw(TEXT)),
-        tuple(draw(st.lists(st.builds(Attachment, TEXT, TEXT, st.binary()), max_size=2))),
+        tuple(draw(st.lists(st.builds(Attachment, TEXT, TEXT, st.binary(), st.just(())), max_size=2))),
         draw(st.none() | NATIVE),
     )
     finish = draw(st.sampled_from(["", *FinishReason]))

@@ -6,6 +6,7 @@ import json
 import signal
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -226,6 +227,82 @@ def test_files_that_another_model_accepted_are_left_out(ask: Ask, server: ModelS
     body = json.dumps(server.requests[-1].json)
     assert PHOTO.base64 not in body
     assert "photo.png" in body
+
+
+def reads_no_photos(request: Request, service: Wire) -> Reply:
+    """Refuse the photo for one model; answer everything else."""
+    if request.json["model"] == "gpt-5-small" and PHOTO.base64 in json.dumps(request.json):
+        return service.refuses(400, {"error": {"message": "this model cannot read images"}})
+    return service.says("Fine.")
+
+
+def test_a_refused_file_is_not_sent_to_that_model_again(ask: Ask, server: ModelServer) -> None:
+    ask, service = choose(ask, server, "openai")
+    (ask.cwd / "photo.png").write_bytes(PHOTO.data)
+    server.reply(partial(reads_no_photos, service=service))
+    ask("-f", "photo.png", "what is this?")
+    small = ("-m", "gpt-5-small")
+    counts = []
+    for arguments in (
+        ["-c", *small, "one"],
+        ["-c", *small, "two"],
+        ["compact", *small],
+        ["-c", *small, "three"],
+    ):
+        count = len(server.requests)
+        assert ask(*arguments).code == 0
+        counts.append(len(server.requests) - count)
+    assert counts == [2, 1, 1, 1]
+
+
+def test_a_fallback_gets_the_files_that_the_first_model_refused(ask: Ask, server: ModelServer) -> None:
+    ask, service = choose(ask, server, "openai")
+    (ask.cwd / "photo.png").write_bytes(PHOTO.data)
+    server.reply(service.says("A cat."))
+    assert ask("-f", "photo.png", "what is this?").code == 0
+    refusal = service.refuses(400, {"error": {"message": "this model cannot read images"}})
+    failure = service.refuses(500, {"error": {"message": "broken"}})
+    server.reply(refusal, *[failure] * 4, service.says("Fine."))
+    assert ask("-c", "-m", "gpt-5-small", "--fallback", "gpt-5", "one").code == 0
+    assert [PHOTO.base64 in json.dumps(request.json) for request in server.requests[1:]] == [True, *[False] * 4, True]
+    server.reply(refusal, service.says("Fine."))
+    assert ask("-c", "-m", "gpt-5-small", "two").code == 0
+    assert [PHOTO.base64 in json.dumps(request.json) for request in server.requests[-2:]] == [True, False], (
+        "not learned"
+    )
+
+
+@pytest.mark.parametrize("way", ["another model", "attached again", "imported", "another conversation"])
+def test_a_refused_file_is_remembered_with_its_message_and_model(
+    ask: Ask, server: ModelServer, home: Home, way: str
+) -> None:
+    ask, service = choose(ask, server, "openai")
+    (ask.cwd / "photo.png").write_bytes(PHOTO.data)
+    server.reply(partial(reads_no_photos, service=service))
+    identity = ask("-f", "photo.png", "what is this?").conversation
+    small = ("-m", "gpt-5-small")
+    assert ask("-c", *small, "one").code == 0
+    count = len(server.requests)
+    match way:
+        case "another model":
+            assert ask("-c", "-m", service.model, "two").code == 0
+            expected = [True]
+        case "attached again":
+            server.reply(service.says("A cat."))
+            assert ask("-c", *small, "-f", "photo.png", "and now?").code == 0
+            assert ask("-c", *small, "two").code == 0
+            expected = [True, True]
+        case "imported":
+            exported = ask("history", "export", identity, "--format", "json").text
+            assert ask("history", "delete", "--yes", identity).code == 0
+            assert ask("history", "import", stdin=exported.encode()).code == 0
+            assert ask("--resume", identity, *small, "two").code == 0
+            expected = [False]
+        case _:
+            assert ask("-f", "photo.png", "what is this?").code == 0
+            assert ask("-c", *small, "two").code == 0
+            expected = [True, True, False]
+    assert [PHOTO.base64 in json.dumps(request.json) for request in server.requests[count:]] == expected
 
 
 # Unanswered questions

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ask.messages import Attachment
 from tests.program import Ask, Home, Result
 from tests.saved_history import list_messages, read_conversations, read_saved_runs
 
@@ -185,7 +186,7 @@ def test_sessions_are_complete(aichat: Callable[..., Any], home: Home) -> None:
     assert (first.provider, first.model, first.version) == ("ollama", "llama3.2", "aichat")
     assert list_messages(first) == [("user", "2026-11-27", True), ("assistant", "no", True)]
     (image,) = second.entries[0].message.attachments
-    assert image == ("image.png", "image/png", PNG)
+    assert image == Attachment("image.png", "image/png", PNG)
     assert "https://example.org/pic.png" in second.entries[0].message.content
     request, ls, cat = third.entries[1:4]
     assert request.message.content == "I look."

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ask.history.entries import Run
+from ask.messages import Attachment
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home, Result
@@ -145,7 +146,7 @@ def test_attachments_and_fragments_are_part_of_the_message(
     summary = read_summary(llm("--json"))
     for question in ("Describe it", "Describe again"):
         (run,) = find_runs(home, question)
-        assert run.entries[0].message.attachments == (("photo.png", "image/png", data),)
+        assert run.entries[0].message.attachments == (Attachment("photo.png", "image/png", data),)
     (run,) = find_runs(home, "A photo on the web")
     assert "[attachment: https://example.org/heron.png]" in run.entries[0].message.content
     (run,) = find_runs(home, "A lost photo")

@@ -24,7 +24,7 @@ from tests.authorization_server import PLAN_SCOPE, SCOPES, AuthorizationServer
 from tests.login.conftest import BROWSER
 from tests.mcp.test_sign_in import KeepRedirect
 from tests.missing_packages import make_command_without
-from tests.program import NO_COMPILED_FILES, Ask, Home, Result, run
+from tests.program import ASK, NO_COMPILED_FILES, Ask, Home, Result, run
 from tests.slow_parameters import mark_others_slow
 
 
@@ -176,6 +176,17 @@ def test_two_runs_at_once_refresh_once(ask: Ask, openai: AuthorizationServer) ->
     with ask.start("-p", "chatgpt", "hi") as first, ask.start("-p", "chatgpt", "hi") as second:
         assert [first.finish().code, second.finish().code] == [0, 0]
     assert openai.refreshes == 1
+
+
+@pytest.mark.slow
+def test_parallel_runs_wait_for_a_silent_server_once(ask: Ask, openai: AuthorizationServer) -> None:
+    openai.lifetime = 45
+    sign_in(ask)
+    openai.token_delay, start = 20, time.monotonic()
+    result = ask.shell(f"seq 4 | xargs -P 4 -I{{}} {ASK} -q --no-save hi{{}}", timeout=80)
+    assert result.text.count("Hello from your plan.") == 4, result.stderr
+    assert time.monotonic() - start < 25
+    assert len(openai.token_requests) <= 3
 
 
 @pytest.mark.slow

@@ -502,16 +502,26 @@ def test_a_server_that_refuses_questions_is_connected_to_without(ask: Ask, home:
 
 
 @pytest.mark.slow_after_first
-@pytest.mark.parametrize("variable", ["EXITS_ON", "IGNORES"])
+@pytest.mark.parametrize("case", [("IGNORES", 0, 1), ("EXITS_ON", 0, 2), ("IGNORES", 3.5, 1), ("NEITHER", 3.5, 1)])
 def test_a_server_that_does_not_answer_the_first_request_gets_an_older_one(
-    variable: str, ask: Ask, home: Home, server: ModelServer
+    case: tuple[str, float, int], ask: Ask, home: Home, server: ModelServer
 ) -> None:
     """go-sdk#1177: servers made with rmcp exit; those made with fastmcp for TypeScript stay silent."""
+    variable, delay, starts = case
     table = script(home, tools_list=[{"tools": [GOOD]}], tools_call=[{"content": [TEXT]}])
-    configure(home, {"one": table | {"env": {variable: "server/discover"}, "timeout": 5}})
+    start = {"command": "sh", "args": ["-c", f'echo >> starts; sleep {delay}; exec "$@"', "-", table["command"]]}
+    start["args"] += table["args"]
+    configure(home, {"one": table | start | {"env": {variable: "server/discover"}, "timeout": 6}})
     result, answers = ask_with_calls(ask, server, [("one__good", {})])
     assert answers == ["beside it"]
     assert not warnings(result.stderr)
+    assert len((home.work / "starts").read_text()) == starts
+
+
+def test_a_silent_server_is_started_once(ask: Ask, home: Home) -> None:
+    configure(home, {"one": {"command": "sh", "args": ["-c", "echo >> starts; exec sleep 60"], "timeout": 1}})
+    assert ask("mcp", "test", "one").code != 0
+    assert len((home.work / "starts").read_text()) == 1
 
 
 def respond_early(message_id: str, text: str, status: int = 200, content_type: str = "application/json") -> Reply:

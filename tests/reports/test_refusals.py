@@ -669,6 +669,10 @@ def test_a_damaged_image_of_a_tool_costs_no_other_image(ask: Ask, server: ModelS
     result = ask(*SERVICE, "go")
     assert (result.code, result.text, len(server.requests)) == (0, "Hello\n", 4), result.stderr
     assert images[0] in server.requests[-1].body.decode()
+    assert ask(*SERVICE, "-c", "more").code == 0
+    bodies = [request.body.decode() for request in server.requests[4:]]
+    assert not any(images[1] in body for body in bodies)
+    assert images[0] in bodies[-1]
 
 
 def test_lmstudio_without_a_model_says_how_to_load_one(ask: Ask, server: ModelServer) -> None:
