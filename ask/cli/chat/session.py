@@ -36,7 +36,7 @@ from ask.console import StderrConsole
 from ask.errors import FileError, RunInterruptedError, UsageError
 from ask.events import Event, Notice
 from ask.history.conversation_lookup import find_conversation
-from ask.history.deletion import delete_attachment, delete_run, replace_runs
+from ask.history.deletion import delete_attachment, delete_run
 from ask.history.entries import Run, generate_conversation_id, read_runs
 from ask.history.listing import ConversationTitle, find_titles
 from ask.history.saved_messages import (
@@ -160,30 +160,30 @@ class ChatSession:
             blocks = message.content.removeprefix(turn.words)  # files and piped text
             content = new_words + (blocks if turn.words or not blocks else f"\n\n{blocks}")
             message = message._replace(content=content)
-        original_request, original_unanswered = self.request, self.unanswered
-        position = turns.index(turn)
-        self._replace_history(self.request.message_history[: turn.message_index])
+        request = self.request._replace(
+            message_history=self.request.message_history[: turn.message_index],
+            user_message=message,
+            reported_usage=ReportedUsage(),
+        )
         # The questions before this message.
-        self.unanswered = self.unanswered[: sum(not earlier.has_response for earlier in turns[:position])]
+        unanswered = self.unanswered[: sum(not earlier.has_response for earlier in turns[: turns.index(turn)])]
         # Also the runs of messages that are in no request, because they were refused or not answered.
         runs = self._read_saved_runs()
         replaced = [run.number for run in runs if turn.run_number is not None and run.number >= turn.run_number]
-        result = self._run_message(self._prepare(self.request._replace(user_message=message)))
-        new_run_number = result.saved_run_number
+        prepared = self._prepare(request)._replace(unanswered=unanswered, runs_replaced_by_answer=replaced)
         if not turn.has_response:
+            prepared = prepared._replace(replaced_runs=replaced[:1])
+        result = self._run_message(prepared)
+        if not turn.has_response and result.is_saved:
             self._delete_run(turn.run_number)
-        if result.has_answer:
-            if replaced and new_run_number is not None:
-                with self._open_history() as store:
-                    replace_runs(store, replaced, new_run_number)
-        elif turn.has_response:
-            self.request, self.unanswered = original_request, original_unanswered
-            self._delete_run(new_run_number)
+        elif turn.has_response and not result.has_answer:
+            self._delete_run(result.saved_run_number)
             if result.is_refused and new_words:
                 self.draft = f"/edit {new_words}" if number is None else f"/edit #{number} {new_words}"
             if result.error is not None:
                 raise result.error
             return
+        self.unanswered = unanswered
         self._continue_from(result)
 
     def drop_message(self, number: int | None = None) -> ChatTurn:
@@ -299,6 +299,7 @@ class ChatSession:
                 self.app,
                 renderer.show,
                 replaced_runs=prepared.replaced_runs,
+                runs_replaced_by_answer=prepared.runs_replaced_by_answer,
                 asks_for_rounds=self.is_interactive and can_ask_for_rounds(self.options),
                 title=prepared.title,
             )
