@@ -41,8 +41,6 @@ def run_request(
     """Answer a request: send it, run the tools the model calls, record everything, report events.
 
     Args:
-        request: the request.
-        app: the user's installation.
         on_event: receives the events.
         replaced_runs: the numbers of the saved runs whose questions the request contains.
         runs_replaced_by_answer: the numbers of the saved runs that are replaced if there is an answer.
