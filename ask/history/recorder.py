@@ -261,6 +261,11 @@ class Recorder:
     def _record_run_end(
         self, end_values: tuple[float, int, str, str], usage: Usage | None, connection: sqlite3.Connection
     ) -> None:
+        text, reasoning = "".join(self._partial_text), "".join(self._partial_reasoning)
+        if text.strip():  # the run has ended before the answer was reported, as by a second signal
+            message = Message("assistant", text)
+            entry = HistoryEntry(end_values[0], message, complete=False, reasoning=reasoning)
+            self._add_entry(entry, None, connection)
         connection.execute(
             "UPDATE runs SET ended = ?, exit_code = ?, error = ?, status = ? WHERE number = ?",
             (*end_values, self.run_number),
