@@ -33,7 +33,7 @@ from ask.cli.run import can_ask_for_rounds, create_renderer, notify_end
 from ask.client.endpoint import fetch_first_model
 from ask.config.options import RunOptions
 from ask.console import StderrConsole
-from ask.errors import FileError, RunInterruptedError, UsageError
+from ask.errors import AskError, FileError, RunInterruptedError, UsageError
 from ask.events import Event, Notice
 from ask.history.conversation_lookup import find_conversation
 from ask.history.deletion import delete_attachment, delete_run
@@ -121,7 +121,7 @@ class ChatSession:
 
         If the run fails, its `AskError` is raised after the partial answer is printed. The chat can continue.
         """
-        template = self._pending_template
+        inputs, template = self._pending_inputs, self._pending_template
         message = self._compose_message(text)
         prepared = self._prepare(self.request._replace(user_message=message))
         prepared = prepared._replace(title=make_template_title(template, text, message) if template else "")
@@ -129,7 +129,11 @@ class ChatSession:
             self.options = self.options._replace(unanswered=False)
             prepared = add_unanswered(prepared)
         elif self.is_interactive:
-            prepared = confirm_unanswered(prepared, self.app)
+            try:
+                prepared = confirm_unanswered(prepared, self.app)
+            except KeyboardInterrupt:  # nothing was sent
+                self._pending_inputs, self._pending_template = inputs, template
+                raise
         if prepared.request.user_message is not message:  # it now contains the unanswered ones
             self.unanswered = prepared.unanswered
         self._continue_from(self._run_message(prepared))
@@ -282,7 +286,8 @@ class ChatSession:
         if not self.request.settings.save:
             hint = "start the chat without --no-save to save it"
         else:
-            hint = "the history cannot be written" if self.message_count else "send a message first"
+            has_messages = self.request.message_history or self.unanswered
+            hint = "the history cannot be written" if has_messages else "send a message first"
         return UsageError("this conversation is not saved", hint)
 
     def _run_message(self, prepared: PreparedRun) -> RunResult:
@@ -306,6 +311,9 @@ class ChatSession:
         except KeyboardInterrupt:  # before or after the tool loop, which handles Ctrl-C itself
             self._reload_conversation()
             raise RunInterruptedError("interrupted") from None
+        except AskError:  # a hook has refused the run, which is saved
+            self._reload_conversation()
+            raise
         self.is_saved = self.is_saved or result.is_saved
         self.message_count += 1
         self._add_usage(result)

@@ -727,6 +727,7 @@ def test_clear_starts_a_new_conversation(ask: Ask, server: ModelServer, home: Ho
     with Chat(ask) as chat:
         chat.send("one")
         chat.send("/clear")
+        assert "send a message first" in chat.send("/save chat.md")
         chat.send("two")
         chat.quit()
     assert [read_conversation(request) for request in server.requests] == [["one"], ["two"]]

@@ -12,7 +12,7 @@ from ask.messages import INTERRUPTED_REASON
 from tests import wire
 from tests.cli.chat.chat_session import CLEAR_LINE, CTRL_D, ENTER, Chat, read_last_conversation
 from tests.model_server import HOLD, ModelServer, Reply
-from tests.program import Ask, Home
+from tests.program import CTRL_C, Ask, Home
 from tests.sample_files import PHOTO
 from tests.saved_history import list_messages, read_saved_runs
 from tests.slow_parameters import mark_others_slow
@@ -118,6 +118,34 @@ def test_messages_that_failed_together_are_one(ask: Ask, server: ModelServer, op
         assert read_last_conversation(server) == ["one\n\ntwo\n\nthree"]
         chat.send("four")
     assert read_last_conversation(server) == ["one\n\ntwo\n\nthree", "Fine.", "four"]
+
+
+def test_a_file_stays_attached_if_the_question_about_an_unanswered_message_is_interrupted(
+    ask: Ask, server: ModelServer
+) -> None:
+    server.reply(wire.fails(401), wire.says("Fine."))
+    (ask.cwd / "a.txt").write_text("sweet\n")
+    with Chat(ask) as chat:
+        chat.send("lost")
+        chat.send("/file a.txt")
+        chat.type_in("one\r")
+        chat.running.wait_for("[y/N]")
+        chat.type_in(CTRL_C)
+        chat.wait_for_prompt()
+        chat.send_alone("two")
+    assert read_last_conversation(server) == ['two\n\n<file name="a.txt">\nsweet\n</file>']
+
+
+@pytest.mark.parametrize("line", ["/edit #1 bad", "bad"])
+def test_a_message_that_a_hook_refuses_is_unanswered(line: str, ask: Ask, server: ModelServer, home: Home) -> None:
+    home.configure("[[hooks]]\nevent = 'run_start'\ncommand = 'if grep bad; then exit 2; fi'\n")
+    server.reply(wire.says("One."), wire.says("Two."))
+    with Chat(ask) as chat:
+        chat.send("one")
+        assert "refused the run" in chat.send(line)
+        assert "#2  bad (unanswered)" in chat.send("/messages")
+        chat.send_alone("two")
+    assert read_last_conversation(server) == ["one", "One.", "two"]
 
 
 @pytest.mark.slow
