@@ -85,6 +85,7 @@ class ChatSession:
         totals: usage and rounds of all messages so far.
         message_count: number of messages sent.
         is_saved: whether any part of the conversation is in the history.
+        has_unsaved_messages: whether answered messages are missing there, because it could not be written.
         draft: text at the next prompt for the user to complete or correct.
         is_interactive: whether a user types the messages on a terminal.
         has_typeahead: checks whether the user has typed more, which goes to the next prompt.
@@ -109,6 +110,7 @@ class ChatSession:
         self.totals = RunResult([], app)
         self.message_count = 0
         self.is_saved = bool(self.request.message_history or self.unanswered)
+        self.has_unsaved_messages = False
         self.draft = ""
         self.has_typeahead: Callable[[], bool] = bool
         if options.unanswered:
@@ -283,6 +285,8 @@ class ChatSession:
 
     def make_unsaved_error(self) -> UsageError:
         """Return the error of a command that needs a saved conversation; it says why this one is not saved."""
+        if self.has_unsaved_messages and self.is_saved:
+            return UsageError("some messages of this conversation are not saved", "/clear starts a new one")
         if not self.request.settings.save:
             hint = "start the chat without --no-save to save it"
         else:
@@ -315,6 +319,7 @@ class ChatSession:
             self._reload_conversation()
             raise
         self.is_saved = self.is_saved or result.is_saved
+        self.has_unsaved_messages |= request.settings.save and result.has_answer and not result.is_saved
         self.message_count += 1
         self._add_usage(result)
         in_json = self.options.as_json or self.options.as_events  # otherwise, the id is shown when the chat ends
@@ -364,9 +369,9 @@ class ChatSession:
     # The saved conversation
 
     def _reload_conversation(self) -> None:
-        """Replace the message history by the saved one, if any, as `ask -c` would continue it."""
+        """Replace the message history by the saved one, as `ask -c` would continue it, unless messages are missing."""
         request = self.request
-        if not request.settings.save:
+        if not request.settings.save or self.has_unsaved_messages:
             return
         try:
             with self._open_history() as store:
@@ -398,7 +403,8 @@ class ChatSession:
         Messages that a summary replaces are not among them.
 
         Raises:
-            UsageError: the conversation was continued by another process, whose messages are not known here.
+            UsageError: the conversation was continued by another process, whose messages are not known here, or some
+                of its messages could not be saved.
         """
         messages = self.request.message_history
         first = 1 if messages and messages[0].content.startswith(SUMMARY_PREFIX) else 0
@@ -412,6 +418,8 @@ class ChatSession:
                     turns.append(ChatTurn(first, first + len(new), question, len(new) > 1, run.number))
                     first += len(new)
             last_run = self.unanswered[-1].run_number if self.unanswered else turns[-1].run_number if turns else None
+            if self.has_unsaved_messages:
+                raise self.make_unsaved_error()
             if first != len(messages) or runs[-1].number != last_run:
                 raise UsageError("the conversation was continued elsewhere", "quit, and continue it with ask chat -c")
         else:
@@ -507,6 +515,8 @@ class ChatSession:
 
         if not self.request.message_history:
             raise UsageError("there is nothing to summarize yet", "send a message first")
+        if self.has_unsaved_messages:
+            raise self.make_unsaved_error()
 
         def print_notice(event: Event) -> None:
             if isinstance(event, Notice):
@@ -524,7 +534,7 @@ class ChatSession:
         self.request = self.request._replace(conversation_id=generate_conversation_id())
         self.unanswered = ()
         self._replace_history(())
-        self.is_saved = False
+        self.is_saved = self.has_unsaved_messages = False
 
     def find_saved_conversations(self, reference: str, max_count: int) -> list[ConversationTitle]:
         """Find conversations by number, id, the beginning of an id, or words of their titles.
@@ -559,7 +569,7 @@ class ChatSession:
             raise
         self.request = continue_conversation(self.request, conversation)
         self.unanswered = conversation.unanswered
-        self.is_saved = True
+        self.is_saved, self.has_unsaved_messages = True, False
 
     def print_line(self, text: str, files: Mapping[str, Path] | None = None) -> None:
         """Print the output of a slash command. The names of `files` in it become hyperlinks to their paths."""
