@@ -125,6 +125,7 @@ class PreparedRun(NamedTuple):
         template: the template; None without one.
         unanswered: the earlier questions of the conversation that are not sent because they have no answer.
         replaced_runs: the numbers of the runs whose questions the request contains.
+        runs_replaced_by_answer: the numbers of the runs that are replaced if there is an answer.
         title: the title of the conversation if it is new; "" for the beginning of the question.
         stdin_data: what was read from standard input to choose the tools; b"" if it has not been read.
     """
@@ -134,6 +135,7 @@ class PreparedRun(NamedTuple):
     template: Template | None = None
     unanswered: Sequence[UnansweredQuestion] = ()
     replaced_runs: Sequence[int] = ()
+    runs_replaced_by_answer: Sequence[int] = ()
     title: str = ""
     stdin_data: bytes = b""
 

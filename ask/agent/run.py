@@ -33,6 +33,7 @@ def run_request(
     on_event: Callable[[Event], None],
     *,
     replaced_runs: Sequence[int] = (),
+    runs_replaced_by_answer: Sequence[int] = (),
     first_kept_run: int | None = None,
     title: str = "",
     asks_for_rounds: bool = False,
@@ -44,6 +45,7 @@ def run_request(
         app: the user's installation.
         on_event: receives the events.
         replaced_runs: the numbers of the saved runs whose questions the request contains.
+        runs_replaced_by_answer: the numbers of the saved runs that are replaced if there is an answer.
         first_kept_run: for a request that asks for a summary, the number of the first run that it does not cover.
         title: the title of the conversation if it is new; "" for the beginning of the question.
         asks_for_rounds: whether to ask the user for more tool rounds at the limit, instead of ending the run.
@@ -56,14 +58,7 @@ def run_request(
     recorder = _create_recorder(request, app, notify, first_kept_run, title) if request.settings.save else None
     savers: list[GeneratedFileSaver] = []
     daily_limit = _create_daily_limit(request, app, recorder)
-
-    def record_and_report(event: Event) -> None:
-        if recorder:
-            recorder.on_event(event)
-        on_event(event)  # last, because a reader that goes away ends the run
-        if savers and isinstance(event, MessageAdded):
-            savers[0].report()
-
+    record_and_report = partial(_record_and_report, recorder, savers, on_event)
     loop = ToolLoop(
         request,
         app,
@@ -75,7 +70,7 @@ def run_request(
         daily_limit=daily_limit,
     )
     if recorder:
-        recorder.begin(request.user_message, opening_messages, replaced_runs)
+        recorder.begin(request.user_message, opening_messages, replaced_runs, runs_replaced_by_answer)
     try:
         if hooks:
             hooks.start_run(request.user_message.content)
@@ -87,6 +82,16 @@ def run_request(
     result.error = result.error or next((saver.error for saver in savers), None)
     _end_run(result, recorder, hooks, daily_limit, notify)
     return result
+
+
+def _record_and_report(
+    recorder: Recorder | None, savers: list[GeneratedFileSaver], on_event: Callable[[Event], None], event: Event
+) -> None:
+    if recorder:
+        recorder.on_event(event)
+    on_event(event)  # last, because a reader that goes away ends the run
+    if savers and isinstance(event, MessageAdded):
+        savers[0].report()
 
 
 def _add_model_info(request: RunRequest, app: AppContext) -> RunRequest:

@@ -486,7 +486,8 @@ class ToolLoop:
             self._add_message(MessageAdded(message, is_complete, answer, self._model.mark_refused_files()))
             return True
         if answer.reasoning:  # for the history, and not for the conversation
-            self._on_event(MessageAdded(message._replace(provider_state=None), complete=False, answer=answer))
+            message = message._replace(content="", provider_state=None)
+            self._on_event(MessageAdded(message, complete=False, answer=answer))
         return False
 
     def _add_citations(self, citations: Sequence[Citation]) -> None:

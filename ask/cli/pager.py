@@ -45,12 +45,18 @@ def page_output(environment: Mapping[str, str]) -> Iterator[StandardOutput]:
     os.dup2(pipe, STDOUT)
     os.close(pipe)
     try:
-        yield output
-    except BrokenOutputError:
-        pass
+        try:
+            yield output
+        except BrokenOutputError:
+            pass
+        finally:
+            os.dup2(terminal, STDOUT)  # this closes the pipe, so that the pager knows the end
+            os.close(terminal)
+        pager.wait()
+    except SystemExit:  # a signal; the pager restores the modes of the terminal
+        pager.terminate()
+        raise
     finally:
-        os.dup2(terminal, STDOUT)  # this closes the pipe, so that the pager knows the end
-        os.close(terminal)
         pager.wait()
         signal.signal(signal.SIGINT, interrupt_handler)
     if pager.returncode > 0:

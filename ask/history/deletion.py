@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,11 @@ RUN_WITH_REPLACED = (
 )
 """Matches a run and those that it replaced. The conversation is named because only it is indexed."""
 IN_CONVERSATION = "conversation = (SELECT number FROM conversations WHERE id = :id)"
-REPLACE_RUN = f"UPDATE runs SET replaced_by = :new WHERE {RUN_WITH_REPLACED}"
-"""Marks a run, and the runs that it replaced, as replaced by another one."""
+REPLACE_RUN = (
+    "UPDATE runs SET replaced_by = :new "
+    "WHERE conversation = (SELECT conversation FROM runs WHERE number = :new) AND (number = :run OR replaced_by = :run)"
+)
+"""Marks a run, and the runs that it replaced, as replaced by another one of the same conversation."""
 
 
 def find_unused_conversations(store: Store, cutoff: float) -> list[Conversation]:
@@ -73,12 +76,6 @@ def delete_run(store: Store, conversation_id: str, run_number: int) -> None:
             connection.execute("DELETE FROM runs WHERE number = ?", [number])
             unused = "number = ? AND NOT EXISTS (SELECT 1 FROM runs WHERE conversation = conversations.number)"
             connection.execute(f"DELETE FROM conversations WHERE {unused}", [conversation])
-
-
-def replace_runs(store: Store, run_numbers: Iterable[int], new_run_number: int) -> None:
-    """Mark runs, and the runs that they replaced, as replaced by another one."""
-    with store.write_transaction() as connection:
-        connection.executemany(REPLACE_RUN, [{"run": number, "new": new_run_number} for number in run_numbers])
 
 
 def delete_attachment(store: Store, run_number: int, name: str, message: Message, content: str) -> None:

@@ -197,8 +197,12 @@ class Run(NamedTuple):
     @property
     def has_answer(self) -> bool:
         """Whether later requests contain the question: the model answered it, at least in part, not only reasoned."""
-        messages = (entry.message for entry in self.entries)
-        return self.status == MERGED or any(message.role == "assistant" and any(message[1:]) for message in messages)
+        return self.status == MERGED or any(is_answer(entry.message) for entry in self.entries)
+
+
+def is_answer(message: Message) -> bool:
+    """Check whether a saved message is an answer, or a part of one, and not only the reasoning before it."""
+    return message.role == "assistant" and any(message[1:])
 
 
 class Conversation(NamedTuple):

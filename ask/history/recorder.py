@@ -19,6 +19,7 @@ from ask.history.entries import (
     ToolCallRecord,
     insert_entry,
     insert_row,
+    is_answer,
     to_sqlite_value,
 )
 from ask.history.search_index import index_message, unindex_messages
@@ -89,15 +90,22 @@ class Recorder:
         self._partial_save_time = time.monotonic()
         self._fallback: FallbackStarted | None = None
         """The model that answers in place of the run's own."""
+        self._runs_replaced_by_answer: Sequence[int] = ()
 
     def begin(
-        self, user_message: Message, opening_messages: Sequence[Message] = (), replaced_runs: Sequence[int] = ()
+        self,
+        user_message: Message,
+        opening_messages: Sequence[Message] = (),
+        replaced_runs: Sequence[int] = (),
+        runs_replaced_by_answer: Sequence[int] = (),
     ) -> None:
         """Save the user message. Call this before anything is sent.
 
         The messages of a template that precede it become a run of their own, which stays if the message is removed.
         `replaced_runs` are the numbers of the runs whose unanswered questions the message contains.
+        `runs_replaced_by_answer` are replaced only by an answer, in the transaction that saves its first part.
         """
+        self._runs_replaced_by_answer = runs_replaced_by_answer
         if opening_messages:
             self._save(partial(self._insert_opening_run, opening_messages, time.time()))
         self._save(partial(self._insert_run, HistoryEntry(time.time(), user_message), replaced_runs))
@@ -157,7 +165,8 @@ class Recorder:
         self._partial_save_time = time.monotonic()
         if self._store is None or self._pending_writes or not self.is_saving:
             return
-        message = Message("assistant", "".join(self._partial_text))
+        text = "".join(self._partial_text)
+        message = Message("assistant", text if text.strip() else "")
         entry = HistoryEntry(time.time(), message, complete=False, reasoning="".join(self._partial_reasoning))
         if self._fallback:
             entry = entry._replace(**self._fallback._asdict())
@@ -166,7 +175,7 @@ class Recorder:
         try:
             with self._store.write_transaction() as connection:
                 self._delete_partial_answer(connection)
-                self._partial_number = insert_entry(connection, self.run_number, entry)
+                self._partial_number = self._insert_message(entry, connection)
         except FileError:
             self._partial_number = previous_number
 
@@ -190,11 +199,7 @@ class Recorder:
             connection, "runs", conversation=number, started=now, version=__version__, **columns
         )
         insert_entry(connection, self.run_number, user_entry)
-        if replaced_runs:
-            from ask.history.deletion import REPLACE_RUN
-
-            parameters = [{"run": number, "new": self.run_number} for number in replaced_runs]
-            connection.executemany(REPLACE_RUN, parameters)
+        self._replace_runs(replaced_runs, connection)
 
     def _insert_opening_run(self, messages: Sequence[Message], now: float, connection: sqlite3.Connection) -> None:
         first, *others = (HistoryEntry(now, message) for message in messages)
@@ -209,7 +214,7 @@ class Recorder:
         if self._partial_number:
             self._delete_partial_answer(connection)
             self._partial_number = 0
-        number = insert_entry(connection, self.run_number, entry)
+        number = self._insert_message(entry, connection)
         if entry.message.role == "tool":
             open_call = self._open_calls.popleft()
             if finished_call is not None:
@@ -220,6 +225,18 @@ class Recorder:
             self._usage += entry.usage
             self._rounds += bool(entry.calls)
             self._update_totals(connection)
+
+    def _insert_message(self, entry: HistoryEntry, connection: sqlite3.Connection) -> int:
+        number = insert_entry(connection, self.run_number, entry)
+        if is_answer(entry.message):
+            self._replace_runs(self._runs_replaced_by_answer, connection)
+        return number
+
+    def _replace_runs(self, numbers: Sequence[int], connection: sqlite3.Connection) -> None:
+        if numbers:
+            from ask.history.deletion import REPLACE_RUN
+
+            connection.executemany(REPLACE_RUN, [{"run": number, "new": self.run_number} for number in numbers])
 
     def _record_call_start(self, start_time: float, connection: sqlite3.Connection) -> None:
         update = "UPDATE calls SET started = ? WHERE message = ? AND position = ?"
@@ -245,6 +262,11 @@ class Recorder:
     def _record_run_end(
         self, end_values: tuple[float, int, str, str], usage: Usage | None, connection: sqlite3.Connection
     ) -> None:
+        text, reasoning = "".join(self._partial_text), "".join(self._partial_reasoning)
+        if text.strip():  # the run has ended before the answer was reported, as by a second signal
+            message = Message("assistant", text)
+            entry = HistoryEntry(end_values[0], message, complete=False, reasoning=reasoning)
+            self._add_entry(entry, None, connection)
         connection.execute(
             "UPDATE runs SET ended = ?, exit_code = ?, error = ?, status = ? WHERE number = ?",
             (*end_values, self.run_number),

@@ -10,6 +10,7 @@ from ask.history.entries import (
     HistoryEntry,
     Run,
     ToolCallRecord,
+    is_answer,
     read_runs,
 )
 from ask.history.store import Store
@@ -64,7 +65,7 @@ def build_messages(runs: Sequence[Run]) -> Iterator[Message]:
 def build_run_messages(run: Run) -> list[Message]:
     """Build the messages of an answered run that later requests contain."""
     messages = [step.message for step in pair_calls_with_results(run.entries)]
-    messages = [message for message in messages if message.role != "assistant" or any(message[1:])]
+    messages = [message for message in messages if message.role != "assistant" or is_answer(message)]
     return select_accepted_messages(messages, is_refused=run.status == REFUSED)
 
 

@@ -457,6 +457,7 @@ def test_a_failing_editor_changes_nothing(ask: Ask, path: Path, home: Home) -> N
     is_refused(ask("config", "edit", env=editor(home, 'echo > "$1"; exit 1')), 3)
     is_refused(ask("config", "edit", env={"VISUAL": "/no/such/editor"}), 3, "set VISUAL", "editor (No such file")
     is_refused(ask("config", "edit", env={"VISUAL": "vim 'x"}), 3, "set VISUAL", "No closing quotation")
+    is_refused(ask("config", "edit", env=editor(home, 'rm "$1"')), 9, "cannot read the edited text")
     assert path.read_text() == COMMENTED
 
 

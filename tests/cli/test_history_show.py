@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from typing import Any
 
 import pytest
@@ -188,6 +189,16 @@ def test_a_pager_that_fails_is_reported(pager: str, ask: Ask, home: Home) -> Non
     save(home.data / "history.db", "a1", user("q"), assistant("yes"))
     shown = ask.on_terminal("history", "show", env={"PAGER": pager})
     assert (shown.code, "PAGER=cat" in shown.text) == (2, True)
+
+
+def test_a_signal_ends_the_pager_too(ask: Ask, home: Home) -> None:
+    save(home.data / "history.db", "a1", user("q"), assistant("yes"))
+    pager = "bash -c 'trap \"echo restored; exit\" TERM; echo shown; while :; do sleep 0.05; done'"
+    with ask.start_on_terminal("history", "show", env={"PAGER": pager}) as running:
+        running.wait_for("shown")
+        running.signal(signal.SIGTERM)
+        shown = running.finish()
+    assert (shown.code, "restored" in shown.text) == (143, True)
 
 
 def test_reasoning_is_shown_on_a_terminal_only(ask: Ask, home: Home) -> None:

@@ -105,6 +105,14 @@ def test_totals_are_there_while_the_run_goes_on(path: Path) -> None:
     assert only_run(path).usage == USAGE + USAGE
 
 
+def test_the_beginning_of_an_answer_is_saved_if_the_run_ends_before_it_is_reported(path: Path) -> None:
+    run = create_recorder(path)
+    run.begin(Message("user", "hi"))
+    play(run, [TextDelta("Let"), TextDelta(" me")])
+    run.end(129)
+    assert list_messages(only_run(path)) == [("user", "hi", True), ("assistant", "Let me", False)]
+
+
 @pytest.mark.parametrize("count", range(len(EVENTS) + 1))
 def test_what_happened_is_saved_when_show_returns(path: Path, count: int) -> None:
     run = create_recorder(path)

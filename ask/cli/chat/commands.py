@@ -297,7 +297,7 @@ def compact(session: ChatSession, _: str) -> None:
 def save(session: ChatSession, path: str) -> None:
     from ask.cli.history import export_conversations
 
-    if not session.is_saved:
+    if not session.is_saved or session.has_unsaved_messages:
         raise session.make_unsaved_error()
     file = Path(os.path.expanduser(path))
     export_conversations([session.request.conversation_id], str(file))

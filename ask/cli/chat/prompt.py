@@ -9,11 +9,14 @@ import sys
 import termios
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
 from prompt_toolkit import Application, PromptSession
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
@@ -41,10 +44,12 @@ from ask.cli.completion import (
     is_safe_word,
     list_model_ids,
 )
+from ask.cli.editor import open_in_editor
 from ask.console import get_descriptor, is_output_terminal, lend_standard_output, read_color_choice
 from ask.errors import AskError, FileError
 from ask.history.listing import find_titles
 from ask.history.store import Store
+from ask.inputs.stdin_and_files import decode_text
 from ask.regular_files import read_regular_file
 from ask.render.amounts import format_local_time
 from ask.text import decode_argument, escape_control_characters, format_one_line
@@ -80,11 +85,9 @@ class ChatPrompt:
             history=PromptHistory(history_file, session.redact) if save_history else InMemoryHistory(),
             completer=ChatCompleter(session),
             complete_while_typing=False,
-            key_bindings=_create_key_bindings(multiline=not self._is_dumb_terminal),
+            key_bindings=_create_key_bindings(session, multiline=not self._is_dumb_terminal),
             enable_suspend=True,
             erase_when_done=True,  # prompt_toolkit garbles text that is longer than the screen; see read_message()
-            enable_open_in_editor=True,
-            tempfile_suffix=".md",
             input=terminal_input,
             color_depth=None if use_color else ColorDepth.DEPTH_1_BIT,
             output=None if self._is_dumb_terminal else output,
@@ -166,8 +169,8 @@ def _shorten_line(line: str) -> str:
     return f"{line[:kept]} [{len(line) - kept} more characters]"
 
 
-def _create_key_bindings(*, multiline: bool) -> KeyBindings:
-    """Bind Enter to send, and Ctrl-J and Alt-Enter to insert a newline (to send if not `multiline`).
+def _create_key_bindings(session: ChatSession, *, multiline: bool) -> KeyBindings:
+    """Bind Enter to send, Ctrl-J and Alt-Enter to insert a newline (to send if not `multiline`), Ctrl-X Ctrl-E to edit.
 
     `KeyParser` turns Shift-Enter and Ctrl-Enter into Alt-Enter, if the terminal distinguishes them from Enter.
     """
@@ -186,10 +189,31 @@ def _create_key_bindings(*, multiline: bool) -> KeyBindings:
     def insert_newline(event: KeyPressEvent) -> None:
         event.current_buffer.newline(copy_margin=False)
 
+    @keys.add("c-x", "c-e", filter=typing)
+    async def edit(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        text = await run_in_terminal(partial(_edit_message, buffer.text, session), in_executor=True)
+        if text is not None:
+            buffer.document = Document(text)
+            buffer.validate_and_handle()
+
     for combination in (("escape", "enter"), ("c-j",)):
         keys.add(*combination, filter=typing)(insert_newline if multiline else send)
 
     return keys
+
+
+def _edit_message(text: str, session: ChatSession) -> str | None:
+    """Let the user edit a message in an editor; return None if that fails, after printing the error."""
+    notify = session.command_console.print_notice
+    try:
+        with TemporaryDirectory(prefix="ask-") as folder:
+            file = Path(folder, "message.md")
+            file.write_text(text, encoding="utf-8", errors="surrogateescape")
+            return decode_text(open_in_editor(file), "the edited text", notify).rstrip("\n")
+    except AskError as error:
+        notify(str(error))
+    return None
 
 
 class ChatCompleter(Completer):

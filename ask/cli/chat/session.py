@@ -33,10 +33,10 @@ from ask.cli.run import can_ask_for_rounds, create_renderer, notify_end
 from ask.client.endpoint import fetch_first_model
 from ask.config.options import RunOptions
 from ask.console import StderrConsole
-from ask.errors import FileError, RunInterruptedError, UsageError
+from ask.errors import AskError, FileError, RunInterruptedError, UsageError
 from ask.events import Event, Notice
 from ask.history.conversation_lookup import find_conversation
-from ask.history.deletion import delete_attachment, delete_run, replace_runs
+from ask.history.deletion import delete_attachment, delete_run
 from ask.history.entries import Run, generate_conversation_id, read_runs
 from ask.history.listing import ConversationTitle, find_titles
 from ask.history.saved_messages import (
@@ -85,6 +85,7 @@ class ChatSession:
         totals: usage and rounds of all messages so far.
         message_count: number of messages sent.
         is_saved: whether any part of the conversation is in the history.
+        has_unsaved_messages: whether answered messages are missing there, because it could not be written.
         draft: text at the next prompt for the user to complete or correct.
         is_interactive: whether a user types the messages on a terminal.
         has_typeahead: checks whether the user has typed more, which goes to the next prompt.
@@ -109,6 +110,7 @@ class ChatSession:
         self.totals = RunResult([], app)
         self.message_count = 0
         self.is_saved = bool(self.request.message_history or self.unanswered)
+        self.has_unsaved_messages = False
         self.draft = ""
         self.has_typeahead: Callable[[], bool] = bool
         if options.unanswered:
@@ -121,7 +123,7 @@ class ChatSession:
 
         If the run fails, its `AskError` is raised after the partial answer is printed. The chat can continue.
         """
-        template = self._pending_template
+        inputs, template = self._pending_inputs, self._pending_template
         message = self._compose_message(text)
         prepared = self._prepare(self.request._replace(user_message=message))
         prepared = prepared._replace(title=make_template_title(template, text, message) if template else "")
@@ -129,7 +131,11 @@ class ChatSession:
             self.options = self.options._replace(unanswered=False)
             prepared = add_unanswered(prepared)
         elif self.is_interactive:
-            prepared = confirm_unanswered(prepared, self.app)
+            try:
+                prepared = confirm_unanswered(prepared, self.app)
+            except KeyboardInterrupt:  # nothing was sent
+                self._pending_inputs, self._pending_template = inputs, template
+                raise
         if prepared.request.user_message is not message:  # it now contains the unanswered ones
             self.unanswered = prepared.unanswered
         self._continue_from(self._run_message(prepared))
@@ -160,30 +166,30 @@ class ChatSession:
             blocks = message.content.removeprefix(turn.words)  # files and piped text
             content = new_words + (blocks if turn.words or not blocks else f"\n\n{blocks}")
             message = message._replace(content=content)
-        original_request, original_unanswered = self.request, self.unanswered
-        position = turns.index(turn)
-        self._replace_history(self.request.message_history[: turn.message_index])
+        request = self.request._replace(
+            message_history=self.request.message_history[: turn.message_index],
+            user_message=message,
+            reported_usage=ReportedUsage(),
+        )
         # The questions before this message.
-        self.unanswered = self.unanswered[: sum(not earlier.has_response for earlier in turns[:position])]
+        unanswered = self.unanswered[: sum(not earlier.has_response for earlier in turns[: turns.index(turn)])]
         # Also the runs of messages that are in no request, because they were refused or not answered.
         runs = self._read_saved_runs()
         replaced = [run.number for run in runs if turn.run_number is not None and run.number >= turn.run_number]
-        result = self._run_message(self._prepare(self.request._replace(user_message=message)))
-        new_run_number = result.saved_run_number
+        prepared = self._prepare(request)._replace(unanswered=unanswered, runs_replaced_by_answer=replaced)
         if not turn.has_response:
+            prepared = prepared._replace(replaced_runs=replaced[:1])
+        result = self._run_message(prepared)
+        if not turn.has_response and result.is_saved:
             self._delete_run(turn.run_number)
-        if result.has_answer:
-            if replaced and new_run_number is not None:
-                with self._open_history() as store:
-                    replace_runs(store, replaced, new_run_number)
-        elif turn.has_response:
-            self.request, self.unanswered = original_request, original_unanswered
-            self._delete_run(new_run_number)
+        elif turn.has_response and not result.has_answer:
+            self._delete_run(result.saved_run_number)
             if result.is_refused and new_words:
                 self.draft = f"/edit {new_words}" if number is None else f"/edit #{number} {new_words}"
             if result.error is not None:
                 raise result.error
             return
+        self.unanswered = unanswered
         self._continue_from(result)
 
     def drop_message(self, number: int | None = None) -> ChatTurn:
@@ -279,10 +285,13 @@ class ChatSession:
 
     def make_unsaved_error(self) -> UsageError:
         """Return the error of a command that needs a saved conversation; it says why this one is not saved."""
+        if self.has_unsaved_messages and self.is_saved:
+            return UsageError("some messages of this conversation are not saved", "/clear starts a new one")
         if not self.request.settings.save:
             hint = "start the chat without --no-save to save it"
         else:
-            hint = "the history cannot be written" if self.message_count else "send a message first"
+            has_messages = self.request.message_history or self.unanswered
+            hint = "the history cannot be written" if has_messages else "send a message first"
         return UsageError("this conversation is not saved", hint)
 
     def _run_message(self, prepared: PreparedRun) -> RunResult:
@@ -299,13 +308,18 @@ class ChatSession:
                 self.app,
                 renderer.show,
                 replaced_runs=prepared.replaced_runs,
+                runs_replaced_by_answer=prepared.runs_replaced_by_answer,
                 asks_for_rounds=self.is_interactive and can_ask_for_rounds(self.options),
                 title=prepared.title,
             )
         except KeyboardInterrupt:  # before or after the tool loop, which handles Ctrl-C itself
             self._reload_conversation()
             raise RunInterruptedError("interrupted") from None
+        except AskError:  # a hook has refused the run, which is saved
+            self._reload_conversation()
+            raise
         self.is_saved = self.is_saved or result.is_saved
+        self.has_unsaved_messages |= request.settings.save and result.has_answer and not result.is_saved
         self.message_count += 1
         self._add_usage(result)
         in_json = self.options.as_json or self.options.as_events  # otherwise, the id is shown when the chat ends
@@ -355,9 +369,9 @@ class ChatSession:
     # The saved conversation
 
     def _reload_conversation(self) -> None:
-        """Replace the message history by the saved one, if any, as `ask -c` would continue it."""
+        """Replace the message history by the saved one, as `ask -c` would continue it, unless messages are missing."""
         request = self.request
-        if not request.settings.save:
+        if not request.settings.save or self.has_unsaved_messages:
             return
         try:
             with self._open_history() as store:
@@ -389,7 +403,8 @@ class ChatSession:
         Messages that a summary replaces are not among them.
 
         Raises:
-            UsageError: the conversation was continued by another process, whose messages are not known here.
+            UsageError: the conversation was continued by another process, whose messages are not known here, or some
+                of its messages could not be saved.
         """
         messages = self.request.message_history
         first = 1 if messages and messages[0].content.startswith(SUMMARY_PREFIX) else 0
@@ -403,6 +418,8 @@ class ChatSession:
                     turns.append(ChatTurn(first, first + len(new), question, len(new) > 1, run.number))
                     first += len(new)
             last_run = self.unanswered[-1].run_number if self.unanswered else turns[-1].run_number if turns else None
+            if self.has_unsaved_messages:
+                raise self.make_unsaved_error()
             if first != len(messages) or runs[-1].number != last_run:
                 raise UsageError("the conversation was continued elsewhere", "quit, and continue it with ask chat -c")
         else:
@@ -498,6 +515,8 @@ class ChatSession:
 
         if not self.request.message_history:
             raise UsageError("there is nothing to summarize yet", "send a message first")
+        if self.has_unsaved_messages:
+            raise self.make_unsaved_error()
 
         def print_notice(event: Event) -> None:
             if isinstance(event, Notice):
@@ -515,7 +534,7 @@ class ChatSession:
         self.request = self.request._replace(conversation_id=generate_conversation_id())
         self.unanswered = ()
         self._replace_history(())
-        self.is_saved = False
+        self.is_saved = self.has_unsaved_messages = False
 
     def find_saved_conversations(self, reference: str, max_count: int) -> list[ConversationTitle]:
         """Find conversations by number, id, the beginning of an id, or words of their titles.
@@ -550,7 +569,7 @@ class ChatSession:
             raise
         self.request = continue_conversation(self.request, conversation)
         self.unanswered = conversation.unanswered
-        self.is_saved = True
+        self.is_saved, self.has_unsaved_messages = True, False
 
     def print_line(self, text: str, files: Mapping[str, Path] | None = None) -> None:
         """Print the output of a slash command. The names of `files` in it become hyperlinks to their paths."""

@@ -35,6 +35,7 @@ from tests.program import run as program_run
 from tests.saved_history import list_messages, read_saved_runs
 from tests.scenarios.test_failures import wait_for_content
 from tests.screen import Screen
+from tests.slow_parameters import mark_others_slow
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +94,30 @@ def test_a_long_pasted_line_is_shown_shortened(ask: Ask, server: ModelServer) ->
         assert len(shown) < 1_500
         chat.quit()
     assert read_last_conversation(server) == ["word " * 1_000 + "end"]
+
+
+EDITS = {
+    'printf "caf\\351\\n" > "$1"': "Answer to café.",
+    'printf "\\xef\\xbb\\xbfmarked\\n" > "$1"': "Answer to marked.",
+    'rm "$1"': "cannot read the edited text",
+    'echo lost > "$1"; exit 3': "(it failed)",
+}
+"""Scripts of editors, and what is shown."""
+
+
+@pytest.mark.parametrize("script", mark_others_slow(EDITS))
+def test_a_message_is_written_in_an_editor(script: str, ask: Ask, server: ModelServer, home: Home) -> None:
+    answer_with_last_words(server)
+    editor = home.path / "editor"
+    editor.write_text(f"#!/bin/bash\n{script}\n")
+    editor.chmod(0o755)
+    with Chat(ask, env={"VISUAL": str(editor)}) as chat:
+        chat.type_in("draft\x18\x05")
+        place = chat.running.wait_for(EDITS[script])
+        chat.running.wait_for(PROMPT, after=place)
+        if "Answer" not in EDITS[script]:  # the message is unchanged, and not sent
+            chat.type_in(ENTER)
+            chat.running.wait_for("Answer to draft.", after=place)
 
 
 @pytest.mark.slow

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 from hypothesis import given
@@ -709,6 +711,23 @@ def test_a_conversation_that_could_not_be_saved_is_not_blamed_on_an_option(
         chat.quit()
 
 
+def test_messages_that_could_not_be_saved_stay_in_the_chat(ask: Ask, server: ModelServer, home: Home) -> None:
+    answer_with_last_words(server)
+    with Chat(ask) as chat:
+        chat.send("one")
+        with closing(sqlite3.connect(history_file(home), isolation_level=None)) as other_process:
+            other_process.execute("BEGIN EXCLUSIVE")
+            assert "cannot save" in chat.send("two")
+        chat.send("three")
+        chat.send("four")
+        assert read_last_conversation(server)[::2] == ["one", "two", "three", "four"]
+        for command in ("/messages", "/edit five", "/branch", "/compact", "/save chat.md"):
+            assert "some messages of this conversation are not saved" in " ".join(chat.send(command).split())
+        chat.send("/clear")
+        chat.send("six")
+        assert "#1  six" in chat.send("/messages")
+
+
 @pytest.mark.slow
 def test_cost_and_help_are_printed_even_with_quiet(ask: Ask, server: ModelServer) -> None:
     answer_with_last_words(server)
@@ -727,6 +746,7 @@ def test_clear_starts_a_new_conversation(ask: Ask, server: ModelServer, home: Ho
     with Chat(ask) as chat:
         chat.send("one")
         chat.send("/clear")
+        assert "send a message first" in chat.send("/save chat.md")
         chat.send("two")
         chat.quit()
     assert [read_conversation(request) for request in server.requests] == [["one"], ["two"]]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from dataclasses import replace
 
 import pytest
 
+from ask.messages import INTERRUPTED_REASON
 from tests import wire
 from tests.cli.chat.chat_session import CLEAR_LINE, CTRL_D, ENTER, Chat, read_last_conversation
-from tests.model_server import ModelServer
-from tests.program import Ask, Home
+from tests.model_server import HOLD, ModelServer, Reply
+from tests.program import CTRL_C, Ask, Home
 from tests.sample_files import PHOTO
 from tests.saved_history import list_messages, read_saved_runs
 from tests.slow_parameters import mark_others_slow
 
+SESSION = {"ASK_SESSION": "a"}
 SAVED_OR_NOT = [pytest.param((), id="saved"), pytest.param(("--no-save",), id="not saved", marks=pytest.mark.slow)]
 
 
@@ -117,6 +120,34 @@ def test_messages_that_failed_together_are_one(ask: Ask, server: ModelServer, op
     assert read_last_conversation(server) == ["one\n\ntwo\n\nthree", "Fine.", "four"]
 
 
+def test_a_file_stays_attached_if_the_question_about_an_unanswered_message_is_interrupted(
+    ask: Ask, server: ModelServer
+) -> None:
+    server.reply(wire.fails(401), wire.says("Fine."))
+    (ask.cwd / "a.txt").write_text("sweet\n")
+    with Chat(ask) as chat:
+        chat.send("lost")
+        chat.send("/file a.txt")
+        chat.type_in("one\r")
+        chat.running.wait_for("[y/N]")
+        chat.type_in(CTRL_C)
+        chat.wait_for_prompt()
+        chat.send_alone("two")
+    assert read_last_conversation(server) == ['two\n\n<file name="a.txt">\nsweet\n</file>']
+
+
+@pytest.mark.parametrize("line", ["/edit #1 bad", "bad"])
+def test_a_message_that_a_hook_refuses_is_unanswered(line: str, ask: Ask, server: ModelServer, home: Home) -> None:
+    home.configure("[[hooks]]\nevent = 'run_start'\ncommand = 'if grep bad; then exit 2; fi'\n")
+    server.reply(wire.says("One."), wire.says("Two."))
+    with Chat(ask) as chat:
+        chat.send("one")
+        assert "refused the run" in chat.send(line)
+        assert "#2  bad (unanswered)" in chat.send("/messages")
+        chat.send_alone("two")
+    assert read_last_conversation(server) == ["one", "One.", "two"]
+
+
 @pytest.mark.slow
 def test_a_refused_edit_is_offered_again(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("Hello."), wire.fails(400), wire.says("Fine."))
@@ -191,3 +222,40 @@ def test_piped_lines_can_send_an_unanswered_message(ask: Ask, server: ModelServe
     ask("lost")
     assert ask("chat", "-c", "--unanswered", stdin=b"one\ntwo\n").code == 0
     assert read_last_conversation(server) == ["lost\n\none", "Fine.", "two"]
+
+
+@pytest.mark.parametrize(
+    ("event", "rest"),
+    [
+        ("run_end", ["", "exit code: 0\nstdout:\ndone\n", "Yes."]),
+        pytest.param("after_tool", ["", f"Error: {INTERRUPTED_REASON}"], marks=pytest.mark.slow),
+    ],
+)
+def test_an_edit_that_is_killed_after_a_part_of_the_answer_replaces_the_message(
+    event: str, rest: list[str], ask: Ask, server: ModelServer, home: Home
+) -> None:
+    answers = [wire.says("One."), wire.says("Two."), wire.calls(("bash", {"command": "echo done"})), wire.says("Yes.")]
+    server.reply(*answers)
+    with Chat(ask, env=SESSION) as chat:
+        for text in ("one", "two"):
+            chat.send(text)
+        chat.quit()
+    home.configure(f"[[hooks]]\nevent = '{event}'\ncommand = 'kill -KILL $PPID'\n")
+    with Chat(ask, "-c", env=SESSION) as chat:
+        assert chat.quit("/edit #1 new\r").code == -signal.SIGKILL
+    home.configure("")
+    assert ask("-c", "more", env=SESSION).code == 0
+    assert read_last_conversation(server) == ["new", *rest, "more"]
+
+
+def test_a_retry_that_is_killed_before_the_answer_leaves_one_unanswered_message(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("Hello."), wire.fails(401), Reply((HOLD,)), wire.says("Fine."))
+    with Chat(ask, env=SESSION) as chat:
+        chat.send("hi")
+        chat.send("lost")
+        chat.type_in("/retry\r")
+        server.wait_for_requests(3)
+        chat.running.signal(signal.SIGKILL)
+        chat.running.finish()
+    assert ask("-c", "--unanswered", env=SESSION).code == 0
+    assert read_last_conversation(server) == ["hi", "Hello.", "lost"]
