@@ -65,11 +65,12 @@ class Home:
         return [json.loads(line) for line in (self.data / "audit.jsonl").read_text().splitlines()]
 
 
-def make_home(path: Path) -> Home:
+def make_home(path: Path, data: Path | None = None) -> Home:
+    """Create a home in a folder. `data` is where XDG_DATA_HOME is, if not there."""
     folders = {
         "HOME": path / "home",
         "XDG_CONFIG_HOME": path / "config",
-        "XDG_DATA_HOME": path / "data",
+        "XDG_DATA_HOME": data or path / "data",
         "XDG_CACHE_HOME": path / "cache",
     }
     work = path / "work"
