@@ -45,6 +45,7 @@ class Service(ChatCompletions):
     """A correct Chat Completions provider that sends reasoning back and accepts images."""
 
     suite: Mapping[str, Any] = {}
+    reader = ChatStreamReader
     state_fields = ("reasoning_content",)
 
     def __init__(self) -> None:
@@ -54,6 +55,9 @@ class Service(ChatCompletions):
             key_env="SERVICE_API_KEY",
             attachments=("image/png", "image/jpeg"),
         )
+
+    def provider_stream_reader(self) -> ChatStreamReader:
+        return self.reader()
 
 
 class Faulty:
@@ -66,7 +70,6 @@ class Faulty:
 class Mistake(NamedTuple):
     """A change to what a hook of correct providers takes or returns, and how `ask.testing` reports it."""
 
-    fails: str
     says: str
     change: Callable[..., Any]
     bases: Sequence[type] = (Service, Wren)
@@ -110,15 +113,19 @@ def replace(correct: Callable[..., Any], change: Callable[..., Any]) -> Callable
     return wraps(correct)(change)
 
 
-def plant(mistakes: Iterable[tuple[Planter, str, Mapping[str, Mistake]]]) -> dict[str, Any]:
-    """Return a faulty provider for each mistake in a hook and each correct provider that it is planted in."""
+def plant(mistakes: Iterable[tuple[Planter, str, Mapping[str, Mapping[str, Mistake]]]]) -> dict[str, Any]:
+    """Return a faulty provider for each mistake in a hook and each correct provider that it is planted in.
+
+    The mistakes in a hook are grouped by the test that fails.
+    """
     return {
         f"{name}In{base.__name__}": type(
             f"{name}In{base.__name__}",
             (base,),
-            {"fails": mistake.fails, "says": mistake.says, hook: planter(getattr(base, hook), mistake.change)},
+            {"fails": fails, "says": mistake.says, hook: planter(getattr(base, hook), mistake.change)},
         )()
-        for planter, hook, by_name in mistakes
+        for planter, hook, by_test in mistakes
+        for fails, by_name in by_test.items()
         for name, mistake in by_name.items()
         for base in mistake.bases
     }
@@ -251,13 +258,10 @@ class PrintsInHook(Faulty, Wren):
 class PrintsInReader(Faulty, Service):
     fails, says = "test_hooks_return_the_documented_types", r"printed in feed.*RawEvent"
 
-    def provider_stream_reader(self) -> ChatStreamReader:
-        class Reader(ChatStreamReader):
-            def feed(self, event: RawEvent) -> list[Delta]:
-                print(event)  # noqa: T201
-                return super().feed(event)
-
-        return Reader()
+    class reader(ChatStreamReader):  # noqa: N801
+        def feed(self, event: RawEvent) -> list[Delta]:
+            print(event)  # noqa: T201
+            return super().feed(event)
 
 
 class KeyOnStderr(Faulty, Service):
@@ -527,14 +531,11 @@ class CumulativeDeltas(Faulty, Wren):
 class EndNotSeen(Faulty, Service):
     fails, says = "test_streamed_answer_is_parsed", r"complete"
 
-    def provider_stream_reader(self) -> ChatStreamReader:
-        class Reader(ChatStreamReader):
-            def feed(self, event: RawEvent) -> list[Delta]:
-                deltas = super().feed(event)
-                self.complete = False
-                return deltas
-
-        return Reader()
+    class reader(ChatStreamReader):  # noqa: N801
+        def feed(self, event: RawEvent) -> list[Delta]:
+            deltas = super().feed(event)
+            self.complete = False
+            return deltas
 
 
 class CutNotSeen(Faulty, Wren):
@@ -594,10 +595,10 @@ class FormsDiffer(Faulty, Service):
 
 class SharedReader(Faulty, Service):
     fails, says = "test_stream_readers_are_independent", r"new stream reader"
-    reader = ChatStreamReader()
+    shared = ChatStreamReader()
 
     def provider_stream_reader(self) -> ChatStreamReader:
-        return self.reader
+        return self.shared
 
 
 class SharedReaderState(Faulty, Wren):
@@ -775,203 +776,167 @@ def drop_user_messages_after_results(request: ChatRequest) -> ChatRequest:
 
 
 REQUEST_MISTAKES = {
-    "SystemPromptDropped": Mistake(
-        "test_request_contains_each_message_once",
-        r"system prompt",
-        lambda request: keep_messages(request, lambda message: message.role != "system"),
-    ),
-    "StreamIgnored": Mistake(
-        "test_request_depends_on_stream", r"stream", lambda request: request._replace(stream=True)
-    ),
-    "OptionsDropped": Mistake(
-        "test_options_are_sent", r"temperature.*options", lambda request: request._replace(options={})
-    ),
-    "ToolsNotSent": Mistake(
-        "test_tools_are_sent_only_when_offered",
-        r"look_up.*request\.tools",
-        lambda request: request._replace(tools=()),
-    ),
-    "ToolChoiceIgnored": Mistake(
-        "test_tool_choice_changes_the_request", r"tool_choice", lambda request: request._replace(tool_choice="auto")
-    ),
-    "SchemaIgnored": Mistake(
-        "test_schema_changes_the_request", r"schema", lambda request: request._replace(schema=None)
-    ),
-    "ResultDropped": Mistake(
-        "test_each_tool_result_is_sent_once", r"tool result.*0 times", drop_first_results, [Service]
-    ),
-    "ResultDoubled": Mistake(
-        "test_each_tool_result_is_sent_once",
-        r"tool result.*2 times",
-        lambda request: request._replace(
-            messages=[each for each in request.messages for _ in range(2 if each.role == "tool" else 1)]
+    "test_request_contains_each_message_once": {
+        "SystemPromptDropped": Mistake(
+            r"system prompt", lambda request: keep_messages(request, lambda message: message.role != "system")
         ),
-        [Wren],
-    ),
-    "ResultsSwapped": Mistake(
-        "test_each_tool_result_is_sent_once", r"order", lambda request: move_results(request, -1), [Service]
-    ),
-    "CallDropped": Mistake(
-        "test_tool_calls_are_sent_back",
-        r"call",
-        lambda request: change_messages(request, lambda message: message._replace(tool_calls=message.tool_calls[:1])),
-        [Wren],
-    ),
-    "AttachmentsDropped": Mistake(
-        "test_supported_attachments_are_sent_once",
-        r"image/png.*0 times",
-        lambda request: change_messages(request, lambda message: message._replace(attachments=())),
-    ),
-    "EarlierAttachmentsDropped": Mistake(
-        "test_supported_attachments_are_sent_once", r"image/png.*0 times", drop_earlier_attachments, [Service]
-    ),
-    "UserMessageAfterResultsDropped": Mistake(
-        "test_files_of_tool_results_are_sent_once", r"image/png.*0 times", drop_user_messages_after_results, [Service]
-    ),
-    "AttachmentsReversed": Mistake(
-        "test_several_attachments_keep_their_order",
-        r"order",
-        lambda request: change_messages(
-            request, lambda message: message._replace(attachments=message.attachments[::-1])
+    },
+    "test_request_depends_on_stream": {
+        "StreamIgnored": Mistake(r"stream", lambda request: request._replace(stream=True)),
+    },
+    "test_options_are_sent": {
+        "OptionsDropped": Mistake(r"temperature.*options", lambda request: request._replace(options={})),
+    },
+    "test_tools_are_sent_only_when_offered": {
+        "ToolsNotSent": Mistake(r"look_up.*request\.tools", lambda request: request._replace(tools=())),
+    },
+    "test_tool_choice_changes_the_request": {
+        "ToolChoiceIgnored": Mistake(r"tool_choice", lambda request: request._replace(tool_choice="auto")),
+    },
+    "test_schema_changes_the_request": {
+        "SchemaIgnored": Mistake(r"schema", lambda request: request._replace(schema=None)),
+    },
+    "test_each_tool_result_is_sent_once": {
+        "ResultDropped": Mistake(r"tool result.*0 times", drop_first_results, [Service]),
+        "ResultDoubled": Mistake(
+            r"tool result.*2 times",
+            lambda request: request._replace(
+                messages=[each for each in request.messages for _ in range(2 if each.role == "tool" else 1)]
+            ),
+            [Wren],
         ),
-        [Service],
-    ),
+        "ResultsSwapped": Mistake(r"order", lambda request: move_results(request, -1), [Service]),
+    },
+    "test_tool_calls_are_sent_back": {
+        "CallDropped": Mistake(
+            r"call",
+            lambda request: change_messages(
+                request, lambda message: message._replace(tool_calls=message.tool_calls[:1])
+            ),
+            [Wren],
+        ),
+    },
+    "test_supported_attachments_are_sent_once": {
+        "AttachmentsDropped": Mistake(
+            r"image/png.*0 times",
+            lambda request: change_messages(request, lambda message: message._replace(attachments=())),
+        ),
+        "EarlierAttachmentsDropped": Mistake(r"image/png.*0 times", drop_earlier_attachments, [Service]),
+    },
+    "test_files_of_tool_results_are_sent_once": {
+        "UserMessageAfterResultsDropped": Mistake(r"image/png.*0 times", drop_user_messages_after_results, [Service]),
+    },
+    "test_several_attachments_keep_their_order": {
+        "AttachmentsReversed": Mistake(
+            r"order",
+            lambda request: change_messages(
+                request, lambda message: message._replace(attachments=message.attachments[::-1])
+            ),
+            [Service],
+        ),
+    },
 }
 BUILT_REQUEST_MISTAKES = {
-    "RequestAsDict": Mistake(
-        "test_hooks_return_the_documented_types",
-        r"provider_build_request.*HttpRequest.*dict",
-        lambda built: built._asdict(),
-        [Wren],
-    ),
-    "RequestNotJson": Mistake(
-        "test_hooks_return_the_documented_types",
-        r"provider_build_request.*JSON",
-        lambda built: change_body(built, modalities={"text"}),
-        [Service],
-    ),
-    "ModelIgnored": Mistake(
-        "test_request_names_the_model",
-        r"model.*ChatRequest.model",
-        lambda built: change_body(built, model="wren-1"),
-        [Wren],
-    ),
+    "test_hooks_return_the_documented_types": {
+        "RequestAsDict": Mistake(r"provider_build_request.*HttpRequest.*dict", lambda built: built._asdict(), [Wren]),
+        "RequestNotJson": Mistake(
+            r"provider_build_request.*JSON", lambda built: change_body(built, modalities={"text"}), [Service]
+        ),
+    },
+    "test_request_names_the_model": {
+        "ModelIgnored": Mistake(r"model.*ChatRequest.model", lambda built: change_body(built, model="wren-1"), [Wren]),
+    },
 }
 RESPONSE_MISTAKES = {
-    "RawFinishReason": Mistake(
-        "test_hooks_return_the_documented_types",
-        r"finish_reason.*'stop'.*FinishReason",
-        lambda answer: answer._replace(finish_reason=str(answer.finish_reason)),
-    ),
-    "StateNotParsed": Mistake(
-        "test_result_is_sent_back_with_the_provider_state",
-        r"provider_state",
-        lambda answer: answer._replace(provider_state=None),
-    ),
-    "StateOfAnotherName": Mistake(
-        "test_result_is_sent_back_with_the_provider_state",
-        r"provider='Wren'.*own name",
-        lambda answer: answer._replace(
-            provider_state=answer.provider_state and answer.provider_state._replace(provider="Wren")
+    "test_hooks_return_the_documented_types": {
+        "RawFinishReason": Mistake(
+            r"finish_reason.*'stop'.*FinishReason",
+            lambda answer: answer._replace(finish_reason=str(answer.finish_reason)),
         ),
-        [Wren],
-    ),
-    "ReasoningInText": Mistake(
-        "test_streamed_answer_is_parsed",
-        r"reasoning",
-        lambda answer: answer._replace(text=answer.reasoning + answer.text, reasoning=""),
-        [Wren],
-    ),
-    "WrongFinishReason": Mistake(
-        "test_unstreamed_answer_is_parsed",
-        r"finish_reason.*LENGTH",
-        lambda answer: answer._replace(finish_reason=FinishReason.STOP),
-    ),
-    "TextBesideCallDropped": Mistake(
-        "test_unstreamed_answer_is_parsed",
-        r"text.*Hello",
-        lambda answer: answer._replace(text="") if answer.finish_reason == FinishReason.TOOL_CALLS else answer,
-    ),
-    "UsageMissing": Mistake("test_usage_is_reported", r"usage", lambda answer: answer._replace(usage=Usage())),
-    "UsageSwapped": Mistake(
-        "test_usage_is_reported",
-        r"swapped",
-        lambda answer: answer._replace(usage=Usage(answer.usage.output_tokens, answer.usage.input_tokens)),
-    ),
+    },
+    "test_result_is_sent_back_with_the_provider_state": {
+        "StateNotParsed": Mistake(r"provider_state", lambda answer: answer._replace(provider_state=None)),
+        "StateOfAnotherName": Mistake(
+            r"provider='Wren'.*own name",
+            lambda answer: answer._replace(
+                provider_state=answer.provider_state and answer.provider_state._replace(provider="Wren")
+            ),
+            [Wren],
+        ),
+    },
+    "test_streamed_answer_is_parsed": {
+        "ReasoningInText": Mistake(
+            r"reasoning", lambda answer: answer._replace(text=answer.reasoning + answer.text, reasoning=""), [Wren]
+        ),
+    },
+    "test_unstreamed_answer_is_parsed": {
+        "WrongFinishReason": Mistake(
+            r"finish_reason.*LENGTH", lambda answer: answer._replace(finish_reason=FinishReason.STOP)
+        ),
+        "TextBesideCallDropped": Mistake(
+            r"text.*Hello",
+            lambda answer: answer._replace(text="") if answer.finish_reason == FinishReason.TOOL_CALLS else answer,
+        ),
+    },
+    "test_usage_is_reported": {
+        "UsageMissing": Mistake(r"usage", lambda answer: answer._replace(usage=Usage())),
+        "UsageSwapped": Mistake(
+            r"swapped",
+            lambda answer: answer._replace(usage=Usage(answer.usage.output_tokens, answer.usage.input_tokens)),
+        ),
+    },
 }
 CALL_MISTAKES = {
-    "ArgumentsAsDict": Mistake(
-        "test_hooks_return_the_documented_types",
-        r"provider_parse_tool_calls.*arguments is the dict.*str",
-        lambda calls: [call._replace(arguments=json.loads(call.arguments)) for call in calls],
-    ),
-    "CallsAsDicts": Mistake(
-        "test_hooks_return_the_documented_types",
-        r"provider_parse_tool_calls.*ToolCall.*dict",
-        lambda calls: [call._asdict() for call in calls],
-        [Wren],
-    ),
-    "ParallelCallsDropped": Mistake("test_unstreamed_answer_is_parsed", r"calls", lambda calls: calls[:1], [Service]),
-    "SharedIds": Mistake(
-        "test_hooks_return_the_documented_types",
-        r"unique ids",
-        lambda calls: [call._replace(id="call") for call in calls],
-        [Wren],
-    ),
-    "LostIds": Mistake(
-        "test_hooks_return_the_documented_types",
-        r"unique ids",
-        lambda calls: [call._replace(id="") for call in calls],
-        [Service],
-    ),
-    "RandomIds": Mistake(
-        "test_call_ids_are_those_of_the_service",
-        r"w-2|call_1",
-        lambda calls: [call._replace(id=generate_call_id()) for call in calls],
-    ),
-    "NumberedIds": Mistake(
-        "test_call_ids_are_those_of_the_service",
-        r"w-2",
-        lambda calls: [call._replace(id=str(number)) for number, call in enumerate(calls)],
-        [Wren],
-    ),
+    "test_hooks_return_the_documented_types": {
+        "ArgumentsAsDict": Mistake(
+            r"provider_parse_tool_calls.*arguments is the dict.*str",
+            lambda calls: [call._replace(arguments=json.loads(call.arguments)) for call in calls],
+        ),
+        "CallsAsDicts": Mistake(
+            r"provider_parse_tool_calls.*ToolCall.*dict", lambda calls: [call._asdict() for call in calls], [Wren]
+        ),
+        "SharedIds": Mistake(r"unique ids", lambda calls: [call._replace(id="call") for call in calls], [Wren]),
+        "LostIds": Mistake(r"unique ids", lambda calls: [call._replace(id="") for call in calls], [Service]),
+    },
+    "test_unstreamed_answer_is_parsed": {
+        "ParallelCallsDropped": Mistake(r"calls", lambda calls: calls[:1], [Service]),
+    },
+    "test_call_ids_are_those_of_the_service": {
+        "RandomIds": Mistake(r"w-2|call_1", lambda calls: [call._replace(id=generate_call_id()) for call in calls]),
+        "NumberedIds": Mistake(
+            r"w-2", lambda calls: [call._replace(id=str(number)) for number, call in enumerate(calls)], [Wren]
+        ),
+    },
 }
 MODEL_MISTAKES = {
-    "ModelsAsDicts": Mistake(
-        "test_hooks_return_the_documented_types",
-        r"provider_parse_models.*ModelInfo.*dict",
-        lambda models: [model._asdict() for model in models],
-    ),
+    "test_hooks_return_the_documented_types": {
+        "ModelsAsDicts": Mistake(
+            r"provider_parse_models.*ModelInfo.*dict", lambda models: [model._asdict() for model in models]
+        ),
+    },
 }
 DELTA_MISTAKES = {
-    "NoTextDeltas": Mistake(
-        "test_streamed_answer_is_parsed",
-        r"TextDelta",
-        lambda deltas: [delta for delta in deltas if not isinstance(delta, TextDelta)],
-    ),
-    "DoubledDeltas": Mistake(
-        "test_streamed_answer_is_parsed",
-        r"Hello, Hello, ",
-        lambda deltas: [delta for delta in deltas for _ in range(2)],
-    ),
-    "NoCallDeltas": Mistake(
-        "test_streamed_answer_is_parsed",
-        r"ToolCallDelta",
-        lambda deltas: [delta for delta in deltas if hasattr(delta, "text")],
-        [Wren],
-    ),
-    "TextAsDelta": Mistake(
-        "test_hooks_return_the_documented_types",
-        r"feed.*TextDelta.*str",
-        lambda deltas: [delta.text if isinstance(delta, TextDelta) else delta for delta in deltas],
-        [Wren],
-    ),
-    "ReasoningInTextDeltas": Mistake(
-        "test_streamed_answer_is_parsed",
-        r"ReasoningDelta",
-        lambda deltas: [TextDelta(delta.text) if hasattr(delta, "text") else delta for delta in deltas],
-        [Service],
-    ),
+    "test_streamed_answer_is_parsed": {
+        "NoTextDeltas": Mistake(
+            r"TextDelta", lambda deltas: [delta for delta in deltas if not isinstance(delta, TextDelta)]
+        ),
+        "DoubledDeltas": Mistake(r"Hello, Hello, ", lambda deltas: [delta for delta in deltas for _ in range(2)]),
+        "NoCallDeltas": Mistake(
+            r"ToolCallDelta", lambda deltas: [delta for delta in deltas if hasattr(delta, "text")], [Wren]
+        ),
+        "ReasoningInTextDeltas": Mistake(
+            r"ReasoningDelta",
+            lambda deltas: [TextDelta(delta.text) if hasattr(delta, "text") else delta for delta in deltas],
+            [Service],
+        ),
+    },
+    "test_hooks_return_the_documented_types": {
+        "TextAsDelta": Mistake(
+            r"feed.*TextDelta.*str",
+            lambda deltas: [delta.text if isinstance(delta, TextDelta) else delta for delta in deltas],
+            [Wren],
+        ),
+    },
 }
 
 
@@ -981,15 +946,17 @@ def find_state_of_any_family(provider: Provider, message: Message, model: str) -
 
 
 STATE_MISTAKES = {
-    "StateNeverSentBack": Mistake("test_result_is_sent_back_with_the_provider_state", r"provider_state", lambda *_: {}),
-    "StateSentToAnotherProvider": Mistake(
-        "test_state_is_not_sent_to_another_provider",
-        r"another provider",
-        lambda _, message, model: message.provider_state.data if message.provider_state else {},
-    ),
-    "StateSentToAnotherFamily": Mistake(
-        "test_state_is_not_sent_to_another_model_family", r"family", find_state_of_any_family
-    ),
+    "test_result_is_sent_back_with_the_provider_state": {
+        "StateNeverSentBack": Mistake(r"provider_state", lambda *_: {}),
+    },
+    "test_state_is_not_sent_to_another_provider": {
+        "StateSentToAnotherProvider": Mistake(
+            r"another provider", lambda _, message, model: message.provider_state.data if message.provider_state else {}
+        ),
+    },
+    "test_state_is_not_sent_to_another_model_family": {
+        "StateSentToAnotherFamily": Mistake(r"family", find_state_of_any_family),
+    },
 }
 PLANTED = plant(
     (

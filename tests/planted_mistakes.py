@@ -176,15 +176,12 @@ class MalformedArgumentsReplacedByHeron(FaultyHeron):
         r"provider_parse_tool_calls.*'\{\}'.*as the model",
     )
 
-    def provider_stream_reader(self) -> HeronReader:
-        class Reader(HeronReader):
-            @staticmethod
-            def _finish(block: Mapping[str, Any]) -> dict[str, Any]:
-                if "toolUse" not in block:
-                    return HeronReader._finish(block)
-                return {"toolUse": block["toolUse"] | {"input": decode_arguments(block["toolUse"]["input"]) or {}}}
-
-        return Reader()
+    class reader(HeronReader):  # noqa: N801
+        @staticmethod
+        def _finish(block: Mapping[str, Any]) -> dict[str, Any]:
+            if "toolUse" not in block:
+                return HeronReader._finish(block)
+            return {"toolUse": block["toolUse"] | {"input": decode_arguments(block["toolUse"]["input"]) or {}}}
 
 
 # Names of tools
@@ -223,31 +220,25 @@ class ResponsePops(FaultyRobin):
 class ResponseJoinsOnce(FaultyFinch):
     fails, says = "test_response_can_be_called_at_any_time", r"response\(\).*called before"
 
-    def provider_stream_reader(self) -> FinchReader:
-        class Reader(FinchReader):
-            def response(self) -> dict[str, Any]:
-                response = super().response()
-                self._line["output"] = read_str(self._line.get("output")) + "\n"
-                return response
-
-        return Reader()
+    class reader(FinchReader):  # noqa: N801
+        def response(self) -> dict[str, Any]:
+            response = super().response()
+            self._line["output"] = read_str(self._line.get("output")) + "\n"
+            return response
 
 
 class ResponseEndsTheReader(Faulty, Service):
     fails, says = "test_response_can_be_called_at_any_time", r"response\(\).*called before"
 
-    def provider_stream_reader(self) -> ChatStreamReader:
-        class Reader(ChatStreamReader):
-            is_closed = False
+    class reader(ChatStreamReader):  # noqa: N801
+        is_closed = False
 
-            def response(self) -> dict[str, Any]:
-                self.is_closed = True
-                return super().response()
+        def response(self) -> dict[str, Any]:
+            self.is_closed = True
+            return super().response()
 
-            def feed(self, event: RawEvent) -> list[Delta]:
-                return [] if self.is_closed else super().feed(event)
-
-        return Reader()
+        def feed(self, event: RawEvent) -> list[Delta]:
+            return [] if self.is_closed else super().feed(event)
 
 
 # `size`
@@ -299,11 +290,8 @@ class SizeCountsEvents(FaultyRobin):
 class SizeIsText(FaultyFinch):
     fails, says = "test_size_grows_with_the_answer", r"size of the stream reader is '\d+'.*int"
 
-    def provider_stream_reader(self) -> FinchReader:
-        class Reader(FinchReader):
-            size = property(lambda self: str(len(self.response())))
-
-        return Reader()
+    class reader(FinchReader):  # noqa: N801
+        size = property(lambda self: str(len(self.response())))
 
 
 # Spaces and characters outside of ASCII
@@ -487,14 +475,11 @@ class CompleteAfterReasoning(FaultyRobin):
 class CompleteAtABlockEnd(FaultyHeron):
     fails, says = "test_complete_is_set_at_the_end", r"complete after event \d of \d+ of the sample"
 
-    def provider_stream_reader(self) -> HeronReader:
-        class Reader(HeronReader):
-            def feed(self, event: RawEvent) -> list[Delta]:
-                deltas = super().feed(event)
-                self.complete = self.complete or "contentBlockStop" in event.data
-                return deltas
-
-        return Reader()
+    class reader(HeronReader):  # noqa: N801
+        def feed(self, event: RawEvent) -> list[Delta]:
+            deltas = super().feed(event)
+            self.complete = self.complete or "contentBlockStop" in event.data
+            return deltas
 
 
 class CompleteOnlyWithText(Faulty, Wren):
@@ -510,14 +495,11 @@ class CompleteOnlyWithText(Faulty, Wren):
 class WaitsForDone(Faulty, Service):
     fails, says = "test_streamed_answer_is_parsed", r"not complete after the sample"
 
-    def provider_stream_reader(self) -> ChatStreamReader:
-        class Reader(ChatStreamReader):
-            def feed(self, event: RawEvent) -> list[Delta]:
-                deltas = super().feed(event)
-                self.complete = event.data == "[DONE]"
-                return deltas
-
-        return Reader()
+    class reader(ChatStreamReader):  # noqa: N801
+        def feed(self, event: RawEvent) -> list[Delta]:
+            deltas = super().feed(event)
+            self.complete = event.data == "[DONE]"
+            return deltas
 
 
 DONE_SUITE = {"samples": {kind: [*events, DONE] for kind, events in CHAT_COMPLETIONS_SAMPLES.items()}}
@@ -527,18 +509,15 @@ class FinishesAtDone(Faulty, Service):
     fails, says = "test_streamed_answer_is_parsed", r"text of the sample 'text' is ''"
     suite = DONE_SUITE
 
-    def provider_stream_reader(self) -> ChatStreamReader:
-        class Reader(ChatStreamReader):
-            is_done = False
+    class reader(ChatStreamReader):  # noqa: N801
+        is_done = False
 
-            def feed(self, event: RawEvent) -> list[Delta]:
-                self.is_done = event == DONE
-                return super().feed(event)
+        def feed(self, event: RawEvent) -> list[Delta]:
+            self.is_done = event == DONE
+            return super().feed(event)
 
-            def response(self) -> dict[str, Any]:
-                return super().response() if self.is_done else {}
-
-        return Reader()
+        def response(self) -> dict[str, Any]:
+            return super().response() if self.is_done else {}
 
 
 # Schemas beside tools
@@ -835,263 +814,260 @@ def change_citations(answer: ModelResponse) -> ModelResponse:
 
 
 REQUEST_MISTAKES = {
-    "TextBesideCallNotSent": Mistake(
-        "test_each_part_keeps_its_place",
-        r"'I shall look both up\.' 0 times.*message\.content",
-        lambda request: change_messages(
-            request, lambda message: message._replace(content="") if message.tool_calls else message
+    "test_each_part_keeps_its_place": {
+        "TextBesideCallNotSent": Mistake(
+            r"'I shall look both up\.' 0 times.*message\.content",
+            lambda request: change_messages(
+                request, lambda message: message._replace(content="") if message.tool_calls else message
+            ),
         ),
-    ),
-    "ServerToolsNotSent": Mistake(
-        "test_tools_of_the_service_are_sent_beside_others",
-        "lacks the service's tool 'web_search'",
-        lambda request: request._replace(server_tools={}) if request.tools else request,
-        [Searching],
-    ),
-    "MessagesStripped": Mistake(
-        "test_texts_are_sent_unchanged",
-        r"the text ' .n☃ system 🙂.n' .*'system'.*strip",
-        lambda request: change_messages(request, lambda message: message._replace(content=message.content.strip())),
-        [Service],
-    ),
-    "SystemPromptStripped": Mistake(
-        "test_texts_are_sent_unchanged",
-        r"'system'.*strip",
-        lambda request: change_messages(
-            request, lambda each: each._replace(content=each.content.strip()) if each.role == "system" else each
+        "ResultsMovedToTheEnd": Mistake(r"order", move_results),
+    },
+    "test_tools_of_the_service_are_sent_beside_others": {
+        "ServerToolsNotSent": Mistake(
+            "lacks the service's tool 'web_search'",
+            lambda request: request._replace(server_tools={}) if request.tools else request,
+            [Searching],
         ),
-        [FaultyHeron],
-    ),
-    "SpacesCollapsed": Mistake(
-        "test_texts_are_sent_unchanged",
-        r"text|result",
-        lambda request: change_messages(request, lambda each: each._replace(content=" ".join(each.content.split()))),
-        [FaultyFinch],
-    ),
-    "EmptyResultsLeftOut": Mistake(
-        "test_empty_tool_results_are_sent",
-        r"left out a tool result without text.*formatted_result",
-        lambda request: keep_messages(request, lambda message: bool(message.content) or message.role != "tool"),
-        [Service],
-    ),
-    "HistoryOnlyWithTools": Mistake(
-        "test_tool_history_is_sent_without_tools",
-        r"Without request.tools, provider_build_request sent 'lundi'.*0 times",
-        leave_out_history_without_tools,
-        [Service],
-    ),
-    "SchemaInPlaceOfTools": Mistake(
-        "test_schema_changes_nothing_else",
-        r"schema does not contain the tools",
-        lambda request: request._replace(tools=()) if request.schema else request,
-        [FaultyRobin],
-    ),
-    "ResultsMovedToTheEnd": Mistake("test_each_part_keeps_its_place", r"order", move_results),
+    },
+    "test_texts_are_sent_unchanged": {
+        "MessagesStripped": Mistake(
+            r"the text ' .n☃ system 🙂.n' .*'system'.*strip",
+            lambda request: change_messages(request, lambda message: message._replace(content=message.content.strip())),
+            [Service],
+        ),
+        "SystemPromptStripped": Mistake(
+            r"'system'.*strip",
+            lambda request: change_messages(
+                request, lambda each: each._replace(content=each.content.strip()) if each.role == "system" else each
+            ),
+            [FaultyHeron],
+        ),
+        "SpacesCollapsed": Mistake(
+            r"text|result",
+            lambda request: change_messages(
+                request, lambda each: each._replace(content=" ".join(each.content.split()))
+            ),
+            [FaultyFinch],
+        ),
+    },
+    "test_empty_tool_results_are_sent": {
+        "EmptyResultsLeftOut": Mistake(
+            r"left out a tool result without text.*formatted_result",
+            lambda request: keep_messages(request, lambda message: bool(message.content) or message.role != "tool"),
+            [Service],
+        ),
+    },
+    "test_tool_history_is_sent_without_tools": {
+        "HistoryOnlyWithTools": Mistake(
+            r"Without request.tools, provider_build_request sent 'lundi'.*0 times",
+            leave_out_history_without_tools,
+            [Service],
+        ),
+    },
+    "test_schema_changes_nothing_else": {
+        "SchemaInPlaceOfTools": Mistake(
+            r"schema does not contain the tools",
+            lambda request: request._replace(tools=()) if request.schema else request,
+            [FaultyRobin],
+        ),
+    },
 }
 BUILT_REQUEST_MISTAKES = {
-    "EmptyToolsSent": Mistake(
-        "test_nothing_about_tools_is_sent_without_tools",
-        r"tools: \[\].*Leave it out",
-        lambda built: built if "tools" in built.body else change_body(built, tools=[]),
-        [Wren],
-    ),
-    "MessagesAsGenerator": Mistake(
-        "test_hooks_return_the_documented_types",
-        r"provider_build_request.*generator.*JSON",
-        lambda built: change_body(built, messages=(message for message in built.body["messages"])),
-        [FaultyRobin],
-    ),
+    "test_nothing_about_tools_is_sent_without_tools": {
+        "EmptyToolsSent": Mistake(
+            r"tools: \[\].*Leave it out",
+            lambda built: built if "tools" in built.body else change_body(built, tools=[]),
+            [Wren],
+        ),
+    },
+    "test_hooks_return_the_documented_types": {
+        "MessagesAsGenerator": Mistake(
+            r"provider_build_request.*generator.*JSON",
+            lambda built: change_body(built, messages=(message for message in built.body["messages"])),
+            [FaultyRobin],
+        ),
+    },
 }
 TOOL_MISTAKES = {
-    "NamesLowered": Mistake(
-        "test_tool_names_are_sent_unchanged",
-        r"provider_format_tools.*look-up_2.*'Look-Up_2'",
-        lambda tools: rename_tools(tools, str.lower),
-        [Service],
-    ),
-    "HyphensReplaced": Mistake(
-        "test_tool_names_are_sent_unchanged",
-        r"provider_format_tools.*Look_Up_2.*'Look-Up_2'",
-        lambda tools: rename_tools(tools, lambda name: name.replace("-", "_")),
-        [FaultyHeron],
-    ),
-    "NamesPrefixed": Mistake(
-        "test_tool_names_are_sent_unchanged",
-        r"provider_format_tools.*functions\.Look-Up_2.*'Look-Up_2'",
-        lambda tools: rename_tools(tools, "functions.{}".format),
-        [Wren],
-    ),
+    "test_tool_names_are_sent_unchanged": {
+        "NamesLowered": Mistake(
+            r"provider_format_tools.*look-up_2.*'Look-Up_2'", lambda tools: rename_tools(tools, str.lower), [Service]
+        ),
+        "HyphensReplaced": Mistake(
+            r"provider_format_tools.*Look_Up_2.*'Look-Up_2'",
+            lambda tools: rename_tools(tools, lambda name: name.replace("-", "_")),
+            [FaultyHeron],
+        ),
+        "NamesPrefixed": Mistake(
+            r"provider_format_tools.*functions\.Look-Up_2.*'Look-Up_2'",
+            lambda tools: rename_tools(tools, "functions.{}".format),
+            [Wren],
+        ),
+    },
 }
 FORMATTED_TOOL_MISTAKES = {
-    "ToolsAsGenerator": Mistake(
-        "test_hooks_return_the_documented_types",
-        r"provider_format_tools must return list.*generator",
-        lambda tools: (tool for tool in tools),
-        [FaultyHeron],
-    ),
+    "test_hooks_return_the_documented_types": {
+        "ToolsAsGenerator": Mistake(
+            r"provider_format_tools must return list.*generator", lambda tools: (tool for tool in tools), [FaultyHeron]
+        ),
+    },
 }
 RESPONSE_MISTAKES = {
-    "SourcesLost": Mistake(
-        "test_streamed_answer_is_parsed",
-        r"citations of the sample 'sources' have the addresses \[\]",
-        lambda answer: answer._replace(citations=()),
-        [Service],
-    ),
-    "SourcesCountedInBytes": Mistake(
-        "test_streamed_answer_is_parsed", "is at 0 to 99.*Count in characters", change_citations, [Service]
-    ),
-    "TextStripped": Mistake(
-        "test_spaces_and_unusual_characters_in_an_answer_are_kept",
-        r"provider_parse_response returned the text.*☃.*strip",
-        lambda answer: answer._replace(text=answer.text.strip()),
-        [Service],
-    ),
-    "ReasoningStripped": Mistake(
-        "test_spaces_and_unusual_characters_in_an_answer_are_kept",
-        r"provider_parse_response returned the reasoning.*strip",
-        lambda answer: answer._replace(reasoning=answer.reasoning.strip()),
-        [FaultyRobin],
-    ),
-    "EmojiDropped": Mistake(
-        "test_spaces_and_unusual_characters_in_an_answer_are_kept",
-        r"🙂",
-        lambda answer: answer._replace(text="".join(char for char in answer.text if ord(char) < 0x10000)),
-        [Wren],
-    ),
-    "CachedTokensLost": Mistake(
-        "test_cached_tokens_are_reported",
-        r"cached_tokens is None.*(cacheReadInputTokens|cached_tokens) is 4",
-        lambda answer: answer._replace(usage=answer.usage._replace(cached_tokens=None)),
-        [FaultyHeron, Service],
-    ),
-    "WrittenTokensAsCached": Mistake(
-        "test_cached_tokens_are_reported",
-        r"cached_tokens is 6.*cacheReadInputTokens is 4",
-        lambda answer: answer._replace(usage=answer.usage._replace(cached_tokens=6)),
-        [FaultyHeron],
-    ),
-    "UnknownReasonIsSuccess": Mistake(
-        "test_unknown_finish_reasons_are_reported",
-        r"provider_parse_response.*(end|finish_reason) is 'contract_reason'.*format_unknown_reason",
-        lambda answer: answer._replace(finish_message=""),
-        [Wren, FaultyRobin],
-    ),
-    "ReasoningNotParsed": Mistake(
-        "test_streamed_answer_is_parsed",
-        r"reasoning of the sample.*'Let me think\.'|ReasoningDelta",
-        lambda answer: answer._replace(reasoning=""),
-        [FaultyHeron],
-    ),
-    "SignaturesLost": Mistake(
-        "test_result_is_sent_back_with_the_provider_state",
-        r"c2lnbg==.*provider_state",
-        lambda answer: answer._replace(provider_state=None),
-        [FaultyHeron],
-    ),
+    "test_streamed_answer_is_parsed": {
+        "SourcesLost": Mistake(
+            r"citations of the sample 'sources' have the addresses \[\]",
+            lambda answer: answer._replace(citations=()),
+            [Service],
+        ),
+        "SourcesCountedInBytes": Mistake("is at 0 to 99.*Count in characters", change_citations, [Service]),
+        "ReasoningNotParsed": Mistake(
+            r"reasoning of the sample.*'Let me think\.'|ReasoningDelta",
+            lambda answer: answer._replace(reasoning=""),
+            [FaultyHeron],
+        ),
+    },
+    "test_spaces_and_unusual_characters_in_an_answer_are_kept": {
+        "TextStripped": Mistake(
+            r"provider_parse_response returned the text.*☃.*strip",
+            lambda answer: answer._replace(text=answer.text.strip()),
+            [Service],
+        ),
+        "ReasoningStripped": Mistake(
+            r"provider_parse_response returned the reasoning.*strip",
+            lambda answer: answer._replace(reasoning=answer.reasoning.strip()),
+            [FaultyRobin],
+        ),
+        "EmojiDropped": Mistake(
+            r"🙂",
+            lambda answer: answer._replace(text="".join(char for char in answer.text if ord(char) < 0x10000)),
+            [Wren],
+        ),
+    },
+    "test_cached_tokens_are_reported": {
+        "CachedTokensLost": Mistake(
+            r"cached_tokens is None.*(cacheReadInputTokens|cached_tokens) is 4",
+            lambda answer: answer._replace(usage=answer.usage._replace(cached_tokens=None)),
+            [FaultyHeron, Service],
+        ),
+        "WrittenTokensAsCached": Mistake(
+            r"cached_tokens is 6.*cacheReadInputTokens is 4",
+            lambda answer: answer._replace(usage=answer.usage._replace(cached_tokens=6)),
+            [FaultyHeron],
+        ),
+    },
+    "test_unknown_finish_reasons_are_reported": {
+        "UnknownReasonIsSuccess": Mistake(
+            r"provider_parse_response.*(end|finish_reason) is 'contract_reason'.*format_unknown_reason",
+            lambda answer: answer._replace(finish_message=""),
+            [Wren, FaultyRobin],
+        ),
+    },
+    "test_result_is_sent_back_with_the_provider_state": {
+        "SignaturesLost": Mistake(
+            r"c2lnbg==.*provider_state", lambda answer: answer._replace(provider_state=None), [FaultyHeron]
+        ),
+    },
 }
 CALL_MISTAKES = {
-    "MalformedArgumentsReplaced": Mistake(
-        "test_arguments_are_returned_as_the_model_wrote_them",
-        r"provider_parse_tool_calls.*'\{\}'.*as the model",
-        lambda calls: [call._replace(arguments=json.dumps(decode_arguments(call.arguments) or {})) for call in calls],
-        [Service],
-    ),
-    "MalformedCallsDropped": Mistake(
-        "test_arguments_are_returned_as_the_model_wrote_them",
-        r"provider_parse_tool_calls.*\[\].*every call",
-        lambda calls: [call for call in calls if decode_arguments(call.arguments) is not None],
-        [Service],
-    ),
-    "CallsWithoutArgumentsDropped": Mistake(
-        "test_arguments_are_returned_as_the_model_wrote_them",
-        r"provider_parse_tool_calls.*\[\].*every call",
-        lambda calls: [call for call in calls if call.arguments],
-        [FaultyRobin],
-    ),
-    "EmptyObjectsDropped": Mistake(
-        "test_arguments_are_returned_as_the_model_wrote_them",
-        r"provider_parse_tool_calls.*\[\].*every call",
-        lambda calls: [call for call in calls if call.arguments not in ("{}", "null")],
-        [FaultyFinch],
-    ),
-    "NonAsciiArgumentsLost": Mistake(
-        "test_arguments_are_returned_as_the_model_wrote_them",
-        r"provider_parse_tool_calls.*☃",
-        lambda calls: [call._replace(arguments=call.arguments.encode("ascii", "ignore").decode()) for call in calls],
-        [FaultyRobin],
-    ),
-    "ParsedNamesLowered": Mistake(
-        "test_tool_names_in_answers_are_returned_unchanged",
-        r"'Look-Up_2'.*look-up_2",
-        lambda calls: [call._replace(name=call.name.lower()) for call in calls],
-        [Wren],
-    ),
-    "ParsedNamesCut": Mistake(
-        "test_tool_names_in_answers_are_returned_unchanged",
-        r"'Look-Up_2'.*'Look'",
-        lambda calls: [call._replace(name=call.name.partition("-")[0]) for call in calls],
-        [Service],
-    ),
-    "CallsAsGenerator": Mistake(
-        "test_hooks_return_the_documented_types",
-        r"provider_parse_tool_calls.*(generator|bug)",
-        lambda calls: (call for call in calls),
-        [Wren],
-    ),
+    "test_arguments_are_returned_as_the_model_wrote_them": {
+        "MalformedArgumentsReplaced": Mistake(
+            r"provider_parse_tool_calls.*'\{\}'.*as the model",
+            lambda calls: [
+                call._replace(arguments=json.dumps(decode_arguments(call.arguments) or {})) for call in calls
+            ],
+            [Service],
+        ),
+        "MalformedCallsDropped": Mistake(
+            r"provider_parse_tool_calls.*\[\].*every call",
+            lambda calls: [call for call in calls if decode_arguments(call.arguments) is not None],
+            [Service],
+        ),
+        "CallsWithoutArgumentsDropped": Mistake(
+            r"provider_parse_tool_calls.*\[\].*every call",
+            lambda calls: [call for call in calls if call.arguments],
+            [FaultyRobin],
+        ),
+        "EmptyObjectsDropped": Mistake(
+            r"provider_parse_tool_calls.*\[\].*every call",
+            lambda calls: [call for call in calls if call.arguments not in ("{}", "null")],
+            [FaultyFinch],
+        ),
+        "NonAsciiArgumentsLost": Mistake(
+            r"provider_parse_tool_calls.*☃",
+            lambda calls: [
+                call._replace(arguments=call.arguments.encode("ascii", "ignore").decode()) for call in calls
+            ],
+            [FaultyRobin],
+        ),
+    },
+    "test_tool_names_in_answers_are_returned_unchanged": {
+        "ParsedNamesLowered": Mistake(
+            r"'Look-Up_2'.*look-up_2", lambda calls: [call._replace(name=call.name.lower()) for call in calls], [Wren]
+        ),
+        "ParsedNamesCut": Mistake(
+            r"'Look-Up_2'.*'Look'",
+            lambda calls: [call._replace(name=call.name.partition("-")[0]) for call in calls],
+            [Service],
+        ),
+    },
+    "test_hooks_return_the_documented_types": {
+        "CallsAsGenerator": Mistake(
+            r"provider_parse_tool_calls.*(generator|bug)", lambda calls: (call for call in calls), [Wren]
+        ),
+    },
 }
 MODEL_MISTAKES = {
-    "ModelsAsGenerator": Mistake(
-        "test_hooks_return_the_documented_types",
-        r"provider_parse_models must return list.*generator",
-        lambda models: (model for model in models),
-        [FaultyHeron],
-    ),
+    "test_hooks_return_the_documented_types": {
+        "ModelsAsGenerator": Mistake(
+            r"provider_parse_models must return list.*generator",
+            lambda models: (model for model in models),
+            [FaultyHeron],
+        ),
+    },
 }
 DELTA_MISTAKES = {
-    "ServerCallsNotShown": Mistake(
-        "test_streamed_answer_is_parsed",
-        r"ServerToolDeltas of the sample 'sources' have \(\)",
-        lambda deltas: [delta for delta in deltas if not isinstance(delta, ServerToolDelta)],
-        [Service],
-    ),
-    "BlankDeltasSkipped": Mistake(
-        "test_spaces_and_unusual_characters_in_an_answer_are_kept",
-        r"feed returned the text.*pieces that are only spaces",
-        lambda deltas: [delta for delta in deltas if not isinstance(delta, TextDelta) or delta.text.strip()],
-        [Wren],
-    ),
-    "DeltasStripped": Mistake(
-        "test_streamed_answer_is_parsed",
-        r"TextDeltas of the sample 'text' add up to 'Hello,wörld!'",
-        lambda deltas: [TextDelta(each.text.strip()) if isinstance(each, TextDelta) else each for each in deltas],
-        [FaultyFinch],
-    ),
-    "FeedYields": Mistake(
-        "test_hooks_return_the_documented_types",
-        r"feed of its stream reader returned.*generator.*Return a list",
-        lambda deltas: (delta for delta in deltas),
-        [Wren],
-    ),
-    "FeedReturnsText": Mistake(
-        "test_hooks_return_the_documented_types",
-        r"feed of its stream reader returned Hello|returned 'Hello",
-        lambda deltas: "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)),
-        [FaultyFinch],
-    ),
-    "FeedReturnsOneDelta": Mistake(
-        "test_hooks_return_the_documented_types",
-        r"feed of its stream reader returned 'None'.*Return a list",
-        lambda deltas: deltas[0] if deltas else None,
-        [FaultyRobin],
-    ),
+    "test_streamed_answer_is_parsed": {
+        "ServerCallsNotShown": Mistake(
+            r"ServerToolDeltas of the sample 'sources' have \(\)",
+            lambda deltas: [delta for delta in deltas if not isinstance(delta, ServerToolDelta)],
+            [Service],
+        ),
+        "DeltasStripped": Mistake(
+            r"TextDeltas of the sample 'text' add up to 'Hello,wörld!'",
+            lambda deltas: [TextDelta(each.text.strip()) if isinstance(each, TextDelta) else each for each in deltas],
+            [FaultyFinch],
+        ),
+    },
+    "test_spaces_and_unusual_characters_in_an_answer_are_kept": {
+        "BlankDeltasSkipped": Mistake(
+            r"feed returned the text.*pieces that are only spaces",
+            lambda deltas: [delta for delta in deltas if not isinstance(delta, TextDelta) or delta.text.strip()],
+            [Wren],
+        ),
+    },
+    "test_hooks_return_the_documented_types": {
+        "FeedYields": Mistake(
+            r"feed of its stream reader returned.*generator.*Return a list",
+            lambda deltas: (delta for delta in deltas),
+            [Wren],
+        ),
+        "FeedReturnsText": Mistake(
+            r"feed of its stream reader returned Hello|returned 'Hello",
+            lambda deltas: "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)),
+            [FaultyFinch],
+        ),
+        "FeedReturnsOneDelta": Mistake(
+            r"feed of its stream reader returned 'None'.*Return a list",
+            lambda deltas: deltas[0] if deltas else None,
+            [FaultyRobin],
+        ),
+    },
 }
 STATE_MISTAKES = {
-    "ThinkingNotSentBack": Mistake(
-        "test_result_is_sent_back_with_the_provider_state",
-        r"'Let me think\.'.*provider_state",
-        lambda *_: {},
-        [FaultyRobin],
-    ),
+    "test_result_is_sent_back_with_the_provider_state": {
+        "ThinkingNotSentBack": Mistake(r"'Let me think\.'.*provider_state", lambda *_: {}, [FaultyRobin]),
+    },
 }
 PLANTED = plant(
     (
