@@ -55,6 +55,11 @@ class Home:
     def data(self) -> Path:
         return Path(self.env["XDG_DATA_HOME"], "ask")
 
+    @property
+    def files(self) -> list[Path]:
+        """All files in it, in its data, too."""
+        return [path for path in {*self.path.rglob("*"), *self.data.parent.rglob("*")} if path.is_file()]
+
     def configure(self, text: str) -> None:
         """Write config.toml."""
         self.config.mkdir(parents=True, exist_ok=True)

@@ -170,7 +170,8 @@ def test_all_files_that_ask_writes_are_private_under_a_umask_of_zero(ask: Ask, h
     answers = [(PROMPT, "hello" + ENTER), (PROMPT, CTRL_D)]
     env = {**ask.env, "EDITOR": "true"}
     result = run_on_terminal(["bash", "-c", script], env=env, cwd=home.work, answers=answers, timeout=60)
-    found = [path for folder in ("config", "data", "cache") for path in (home.path / folder).rglob("*")]
+    folders = [Path(home.env[f"XDG_{kind}_HOME"]) for kind in ("CONFIG", "DATA", "CACHE")]
+    found = [path for folder in folders for path in folder.rglob("*")]
     expected = {"keys.toml", "config.toml", "mine.md", "history.db", "audit.jsonl", "plugins.json", "warned"}
     expected |= {"results", "models", "chat_history", "bash-completion", "mcp"}
     assert expected <= {path.name for path in found}, result.text
