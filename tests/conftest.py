@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import resource
+import shutil
 import signal
 import socket
 from collections.abc import Generator, Iterator
@@ -13,6 +15,7 @@ from functools import cache
 from importlib import import_module
 from itertools import count, groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import settings
@@ -25,6 +28,9 @@ from tests.recordings import FOLDER as RECORDINGS
 from tests.required_programs import format_missing_programs, skip_if_programs_are_missing
 
 ROOT = Path(__file__).parents[1]
+MEMORY = Path("/dev/shm")
+"""The folder of Linux whose files are in memory."""
+MIN_MEMORY_BYTES = 500_000_000
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores SIGINT, which the programs started by the tests would inherit.
@@ -56,9 +62,22 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return tmp_path_factory.mktemp(f"{name}{next(folder_numbers)}", numbered=False)
 
 
+@cache
+def has_memory_folder() -> bool:
+    return os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MIN_MEMORY_BYTES
+
+
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return make_home(tmp_path)
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Home]:
+    """A home whose data are in memory, if possible: waiting for SQLite's writes to disk takes half of the time.
+
+    They are on the disk for tests of the sandbox, which hides /dev in any case.
+    """
+    if not has_memory_folder() or any("bwrap" in marker.args for marker in request.node.iter_markers("needs")):
+        yield make_home(tmp_path)
+        return
+    with TemporaryDirectory(prefix="ask-tests-", dir=MEMORY, ignore_cleanup_errors=True) as folder:
+        yield make_home(tmp_path, Path(folder, "data"))
 
 
 @pytest.fixture

@@ -331,6 +331,8 @@ class HeronReader:
 class Heron(Provider):
     """A provider whose messages alternate between user and assistant."""
 
+    reader = HeronReader
+
     def provider_supports_attachment(self, model: str, media_type: str) -> bool:
         return media_type in ("image/png", "image/jpeg", "application/pdf")
 
@@ -389,7 +391,7 @@ class Heron(Provider):
         return blocks
 
     def provider_stream_reader(self) -> HeronReader:
-        return HeronReader()
+        return self.reader()
 
     def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         blocks = self.read_blocks(response)
@@ -545,6 +547,8 @@ class FinchReader:
 class Finch(Provider):
     """A provider without a key, ids, attachments, usage or a filter."""
 
+    reader = FinchReader
+
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         return [{"fn": tool.name, "help": tool.description, "schema": dict(tool.parameters)} for tool in tools]
 
@@ -568,7 +572,7 @@ class Finch(Provider):
         return HttpRequest("/generate", {**body, "params": dict(request.options)})
 
     def provider_stream_reader(self) -> FinchReader:
-        return FinchReader()
+        return self.reader()
 
     def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         stop = response.get("stop")

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.program import Result
+
+SECONDS = r"\d+\.\d(?= s\b)"
+"""A time that a page shows."""
 
 
 def find_code_blocks(text: str, language: str) -> list[str]:
@@ -53,3 +60,15 @@ def matches_documented_output(printed: str, page: str) -> bool:
     """Compare output with a page, where "..." matches anything; trailing spaces are ignored."""
     pattern = re.escape(page).replace(re.escape("..."), ".*")
     return bool(re.fullmatch(pattern, re.sub(r" +$", "", printed, flags=re.MULTILINE), re.DOTALL))
+
+
+def check_commands(run: Callable[[str], Result], blocks: Iterable[str], varying: str = "") -> None:
+    """Run the commands of console blocks in order, and compare what each prints with the page.
+
+    What the pattern `varying` matches in the page differs from run to run.
+    """
+    for line, output in (step for block in blocks for step in parse_console_steps(block)):
+        result = run(line)
+        printed = result.text + result.stderr
+        expected = re.sub(varying, "...", output) if varying else output
+        assert matches_documented_output(printed, expected), f"{line}\n{printed}"

@@ -11,10 +11,12 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import wraps
+from inspect import signature
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ask import (
     ChatCompletions,
@@ -27,7 +29,6 @@ from ask import (
     ModelResponse,
     Provider,
     ProviderError,
-    ProviderState,
     RawEvent,
     RetryAction,
     TextDelta,
@@ -35,7 +36,7 @@ from ask import (
     ToolSpec,
     Usage,
 )
-from ask.parsing import generate_call_id, parse_json, read_dict, read_str
+from ask.parsing import generate_call_id, parse_json, read_dict
 from ask.plugin_api.chat_completions import ChatStreamReader
 from tests.native_provider import INFO, SUITE, Wren, WrenReader, make_module
 
@@ -44,6 +45,7 @@ class Service(ChatCompletions):
     """A correct Chat Completions provider that sends reasoning back and accepts images."""
 
     suite: Mapping[str, Any] = {}
+    reader = ChatStreamReader
     state_fields = ("reasoning_content",)
 
     def __init__(self) -> None:
@@ -54,12 +56,98 @@ class Service(ChatCompletions):
             attachments=("image/png", "image/jpeg"),
         )
 
+    def provider_stream_reader(self) -> ChatStreamReader:
+        return self.reader()
+
 
 class Faulty:
     """The base class of providers with a mistake; its subclasses also inherit from a correct provider."""
 
     fails = ""
     says = ""
+
+
+class Mistake(NamedTuple):
+    """A change to what a hook of correct providers takes or returns, and how `ask.testing` reports it."""
+
+    says: str
+    change: Callable[..., Any]
+    bases: Sequence[type] = (Service, Wren)
+
+
+Planter = Callable[[Callable[..., Any], Callable[..., Any]], Callable[..., Any]]
+"""Makes a faulty hook from the correct one and a change."""
+
+
+def change_argument(correct: Callable[..., Any], change: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a hook whose first argument is changed."""
+
+    @wraps(correct)
+    def hook(*arguments: Any, **named: Any) -> Any:
+        bound = signature(correct).bind(*arguments, **named)
+        name = list(bound.arguments)[1]
+        bound.arguments[name] = change(bound.arguments[name])
+        return correct(*bound.args, **bound.kwargs)
+
+    return hook
+
+
+def change_result(correct: Callable[..., Any], change: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a hook whose result is changed."""
+    return wraps(correct)(lambda *arguments, **named: change(correct(*arguments, **named)))
+
+
+def change_deltas(correct: Callable[..., Any], change: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `provider_stream_reader` with a reader whose deltas are changed."""
+
+    def hook(self: Provider) -> Any:
+        reader = correct(self)
+        reader.feed = change_result(reader.feed, change)
+        return reader
+
+    return hook
+
+
+def replace(correct: Callable[..., Any], change: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what is used in place of a correct method."""
+    return wraps(correct)(change)
+
+
+def plant(mistakes: Iterable[tuple[Planter, str, Mapping[str, Mapping[str, Mistake]]]]) -> dict[str, Any]:
+    """Return a faulty provider for each mistake in a hook and each correct provider that it is planted in.
+
+    The mistakes in a hook are grouped by the test that fails.
+    """
+    return {
+        f"{name}In{base.__name__}": type(
+            f"{name}In{base.__name__}",
+            (base,),
+            {"fails": fails, "says": mistake.says, hook: planter(getattr(base, hook), mistake.change)},
+        )()
+        for planter, hook, by_test in mistakes
+        for fails, by_name in by_test.items()
+        for name, mistake in by_name.items()
+        for base in mistake.bases
+    }
+
+
+def change_messages(request: ChatRequest, change: Callable[[Message], Message]) -> ChatRequest:
+    return request._replace(messages=[change(message) for message in request.messages])
+
+
+def keep_messages(request: ChatRequest, is_kept: Callable[[Message], bool]) -> ChatRequest:
+    return request._replace(messages=list(filter(is_kept, request.messages)))
+
+
+def change_body(request: HttpRequest, **fields: Any) -> HttpRequest:
+    return request._replace(body={**(request.body or {}), **fields})
+
+
+def move_results(request: ChatRequest, step: int = 1) -> ChatRequest:
+    """Move the results of tools to the end; with a step of -1, in reverse order."""
+    head = [message for message in request.messages if message.role != "tool"]
+    tail = [message for message in request.messages if message.role == "tool"]
+    return request._replace(messages=[*head, *tail[::step]])
 
 
 # Structure: one failure each, and no other test runs
@@ -170,13 +258,10 @@ class PrintsInHook(Faulty, Wren):
 class PrintsInReader(Faulty, Service):
     fails, says = "test_hooks_return_the_documented_types", r"printed in feed.*RawEvent"
 
-    def provider_stream_reader(self) -> ChatStreamReader:
-        class Reader(ChatStreamReader):
-            def feed(self, event: RawEvent) -> list[Delta]:
-                print(event)  # noqa: T201
-                return super().feed(event)
-
-        return Reader()
+    class reader(ChatStreamReader):  # noqa: N801
+        def feed(self, event: RawEvent) -> list[Delta]:
+            print(event)  # noqa: T201
+            return super().feed(event)
 
 
 class KeyOnStderr(Faulty, Service):
@@ -228,73 +313,6 @@ class ExitsInHook(Faulty, Wren):
         sys.exit(3)
 
 
-class RawFinishReason(Faulty, Wren):
-    fails, says = "test_hooks_return_the_documented_types", r"finish_reason.*'stop'.*FinishReason"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        answer = super().provider_parse_response(response)
-        return answer._replace(finish_reason=read_str(response.get("end")))  # type: ignore[arg-type]
-
-
-class RawFinishReasonInChat(Faulty, Service):
-    fails, says = "test_hooks_return_the_documented_types", r"finish_reason.*'stop'.*FinishReason"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        answer = super().provider_parse_response(response)
-        return answer._replace(finish_reason=str(answer.finish_reason))  # type: ignore[arg-type]
-
-
-class ArgumentsAsDict(Faulty, Service):
-    fails, says = "test_hooks_return_the_documented_types", r"provider_parse_tool_calls.*arguments is the dict.*str"
-
-    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        calls = super().provider_parse_tool_calls(response)
-        return [call._replace(arguments=json.loads(call.arguments)) for call in calls]
-
-
-class NativeArgumentsAsDict(Faulty, Wren):
-    fails, says = "test_hooks_return_the_documented_types", r"provider_parse_tool_calls.*arguments is the dict.*str"
-
-    def parse_call(self, call: Mapping[str, Any]) -> ToolCall:
-        return super().parse_call(call)._replace(arguments=read_dict(call.get("with")))  # type: ignore[arg-type]
-
-
-class CallsAsDicts(Faulty, Wren):
-    fails, says = "test_hooks_return_the_documented_types", r"provider_parse_tool_calls.*ToolCall.*dict"
-
-    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[Any]:
-        return [call._asdict() for call in super().provider_parse_tool_calls(response)]
-
-
-class ModelsAsDicts(Faulty, Wren):
-    fails, says = "test_hooks_return_the_documented_types", r"provider_parse_models.*ModelInfo.*dict"
-
-    def provider_parse_models(self, body: Any) -> list[Any]:
-        return [model._asdict() for model in super().provider_parse_models(body)]
-
-
-class ModelsAsDictsInChat(Faulty, Service):
-    fails, says = "test_hooks_return_the_documented_types", r"provider_parse_models.*ModelInfo.*dict"
-
-    def provider_parse_models(self, body: Any) -> list[Any]:
-        return list(read_dict(body).get("data") or [])
-
-
-class RequestAsDict(Faulty, Wren):
-    fails, says = "test_hooks_return_the_documented_types", r"provider_build_request.*HttpRequest.*dict"
-
-    def provider_build_request(self, request: ChatRequest, key: str) -> Any:
-        return super().provider_build_request(request, key)._asdict()
-
-
-class TextAsDelta(Faulty, Wren):
-    fails, says = "test_hooks_return_the_documented_types", r"feed.*TextDelta.*str"
-
-    class reader(WrenReader):  # noqa: N801
-        def feed(self, event: RawEvent) -> list[Any]:
-            return [delta.text if isinstance(delta, TextDelta) else delta for delta in super().feed(event)]
-
-
 class ErrorRaisedNotReturned(Faulty, Wren):
     fails, says = "test_hooks_return_the_documented_types", r"provider_parse_error raised.*[Rr]eturn"
 
@@ -309,13 +327,6 @@ class HttpErrorSwallowed(Faulty, Service):
         return None
 
 
-class RequestNotJson(Faulty, Service):
-    fails, says = "test_hooks_return_the_documented_types", r"provider_build_request.*JSON"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return {**super().build_body(request), "modalities": {"text"}}
-
-
 class AnswerOfNativeReaderLost(Faulty, Wren):
     fails, says = "test_hooks_return_the_documented_types", r"response.*dict.*None"
 
@@ -325,70 +336,6 @@ class AnswerOfNativeReaderLost(Faulty, Wren):
 
 
 # Requests
-
-
-class SystemPromptDropped(Faulty, Service):
-    fails, says = "test_request_contains_each_message_once", r"system prompt"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().build_body(request._replace(messages=[m for m in request.messages if m.role != "system"]))
-
-
-class NativeSystemPromptDropped(Faulty, Wren):
-    fails, says = "test_request_contains_each_message_once", r"system prompt"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().build_body(request._replace(messages=[m for m in request.messages if m.role != "system"]))
-
-
-class ModelIgnored(Faulty, Wren):
-    fails, says = "test_request_names_the_model", r"model.*ChatRequest.model"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return {**super().build_body(request), "model": "wren-1"}
-
-
-class StreamIgnored(Faulty, Wren):
-    fails, says = "test_request_depends_on_stream", r"stream"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().build_body(request._replace(stream=True))
-
-
-class StreamIgnoredInChat(Faulty, Service):
-    fails, says = "test_request_depends_on_stream", r"stream"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().build_body(request._replace(stream=True))
-
-
-class OptionsDropped(Faulty, Service):
-    fails, says = "test_options_are_sent", r"temperature.*options"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().build_body(request._replace(options={}))
-
-
-class NativeOptionsDropped(Faulty, Wren):
-    fails, says = "test_options_are_sent", r"temperature.*options"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().build_body(request._replace(options={}))
-
-
-class ToolsNotSent(Faulty, Wren):
-    fails, says = "test_tools_are_sent_only_when_offered", r"look_up.*request\.tools"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().build_body(request._replace(tools=()))
-
-
-class ToolsNotSentInChat(Faulty, Service):
-    fails, says = "test_tools_are_sent_only_when_offered", r"look_up.*request\.tools"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        body = super().build_body(request)
-        return {name: body[name] for name in body if name != "tools"}
 
 
 class ToolsFormattedAgain(Faulty, Service):
@@ -409,59 +356,6 @@ class DescriptionsDropped(Faulty, Service):
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         return [{"name": tool.name, "parameters": dict(tool.parameters)} for tool in tools]
-
-
-class ToolChoiceIgnored(Faulty, Service):
-    fails, says = "test_tool_choice_changes_the_request", r"tool_choice"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().build_body(request._replace(tool_choice="auto"))
-
-
-class NativeToolChoiceIgnored(Faulty, Wren):
-    fails, says = "test_tool_choice_changes_the_request", r"tool_choice"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().build_body(request._replace(tool_choice="auto"))
-
-
-class SchemaIgnored(Faulty, Service):
-    fails, says = "test_schema_changes_the_request", r"schema"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().build_body(request._replace(schema=None))
-
-
-class NativeSchemaIgnored(Faulty, Wren):
-    fails, says = "test_schema_changes_the_request", r"schema"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().build_body(request._replace(schema=None))
-
-
-class ResultDropped(Faulty, Service):
-    fails, says = "test_each_tool_result_is_sent_once", r"tool result.*0 times"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        last = [message for message in request.messages if message.role == "tool"][1:]
-        return super().build_body(request._replace(messages=[m for m in request.messages if m not in last]))
-
-
-class ResultDoubled(Faulty, Wren):
-    fails, says = "test_each_tool_result_is_sent_once", r"tool result.*2 times"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        doubled = [m for m in request.messages for _ in range(2 if m.role == "tool" else 1)]
-        return super().build_body(request._replace(messages=doubled))
-
-
-class ResultsSwapped(Faulty, Service):
-    fails, says = "test_each_tool_result_is_sent_once", r"order"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        head = [message for message in request.messages if message.role != "tool"]
-        tail = [message for message in request.messages if message.role == "tool"]
-        return super().build_body(request._replace(messages=[*head, *reversed(tail)]))
 
 
 class ResultUnnamed(Faulty, Service):
@@ -501,13 +395,6 @@ class ResultFormattedAgain(Faulty, Service):
         return super().format_message(message, model)
 
 
-class CallDropped(Faulty, Wren):
-    fails, says = "test_tool_calls_are_sent_back", r"call"
-
-    def format_turn(self, message: Message, model: str) -> dict[str, Any]:
-        return super().format_turn(message._replace(tool_calls=message.tool_calls[:1]), model)
-
-
 class ArgumentsSentAsDict(Faulty, Service):
     fails, says = "test_tool_calls_are_sent_back", r"arguments.*JSON text"
 
@@ -534,29 +421,6 @@ class ArgumentsTrusted(Faulty, Service):
         return super().format_message(message, model)
 
 
-class AttachmentsDropped(Faulty, Service):
-    fails, says = "test_supported_attachments_are_sent_once", r"image/png.*0 times"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().build_body(request._replace(messages=[m._replace(attachments=()) for m in request.messages]))
-
-
-class NativeAttachmentsDropped(Faulty, Wren):
-    fails, says = "test_supported_attachments_are_sent_once", r"image/png.*0 times"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().build_body(request._replace(messages=[m._replace(attachments=()) for m in request.messages]))
-
-
-class EarlierAttachmentsDropped(Faulty, Service):
-    fails, says = "test_supported_attachments_are_sent_once", r"image/png.*0 times"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        last = len(request.messages) - 1
-        kept = [m if i == last else m._replace(attachments=()) for i, m in enumerate(request.messages)]
-        return super().build_body(request._replace(messages=kept))
-
-
 class ResultAttachmentsDropped(Faulty, Wren):
     fails, says = "test_files_of_tool_results_are_sent_once", r"provider_supports_result_attachment.*image/png.*lacks"
 
@@ -576,27 +440,6 @@ class ResultAttachmentsMoved(Faulty, Service):
         emptied = [m._replace(attachments=()) if m.role == "tool" else m for m in request.messages]
         messages = [*emptied, moved] if files else request.messages
         return super().build_body(request._replace(messages=messages))
-
-
-class UserMessageAfterResultsDropped(Faulty, Service):
-    fails, says = "test_files_of_tool_results_are_sent_once", r"image/png.*0 times"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        previous = (None, *request.messages)
-        kept = [
-            m
-            for m, before in zip(request.messages, previous, strict=False)
-            if not (m.role == "user" and before and before.role == "tool")
-        ]
-        return super().build_body(request._replace(messages=kept))
-
-
-class AttachmentsReversed(Faulty, Service):
-    fails, says = "test_several_attachments_keep_their_order", r"order"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        turned = [m._replace(attachments=m.attachments[::-1]) for m in request.messages]
-        return super().build_body(request._replace(messages=turned))
 
 
 class EveryFileAccepted(Faulty, Service):
@@ -672,112 +515,7 @@ class ModelsPosted(Faulty, Service):
 # Provider state
 
 
-class StateNeverSentBack(Faulty, Service):
-    fails, says = "test_result_is_sent_back_with_the_provider_state", r"provider_state"
-
-    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
-        return {}
-
-
-class NativeStateNeverSentBack(Faulty, Wren):
-    fails, says = "test_result_is_sent_back_with_the_provider_state", r"provider_state"
-
-    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
-        return {}
-
-
-class StateNotParsed(Faulty, Service):
-    fails, says = "test_result_is_sent_back_with_the_provider_state", r"provider_state"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        return super().provider_parse_response(response)._replace(provider_state=None)
-
-
-class NativeStateNotParsed(Faulty, Wren):
-    fails, says = "test_result_is_sent_back_with_the_provider_state", r"provider_state"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        return super().provider_parse_response(response)._replace(provider_state=None)
-
-
-class StateSentToAnotherProvider(Faulty, Service):
-    fails, says = "test_state_is_not_sent_to_another_provider", r"another provider"
-
-    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
-        return message.provider_state.data if message.provider_state else {}
-
-
-class NativeStateSentToAnotherProvider(Faulty, Wren):
-    fails, says = "test_state_is_not_sent_to_another_provider", r"another provider"
-
-    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
-        return message.provider_state.data if message.provider_state else {}
-
-
-class StateSentToAnotherFamily(Faulty, Service):
-    fails, says = "test_state_is_not_sent_to_another_model_family", r"family"
-
-    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
-        state = message.provider_state
-        return state.data if state and state.provider == self.info.name else {}
-
-
-class NativeStateSentToAnotherFamily(Faulty, Wren):
-    fails, says = "test_state_is_not_sent_to_another_model_family", r"family"
-
-    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
-        state = message.provider_state
-        return state.data if state and state.provider == self.info.name else {}
-
-
-class StateOfAnotherName(Faulty, Wren):
-    fails, says = "test_result_is_sent_back_with_the_provider_state", r"provider='Wren'.*own name"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        answer = super().provider_parse_response(response)
-        state = answer.provider_state
-        return answer._replace(provider_state=ProviderState("Wren", state.model, state.data) if state else None)
-
-
 # Answers
-
-
-class NoTextDeltas(Faulty, Wren):
-    fails, says = "test_streamed_answer_is_parsed", r"TextDelta"
-
-    class reader(WrenReader):  # noqa: N801
-        def feed(self, event: RawEvent) -> list[Delta]:
-            return [delta for delta in super().feed(event) if not isinstance(delta, TextDelta)]
-
-
-class NoTextDeltasInChat(Faulty, Service):
-    fails, says = "test_streamed_answer_is_parsed", r"TextDelta"
-
-    def provider_stream_reader(self) -> ChatStreamReader:
-        class Reader(ChatStreamReader):
-            def feed(self, event: RawEvent) -> list[Delta]:
-                return [delta for delta in super().feed(event) if not isinstance(delta, TextDelta)]
-
-        return Reader()
-
-
-class DoubledDeltas(Faulty, Wren):
-    fails, says = "test_streamed_answer_is_parsed", r"Hello, Hello, "
-
-    class reader(WrenReader):  # noqa: N801
-        def feed(self, event: RawEvent) -> list[Delta]:
-            return [delta for delta in super().feed(event) for _ in range(2)]
-
-
-class DoubledDeltasInChat(Faulty, Service):
-    fails, says = "test_streamed_answer_is_parsed", r"Hello, Hello, "
-
-    def provider_stream_reader(self) -> ChatStreamReader:
-        class Reader(ChatStreamReader):
-            def feed(self, event: RawEvent) -> list[Delta]:
-                return [delta for delta in super().feed(event) for _ in range(2)]
-
-        return Reader()
 
 
 class CumulativeDeltas(Faulty, Wren):
@@ -790,45 +528,14 @@ class CumulativeDeltas(Faulty, Wren):
             return [TextDelta(text) if isinstance(delta, TextDelta) else delta for delta in deltas]
 
 
-class ReasoningInText(Faulty, Wren):
-    fails, says = "test_streamed_answer_is_parsed", r"reasoning"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        answer = super().provider_parse_response(response)
-        return answer._replace(text=answer.reasoning + answer.text, reasoning="")
-
-
-class ReasoningInTextDeltas(Faulty, Service):
-    fails, says = "test_streamed_answer_is_parsed", r"ReasoningDelta"
-
-    def provider_stream_reader(self) -> ChatStreamReader:
-        class Reader(ChatStreamReader):
-            def feed(self, event: RawEvent) -> list[Delta]:
-                deltas = super().feed(event)
-                return [TextDelta(delta.text) if hasattr(delta, "text") else delta for delta in deltas]
-
-        return Reader()
-
-
-class NoCallDeltas(Faulty, Wren):
-    fails, says = "test_streamed_answer_is_parsed", r"ToolCallDelta"
-
-    class reader(WrenReader):  # noqa: N801
-        def feed(self, event: RawEvent) -> list[Delta]:
-            return [delta for delta in super().feed(event) if hasattr(delta, "text")]
-
-
 class EndNotSeen(Faulty, Service):
     fails, says = "test_streamed_answer_is_parsed", r"complete"
 
-    def provider_stream_reader(self) -> ChatStreamReader:
-        class Reader(ChatStreamReader):
-            def feed(self, event: RawEvent) -> list[Delta]:
-                deltas = super().feed(event)
-                self.complete = False
-                return deltas
-
-        return Reader()
+    class reader(ChatStreamReader):  # noqa: N801
+        def feed(self, event: RawEvent) -> list[Delta]:
+            deltas = super().feed(event)
+            self.complete = False
+            return deltas
 
 
 class CutNotSeen(Faulty, Wren):
@@ -839,43 +546,6 @@ class CutNotSeen(Faulty, Wren):
             deltas = super().feed(event)
             self.complete = bool(self.answer["text"])
             return deltas
-
-
-class WrongFinishReason(Faulty, Wren):
-    fails, says = "test_unstreamed_answer_is_parsed", r"finish_reason.*LENGTH"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        return super().provider_parse_response(response)._replace(finish_reason=FinishReason.STOP)
-
-
-class WrongFinishReasonInChat(Faulty, Service):
-    fails, says = "test_unstreamed_answer_is_parsed", r"finish_reason.*LENGTH"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        return super().provider_parse_response(response)._replace(finish_reason=FinishReason.STOP)
-
-
-class TextBesideCallDropped(Faulty, Wren):
-    fails, says = "test_unstreamed_answer_is_parsed", r"text.*Hello"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        answer = super().provider_parse_response(response)
-        return answer._replace(text="") if response.get("calls") else answer
-
-
-class TextBesideCallDroppedInChat(Faulty, Service):
-    fails, says = "test_unstreamed_answer_is_parsed", r"text.*Hello"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        answer = super().provider_parse_response(response)
-        return answer._replace(text="") if super().provider_parse_tool_calls(response) else answer
-
-
-class ParallelCallsDropped(Faulty, Service):
-    fails, says = "test_unstreamed_answer_is_parsed", r"calls"
-
-    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        return super().provider_parse_tool_calls(response)[:1]
 
 
 class ParallelCallsMerged(Faulty, Wren):
@@ -890,42 +560,6 @@ class ParallelCallsMerged(Faulty, Wren):
             return deltas
 
 
-class SharedIds(Faulty, Wren):
-    fails, says = "test_hooks_return_the_documented_types", r"unique ids"
-
-    def parse_call(self, call: Mapping[str, Any]) -> ToolCall:
-        return super().parse_call(call)._replace(id="call")
-
-
-class LostIds(Faulty, Service):
-    fails, says = "test_hooks_return_the_documented_types", r"unique ids"
-
-    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        return [call._replace(id="") for call in super().provider_parse_tool_calls(response)]
-
-
-class RandomIds(Faulty, Wren):
-    fails, says = "test_call_ids_are_those_of_the_service", r"w-2"
-
-    def parse_call(self, call: Mapping[str, Any]) -> ToolCall:
-        return super().parse_call(call)._replace(id=generate_call_id())
-
-
-class RandomIdsInChat(Faulty, Service):
-    fails, says = "test_call_ids_are_those_of_the_service", r"call_1"
-
-    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        return [call._replace(id=generate_call_id()) for call in super().provider_parse_tool_calls(response)]
-
-
-class NumberedIds(Faulty, Wren):
-    fails, says = "test_call_ids_are_those_of_the_service", r"w-2"
-
-    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        calls = super().provider_parse_tool_calls(response)
-        return [call._replace(id=str(number)) for number, call in enumerate(calls)]
-
-
 class IdsLostInStream(Faulty, Wren):
     fails, says = "test_call_ids_are_those_of_the_service", r"stream.*w-2"
 
@@ -933,36 +567,6 @@ class IdsLostInStream(Faulty, Wren):
         def response(self) -> dict[str, Any]:
             calls = [read_dict(call) | {"ref": ""} for call in self.answer["calls"]]
             return self.answer | {"calls": calls}
-
-
-class UsageMissing(Faulty, Service):
-    fails, says = "test_usage_is_reported", r"usage"
-
-    def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
-        return Usage()
-
-
-class NativeUsageMissing(Faulty, Wren):
-    fails, says = "test_usage_is_reported", r"usage"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        return super().provider_parse_response(response)._replace(usage=Usage())
-
-
-class UsageSwapped(Faulty, Wren):
-    fails, says = "test_usage_is_reported", r"swapped"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        answer = super().provider_parse_response(response)
-        return answer._replace(usage=Usage(answer.usage.output_tokens, answer.usage.input_tokens))
-
-
-class UsageSwappedInChat(Faulty, Service):
-    fails, says = "test_usage_is_reported", r"swapped"
-
-    def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
-        parsed = super().parse_usage(usage)
-        return Usage(parsed.output_tokens, parsed.input_tokens, parsed.cached_tokens)
 
 
 class UsageOnlyStreamed(Faulty, Service):
@@ -991,10 +595,10 @@ class FormsDiffer(Faulty, Service):
 
 class SharedReader(Faulty, Service):
     fails, says = "test_stream_readers_are_independent", r"new stream reader"
-    reader = ChatStreamReader()
+    shared = ChatStreamReader()
 
     def provider_stream_reader(self) -> ChatStreamReader:
-        return self.reader
+        return self.shared
 
 
 class SharedReaderState(Faulty, Wren):
@@ -1151,6 +755,222 @@ class PrintsOnGarbage(Faulty, Wren):
             return super().feed(event)
 
 
+# Hooks whose argument or result is changed
+
+
+def drop_first_results(request: ChatRequest) -> ChatRequest:
+    dropped = [message for message in request.messages if message.role == "tool"][1:]
+    return keep_messages(request, lambda message: message not in dropped)
+
+
+def drop_earlier_attachments(request: ChatRequest) -> ChatRequest:
+    last = request.messages[-1]
+    return change_messages(request, lambda message: message if message is last else message._replace(attachments=()))
+
+
+def drop_user_messages_after_results(request: ChatRequest) -> ChatRequest:
+    roles = [None, *(message.role for message in request.messages)]
+    pairs = zip(request.messages, roles, strict=False)
+    kept = [message for message, previous in pairs if (message.role, previous) != ("user", "tool")]
+    return request._replace(messages=kept)
+
+
+REQUEST_MISTAKES = {
+    "test_request_contains_each_message_once": {
+        "SystemPromptDropped": Mistake(
+            r"system prompt", lambda request: keep_messages(request, lambda message: message.role != "system")
+        ),
+    },
+    "test_request_depends_on_stream": {
+        "StreamIgnored": Mistake(r"stream", lambda request: request._replace(stream=True)),
+    },
+    "test_options_are_sent": {
+        "OptionsDropped": Mistake(r"temperature.*options", lambda request: request._replace(options={})),
+    },
+    "test_tools_are_sent_only_when_offered": {
+        "ToolsNotSent": Mistake(r"look_up.*request\.tools", lambda request: request._replace(tools=())),
+    },
+    "test_tool_choice_changes_the_request": {
+        "ToolChoiceIgnored": Mistake(r"tool_choice", lambda request: request._replace(tool_choice="auto")),
+    },
+    "test_schema_changes_the_request": {
+        "SchemaIgnored": Mistake(r"schema", lambda request: request._replace(schema=None)),
+    },
+    "test_each_tool_result_is_sent_once": {
+        "ResultDropped": Mistake(r"tool result.*0 times", drop_first_results, [Service]),
+        "ResultDoubled": Mistake(
+            r"tool result.*2 times",
+            lambda request: request._replace(
+                messages=[each for each in request.messages for _ in range(2 if each.role == "tool" else 1)]
+            ),
+            [Wren],
+        ),
+        "ResultsSwapped": Mistake(r"order", lambda request: move_results(request, -1), [Service]),
+    },
+    "test_tool_calls_are_sent_back": {
+        "CallDropped": Mistake(
+            r"call",
+            lambda request: change_messages(
+                request, lambda message: message._replace(tool_calls=message.tool_calls[:1])
+            ),
+            [Wren],
+        ),
+    },
+    "test_supported_attachments_are_sent_once": {
+        "AttachmentsDropped": Mistake(
+            r"image/png.*0 times",
+            lambda request: change_messages(request, lambda message: message._replace(attachments=())),
+        ),
+        "EarlierAttachmentsDropped": Mistake(r"image/png.*0 times", drop_earlier_attachments, [Service]),
+    },
+    "test_files_of_tool_results_are_sent_once": {
+        "UserMessageAfterResultsDropped": Mistake(r"image/png.*0 times", drop_user_messages_after_results, [Service]),
+    },
+    "test_several_attachments_keep_their_order": {
+        "AttachmentsReversed": Mistake(
+            r"order",
+            lambda request: change_messages(
+                request, lambda message: message._replace(attachments=message.attachments[::-1])
+            ),
+            [Service],
+        ),
+    },
+}
+BUILT_REQUEST_MISTAKES = {
+    "test_hooks_return_the_documented_types": {
+        "RequestAsDict": Mistake(r"provider_build_request.*HttpRequest.*dict", lambda built: built._asdict(), [Wren]),
+        "RequestNotJson": Mistake(
+            r"provider_build_request.*JSON", lambda built: change_body(built, modalities={"text"}), [Service]
+        ),
+    },
+    "test_request_names_the_model": {
+        "ModelIgnored": Mistake(r"model.*ChatRequest.model", lambda built: change_body(built, model="wren-1"), [Wren]),
+    },
+}
+RESPONSE_MISTAKES = {
+    "test_hooks_return_the_documented_types": {
+        "RawFinishReason": Mistake(
+            r"finish_reason.*'stop'.*FinishReason",
+            lambda answer: answer._replace(finish_reason=str(answer.finish_reason)),
+        ),
+    },
+    "test_result_is_sent_back_with_the_provider_state": {
+        "StateNotParsed": Mistake(r"provider_state", lambda answer: answer._replace(provider_state=None)),
+        "StateOfAnotherName": Mistake(
+            r"provider='Wren'.*own name",
+            lambda answer: answer._replace(
+                provider_state=answer.provider_state and answer.provider_state._replace(provider="Wren")
+            ),
+            [Wren],
+        ),
+    },
+    "test_streamed_answer_is_parsed": {
+        "ReasoningInText": Mistake(
+            r"reasoning", lambda answer: answer._replace(text=answer.reasoning + answer.text, reasoning=""), [Wren]
+        ),
+    },
+    "test_unstreamed_answer_is_parsed": {
+        "WrongFinishReason": Mistake(
+            r"finish_reason.*LENGTH", lambda answer: answer._replace(finish_reason=FinishReason.STOP)
+        ),
+        "TextBesideCallDropped": Mistake(
+            r"text.*Hello",
+            lambda answer: answer._replace(text="") if answer.finish_reason == FinishReason.TOOL_CALLS else answer,
+        ),
+    },
+    "test_usage_is_reported": {
+        "UsageMissing": Mistake(r"usage", lambda answer: answer._replace(usage=Usage())),
+        "UsageSwapped": Mistake(
+            r"swapped",
+            lambda answer: answer._replace(usage=Usage(answer.usage.output_tokens, answer.usage.input_tokens)),
+        ),
+    },
+}
+CALL_MISTAKES = {
+    "test_hooks_return_the_documented_types": {
+        "ArgumentsAsDict": Mistake(
+            r"provider_parse_tool_calls.*arguments is the dict.*str",
+            lambda calls: [call._replace(arguments=json.loads(call.arguments)) for call in calls],
+        ),
+        "CallsAsDicts": Mistake(
+            r"provider_parse_tool_calls.*ToolCall.*dict", lambda calls: [call._asdict() for call in calls], [Wren]
+        ),
+        "SharedIds": Mistake(r"unique ids", lambda calls: [call._replace(id="call") for call in calls], [Wren]),
+        "LostIds": Mistake(r"unique ids", lambda calls: [call._replace(id="") for call in calls], [Service]),
+    },
+    "test_unstreamed_answer_is_parsed": {
+        "ParallelCallsDropped": Mistake(r"calls", lambda calls: calls[:1], [Service]),
+    },
+    "test_call_ids_are_those_of_the_service": {
+        "RandomIds": Mistake(r"w-2|call_1", lambda calls: [call._replace(id=generate_call_id()) for call in calls]),
+        "NumberedIds": Mistake(
+            r"w-2", lambda calls: [call._replace(id=str(number)) for number, call in enumerate(calls)], [Wren]
+        ),
+    },
+}
+MODEL_MISTAKES = {
+    "test_hooks_return_the_documented_types": {
+        "ModelsAsDicts": Mistake(
+            r"provider_parse_models.*ModelInfo.*dict", lambda models: [model._asdict() for model in models]
+        ),
+    },
+}
+DELTA_MISTAKES = {
+    "test_streamed_answer_is_parsed": {
+        "NoTextDeltas": Mistake(
+            r"TextDelta", lambda deltas: [delta for delta in deltas if not isinstance(delta, TextDelta)]
+        ),
+        "DoubledDeltas": Mistake(r"Hello, Hello, ", lambda deltas: [delta for delta in deltas for _ in range(2)]),
+        "NoCallDeltas": Mistake(
+            r"ToolCallDelta", lambda deltas: [delta for delta in deltas if hasattr(delta, "text")], [Wren]
+        ),
+        "ReasoningInTextDeltas": Mistake(
+            r"ReasoningDelta",
+            lambda deltas: [TextDelta(delta.text) if hasattr(delta, "text") else delta for delta in deltas],
+            [Service],
+        ),
+    },
+    "test_hooks_return_the_documented_types": {
+        "TextAsDelta": Mistake(
+            r"feed.*TextDelta.*str",
+            lambda deltas: [delta.text if isinstance(delta, TextDelta) else delta for delta in deltas],
+            [Wren],
+        ),
+    },
+}
+
+
+def find_state_of_any_family(provider: Provider, message: Message, model: str) -> Mapping[str, Any]:
+    state = message.provider_state
+    return state.data if state and state.provider == provider.info.name else {}
+
+
+STATE_MISTAKES = {
+    "test_result_is_sent_back_with_the_provider_state": {
+        "StateNeverSentBack": Mistake(r"provider_state", lambda *_: {}),
+    },
+    "test_state_is_not_sent_to_another_provider": {
+        "StateSentToAnotherProvider": Mistake(
+            r"another provider", lambda _, message, model: message.provider_state.data if message.provider_state else {}
+        ),
+    },
+    "test_state_is_not_sent_to_another_model_family": {
+        "StateSentToAnotherFamily": Mistake(r"family", find_state_of_any_family),
+    },
+}
+PLANTED = plant(
+    (
+        (change_argument, "provider_build_request", REQUEST_MISTAKES),
+        (change_result, "provider_build_request", BUILT_REQUEST_MISTAKES),
+        (change_result, "provider_parse_response", RESPONSE_MISTAKES),
+        (change_result, "provider_parse_tool_calls", CALL_MISTAKES),
+        (change_result, "provider_parse_models", MODEL_MISTAKES),
+        (change_deltas, "provider_stream_reader", DELTA_MISTAKES),
+        (replace, "find_provider_state", STATE_MISTAKES),
+    )
+)
+
+
 # Modules
 
 
@@ -1196,5 +1016,6 @@ FAULTY_CLASSES = {
 }
 FAULTY_PROVIDERS: dict[str, Any] = {
     **{name: faulty if faulty is ClassInsteadOfInstance else faulty() for name, faulty in FAULTY_CLASSES.items()},
+    **PLANTED,
     **dict(list_faulty_modules()),
 }

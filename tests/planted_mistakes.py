@@ -6,7 +6,7 @@ They complete those of `faulty_providers`. Most are mistakes that authors of pro
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ask import (
@@ -16,17 +16,14 @@ from ask import (
     FinishReason,
     HttpRequest,
     Message,
-    ModelInfo,
     ModelResponse,
     Provider,
     ProviderInfo,
     RawEvent,
     ServerToolDelta,
-    StreamReader,
     TextDelta,
     ToolCall,
     ToolSpec,
-    Usage,
 )
 from ask.parsing import decode_arguments, read_dict, read_str
 from ask.plugin_api.chat_completions import ChatStreamReader
@@ -45,7 +42,20 @@ from tests.correct_providers import (
     Robin,
     RobinReader,
 )
-from tests.faulty_providers import Faulty, Service
+from tests.faulty_providers import (
+    Faulty,
+    Mistake,
+    Service,
+    change_argument,
+    change_body,
+    change_deltas,
+    change_messages,
+    change_result,
+    keep_messages,
+    move_results,
+    plant,
+    replace,
+)
 from tests.native_provider import INFO, SUITE, Wren, WrenReader
 
 
@@ -76,26 +86,7 @@ DONE = RawEvent(None, "[DONE]")
 """The end of many streams, which ask does not pass to a reader."""
 
 
-def change_messages(request: ChatRequest, change: Any) -> ChatRequest:
-    return request._replace(messages=[change(message) for message in request.messages])
-
-
 # Text beside a call
-
-
-class TextBesideCallNotSent(Faulty, Service):
-    fails, says = "test_each_part_keeps_its_place", r"'I shall look both up\.' 0 times.*message\.content"
-
-    def format_message(self, message: Message, model: str) -> dict[str, Any]:
-        formatted = super().format_message(message, model)
-        return formatted | {"content": None} if message.tool_calls else formatted
-
-
-class NativeTextBesideCallNotSent(Faulty, Wren):
-    fails, says = "test_each_part_keeps_its_place", r"'I shall look both up\.' 0 times.*message\.content"
-
-    def format_turn(self, message: Message, model: str) -> dict[str, Any]:
-        return super().format_turn(message._replace(content="") if message.tool_calls else message, model)
 
 
 class BlocksOfCallsOnly(FaultyHeron):
@@ -132,13 +123,6 @@ class Searching(Service):
         return {"web_search": {"type": "search"}}
 
 
-class ServerToolsNotSent(Faulty, Searching):
-    fails, says = "test_tools_of_the_service_are_sent_beside_others", "lacks the service's tool 'web_search'"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().build_body(request._replace(server_tools={}) if request.tools else request)
-
-
 class ServerToolsAlwaysSent(Faulty, Searching):
     fails, says = "test_tools_of_the_service_are_sent_beside_others", "although ChatRequest.server_tools is empty"
 
@@ -149,32 +133,6 @@ class ServerToolsAlwaysSent(Faulty, Searching):
 class ServerToolsWithoutSample(Faulty, Searching):
     fails, says = "test_samples_are_complete", "samples lacks sources"
     suite = SUITE_WITHOUT_SOURCES
-
-
-class SourcesLost(Faulty, Service):
-    fails, says = "test_streamed_answer_is_parsed", r"citations of the sample 'sources' have the addresses \[\]"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        return super().provider_parse_response(response)._replace(citations=())
-
-
-class SourcesCountedInBytes(Faulty, Service):
-    fails, says = "test_streamed_answer_is_parsed", "is at 0 to 99.*Count in characters"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        answer = super().provider_parse_response(response)
-        return answer._replace(citations=tuple(citation._replace(end=99) for citation in answer.citations))
-
-
-class ServerCallsNotShown(Faulty, Service):
-    fails, says = "test_streamed_answer_is_parsed", r"ServerToolDeltas of the sample 'sources' have \(\)"
-
-    class reader(ChatStreamReader):  # noqa: N801
-        def feed(self, event: RawEvent) -> list[Delta]:
-            return [delta for delta in super().feed(event) if not isinstance(delta, ServerToolDelta)]
-
-    def provider_stream_reader(self) -> StreamReader:
-        return self.reader()
 
 
 # Malformed and empty arguments
@@ -198,17 +156,6 @@ class MalformedArgumentsSentBackByRobin(FaultyRobin):
         return formatted | {"function": {"name": call.name, "arguments": call.arguments}}
 
 
-class MalformedArgumentsReplaced(Faulty, Service):
-    fails, says = (
-        "test_arguments_are_returned_as_the_model_wrote_them",
-        r"provider_parse_tool_calls.*'\{\}'.*as the model",
-    )
-
-    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        calls = super().provider_parse_tool_calls(response)
-        return [call._replace(arguments=json.dumps(decode_arguments(call.arguments) or {})) for call in calls]
-
-
 class MalformedArgumentsReplacedInReader(FaultyRobin):
     fails, says = (
         "test_arguments_are_returned_as_the_model_wrote_them",
@@ -229,69 +176,15 @@ class MalformedArgumentsReplacedByHeron(FaultyHeron):
         r"provider_parse_tool_calls.*'\{\}'.*as the model",
     )
 
-    def provider_stream_reader(self) -> HeronReader:
-        class Reader(HeronReader):
-            @staticmethod
-            def _finish(block: Mapping[str, Any]) -> dict[str, Any]:
-                if "toolUse" not in block:
-                    return HeronReader._finish(block)
-                return {"toolUse": block["toolUse"] | {"input": decode_arguments(block["toolUse"]["input"]) or {}}}
-
-        return Reader()
-
-
-class MalformedCallsDropped(Faulty, Service):
-    fails, says = "test_arguments_are_returned_as_the_model_wrote_them", r"provider_parse_tool_calls.*\[\].*every call"
-
-    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        calls = super().provider_parse_tool_calls(response)
-        return [call for call in calls if decode_arguments(call.arguments) is not None]
-
-
-class CallsWithoutArgumentsDropped(FaultyRobin):
-    fails, says = "test_arguments_are_returned_as_the_model_wrote_them", r"provider_parse_tool_calls.*\[\].*every call"
-
-    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        return [call for call in super().provider_parse_tool_calls(response) if call.arguments]
-
-
-class EmptyObjectsDropped(FaultyFinch):
-    fails, says = "test_arguments_are_returned_as_the_model_wrote_them", r"provider_parse_tool_calls.*\[\].*every call"
-
-    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        return [call for call in super().provider_parse_tool_calls(response) if call.arguments not in ("{}", "null")]
-
-
-class NonAsciiArgumentsLost(FaultyRobin):
-    fails, says = "test_arguments_are_returned_as_the_model_wrote_them", r"provider_parse_tool_calls.*☃"
-
-    def parse_call(self, call: Mapping[str, Any]) -> ToolCall:
-        parsed = super().parse_call(call)
-        return parsed._replace(arguments=parsed.arguments.encode("ascii", "ignore").decode())
+    class reader(HeronReader):  # noqa: N801
+        @staticmethod
+        def _finish(block: Mapping[str, Any]) -> dict[str, Any]:
+            if "toolUse" not in block:
+                return HeronReader._finish(block)
+            return {"toolUse": block["toolUse"] | {"input": decode_arguments(block["toolUse"]["input"]) or {}}}
 
 
 # Names of tools
-
-
-class NamesLowered(Faulty, Service):
-    fails, says = "test_tool_names_are_sent_unchanged", r"provider_format_tools.*look-up_2.*'Look-Up_2'"
-
-    def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-        return super().provider_format_tools([tool._replace(name=tool.name.lower()) for tool in tools])
-
-
-class HyphensReplaced(FaultyHeron):
-    fails, says = "test_tool_names_are_sent_unchanged", r"provider_format_tools.*Look_Up_2.*'Look-Up_2'"
-
-    def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-        return super().provider_format_tools([tool._replace(name=tool.name.replace("-", "_")) for tool in tools])
-
-
-class NamesPrefixed(Faulty, Wren):
-    fails, says = "test_tool_names_are_sent_unchanged", r"provider_format_tools.*functions\.Look-Up_2.*'Look-Up_2'"
-
-    def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-        return super().provider_format_tools([tool._replace(name=f"functions.{tool.name}") for tool in tools])
 
 
 class NamesInHistoryChanged(FaultyRobin):
@@ -299,22 +192,6 @@ class NamesInHistoryChanged(FaultyRobin):
 
     def format_call(self, call: ToolCall) -> dict[str, Any]:
         return super().format_call(call._replace(name=call.name.replace("-", "_")))
-
-
-class ParsedNamesLowered(Faulty, Wren):
-    fails, says = "test_tool_names_in_answers_are_returned_unchanged", r"'Look-Up_2'.*look-up_2"
-
-    def parse_call(self, call: Mapping[str, Any]) -> ToolCall:
-        parsed = super().parse_call(call)
-        return parsed._replace(name=parsed.name.lower())
-
-
-class ParsedNamesCut(Faulty, Service):
-    fails, says = "test_tool_names_in_answers_are_returned_unchanged", r"'Look-Up_2'.*'Look'"
-
-    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        calls = super().provider_parse_tool_calls(response)
-        return [call._replace(name=call.name.partition("-")[0]) for call in calls]
 
 
 # `response()` twice
@@ -343,31 +220,25 @@ class ResponsePops(FaultyRobin):
 class ResponseJoinsOnce(FaultyFinch):
     fails, says = "test_response_can_be_called_at_any_time", r"response\(\).*called before"
 
-    def provider_stream_reader(self) -> FinchReader:
-        class Reader(FinchReader):
-            def response(self) -> dict[str, Any]:
-                response = super().response()
-                self._line["output"] = read_str(self._line.get("output")) + "\n"
-                return response
-
-        return Reader()
+    class reader(FinchReader):  # noqa: N801
+        def response(self) -> dict[str, Any]:
+            response = super().response()
+            self._line["output"] = read_str(self._line.get("output")) + "\n"
+            return response
 
 
 class ResponseEndsTheReader(Faulty, Service):
     fails, says = "test_response_can_be_called_at_any_time", r"response\(\).*called before"
 
-    def provider_stream_reader(self) -> ChatStreamReader:
-        class Reader(ChatStreamReader):
-            is_closed = False
+    class reader(ChatStreamReader):  # noqa: N801
+        is_closed = False
 
-            def response(self) -> dict[str, Any]:
-                self.is_closed = True
-                return super().response()
+        def response(self) -> dict[str, Any]:
+            self.is_closed = True
+            return super().response()
 
-            def feed(self, event: RawEvent) -> list[Delta]:
-                return [] if self.is_closed else super().feed(event)
-
-        return Reader()
+        def feed(self, event: RawEvent) -> list[Delta]:
+            return [] if self.is_closed else super().feed(event)
 
 
 # `size`
@@ -419,85 +290,11 @@ class SizeCountsEvents(FaultyRobin):
 class SizeIsText(FaultyFinch):
     fails, says = "test_size_grows_with_the_answer", r"size of the stream reader is '\d+'.*int"
 
-    def provider_stream_reader(self) -> FinchReader:
-        class Reader(FinchReader):
-            size = property(lambda self: str(len(self.response())))
-
-        return Reader()
+    class reader(FinchReader):  # noqa: N801
+        size = property(lambda self: str(len(self.response())))
 
 
 # Spaces and characters outside of ASCII
-
-
-class TextStripped(Faulty, Service):
-    fails, says = (
-        "test_spaces_and_unusual_characters_in_an_answer_are_kept",
-        r"provider_parse_response returned the text.*☃.*strip",
-    )
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        answer = super().provider_parse_response(response)
-        return answer._replace(text=answer.text.strip())
-
-
-class BlankDeltasSkipped(Faulty, Wren):
-    fails, says = (
-        "test_spaces_and_unusual_characters_in_an_answer_are_kept",
-        r"feed returned the text.*pieces that are only spaces",
-    )
-
-    class reader(WrenReader):  # noqa: N801
-        def feed(self, event: RawEvent) -> list[Delta]:
-            deltas = super().feed(event)
-            return [delta for delta in deltas if not isinstance(delta, TextDelta) or delta.text.strip()]
-
-
-class DeltasStripped(FaultyFinch):
-    fails, says = "test_streamed_answer_is_parsed", r"TextDeltas of the sample 'text' add up to 'Hello,wörld!'"
-
-    def provider_stream_reader(self) -> FinchReader:
-        class Reader(FinchReader):
-            def feed(self, event: RawEvent) -> list[Delta]:
-                deltas = super().feed(event)
-                return [TextDelta(d.text.strip()) if isinstance(d, TextDelta) else d for d in deltas]
-
-        return Reader()
-
-
-class ReasoningStripped(FaultyRobin):
-    fails, says = (
-        "test_spaces_and_unusual_characters_in_an_answer_are_kept",
-        r"provider_parse_response returned the reasoning.*strip",
-    )
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        answer = super().provider_parse_response(response)
-        return answer._replace(reasoning=answer.reasoning.strip())
-
-
-class EmojiDropped(Faulty, Wren):
-    fails, says = "test_spaces_and_unusual_characters_in_an_answer_are_kept", r"🙂"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        answer = super().provider_parse_response(response)
-        return answer._replace(text="".join(char for char in answer.text if ord(char) < 0x10000))
-
-
-class MessagesStripped(Faulty, Service):
-    fails, says = "test_texts_are_sent_unchanged", r"the text ' .n☃ system 🙂.n' .*'system'.*strip"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().build_body(change_messages(request, lambda m: m._replace(content=m.content.strip())))
-
-
-class SystemPromptStripped(FaultyHeron):
-    fails, says = "test_texts_are_sent_unchanged", r"'system'.*strip"
-
-    def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
-        stripped = change_messages(
-            request, lambda m: m._replace(content=m.content.strip()) if m.role == "system" else m
-        )
-        return super().provider_build_request(stripped, key)
 
 
 class ResultsStripped(FaultyRobin):
@@ -513,22 +310,6 @@ class ResultsInAscii(Faulty, Wren):
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
         ascii_result = result.encode("ascii", "replace").decode()
         return super().provider_format_tool_result(tool_call_id, tool_name, ascii_result)
-
-
-class SpacesCollapsed(FaultyFinch):
-    fails, says = "test_texts_are_sent_unchanged", r"text|result"
-
-    def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
-        change = lambda m: m._replace(content=" ".join(m.content.split()))  # noqa: E731
-        return super().provider_build_request(change_messages(request, change), key)
-
-
-class EmptyResultsLeftOut(Faulty, Service):
-    fails, says = "test_empty_tool_results_are_sent", r"left out a tool result without text.*formatted_result"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        kept = [message for message in request.messages if message.content or message.role != "tool"]
-        return super().build_body(request._replace(messages=kept))
 
 
 class EmptyMessagesLeftOut(FaultyHeron):
@@ -606,19 +387,6 @@ class UrlSafeBase64(FaultyHeron):
 # Conversations with calls, without tools
 
 
-class HistoryOnlyWithTools(Faulty, Service):
-    fails, says = (
-        "test_tool_history_is_sent_without_tools",
-        r"Without request.tools, provider_build_request sent 'lundi'.*0 times",
-    )
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        if request.tools:
-            return super().build_body(request)
-        kept = [message._replace(tool_calls=()) for message in request.messages if message.role != "tool"]
-        return super().build_body(request._replace(messages=kept))
-
-
 class CallsOnlyWithTools(FaultyHeron):
     fails, says = (
         "test_tool_history_is_sent_without_tools",
@@ -639,13 +407,6 @@ class ToolsIndexed(FaultyRobin):
         return super().provider_build_request(request, key)
 
 
-class EmptyToolsSent(Faulty, Wren):
-    fails, says = "test_nothing_about_tools_is_sent_without_tools", r"tools: \[\].*Leave it out"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        return {"tools": [], **super().build_body(request)}
-
-
 class ToolChoiceWithoutTools(Faulty, Service):
     fails, says = (
         "test_nothing_about_tools_is_sent_without_tools",
@@ -657,29 +418,6 @@ class ToolChoiceWithoutTools(Faulty, Service):
 
 
 # Usage
-
-
-class CachedTokensLost(FaultyHeron):
-    fails, says = "test_cached_tokens_are_reported", r"cached_tokens is None.*cacheReadInputTokens is 4"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        answer = super().provider_parse_response(response)
-        return answer._replace(usage=answer.usage._replace(cached_tokens=None))
-
-
-class CachedTokensLostInChat(Faulty, Service):
-    fails, says = "test_cached_tokens_are_reported", r"cached_tokens is None.*cached_tokens is 4"
-
-    def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
-        return super().parse_usage(usage)._replace(cached_tokens=None)
-
-
-class WrittenTokensAsCached(FaultyHeron):
-    fails, says = "test_cached_tokens_are_reported", r"cached_tokens is 6.*cacheReadInputTokens is 4"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        answer = super().provider_parse_response(response)
-        return answer._replace(usage=answer.usage._replace(cached_tokens=6))
 
 
 class InputWithoutCached(FaultyHeron):
@@ -700,23 +438,6 @@ class InputWithoutWritten(FaultyHeron):
 
 
 # Finish reasons
-
-
-class UnknownReasonIsSuccess(Faulty, Wren):
-    fails, says = "test_unknown_finish_reasons_are_reported", r"provider_parse_response.*end is 'contract_reason'"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        return super().provider_parse_response(response)._replace(finish_message="")
-
-
-class UnknownReasonIsSuccessInRobin(FaultyRobin):
-    fails, says = (
-        "test_unknown_finish_reasons_are_reported",
-        r"finish_reason is 'contract_reason'.*format_unknown_reason",
-    )
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        return super().provider_parse_response(response)._replace(finish_message="")
 
 
 class ReasonFromCalls(FaultyHeron):
@@ -754,14 +475,11 @@ class CompleteAfterReasoning(FaultyRobin):
 class CompleteAtABlockEnd(FaultyHeron):
     fails, says = "test_complete_is_set_at_the_end", r"complete after event \d of \d+ of the sample"
 
-    def provider_stream_reader(self) -> HeronReader:
-        class Reader(HeronReader):
-            def feed(self, event: RawEvent) -> list[Delta]:
-                deltas = super().feed(event)
-                self.complete = self.complete or "contentBlockStop" in event.data
-                return deltas
-
-        return Reader()
+    class reader(HeronReader):  # noqa: N801
+        def feed(self, event: RawEvent) -> list[Delta]:
+            deltas = super().feed(event)
+            self.complete = self.complete or "contentBlockStop" in event.data
+            return deltas
 
 
 class CompleteOnlyWithText(Faulty, Wren):
@@ -777,14 +495,11 @@ class CompleteOnlyWithText(Faulty, Wren):
 class WaitsForDone(Faulty, Service):
     fails, says = "test_streamed_answer_is_parsed", r"not complete after the sample"
 
-    def provider_stream_reader(self) -> ChatStreamReader:
-        class Reader(ChatStreamReader):
-            def feed(self, event: RawEvent) -> list[Delta]:
-                deltas = super().feed(event)
-                self.complete = event.data == "[DONE]"
-                return deltas
-
-        return Reader()
+    class reader(ChatStreamReader):  # noqa: N801
+        def feed(self, event: RawEvent) -> list[Delta]:
+            deltas = super().feed(event)
+            self.complete = event.data == "[DONE]"
+            return deltas
 
 
 DONE_SUITE = {"samples": {kind: [*events, DONE] for kind, events in CHAT_COMPLETIONS_SAMPLES.items()}}
@@ -794,28 +509,18 @@ class FinishesAtDone(Faulty, Service):
     fails, says = "test_streamed_answer_is_parsed", r"text of the sample 'text' is ''"
     suite = DONE_SUITE
 
-    def provider_stream_reader(self) -> ChatStreamReader:
-        class Reader(ChatStreamReader):
-            is_done = False
+    class reader(ChatStreamReader):  # noqa: N801
+        is_done = False
 
-            def feed(self, event: RawEvent) -> list[Delta]:
-                self.is_done = event == DONE
-                return super().feed(event)
+        def feed(self, event: RawEvent) -> list[Delta]:
+            self.is_done = event == DONE
+            return super().feed(event)
 
-            def response(self) -> dict[str, Any]:
-                return super().response() if self.is_done else {}
-
-        return Reader()
+        def response(self) -> dict[str, Any]:
+            return super().response() if self.is_done else {}
 
 
 # Schemas beside tools
-
-
-class SchemaInPlaceOfTools(FaultyRobin):
-    fails, says = "test_schema_changes_nothing_else", r"schema does not contain the tools"
-
-    def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
-        return super().provider_build_request(request._replace(tools=()) if request.schema else request, key)
 
 
 class SchemaForbidsCalls(Faulty, Service):
@@ -974,25 +679,7 @@ class CallsOfTheLastResponse(Faulty, Service):
         return getattr(self, "calls", None) or super().provider_parse_tool_calls(response)
 
 
-# Results at the end
-
-
-class ResultsMovedToTheEnd(Faulty, Service):
-    fails, says = "test_each_part_keeps_its_place", r"order"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        head = [message for message in request.messages if message.role != "tool"]
-        tail = [message for message in request.messages if message.role == "tool"]
-        return super().build_body(request._replace(messages=[*head, *tail]))
-
-
-class NativeResultsMovedToTheEnd(Faulty, Wren):
-    fails, says = "test_each_part_keeps_its_place", r"order"
-
-    def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        body = super().build_body(request)
-        turns = sorted(body["turns"], key=lambda turn: turn["role"] == "tool")
-        return body | {"turns": turns}
+# Calls at the end
 
 
 class CallsMovedToTheEnd(FaultyFinch):
@@ -1076,72 +763,6 @@ class ReaderStateInProvider(FaultyFinch):
     line: dict[str, Any]
 
 
-# Generators
-
-
-class FeedYields(Faulty, Wren):
-    fails, says = (
-        "test_hooks_return_the_documented_types",
-        r"feed of its stream reader returned.*generator.*Return a list",
-    )
-
-    class reader(WrenReader):  # noqa: N801
-        def feed(self, event: RawEvent) -> Any:
-            yield from super().feed(event)
-
-
-class FeedReturnsText(FaultyFinch):
-    fails, says = "test_hooks_return_the_documented_types", r"feed of its stream reader returned Hello|returned 'Hello"
-
-    def provider_stream_reader(self) -> FinchReader:
-        class Reader(FinchReader):
-            def feed(self, event: RawEvent) -> Any:
-                return "".join(d.text for d in super().feed(event) if isinstance(d, TextDelta))
-
-        return Reader()
-
-
-class FeedReturnsOneDelta(FaultyRobin):
-    fails, says = (
-        "test_hooks_return_the_documented_types",
-        r"feed of its stream reader returned 'None'.*Return a list",
-    )
-
-    class reader(RobinReader):  # noqa: N801
-        def feed(self, event: RawEvent) -> Any:
-            deltas = super().feed(event)
-            return deltas[0] if deltas else None
-
-
-class ToolsAsGenerator(FaultyHeron):
-    fails, says = "test_hooks_return_the_documented_types", r"provider_format_tools must return list.*generator"
-
-    def provider_format_tools(self, tools: Sequence[ToolSpec]) -> Any:
-        return (tool for tool in super(FaultyHeron, self).provider_format_tools(tools))
-
-
-class CallsAsGenerator(Faulty, Wren):
-    fails, says = "test_hooks_return_the_documented_types", r"provider_parse_tool_calls.*(generator|bug)"
-
-    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> Iterator[ToolCall]:  # type: ignore[override]
-        yield from super().provider_parse_tool_calls(response)
-
-
-class ModelsAsGenerator(FaultyHeron):
-    fails, says = "test_hooks_return_the_documented_types", r"provider_parse_models must return list.*(generator|map)"
-
-    def provider_parse_models(self, body: Any) -> Any:
-        return map(ModelInfo, ["heron-1"])
-
-
-class MessagesAsGenerator(FaultyRobin):
-    fails, says = "test_hooks_return_the_documented_types", r"provider_build_request.*generator.*JSON"
-
-    def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
-        built = super().provider_build_request(request, key)
-        return built._replace(body={**(built.body or {}), "messages": (m for m in (built.body or {})["messages"])})
-
-
 # Reasoning
 
 
@@ -1149,27 +770,6 @@ class ReasoningDeclaredUnsupported(FaultyRobin):
     fails = "test_reasoning_in_the_samples_is_declared"
     says = r"samples\['reasoning'\].*thinking: 'Let me think.*ModelResponse\.reasoning"
     suite = ROBIN_SUITE | {"unsupported": {"reasoning", "reasoning_and_call"}}
-
-
-class ReasoningNotParsed(FaultyHeron):
-    fails, says = "test_streamed_answer_is_parsed", r"reasoning of the sample.*'Let me think\.'|ReasoningDelta"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        return super().provider_parse_response(response)._replace(reasoning="")
-
-
-class ThinkingNotSentBack(FaultyRobin):
-    fails, says = "test_result_is_sent_back_with_the_provider_state", r"'Let me think\.'.*provider_state"
-
-    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
-        return {}
-
-
-class SignaturesLost(FaultyHeron):
-    fails, says = "test_result_is_sent_back_with_the_provider_state", r"c2lnbg==.*provider_state"
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        return super().provider_parse_response(response)._replace(provider_state=None)
 
 
 # Suites
@@ -1193,6 +793,295 @@ class SamplesAsTexts(Faulty, Wren):
 class ResponsesAsTexts(Faulty, Wren):
     fails, says = "test_samples_are_complete", r"unstreamed_samples\['text'\] is a str.*dict"
     suite = SUITE | {"unstreamed_samples": {kind: json.dumps(b) for kind, b in SUITE["unstreamed_samples"].items()}}
+
+
+# Hooks whose argument or result is changed
+
+
+def leave_out_history_without_tools(request: ChatRequest) -> ChatRequest:
+    without_results = keep_messages(request, lambda message: bool(request.tools) or message.role != "tool")
+    return change_messages(
+        without_results, lambda message: message if request.tools else message._replace(tool_calls=())
+    )
+
+
+def rename_tools(tools: Sequence[ToolSpec], rename: Callable[[str], str]) -> list[ToolSpec]:
+    return [tool._replace(name=rename(tool.name)) for tool in tools]
+
+
+def change_citations(answer: ModelResponse) -> ModelResponse:
+    return answer._replace(citations=tuple(citation._replace(end=99) for citation in answer.citations))
+
+
+REQUEST_MISTAKES = {
+    "test_each_part_keeps_its_place": {
+        "TextBesideCallNotSent": Mistake(
+            r"'I shall look both up\.' 0 times.*message\.content",
+            lambda request: change_messages(
+                request, lambda message: message._replace(content="") if message.tool_calls else message
+            ),
+        ),
+        "ResultsMovedToTheEnd": Mistake(r"order", move_results),
+    },
+    "test_tools_of_the_service_are_sent_beside_others": {
+        "ServerToolsNotSent": Mistake(
+            "lacks the service's tool 'web_search'",
+            lambda request: request._replace(server_tools={}) if request.tools else request,
+            [Searching],
+        ),
+    },
+    "test_texts_are_sent_unchanged": {
+        "MessagesStripped": Mistake(
+            r"the text ' .n☃ system 🙂.n' .*'system'.*strip",
+            lambda request: change_messages(request, lambda message: message._replace(content=message.content.strip())),
+            [Service],
+        ),
+        "SystemPromptStripped": Mistake(
+            r"'system'.*strip",
+            lambda request: change_messages(
+                request, lambda each: each._replace(content=each.content.strip()) if each.role == "system" else each
+            ),
+            [FaultyHeron],
+        ),
+        "SpacesCollapsed": Mistake(
+            r"text|result",
+            lambda request: change_messages(
+                request, lambda each: each._replace(content=" ".join(each.content.split()))
+            ),
+            [FaultyFinch],
+        ),
+    },
+    "test_empty_tool_results_are_sent": {
+        "EmptyResultsLeftOut": Mistake(
+            r"left out a tool result without text.*formatted_result",
+            lambda request: keep_messages(request, lambda message: bool(message.content) or message.role != "tool"),
+            [Service],
+        ),
+    },
+    "test_tool_history_is_sent_without_tools": {
+        "HistoryOnlyWithTools": Mistake(
+            r"Without request.tools, provider_build_request sent 'lundi'.*0 times",
+            leave_out_history_without_tools,
+            [Service],
+        ),
+    },
+    "test_schema_changes_nothing_else": {
+        "SchemaInPlaceOfTools": Mistake(
+            r"schema does not contain the tools",
+            lambda request: request._replace(tools=()) if request.schema else request,
+            [FaultyRobin],
+        ),
+    },
+}
+BUILT_REQUEST_MISTAKES = {
+    "test_nothing_about_tools_is_sent_without_tools": {
+        "EmptyToolsSent": Mistake(
+            r"tools: \[\].*Leave it out",
+            lambda built: built if "tools" in built.body else change_body(built, tools=[]),
+            [Wren],
+        ),
+    },
+    "test_hooks_return_the_documented_types": {
+        "MessagesAsGenerator": Mistake(
+            r"provider_build_request.*generator.*JSON",
+            lambda built: change_body(built, messages=(message for message in built.body["messages"])),
+            [FaultyRobin],
+        ),
+    },
+}
+TOOL_MISTAKES = {
+    "test_tool_names_are_sent_unchanged": {
+        "NamesLowered": Mistake(
+            r"provider_format_tools.*look-up_2.*'Look-Up_2'", lambda tools: rename_tools(tools, str.lower), [Service]
+        ),
+        "HyphensReplaced": Mistake(
+            r"provider_format_tools.*Look_Up_2.*'Look-Up_2'",
+            lambda tools: rename_tools(tools, lambda name: name.replace("-", "_")),
+            [FaultyHeron],
+        ),
+        "NamesPrefixed": Mistake(
+            r"provider_format_tools.*functions\.Look-Up_2.*'Look-Up_2'",
+            lambda tools: rename_tools(tools, "functions.{}".format),
+            [Wren],
+        ),
+    },
+}
+FORMATTED_TOOL_MISTAKES = {
+    "test_hooks_return_the_documented_types": {
+        "ToolsAsGenerator": Mistake(
+            r"provider_format_tools must return list.*generator", lambda tools: (tool for tool in tools), [FaultyHeron]
+        ),
+    },
+}
+RESPONSE_MISTAKES = {
+    "test_streamed_answer_is_parsed": {
+        "SourcesLost": Mistake(
+            r"citations of the sample 'sources' have the addresses \[\]",
+            lambda answer: answer._replace(citations=()),
+            [Service],
+        ),
+        "SourcesCountedInBytes": Mistake("is at 0 to 99.*Count in characters", change_citations, [Service]),
+        "ReasoningNotParsed": Mistake(
+            r"reasoning of the sample.*'Let me think\.'|ReasoningDelta",
+            lambda answer: answer._replace(reasoning=""),
+            [FaultyHeron],
+        ),
+    },
+    "test_spaces_and_unusual_characters_in_an_answer_are_kept": {
+        "TextStripped": Mistake(
+            r"provider_parse_response returned the text.*☃.*strip",
+            lambda answer: answer._replace(text=answer.text.strip()),
+            [Service],
+        ),
+        "ReasoningStripped": Mistake(
+            r"provider_parse_response returned the reasoning.*strip",
+            lambda answer: answer._replace(reasoning=answer.reasoning.strip()),
+            [FaultyRobin],
+        ),
+        "EmojiDropped": Mistake(
+            r"🙂",
+            lambda answer: answer._replace(text="".join(char for char in answer.text if ord(char) < 0x10000)),
+            [Wren],
+        ),
+    },
+    "test_cached_tokens_are_reported": {
+        "CachedTokensLost": Mistake(
+            r"cached_tokens is None.*(cacheReadInputTokens|cached_tokens) is 4",
+            lambda answer: answer._replace(usage=answer.usage._replace(cached_tokens=None)),
+            [FaultyHeron, Service],
+        ),
+        "WrittenTokensAsCached": Mistake(
+            r"cached_tokens is 6.*cacheReadInputTokens is 4",
+            lambda answer: answer._replace(usage=answer.usage._replace(cached_tokens=6)),
+            [FaultyHeron],
+        ),
+    },
+    "test_unknown_finish_reasons_are_reported": {
+        "UnknownReasonIsSuccess": Mistake(
+            r"provider_parse_response.*(end|finish_reason) is 'contract_reason'.*format_unknown_reason",
+            lambda answer: answer._replace(finish_message=""),
+            [Wren, FaultyRobin],
+        ),
+    },
+    "test_result_is_sent_back_with_the_provider_state": {
+        "SignaturesLost": Mistake(
+            r"c2lnbg==.*provider_state", lambda answer: answer._replace(provider_state=None), [FaultyHeron]
+        ),
+    },
+}
+CALL_MISTAKES = {
+    "test_arguments_are_returned_as_the_model_wrote_them": {
+        "MalformedArgumentsReplaced": Mistake(
+            r"provider_parse_tool_calls.*'\{\}'.*as the model",
+            lambda calls: [
+                call._replace(arguments=json.dumps(decode_arguments(call.arguments) or {})) for call in calls
+            ],
+            [Service],
+        ),
+        "MalformedCallsDropped": Mistake(
+            r"provider_parse_tool_calls.*\[\].*every call",
+            lambda calls: [call for call in calls if decode_arguments(call.arguments) is not None],
+            [Service],
+        ),
+        "CallsWithoutArgumentsDropped": Mistake(
+            r"provider_parse_tool_calls.*\[\].*every call",
+            lambda calls: [call for call in calls if call.arguments],
+            [FaultyRobin],
+        ),
+        "EmptyObjectsDropped": Mistake(
+            r"provider_parse_tool_calls.*\[\].*every call",
+            lambda calls: [call for call in calls if call.arguments not in ("{}", "null")],
+            [FaultyFinch],
+        ),
+        "NonAsciiArgumentsLost": Mistake(
+            r"provider_parse_tool_calls.*☃",
+            lambda calls: [
+                call._replace(arguments=call.arguments.encode("ascii", "ignore").decode()) for call in calls
+            ],
+            [FaultyRobin],
+        ),
+    },
+    "test_tool_names_in_answers_are_returned_unchanged": {
+        "ParsedNamesLowered": Mistake(
+            r"'Look-Up_2'.*look-up_2", lambda calls: [call._replace(name=call.name.lower()) for call in calls], [Wren]
+        ),
+        "ParsedNamesCut": Mistake(
+            r"'Look-Up_2'.*'Look'",
+            lambda calls: [call._replace(name=call.name.partition("-")[0]) for call in calls],
+            [Service],
+        ),
+    },
+    "test_hooks_return_the_documented_types": {
+        "CallsAsGenerator": Mistake(
+            r"provider_parse_tool_calls.*(generator|bug)", lambda calls: (call for call in calls), [Wren]
+        ),
+    },
+}
+MODEL_MISTAKES = {
+    "test_hooks_return_the_documented_types": {
+        "ModelsAsGenerator": Mistake(
+            r"provider_parse_models must return list.*generator",
+            lambda models: (model for model in models),
+            [FaultyHeron],
+        ),
+    },
+}
+DELTA_MISTAKES = {
+    "test_streamed_answer_is_parsed": {
+        "ServerCallsNotShown": Mistake(
+            r"ServerToolDeltas of the sample 'sources' have \(\)",
+            lambda deltas: [delta for delta in deltas if not isinstance(delta, ServerToolDelta)],
+            [Service],
+        ),
+        "DeltasStripped": Mistake(
+            r"TextDeltas of the sample 'text' add up to 'Hello,wörld!'",
+            lambda deltas: [TextDelta(each.text.strip()) if isinstance(each, TextDelta) else each for each in deltas],
+            [FaultyFinch],
+        ),
+    },
+    "test_spaces_and_unusual_characters_in_an_answer_are_kept": {
+        "BlankDeltasSkipped": Mistake(
+            r"feed returned the text.*pieces that are only spaces",
+            lambda deltas: [delta for delta in deltas if not isinstance(delta, TextDelta) or delta.text.strip()],
+            [Wren],
+        ),
+    },
+    "test_hooks_return_the_documented_types": {
+        "FeedYields": Mistake(
+            r"feed of its stream reader returned.*generator.*Return a list",
+            lambda deltas: (delta for delta in deltas),
+            [Wren],
+        ),
+        "FeedReturnsText": Mistake(
+            r"feed of its stream reader returned Hello|returned 'Hello",
+            lambda deltas: "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)),
+            [FaultyFinch],
+        ),
+        "FeedReturnsOneDelta": Mistake(
+            r"feed of its stream reader returned 'None'.*Return a list",
+            lambda deltas: deltas[0] if deltas else None,
+            [FaultyRobin],
+        ),
+    },
+}
+STATE_MISTAKES = {
+    "test_result_is_sent_back_with_the_provider_state": {
+        "ThinkingNotSentBack": Mistake(r"'Let me think\.'.*provider_state", lambda *_: {}, [FaultyRobin]),
+    },
+}
+PLANTED = plant(
+    (
+        (change_argument, "provider_build_request", REQUEST_MISTAKES),
+        (change_result, "provider_build_request", BUILT_REQUEST_MISTAKES),
+        (change_argument, "provider_format_tools", TOOL_MISTAKES),
+        (change_result, "provider_format_tools", FORMATTED_TOOL_MISTAKES),
+        (change_result, "provider_parse_response", RESPONSE_MISTAKES),
+        (change_result, "provider_parse_tool_calls", CALL_MISTAKES),
+        (change_result, "provider_parse_models", MODEL_MISTAKES),
+        (change_deltas, "provider_stream_reader", DELTA_MISTAKES),
+        (replace, "find_provider_state", STATE_MISTAKES),
+    )
+)
 
 
 # Named by a warning: the service may not want it
@@ -1253,5 +1142,6 @@ CLASSES = [
 ]
 FAULTY_PROVIDERS: dict[str, Any] = {
     **faulty_providers.FAULTY_PROVIDERS,
+    **PLANTED,
     **{faulty.__name__: faulty() for faulty in CLASSES},
 }

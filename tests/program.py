@@ -55,6 +55,11 @@ class Home:
     def data(self) -> Path:
         return Path(self.env["XDG_DATA_HOME"], "ask")
 
+    @property
+    def files(self) -> list[Path]:
+        """All files in it, in its data, too."""
+        return [path for path in {*self.path.rglob("*"), *self.data.parent.rglob("*")} if path.is_file()]
+
     def configure(self, text: str) -> None:
         """Write config.toml."""
         self.config.mkdir(parents=True, exist_ok=True)
@@ -65,11 +70,12 @@ class Home:
         return [json.loads(line) for line in (self.data / "audit.jsonl").read_text().splitlines()]
 
 
-def make_home(path: Path) -> Home:
+def make_home(path: Path, data: Path | None = None) -> Home:
+    """Create a home in a folder. `data` is where XDG_DATA_HOME is, if not there."""
     folders = {
         "HOME": path / "home",
         "XDG_CONFIG_HOME": path / "config",
-        "XDG_DATA_HOME": path / "data",
+        "XDG_DATA_HOME": data or path / "data",
         "XDG_CACHE_HOME": path / "cache",
     }
     work = path / "work"

@@ -75,6 +75,13 @@ def replay_recording(
     return send_request(provider, server, make_request(recording), make_tools(recording))
 
 
+def check_turn(came: ExchangeResult, recording: Recording) -> None:
+    """Check a result against the recording; incomplete answers must have no calls to run."""
+    calls = recording.calls if recording.outcome == "ok" else ()
+    assert (came.result.answer.text, came.calls, came.outcome) == (recording.text, calls, recording.outcome)
+    assert came.streamed_text == recording.text
+
+
 def send_tool_results(
     provider: Provider | ModuleType, server: ModelServer, recording: Recording, came: ExchangeResult
 ) -> Any:

@@ -15,6 +15,7 @@ from tests import wire
 from tests.model_server import ModelServer
 from tests.recorded_exchanges import (
     ExchangeResult,
+    check_turn,
     list_chunkings,
     make_tool_result,
     replay_recording,
@@ -73,13 +74,6 @@ class RecordingTests:
         else:
             assert "reasoning_content" not in assistant_message
         check_types(body)
-
-
-def check_turn(came: ExchangeResult, recording: Recording) -> None:
-    """Check a result against the recording; incomplete answers must have no calls to run."""
-    calls = recording.calls if recording.outcome == "ok" else ()
-    assert (came.result.answer.text, came.calls, came.outcome) == (recording.text, calls, recording.outcome)
-    assert came.streamed_text == recording.text
 
 
 def check_types(body: Any) -> None:

@@ -170,7 +170,8 @@ def test_all_files_that_ask_writes_are_private_under_a_umask_of_zero(ask: Ask, h
     answers = [(PROMPT, "hello" + ENTER), (PROMPT, CTRL_D)]
     env = {**ask.env, "EDITOR": "true"}
     result = run_on_terminal(["bash", "-c", script], env=env, cwd=home.work, answers=answers, timeout=60)
-    found = [path for folder in ("config", "data", "cache") for path in (home.path / folder).rglob("*")]
+    folders = [Path(home.env[f"XDG_{kind}_HOME"]) for kind in ("CONFIG", "DATA", "CACHE")]
+    found = [path for folder in folders for path in folder.rglob("*")]
     expected = {"keys.toml", "config.toml", "mine.md", "history.db", "audit.jsonl", "plugins.json", "warned"}
     expected |= {"results", "models", "chat_history", "bash-completion", "mcp"}
     assert expected <= {path.name for path in found}, result.text
@@ -218,18 +219,19 @@ def test_the_null_device_of_another_container_is_an_empty_file(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("file", "arguments", "code"),
     [
-        ("config/ask/config.toml", "-p demo hi", 4),
-        ("config/ask/keys.toml", "keys", 4),
-        ("cache/ask/retirements.json", "-p demo hi", 0),
-        ("data/ask/approvals.json", "tools approvals", 9),
-        ("data/ask/map.db", "--max-cost-per-day 9 -p demo hi", 9),
-        ("data/ask/originals/1-a/journal", "undo --list", 9),
+        ("CONFIG/config.toml", "-p demo hi", 4),
+        ("CONFIG/keys.toml", "keys", 4),
+        ("CACHE/retirements.json", "-p demo hi", 0),
+        ("DATA/approvals.json", "tools approvals", 9),
+        ("DATA/map.db", "--max-cost-per-day 9 -p demo hi", 9),
+        ("DATA/originals/1-a/journal", "undo --list", 9),
     ],
 )
 def test_a_named_pipe_in_place_of_a_stored_file_is_not_waited_for(
     ask: Ask, home: Home, file: str, arguments: str, code: int
 ) -> None:
-    path = home.path / file
+    kind, _, name = file.partition("/")
+    path = Path(home.env[f"XDG_{kind}_HOME"], "ask", name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     os.mkfifo(path)

@@ -13,10 +13,9 @@ from ask.inputs.stdin_and_files import MAX_TEXT_BYTES
 from ask.tools.http_get import MAX_BODY_BYTES
 from tests.attachment_table import PAGE
 from tests.doc_pages import (
+    check_commands,
     find_code_blocks,
     find_code_spans,
-    matches_documented_output,
-    parse_console_steps,
     read_table,
 )
 from tests.program import Ask
@@ -28,9 +27,7 @@ BLOCKS = find_code_blocks(TEXT, "console")
 @pytest.mark.slow
 def test_examples_print_the_documented_output(ask: Ask) -> None:
     assert len(BLOCKS) > 3
-    for line, shown in (step for block in BLOCKS for step in parse_console_steps(block)):
-        result = ask.shell(f"{{ {line}; }} 2>&1")
-        assert matches_documented_output(result.text, shown), result.text
+    check_commands(lambda line: ask.shell(f"{{ {line}; }} 2>&1"), BLOCKS)
 
 
 @pytest.mark.parametrize(

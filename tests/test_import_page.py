@@ -9,9 +9,9 @@ import pytest
 
 from ask.imports.aichat import find_aichat_folder
 from ask.imports.llm import find_llm_folder
-from tests.doc_pages import find_code_blocks, matches_documented_output, parse_console_steps
+from tests.doc_pages import check_commands, find_code_blocks
 from tests.imports.test_llm import write_log
-from tests.program import Home, run
+from tests.program import Ask, Home
 
 PAGE = (Path(__file__).parents[1] / "docs/import.md").read_text()
 FILES = {
@@ -29,10 +29,8 @@ def test_the_example_prints_the_documented_output(home: Home) -> None:
     write_log(folder)
     for name, text in FILES.items():
         (folder / name).write_text(text)
-    (block,) = find_code_blocks(PAGE, "console")
-    for line, output in parse_console_steps(block):
-        result = run(["bash", "-c", f"({line}) 2>&1"], env=home.env, cwd=home.work)
-        assert matches_documented_output(result.text, output), result.text
+    ask = Ask(home.env, home.work)
+    check_commands(lambda line: ask.shell(f"({line}) 2>&1"), find_code_blocks(PAGE, "console"))
 
 
 def test_the_folders_are_those_of_the_programs() -> None:

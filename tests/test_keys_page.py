@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests import wire
-from tests.doc_pages import find_code_blocks, matches_documented_output, parse_console_steps
+from tests.doc_pages import check_commands, find_code_blocks
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
 
@@ -36,9 +37,7 @@ def test_commands_print_the_documented_output(
         "PATH": f"{programs}:{home.env['PATH']}",
         "PYTHON_KEYRING_BACKEND": "keyrings.alt.file.PlaintextKeyring",
     }
-    for line, output in parse_console_steps(block):
-        result = ask.shell(line, env=env)
-        assert matches_documented_output(result.text + result.stderr, output), f"{line}\n{result}"
+    check_commands(partial(ask.shell, env=env), [block])
     keys = [request.headers["Authorization"] for request in server.requests]
     assert keys == (["Bearer sk-or-v1-of-the-command"] if config else [])
 

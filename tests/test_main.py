@@ -254,7 +254,7 @@ def test_it_works_without_a_home_folder(ask: Ask, home: Home) -> None:
     path = home.env["PATH"]
     for env in (f"PATH={path}", f"PATH={path} HOME=", f"PATH={path} HOME=/proc/none"):
         result = ask.shell(
-            f"env -i {env} XDG_CACHE_HOME={home.path}/cache XDG_DATA_HOME={home.path}/data ask -p demo hi"
+            f"env -i {env} XDG_CACHE_HOME={home.path}/cache XDG_DATA_HOME={home.data.parent} ask -p demo hi"
         )
         assert (result.code, result.stderr) == (0, "")
         assert result.text.startswith("I am the embedded demo")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests import wire
-from tests.doc_pages import matches_documented_output, parse_console_steps
+from tests.doc_pages import SECONDS, check_commands
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home
 from tests.recipes import Recipe, read_recipes
@@ -43,8 +44,4 @@ def test_commands_print_the_documented_output(ask: Ask, home: Home, server: Mode
     server.reply(answer)
     for file, text in recipe.files.items():
         (home.work / file).write_text(text)
-    for line, output in (step for block in recipe.console for step in parse_console_steps(block)):
-        result = ask.shell(line, env={"ASK_MODEL": "vendor/model"})
-        printed = result.text + result.stderr
-        expected = re.sub(r"\d+\.\d(?= s\b)", "...", output)
-        assert matches_documented_output(printed, expected), f"{line}\n{printed}"
+    check_commands(partial(ask.shell, env={"ASK_MODEL": "vendor/model"}), recipe.console, SECONDS)

@@ -10,13 +10,12 @@ import pytest
 from ask.templates.template import FrontMatter, list_template_files, parse_template, read_template
 from ask.tools.definitions import BUILTIN_TOOLS
 from tests.doc_pages import (
+    check_commands,
     find_code_blocks,
     find_code_spans,
-    matches_documented_output,
-    parse_console_steps,
     read_table,
 )
-from tests.program import Ask, Home, run
+from tests.program import Ask, Home
 
 PAGE = (Path(__file__).parents[1] / "docs" / "templates.md").read_text()
 ROWS = dict(re.findall(r"^\| `(\w+)` \|(.* \|.* \|.*) \|$", PAGE, re.MULTILINE))
@@ -62,7 +61,4 @@ def test_examples_print_the_documented_output(ask: Ask, home: Home, block: str) 
     folder.mkdir(parents=True)
     (folder / "release.md").write_text(RELEASE)
     ask.shell(HISTORY)
-    for line, output in parse_console_steps(block):
-        result = run(["bash", "-c", f"({line}) 2>&1"], env=ask.env, cwd=home.work)
-        shown = result.text
-        assert matches_documented_output(shown, output), result.text
+    check_commands(lambda line: ask.shell(f"({line}) 2>&1"), [block])

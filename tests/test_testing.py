@@ -154,7 +154,10 @@ def test_what_was_not_tested_is_a_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["BodyKept", "TextStripped", "ResultsMovedToTheEnd", "NamesLowered", "SharedBuffer"])
+@pytest.mark.parametrize(
+    "name",
+    ["BodyKept", "TextStrippedInService", "ResultsMovedToTheEndInService", "NamesLoweredInService", "SharedBuffer"],
+)
 def test_a_mistake_is_one_or_two_failures(tmp_path: Path, name: str) -> None:
     (messages,) = run_contract(tmp_path, [name]).values()
     assert 1 <= len(messages) <= 2
@@ -169,7 +172,9 @@ def test_a_misspelled_hook_is_one_failure(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_missing_samples_are_listed_in_one_failure(tmp_path: Path) -> None:
-    (messages,) = run_contract(tmp_path, ["NoTextDeltas"], attributes="samples = unstreamed_samples = {}").values()
+    (messages,) = run_contract(
+        tmp_path, ["NoTextDeltasInWren"], attributes="samples = unstreamed_samples = {}"
+    ).values()
     assert len(messages) == 1
     assert all(kind in messages[0] for kind in SAMPLES)
 
@@ -181,7 +186,7 @@ def test_unsupported_kinds_need_no_samples(tmp_path: Path) -> None:
     attributes = (
         f"unsupported = OMITTED = {omitted}\n samples, unstreamed_samples = {source.replace('OMITTED', str(omitted))}"
     )
-    (messages,) = run_contract(tmp_path, ["UsageSwapped"], attributes=attributes).values()
+    (messages,) = run_contract(tmp_path, ["UsageSwappedInWren"], attributes=attributes).values()
     assert len(messages) == 1
     assert "swapped" in messages[0]
 

@@ -399,7 +399,8 @@ def _show_packages(packages: Sequence[tuple[SkillRepository, SkillPackage]], app
             _show_notes(output, package)
             (skill_file,) = (file for file in package.files if file.path == SKILL_FILE)
             output.write(f"--- {SKILL_FILE}\n", BOLD)
-            output.write(f"{_escape(decode_skill_file(skill_file.data)).rstrip()}\n")
+            text = escape_invisible_characters(escape_control_characters(decode_skill_file(skill_file.data)))
+            output.write(f"{text.rstrip()}\n")
             others = [file for file in package.files if file.path != SKILL_FILE]
             output.write("--- other files\n" if others else "", BOLD)
             output.write("".join(f"{_describe_file(file)}\n" for file in others))
@@ -432,7 +433,3 @@ def _describe_file(file: SkillFile) -> str:
     kind = f"link to {format_one_line(file.link_target)}" if file.link_target else format_size(len(file.data))
     marks = [*(["script"] if file.is_script else []), *(["binary"] if b"\0" in file.data else [])]
     return f"{format_one_line(file.path)} ({', '.join([kind, *marks])})"
-
-
-def _escape(text: str) -> str:
-    return escape_invisible_characters(escape_control_characters(text))

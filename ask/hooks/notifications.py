@@ -53,7 +53,8 @@ def notify(text: str, method: str, environment: Mapping[str, str]) -> None:
 def format_notification(text: str, method: str, environment: Mapping[str, str]) -> str:
     """Return the bytes of a notification as text; "" for none."""
     wrap: Callable[[str], str] = str
-    if method == "auto" and _is_silent(environment):
+    is_silent = environment.get("TERM", "") in NAMELESS_TERMS or any(map(environment.get, SILENT_VARIABLES))
+    if method == "auto" and is_silent:
         return ""
     if environment.get("TMUX"):
         method, wrap = _select_in_tmux(method, environment)
@@ -64,10 +65,6 @@ def format_notification(text: str, method: str, environment: Mapping[str, str]) 
     if method == "osc777":
         return wrap(f"\x1b]777;notify;ask;{text}\a")
     return BELL if method == "bell" else ""
-
-
-def _is_silent(environment: Mapping[str, str]) -> bool:
-    return environment.get("TERM", "") in NAMELESS_TERMS or any(environment.get(name) for name in SILENT_VARIABLES)
 
 
 def _select_method(environment: Mapping[str, str]) -> str:

@@ -85,7 +85,9 @@ class SqliteWriter:
             return
         self._commit()
         with self._transaction("BEGIN IMMEDIATE"):
-            if self._has_same_columns():  # keeps the user's indexes
+            query = "SELECT name, type FROM pragma_table_info(?, 'main')"
+            if self._connection.execute(query, (self._table.name,)).fetchall() == self._columns:
+                # This keeps the user's indexes.
                 self._connection.execute(f"DELETE FROM {self._name}")  # noqa: S608
             else:
                 self._connection.execute(f"DROP TABLE IF EXISTS {self._name}")
@@ -126,10 +128,6 @@ class SqliteWriter:
             self._connection.execute(f"CREATE TABLE {self._target} {self._definition}")
             self._connection.execute(f"INSERT INTO {self._target} SELECT * FROM temp.copied")  # noqa: S608
             self._connection.execute("DROP TABLE temp.copied")
-
-    def _has_same_columns(self) -> bool:
-        query = "SELECT name, type FROM pragma_table_info(?, 'main')"
-        return self._connection.execute(query, (self._table.name,)).fetchall() == self._columns
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[None]:

@@ -78,7 +78,7 @@ def test_a_reachable_provider_with_a_key_has_no_problems(ask: Ask, server: Model
 
 def test_doctor_changes_no_file(ask: Ask, home: Home) -> None:
     examine(ask, "--offline")
-    assert [path.name for path in home.path.rglob("*") if path.is_file()] == ["plugins.json"]
+    assert [path.name for path in home.files] == ["plugins.json"]
 
 
 def test_a_missing_key_is_a_problem(home: Home) -> None:

@@ -11,10 +11,16 @@ from tests.program import Ask, Home, run
 from tests.shells import BASH_THEN_OTHERS, EACH_SHELL, NAMES, TAB, Shell, evaluate, read_completed_words
 
 PLACES = {
-    "bash": "data/bash-completion/completions/ask",
-    "zsh": "data/zsh/site-functions/_ask",
-    "fish": "config/fish/completions/ask.fish",
+    "bash": ("XDG_DATA_HOME", "bash-completion/completions/ask"),
+    "zsh": ("XDG_DATA_HOME", "zsh/site-functions/_ask"),
+    "fish": ("XDG_CONFIG_HOME", "fish/completions/ask.fish"),
 }
+
+
+def find_place(home: Home, shell: str) -> Path:
+    """Return the file in which completions are installed."""
+    variable, name = PLACES[shell]
+    return Path(home.env[variable], name)
 
 
 @pytest.mark.slow_after_first
@@ -67,7 +73,7 @@ def test_invalid_arguments_are_a_usage_error(arguments: list[str], ask: Ask) -> 
 
 @pytest.mark.parametrize("shell", NAMES)
 def test_completions_are_installed_and_removed(shell: str, ask: Ask, home: Home) -> None:
-    place = home.path / PLACES[shell]
+    place = find_place(home, shell)
     for _ in range(2):
         installed = ask("init", shell, "--install")
         assert (installed.code, installed.stdout) == (0, b"")
@@ -82,7 +88,7 @@ def test_completions_are_installed_and_removed(shell: str, ask: Ask, home: Home)
 
 @pytest.mark.parametrize("option", ["--install", "--uninstall"])
 def test_foreign_completion_files_are_not_replaced(option: str, ask: Ask, home: Home) -> None:
-    place = home.path / PLACES["bash"]
+    place = find_place(home, "bash")
     place.parent.mkdir(parents=True)
     place.write_text("# mine\n")
     result = ask("init", "bash", option)
@@ -91,7 +97,7 @@ def test_foreign_completion_files_are_not_replaced(option: str, ask: Ask, home: 
 
 
 def test_a_folder_that_cannot_be_created_exits_with_9(ask: Ask, home: Home) -> None:
-    (home.path / "data" / "bash-completion").write_text("a file")
+    (home.data.parent / "bash-completion").write_text("a file")
     result = ask("init", "bash", "--install")
     assert (result.code, result.stderr.count("\n")) == (9, 1)
 
@@ -100,8 +106,8 @@ def test_a_folder_that_cannot_be_created_exits_with_9(ask: Ask, home: Home) -> N
 def test_installed_completions_work_without_the_integration(shell: str, ask: Ask, home: Home) -> None:
     ask("init", shell, "--install")
     start = {
-        "bash": f". {home.path / PLACES['bash']}",
-        "zsh": f"fpath=({(home.path / PLACES['zsh']).parent} $fpath)\nautoload -Uz compinit && compinit -u -D",
+        "bash": f". {find_place(home, 'bash')}",
+        "zsh": f"fpath=({find_place(home, 'zsh').parent} $fpath)\nautoload -Uz compinit && compinit -u -D",
         "fish": "",
     }
     alone = Evaluated(shell, home, home.env, before=start[shell])

@@ -44,7 +44,7 @@ def test_the_self_test_lists_every_check_and_known_gaps(home: Home) -> None:
 def test_the_self_test_leaves_no_file(home: Home) -> None:
     Ask(home.env, home.work)("safe")
     assert list(home.work.iterdir()) == []
-    files = [path.name for path in home.path.rglob("*") if path.is_file() and path.parent.name == "safe"]
+    files = [path.name for path in home.files if path.parent.name == "safe"]
     assert files in ([], ["scans.json"])  # without bubblewrap, nothing is scanned
 
 

@@ -144,20 +144,30 @@ def test_direnv_loads_nothing_that_a_run_has_created_or_changed(host: FakeHost, 
 @pytest.mark.slow
 @pytest.mark.parametrize("exists", [True, False])
 @pytest.mark.parametrize("option", ["--safe", "--safe-files"])
-def test_a_file_in_the_folder_that_names_mcp_servers_is_not_changed(host: FakeHost, option: str, exists: bool) -> None:
-    file = host.work / "tools/servers.json"
+@pytest.mark.parametrize(
+    ("config", "old", "new"),
+    [
+        ('mcp.files = ["{}"]', '{"mcpServers": {}}', '{"mcpServers": {"x": {"command": "touch", "args": ["ran"]}}}'),
+        # It runs outside the sandbox, and again in the same run if the service rejects the key.
+        ('[providers.groq]\nkey_command = "sh {}"', "echo old", "touch ran"),
+    ],
+    ids=["MCP servers", "key command"],
+)
+def test_a_configured_file_in_the_folder_is_not_changed(
+    host: FakeHost, config: str, old: str, new: str, option: str, *, exists: bool
+) -> None:
+    file = host.work / "tools/configured"
     file.parent.mkdir()
     if exists:
-        file.write_text('{"mcpServers": {}}')
-    (host.base / "config/ask/config.toml").write_text(f'mcp.files = ["{file}"]\n')
+        file.write_text(old)
+    (host.base / "config/ask/config.toml").write_text(config.format(file) + "\n")
     host.change_owner()
-    servers = '{"mcpServers": {"x": {"command": "touch", "args": ["ran"]}}}'
-    write = ("write_file", {"filepath": "tools/servers.json", "content": servers})
+    write = ("write_file", {"filepath": "tools/configured", "content": new})
     calls = [*(bash("rm -rf tools; mkdir tools") if option == "--safe" else ()), write]
     assert run(host, calls, option).result.code == 0
-    assert (file.read_text() if file.exists() else "") == ('{"mcpServers": {}}' if exists else "")
+    assert (file.read_text() if file.exists() else "") == (old if exists else "")
     assert run(host, [write]).result.code == 0
-    assert "touch" in file.read_text(), "the attack does nothing"
+    assert file.read_text() == new, "the attack does nothing"
 
 
 @pytest.mark.slow
@@ -181,25 +191,6 @@ def test_the_users_own_skills_in_the_folder_are_not_changed(host: FakeHost, opti
     assert (file.read_text(), new.exists()) == ("old", False)
     assert run(host, [write, add]).result.code == 0
     assert (file.read_text(), new.exists()) == ("new", True), "the attack does nothing"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("exists", [True, False])
-@pytest.mark.parametrize("option", ["--safe", "--safe-files"])
-def test_a_script_in_the_folder_that_prints_a_key_is_not_changed(host: FakeHost, option: str, exists: bool) -> None:
-    """It runs outside the sandbox, and again in the same run if the service rejects the key."""
-    file = host.work / "tools/key.sh"
-    file.parent.mkdir()
-    if exists:
-        file.write_text("echo old")
-    (host.base / "config/ask/config.toml").write_text(f'[providers.groq]\nkey_command = "sh {file}"\n')
-    host.change_owner()
-    write = ("write_file", {"filepath": "tools/key.sh", "content": "touch ran"})
-    calls = [*(bash("rm -rf tools; mkdir tools") if option == "--safe" else ()), write]
-    assert run(host, calls, option).result.code == 0
-    assert (file.read_text() if file.exists() else "") == ("echo old" if exists else "")
-    assert run(host, [write]).result.code == 0
-    assert file.read_text() == "touch ran", "the attack does nothing"
 
 
 @pytest.mark.slow

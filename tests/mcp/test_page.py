@@ -13,10 +13,9 @@ from ask.cli.mcp import add_command as add
 from ask.config.config_file import check_config
 from ask.config.mcp_servers import SERVER_KEYS
 from tests.doc_pages import (
+    check_commands,
     find_code_blocks,
     find_code_spans,
-    matches_documented_output,
-    parse_console_steps,
     read_table,
 )
 from tests.mcp.setting import HERE
@@ -32,9 +31,8 @@ def test_examples_print_the_documented_output(home: Home) -> None:
     program.write_text(f"#!/bin/sh\nexec {sys.executable} {HERE / 'notes_server.py'}\n")
     program.chmod(0o700)
     ask = Ask({**home.env, "PATH": f"{home.path}:{home.env['PATH']}"}, home.work)
-    for line, output in (step for block in find_code_blocks(PAGE, "console") for step in parse_console_steps(block)):
-        result = ask.shell(f"{{ {line}; }} 2>&1", timeout=60)
-        assert matches_documented_output(result.text, output), result.text
+    run = lambda line: ask.shell(f"{{ {line}; }} 2>&1", timeout=60)  # noqa: E731
+    check_commands(run, find_code_blocks(PAGE, "console"))
 
 
 def test_the_shown_configuration_is_understood_and_has_every_key() -> None:

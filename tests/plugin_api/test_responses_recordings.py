@@ -14,8 +14,7 @@ from providers.openai import provider as openai
 from providers.xai import provider as xai
 from tests import responses_wire, wire
 from tests.model_server import ModelServer
-from tests.recorded_exchanges import list_chunkings, make_tool_result, replay_recording, send_tool_results
-from tests.recording_tests import check_turn
+from tests.recorded_exchanges import check_turn, list_chunkings, make_tool_result, replay_recording, send_tool_results
 from tests.recordings import Recording, recordings
 
 RECORDED = recordings("openai-responses")

@@ -25,6 +25,7 @@ from tests.model_server import ModelServer, Reply
 from tests.providers import anthropic_wire as wire
 from tests.recorded_exchanges import (
     ExchangeResult,
+    check_turn,
     list_chunkings,
     make_tool_result,
     replay_recording,
@@ -350,12 +351,7 @@ def test_listed_efforts_and_limits_are_read() -> None:
 def test_recorded_response_is_read_alike_in_any_chunks(server: ModelServer, recording: Recording, way: str) -> None:
     pieces = [] if way == "whole" else list_chunkings(recording)[way]
     exchange = replay_recording(anthropic, server, recording, pieces)
-    assert (exchange.result.answer.text, exchange.calls, exchange.outcome) == (
-        recording.text,
-        recording.calls,
-        recording.outcome,
-    )
-    assert exchange.streamed_text == recording.text
+    check_turn(exchange, recording)
 
 
 @pytest.mark.parametrize("recording", [one for one in RECORDED if one.name in GLUED], ids=str)

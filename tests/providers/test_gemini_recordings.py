@@ -13,12 +13,12 @@ from tests.model_server import ModelServer
 from tests.providers.gemini_wire import plain, read_by_google
 from tests.recorded_exchanges import (
     ExchangeResult,
+    check_turn,
     list_chunkings,
     make_tool_result,
     replay_recording,
     send_tool_results,
 )
-from tests.recording_tests import check_turn
 from tests.recordings import Recording, recordings
 
 ITEMS = [

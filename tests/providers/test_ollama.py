@@ -13,7 +13,14 @@ from providers.ollama import provider as ollama
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.providers.test_ollama_requests import read_by_ollama, without_newer
-from tests.recorded_exchanges import list_chunkings, make_tool_result, replay_recording, send_request, send_tool_results
+from tests.recorded_exchanges import (
+    check_turn,
+    list_chunkings,
+    make_tool_result,
+    replay_recording,
+    send_request,
+    send_tool_results,
+)
 from tests.recordings import Recording, recordings
 
 MODEL = "qwen3:4b"
@@ -105,12 +112,7 @@ CHAT_COMPLETIONS = ChatCompletions(name="ollama-v1", base_url="http://localhost:
 
 def check_recording(provider: Any, server: ModelServer, recording: Recording, way: str = "") -> Any:
     exchange = replay_recording(provider, server, recording, list_chunkings(recording)[way] if way else ())
-    assert (exchange.result.answer.text, exchange.calls, exchange.outcome) == (
-        recording.text,
-        recording.calls,
-        recording.outcome,
-    )
-    assert exchange.streamed_text == recording.text
+    check_turn(exchange, recording)
     return exchange
 
 

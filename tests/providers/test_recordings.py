@@ -18,7 +18,7 @@ from ask_providers.openrouter import provider as openrouter
 from tests import responses_wire, wire
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home, Result
-from tests.recorded_exchanges import list_chunkings, make_reply, replay_recording, split_at
+from tests.recorded_exchanges import check_turn, list_chunkings, make_reply, replay_recording, split_at
 from tests.recordings import Recording, recordings
 from tests.sample_answers import SAMPLE_ANSWERS
 
@@ -226,9 +226,4 @@ READ = {
 )
 def test_response_is_read_alike_in_any_chunks(server: ModelServer, recording: Recording, way: str) -> None:
     exchange = replay_recording(openrouter, server, recording, list_chunkings(recording)[way])
-    assert (exchange.result.answer.text, exchange.calls, exchange.outcome) == (
-        recording.text,
-        recording.calls,
-        recording.outcome,
-    )
-    assert exchange.streamed_text == recording.text
+    check_turn(exchange, recording)

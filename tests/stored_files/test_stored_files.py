@@ -18,7 +18,7 @@ from ask.history.store import SCHEMA_VERSION
 from tests import wire
 from tests.history.test_damaged_files import in_a_world
 from tests.model_server import ModelServer
-from tests.program import TEST_KEY, Ask, Home, Running
+from tests.program import TEST_KEY, Ask, Home, Running, make_home
 from tests.stored_files.generate import CONFIG, HOME_NAME, SERVER_NAME
 
 FOLDER = Path(__file__).parent
@@ -36,6 +36,12 @@ TITLES = {
     "hi",
     "change files",
 }
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A home whose data are next to its other folders, as the files name them."""
+    return make_home(tmp_path)
 
 
 @pytest.fixture(params=VERSIONS)

@@ -7,7 +7,8 @@ import signal
 import stat
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 
@@ -354,25 +355,29 @@ def suspend(shell: Running, shown: int) -> int:
     return shell.wait_for("ready> ", after=shown)
 
 
-@pytest.mark.slow
-def test_input_typed_during_an_answer_is_neither_shown_nor_merged_after_ctrl_z(ask: Ask, server: ModelServer) -> None:
-    stopped = Event()
-    server.reply(
-        Reply(
-            [wire.event(wire.text("So far")), stopped, wire.event(wire.text(" and so on.")), wire.event(wire.finish())],
-            content_type="text/event-stream",
-        ),
-        answer_slowly,
-    )
-    bash = ["bash", "--norc", "--noprofile", "-i"]
-    with Running(
-        bash, env={**ask.env, "PS1": "ready> ", "TERM": "xterm-256color"}, cwd=ask.cwd, terminal=True
-    ) as shell:
+@contextmanager
+def start_answer(
+    ask: Ask, server: ModelServer, *later: Callable[[Request], Reply]
+) -> Iterator[tuple[Running, Event, int]]:
+    """Chat in bash until an answer begins, which goes on when the event is set.
+
+    Yields the shell, the event and the position after the beginning.
+    """
+    resumed = Event()
+    end = [wire.event(wire.text(" and so on.")), wire.event(wire.finish())]
+    server.reply(Reply([wire.event(wire.text("So far")), resumed, *end], content_type="text/event-stream"), *later)
+    env = {**ask.env, "PS1": "ready> ", "TERM": "xterm-256color"}
+    with Running(["bash", "--norc", "--noprofile", "-i"], env=env, cwd=ask.cwd, terminal=True) as shell:
         shell.wait_for("ready> ")
         shell.type_in(f"{ASK} chat --no-tools\r")
         shell.wait_for(PROMPT)
         shell.type_in("one" + ENTER)
-        start = shell.wait_for("So far")
+        yield shell, resumed, shell.wait_for("So far")
+
+
+@pytest.mark.slow
+def test_input_typed_during_an_answer_is_neither_shown_nor_merged_after_ctrl_z(ask: Ask, server: ModelServer) -> None:
+    with start_answer(ask, server, answer_slowly) as (shell, stopped, start):
         place = suspend(shell, start)
         assert b"\x1b[?2004l" in shell.stdout[start : shell.wait_for("Stopped", after=start)]  # the shell may not do it
         shell.type_in("fg\r")
@@ -389,27 +394,7 @@ def test_input_typed_during_an_answer_is_neither_shown_nor_merged_after_ctrl_z(a
 
 @pytest.mark.slow
 def test_ctrl_z_while_the_terminal_takes_no_output_does_not_end_the_answer(ask: Ask, server: ModelServer) -> None:
-    is_resumed = Event()
-    server.reply(
-        Reply(
-            [
-                wire.event(wire.text("So far")),
-                is_resumed,
-                wire.event(wire.text(" and so on.")),
-                wire.event(wire.finish()),
-            ],
-            content_type="text/event-stream",
-        )
-    )
-    bash = ["bash", "--norc", "--noprofile", "-i"]
-    with Running(
-        bash, env={**ask.env, "PS1": "ready> ", "TERM": "xterm-256color"}, cwd=ask.cwd, terminal=True
-    ) as shell:
-        shell.wait_for("ready> ")
-        shell.type_in(f"{ASK} chat --no-tools\r")
-        shell.wait_for(PROMPT)
-        shell.type_in("one" + ENTER)
-        start = shell.wait_for("So far")
+    with start_answer(ask, server) as (shell, is_resumed, start):
         shell.type_in("\x13")  # Ctrl-S, after which writes to the terminal wait for Ctrl-Q
         is_resumed.set()
         time.sleep(0.5)

@@ -318,7 +318,7 @@ def test_drop_leaves_the_conversations_of_a_history_that_was_restored_meanwhile(
 ) -> None:
     answer_with_last_words(server)
     assert ask("kept").code == 0
-    backup = history_file(home).rename(home.path / "backup.db")
+    backup = history_file(home).rename(home.data / "backup.db")
     server.reply(wire.fails(400, "invalid"))
     with Chat(ask) as chat:
         chat.send("fails")
