@@ -192,10 +192,10 @@ def test_a_tilde_on_path_is_the_home_directory_as_in_bash(folders: Folders) -> N
     tool.chmod(0o755)
     environment = {"PATH": "~/project/tools:/usr/bin:/bin", "HOME": str(folders.home)}
     assert subprocess.check_output(["bash", "-c", "hello"], cwd="/", env=environment) == b"found\n"
-    assert folders.scan("home/project", **environment) == {"home/project/.git", "home/project/tools"}
+    assert folders.scan("home/project", NOTHING_BEFORE, **environment) == {"home/project/.git", "home/project/tools"}
     folders.write("home/programs/x")
     (folders.home / "programs/tool").symlink_to(folders.write("home/project/dist/tool"))
-    protected = folders.scan("home/project", **{**environment, "PATH": "~/programs:/usr/bin"})
+    protected = folders.scan("home/project", NOTHING_BEFORE, **{**environment, "PATH": "~/programs:/usr/bin"})
     assert protected == {"home/project/.git", "home/project/dist/tool"}
 
 
@@ -646,7 +646,10 @@ def test_what_variables_of_programs_name_is_protected(folders: Folders, variable
     if exists:
         folders.write("work/tools/x")
     environment = {variable: f"{folders.work}/tools/x"}
-    assert folders.scan(**environment) == {"work/.git", "work/tools/x" if exists else "work/tools"}
+    assert folders.scan("work", NOTHING_BEFORE, **environment) == {
+        "work/.git",
+        "work/tools/x" if exists else "work/tools",
+    }
 
 
 def test_a_startup_hook_of_dotnet_is_protected_if_it_is_a_file(folders: Folders) -> None:
@@ -678,7 +681,7 @@ def test_a_startup_hook_of_dotnet_is_protected_if_it_is_a_file(folders: Folders)
     ],
 )
 def test_common_values_of_variables_protect_nothing(folders: Folders, variable: str, value: str) -> None:
-    assert folders.scan(**{variable: value}) == {"work/.git"}
+    assert folders.scan("work", NOTHING_BEFORE, **{variable: value}) == {"work/.git"}
     assert folders.warnings == []
 
 
