@@ -169,6 +169,8 @@ RETRY_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 507, *range(
 409 is among them in the SDKs of OpenAI and Anthropic. 520 to 527 and 530 are Cloudflare's, when the server behind it
 fails: https://github.com/earendil-works/pi/issues/9627
 """
+OVERLOADED_STATUS = 529
+"""Anthropic's HTTP status for an overload of its service: https://platform.claude.com/docs/en/api/errors"""
 
 
 class RetryAction(_RetryAction):
@@ -233,6 +235,9 @@ class ProviderError(AskError):
             or use `Provider.check_answer`.
         provider: the provider's name, set by ask.
         is_from_api: whether the API sent the response; set by ask. A proxy's page is not from the API.
+        is_overload: whether the request was refused because the service, or the upstream provider behind it, is
+            overloaded, not because of a limit of the user's own. True for status 529; a provider that can tell sets it
+            for 429 and 503.
     """
 
     exit_code = 6
@@ -253,6 +258,7 @@ class ProviderError(AskError):
         self.status = status
         self.retry_action = retry_action
         self.parameter = parameter
+        self.is_overload = status == OVERLOADED_STATUS
 
     @property
     def summary(self) -> str:

@@ -68,6 +68,12 @@ FEWER_OPTIONS_HINT = "leave out options (-o), or use another model"
 IMAGES_HINT = "add -o 'modalities=[\"image\"]'"
 IN_FLIGHT_LIMIT = "openrouter_in_flight_budget"
 """Limits the cost of concurrent requests: https://openrouter.ai/docs/api_reference/limits#in-flight-spending-budget"""
+SHARED_POOL_LIMIT = "upstream_provider_shared_pool"
+"""The only `limit_source` that is not a limit of the user's own."""
+REFUSED_STATUSES = (429, 503)
+OVERLOAD_CODES = ("capacity_exhausted", "temporarily_unavailable")
+UPSTREAM_ERROR_FIELDS = ("provider_name", "provider_code", "provider_error_code", "raw")
+"""The fields in the metadata of an error that an upstream provider sent."""
 GENERIC_MESSAGE = "Provider returned error"
 """OpenRouter's message for an upstream error; what it was may be in `error_type`, which is the same for all vendors.
 
@@ -265,7 +271,12 @@ class OpenRouter(ChatCompletions):
         native_reason = read_str(read_first_choice(response).get("native_finish_reason"))
         if find_error(response) is None and native_reason in NATIVE_FAILURES:
             return ProviderError(NATIVE_FAILURES[native_reason], None, RetryAction.retry())
-        return super().find_response_error(response, answer)
+        error = super().find_response_error(response, answer)
+        if error and error.status == 429 and answer.finish_reason is FinishReason.ERROR:
+            # OpenRouter checks the user's own limits before the answer begins.
+            metadata = read_dict(read_dict(find_error(response)).get("metadata"))
+            error.is_overload = error.is_overload or not metadata.get("limit_source")
+        return error
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         """Add the upstream provider, what OpenRouter advises, and whether and when the request may succeed."""
@@ -281,6 +292,8 @@ class OpenRouter(ChatCompletions):
             error.retry_action = RetryAction.retry(error.retry_action.delay if delay is None else delay)
         elif is_retried and availability.get("retryable") is False:
             error.retry_action = RetryAction.NONE
+        if error.status in REFUSED_STATUSES:
+            error.is_overload = is_upstream_overload(metadata, availability)
         return error
 
     def provider_notice(self, request: ChatRequest, answer: ModelResponse) -> str:
@@ -440,6 +453,14 @@ def choose_hint(metadata: Mapping[str, Any], availability: Mapping[str, Any]) ->
     reset = read_str(metadata.get("resets_at"))
     advice = join_words(metadata.get("remedy_hint")) or (f"use another model, such as {models}" if models else "")
     return f"{advice or BUDGET_HINT} (it resets at {reset})" if reset else advice
+
+
+def is_upstream_overload(metadata: Mapping[str, Any], availability: Mapping[str, Any]) -> bool:
+    """Check whether an upstream provider refused a request, not OpenRouter because of a limit of the user's own."""
+    source = read_str(metadata.get("limit_source"))
+    if source:
+        return source == SHARED_POOL_LIMIT
+    return availability.get("code") in OVERLOAD_CODES or any(map(metadata.get, UPSTREAM_ERROR_FIELDS))
 
 
 def join_words(value: Any) -> str:

@@ -221,6 +221,7 @@ def test_errors_have_the_same_remedy_with_and_without_their_status(kind: str, st
     for sent_status in (status, 200):
         error = failure(sent_status, kind, "It failed.")
         assert (error.status, error.retry_action.kind == "retry") == (status, retried)
+        assert error.is_overload == (kind == "overloaded_error")
 
 
 @pytest.mark.parametrize(

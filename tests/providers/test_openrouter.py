@@ -530,6 +530,49 @@ def test_the_source_of_a_limit_decides_what_is_done(status: int, metadata: wire.
         assert str(metadata.get("resets_at", "")) in parsed.hint
 
 
+UPSTREAM = {"provider_name": "Venice", "raw": "a/b is temporarily rate-limited upstream."}
+OWN_LIMIT = {"headers": {"X-RateLimit-Limit": "20", "X-RateLimit-Remaining": "0"}, "provider_name": None}
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "is_overload"),
+    [
+        (429, {"metadata": UPSTREAM}, True),
+        (503, {"metadata": UPSTREAM}, True),
+        (429, {"metadata": {"provider_error_code": "rate_limit"}}, True),
+        (429, {"metadata": OWN_LIMIT}, False),
+        (503, {}, False),
+        (400, {"metadata": UPSTREAM}, False),
+        (502, {"metadata": UPSTREAM}, False),
+        (429, {"metadata": {"limit_source": "upstream_provider_shared_pool"}}, True),
+        (429, {"metadata": UPSTREAM | {"limit_source": "upstream_provider_byok_key"}}, False),
+        (429, unavailable("capacity_exhausted", True), True),
+        (503, unavailable("temporarily_unavailable", True), True),
+        (429, unavailable("no_endpoints", True), False),
+        (429, unavailable("capacity_exhausted", True) | {"metadata": {"limit_source": "openrouter_rpm"}}, False),
+        (529, {"metadata": OWN_LIMIT}, True),
+    ],
+)
+def test_an_overload_is_not_a_limit_of_the_user(status: int, error: wire.Json, is_overload: bool) -> None:
+    named = {"message": "Slow."} | error
+    for parsed in (failure(status, named), openrouter.parse_embedded_error(named | {"code": status})):
+        assert parsed.is_overload == is_overload
+
+
+@pytest.mark.parametrize(
+    ("status", "metadata", "is_overload"),
+    [(429, {}, True), (429, {"limit_source": "openrouter_rpm"}, False), (500, {}, False)],
+)
+def test_a_429_in_the_middle_of_an_answer_is_an_overload(
+    server: ModelServer, status: int, metadata: wire.Json, is_overload: bool
+) -> None:
+    error = {"code": status, "message": "Slow.", "metadata": metadata}
+    server.reply(wire.streams(wire.text("Hel"), wire.chunk(finish="error") | {"error": error}))
+    result = send_request(openrouter, server, ChatRequest("model", [Message("user", "hi")])).result
+    assert isinstance(result.error, ProviderError)
+    assert (result.error.status, result.error.is_overload) == (status, is_overload)
+
+
 @pytest.mark.parametrize("what", ["support tool use", "support the provided 'tool_choice' value"])
 def test_model_without_tools_is_retried_without_them(ask: Ask, server: ModelServer, what: str) -> None:
     server.reply(wire.fails(404, f"No endpoints found that {what}. To learn more, visit"), wire.says("Plain."))
