@@ -379,7 +379,13 @@ class Engine:
         wait = error.retry_action.delay if isinstance(error, ProviderError) else None
         is_refused = failure == "refusal"
         self._limiter.finish(
-            now, latency=latency, is_refused=is_refused, wait=wait, headers=outcome.headers, tokens=tokens
+            now,
+            latency=latency,
+            is_refused=is_refused,
+            is_overload=isinstance(error, ProviderError) and error.is_overload,
+            wait=wait,
+            headers=outcome.headers,
+            tokens=tokens,
         )
         self._limits.note_request(is_paid=error is None or usage != Usage())
         task = task._replace(usage=task.usage + usage._replace(cost=self._add_cost(task, usage, outcome.usages)))

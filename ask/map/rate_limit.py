@@ -22,13 +22,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ask.map.quotas import Quotas
+from ask.map.refusal_statistics import MAX_SHARE, SECTION_REQUESTS, CusumTest, Moment, Shares, pool_shares
 
 START_CONCURRENCY, MAX_CONCURRENCY = 32, 1000
 """How many requests run at the same time. Each takes a thread, and about 0.1 MB."""
 START_RATE, MIN_RATE, MAX_RATE = 10.0, 0.05, 5000.0
 """Requests per second."""
-RATE_DOUBLING, CONCURRENCY_DOUBLING, DOUBLING_REQUESTS = 0.4, 0.8, 4
-"""The seconds, and requests, in which an unknown limit doubles."""
+RATE_DOUBLING, CONCURRENCY_DOUBLING, DOUBLING_REQUESTS, LATER_RATE_DOUBLING = 0.4, 0.8, 4, 1.0
+"""The seconds, and requests, in which an unknown limit doubles; and a rate, once the service has refused requests."""
 STEP_SECONDS = 0.1
 """The interval at which the limits grow."""
 MARGIN = 0.05
@@ -55,15 +56,15 @@ SPAN_REQUESTS, COUNT_ERROR = 20, 0.5
 """After so many accepted requests, their number shows the rate. It is accurate to so many."""
 CONSISTENT_PART = 0.15
 """Two estimates are consistent if they differ by less."""
-SECTION_REQUESTS, SECTION_SECONDS, SECTIONS = 40, 0.5, 4
-"""A section has at least so many requests and seconds. The share of random refusals is found in so many sections."""
-POOL_DEVIATIONS = 2.0
-"""Sections have the same share if it differs by no more standard deviations."""
+SECTION_SECONDS, SECTIONS = 0.5, 4
+"""The shortest section of the requests, and in how many the share of random refusals is found."""
 PRIOR_REQUESTS = 40
 """How many accepted requests are added until there are two sections."""
-START_SHARE, MIN_SHARE, MAX_SHARE, MAX_START_SHARE = 0.1, 0.01, 0.8, 0.7
-"""The least assumed share of random refusals, before and after a limit is known, and the greatest; and the greatest
-that is believed before a limit is known."""
+START_SHARE, MIN_SHARE, MAX_START_SHARE = 0.1, 0.01, 0.7
+"""The least assumed share of random refusals, before and after a limit is known, and the greatest that is believed
+before."""
+START_LIMITED_SHARE, MIN_LIMITED_SHARE, LIMITED_REFUSALS = 0.03, 0.005, 3
+"""The same for those that the service explains by a limit: few of them are random. So many of the first are not."""
 SHARE_RISE = 0.1
 """If the share rises by more after the limits were lowered, they were lowered because of random refusals."""
 EXCESS_PART, EXCESS_THRESHOLD, EXCESS_SECONDS, START_THRESHOLD = 0.35, 6.6, 30, 2
@@ -86,8 +87,9 @@ HOLD_SECONDS, HOLD_FACTOR, MAX_HOLD_SECONDS = 0.15, 2, 15
 """The time until the first single request of a hold, the factor for the next ones, and the longest such time."""
 PROBE_SECONDS, PROBE_REFUSAL_FACTOR = 0.1, 3
 """A single request is accepted if it is not refused in so many seconds, or so many times the time of a refusal."""
-RECENT_FACTOR = 1.2
-"""What was accepted in a cycle does not show the rate if this multiple of it was accepted before the hold."""
+RECENT_FACTOR, UNKNOWN_RECENT_FACTOR = 1.2, 3
+"""What was accepted in a cycle does not show the rate if this multiple of it was accepted before the hold; with the
+second multiple, the rate is unknown."""
 FULL_SHARE = 0.8
 """The number of concurrent requests may be limited if this part of it still runs when a single one is refused."""
 BLOCKED_SECONDS, RENEWAL_TOLERANCE = 2.0, 1.5
@@ -104,47 +106,16 @@ DEFAULT_TOKENS = 1000
 
 
 class Start(NamedTuple):
-    """When a request was sent, and how many had been sent and refused before, and were in flight."""
+    """When a request was sent, and how many had been sent and refused before, and were in flight.
+
+    `limited` are those refused because of a limit.
+    """
 
     time: float
     number: int
     refused: int
+    limited: int
     in_flight: int
-
-
-class Moment(NamedTuple):
-    """When the service was used up, and how many requests it had accepted by then."""
-
-    time: float
-    accepted: int
-    number: int = 0
-
-
-class CusumTest:
-    """A sequential test (CUSUM) whether a further part of the requests is refused than those that are at any rate."""
-
-    def __init__(self, part: float) -> None:
-        self._part = part
-        self.sum = self._earlier = 0.0
-        self.begin = Moment(0.0, 0)
-
-    def get_sum(self, accepted: int) -> float:
-        return self.sum + accepted * math.log(1 - self._part)
-
-    def reset(self) -> None:
-        self.sum = self._earlier = 0.0
-
-    def count(self, before: int, group: int, refused: int, moment: Moment, share: float) -> None:
-        """Count requests that were sent at the same time, after a number of accepted ones.
-
-        `share` is the part that is refused at any rate.
-        """
-        accepted, refusal = math.log(1 - self._part), math.log((share + self._part * (1 - share)) / share)
-        if refused == 1:
-            self._earlier = self.sum + before * accepted
-            if self._earlier <= 0:
-                self._earlier, self.begin = 0.0, moment
-        self.sum = max(0.0, self._earlier + refused * refusal + (group - refused) * accepted)
 
 
 @dataclass
@@ -258,17 +229,17 @@ class RateLimiter:
         self._next_start = -math.inf
         self._first_start = self._last_step = math.inf
         self._starts: deque[Start] = deque()
-        self._in_flight = self._started = self._refused = self._answered = 0
+        self._in_flight = self._started = self._refused = self._limited = self._answered = 0
         self._group_first, self._group_last, self._group_refused = -1, -1, 0
         self._retries = 0
         self._last_refusal = self._lowered = -math.inf
         self._excess, self._blocked = CusumTest(EXCESS_PART), CusumTest(BLOCKED_PART)
         self._origins: deque[Moment] = deque(maxlen=2)
         self._span_requests = 0
-        self._section = Start(0.0, 0, 0, 0)
-        self._shares: deque[float] = deque(maxlen=SECTIONS)
+        self._section = Start(0.0, 0, 0, 0, 0)
+        self._shares: deque[Shares] = deque(maxlen=SECTIONS)
         self._throughput = 0.0
-        self._random_share = self._lowered_share = self._refusal_seconds = 0.0
+        self._random_share = self._limited_share = self._lowered_share = self._refusal_seconds = 0.0
         self._restarts = 0
         self._last_estimate = 0.0
         self._total_tokens = self._token_count = 0
@@ -316,7 +287,7 @@ class RateLimiter:
         self._retries -= had_retries
         if not had_retries or now >= self._next_start:
             self._next_start = max(self._next_start, now - CREDIT_SECONDS) + (1 / rate if rate < math.inf else 0.0)
-        start = Start(now, self._started, self._refused, self._in_flight)
+        start = Start(now, self._started, self._refused, self._limited, self._in_flight)
         if not self._started:
             self._first_start = self._last_step = now
             self._section, self._burst = start, Moment(now, 0)
@@ -342,15 +313,19 @@ class RateLimiter:
         headers: Mapping[str, str],
         tokens: int | None,
         wait: float | None = None,
+        is_overload: bool = False,
     ) -> None:
-        """Note the response to a request, its time in seconds, and the tokens it used."""
+        """Note the response to a request, its time in seconds, and the tokens it used.
+
+        With `is_overload`, it says that it was refused because the service is overloaded, not because of a limit.
+        """
         self._in_flight -= 1
         if tokens is not None:
             self._total_tokens += tokens
             self._token_count += 1
         self._quotas.read(now, headers, self._mean_tokens)
         if is_refused:
-            self._handle_refusal(now, min(latency, MAX_REFUSAL_SECONDS), wait)
+            self._handle_refusal(now, min(latency, MAX_REFUSAL_SECONDS), wait, is_overload)
         else:
             self._answered += 1
 
@@ -391,11 +366,9 @@ class RateLimiter:
             period = min(period, MAX_SHORT_SECONDS)
         if rate.value > MAX_SURPLUS * max(self._get_recent_rate(now), START_RATE):
             rate.is_reached = False
-        rate.grow(
-            seconds,
-            period,
-            max(period / 3, min(DOUBLING_REQUESTS / rate.value, MAX_SHORT_SECONDS / 3), 2 * self._refusal_seconds),
-        )
+        doubling = LATER_RATE_DOUBLING if self._lowered > -math.inf else 0.0
+        shortest_doubling = min(DOUBLING_REQUESTS / rate.value, MAX_SHORT_SECONDS / 3)
+        rate.grow(seconds, period, max(doubling, period / 3, shortest_doubling, 2 * self._refusal_seconds))
         queue_limit = MAX_ROW_SECONDS * self._answered / (now - self._first_start)
         if not self._answered or self._concurrency.value < queue_limit:
             throughput = self._started / (now - self._first_start)
@@ -405,29 +378,20 @@ class RateLimiter:
             self._concurrency.grow(seconds, max(shortest, requests / throughput), 2 * self._refusal_seconds, rest)
 
     def _restart_section(self, now: float) -> None:
-        self._section = Start(now, self._started, self._refused, 0)
+        self._section = Start(now, self._started, self._refused, self._limited, 0)
 
     def _end_section(self, start: Start) -> None:
         count, begin = start.number - self._section.number, self._section
         share = (start.refused - begin.refused) / count
+        limited_share = max(0, start.limited - begin.limited) / count
         is_below = self._rate.is_below or self._concurrency.is_below
         if is_below or share < max(MAX_START_SHARE, self._random_share):
-            self._shares.append(share)
+            self._shares.append(Shares(share, limited_share))
         self._throughput = count / max(start.time - begin.time, 0.001)
         self._section = start
         if len(self._shares) >= 2:
-            self._learn_share(self._pool_shares())
-
-    def _pool_shares(self) -> float:
-        """Return the least share of refusals in the sections, or the mean of those that do not differ from it."""
-        pooled, *others = sorted(self._shares)
-        for number, share in enumerate(others, 1):
-            mean = (number * pooled + share) / (number + 1)
-            deviation = math.sqrt(mean * (1 - mean) * (1 + 1 / number) / SECTION_REQUESTS)
-            if share - pooled > POOL_DEVIATIONS * deviation:
-                break
-            pooled = mean
-        return min(pooled, MAX_SHARE)
+            self._learn_share(pool_shares(shares.refused for shares in self._shares))
+            self._limited_share = pool_shares(shares.limited for shares in self._shares)
 
     def _get_earlier_share(self, test: CusumTest) -> float:
         """Return the share of refusals before those that a test counts."""
@@ -456,11 +420,12 @@ class RateLimiter:
         """Return how many of the requests in flight when one was sent have not been refused since."""
         return start.in_flight - (self._refused - start.refused)
 
-    def _handle_refusal(self, now: float, latency: float, wait: float | None) -> None:
+    def _handle_refusal(self, now: float, latency: float, wait: float | None, is_overload: bool) -> None:
         self._refusal_seconds += (latency - self._refusal_seconds) / (8 if self._refusal_seconds else 1)
         start = self._find_start(now - latency + CLOCK_TOLERANCE / 4)
         in_flight = self._count_in_flight(start)
         self._refused += 1
+        self._limited += not is_overload
         self._last_refusal = now
         moment = Moment(start.time, start.number + 1 - self._refused, start.number)
         before, group = self._find_group(start)
@@ -471,10 +436,11 @@ class RateLimiter:
                 self._compare_in_flight(hold, in_flight)
             return
         if start.number < self._section.number:
-            self._section = self._section._replace(refused=self._section.refused + 1)
+            limited = self._section.limited + (not is_overload)
+            self._section = self._section._replace(refused=self._section.refused + 1, limited=limited)
         if start.time > self._lowered:
             self._retries += self._rate.value < self._get_fixed_rate(now)
-            self._count_refusal(moment, before, group)
+            self._count_refusal(moment, before, group, is_overload)
             self._lower_if_limited(now, moment, in_flight, wait)
 
     def _find_group(self, start: Start) -> tuple[int, int]:
@@ -497,16 +463,21 @@ class RateLimiter:
             limit.lower(level, level)
         hold.is_full = hold.is_full and in_flight >= limit.level
 
-    def _count_refusal(self, moment: Moment, before: int, group: int) -> None:
+    def _count_refusal(self, moment: Moment, before: int, group: int, is_overload: bool) -> None:
         """Estimate the share of random refusals, and test whether there are more."""
         if len(self._shares) < 2:
             section, count = self._section, SECTION_REQUESTS * len(self._shares)
             sent, refused = moment.number + 1 - section.number + count, self._refused - 1 - section.refused
-            refused += round(SECTION_REQUESTS * sum(self._shares))
+            refused += round(SECTION_REQUESTS * sum(shares.refused for shares in self._shares))
             self._random_share = max(0, refused) / (sent + PRIOR_REQUESTS)
-        least = MIN_SHARE if self._rate.is_known or self._concurrency.is_known else START_SHARE
-        for test, least_share in ((self._excess, least), (self._blocked, START_SHARE)):
+            limited = self._limited - (not is_overload) - section.limited - LIMITED_REFUSALS
+            limited += round(SECTION_REQUESTS * sum(shares.limited for shares in self._shares))
+            self._limited_share = max(0, limited) / (sent + PRIOR_REQUESTS)
+        is_known = self._rate.is_known or self._concurrency.is_known
+        for test, least_share in ((self._excess, MIN_SHARE if is_known else START_SHARE), (self._blocked, START_SHARE)):
             share = max(self._random_share, least_share, self._get_earlier_share(test))
+            if test is self._excess and not is_overload:
+                share = max(self._limited_share, MIN_LIMITED_SHARE if is_known else START_LIMITED_SHARE)
             test.count(before, group, self._group_refused, moment, share)
 
     def _lower_if_limited(self, now: float, moment: Moment, in_flight: int, wait: float | None) -> None:
@@ -602,7 +573,7 @@ class RateLimiter:
 
     def _get_average(self, moment: Moment) -> float:
         """Return the requests per second accepted since a moment at which no more was accepted; 0 if unknown."""
-        for origin in reversed(self._origins):
+        for origin in self._origins:
             if (count := moment.accepted - origin.accepted) >= SPAN_REQUESTS:
                 return count / max(moment.time - origin.time, 0.01)
         return 0.0
@@ -620,7 +591,8 @@ class RateLimiter:
         if is_cycle and hold.recent > RECENT_FACTOR * value:
             value, is_cycle = math.sqrt(value * hold.recent), False
         self._span_requests = count if is_cycle else 0
-        self._set_rate(value, value * (1 - MARGIN))
+        is_unknown = hold.recent > UNKNOWN_RECENT_FACTOR * value
+        self._set_rate(math.inf if is_unknown else value, value * (1 - MARGIN))
         self._origins.append(empty)
 
     def _set_rate(self, level: float, value: float) -> None:

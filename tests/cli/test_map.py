@@ -817,7 +817,15 @@ def test_two_jobs_do_not_write_the_same_output_at_once(ask: Ask, server: ModelSe
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["50/s, latency 0.5", "50/s, Retry-After 2", "50/s in a sliding second"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "50/s, latency 0.5",
+        "50/s, Retry-After 2",
+        "50/s in a sliding second",
+        "50/s, overloaded 5%",
+    ],
+)
 def test_a_real_service_is_used_like_the_simulated_one(ask: Ask, server: ModelServer, home: Home, name: str) -> None:
     service, sent, lock = SCENARIOS[name].copy(), list[Sent](), threading.Lock()
     seconds = 20
@@ -830,7 +838,7 @@ def test_a_real_service_is_used_like_the_simulated_one(ask: Ask, server: ModelSe
             sent.append(Sent(now - start, response.decision))
         time.sleep(response.seconds)
         if response.decision != "accepted":
-            return wire.fails(429, "slow down", response.headers)
+            return wire.fails(529 if response.decision == "overloaded" else 429, "slow down", response.headers)
         service.finish()
         return echo(request)
 

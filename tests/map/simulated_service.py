@@ -154,8 +154,12 @@ class Sent(NamedTuple):
     decision: Decision
 
 
-def simulate(limiter: RateLimiter, service: Service, seconds: float) -> list[Sent]:
-    """Send as many requests as the limiter allows, in virtual time."""
+def simulate(limiter: RateLimiter, service: Service, seconds: float, *, hides_overload: bool = False) -> list[Sent]:
+    """Send as many requests as the limiter allows, in virtual time.
+
+    With `hides_overload`, the service has one status for requests that exceed a limit and those that it refuses because
+    it is overloaded.
+    """
     service = service.copy()
     now, in_flight, numbers = 0.0, 0, itertools.count()
     sent: list[Sent] = []
@@ -179,6 +183,7 @@ def simulate(limiter: RateLimiter, service: Service, seconds: float) -> list[Sen
                 now,
                 latency=response.seconds,
                 is_refused=is_refused,
+                is_overload=response.decision == "overloaded" and not hides_overload,
                 headers=response.headers,
                 tokens=100,
                 wait=None if wait is None else float(wait),

@@ -32,38 +32,29 @@ In two minutes at 2/s, 3 % are only eight requests."""
 NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
     # Attainable only by a job that knows that no refusal is random: it stops at the first one, and has 1 and 4 in all.
     # Any other must see several first: 3 % of the requests to the first service is a single refusal.
-    "4 at once, latency 10": (0.9, 0.85, 0.175),
+    "4 at once, latency 10": (0.9, 0.85, 0.165),
     "64 at once, latency 20": (0.9, 0.85, 0.067),
     # Hardly attainable: a job that knows what others leave on average, and sends that, has 92 and 88 %, and 2 %
     # refusals. If it is wrong by 5 %, or others send theirs at other times (6 seeds of 10), it misses a target.
-    "8/s, 4/s used by others": (0.83, 0.83, 0.22),
+    "8/s, 4/s used by others": (0.85, 0.85, 0.03),
     # Attainable: that job has at least 94 %, and at most 0.3 % refusals. Here, the search for the rate costs more.
-    "50/s, 20/s used by others": (0.9, 0.85, 0.071),
-    "200/s, 100/s used by others": (0.9, 0.85, 0.048),
-    # Attainable by a job that knows that no refusal is random: once the bucket is empty, it finds the time between two
-    # tokens by bisection, with 11 to 13 refusals. Here, each rate needs several, because fewer may be random.
-    "2/s, burst 5": (0.9, 0.85, 0.061),
-    "5/s, latency 30": (0.9, 0.85, 0.031),
-    # Hardly attainable: the bisection has 22 refusals, and 21 are allowed. Most are on the way when the first arrives.
-    "2/s, burst 20": (0.9, 0.85, 0.047),
+    "50/s, 20/s used by others": (0.9, 0.85, 0.052),
+    "200/s, 100/s used by others": (0.9, 0.85, 0.034),
+    # Hardly attainable: a job that knows that no refusal is random, and finds the time between two tokens by bisection,
+    # has 22 refusals, and 21 are allowed. Most are on the way when the first arrives.
+    "2/s, burst 20": (0.9, 0.85, 0.045),
     # Attainable: the bisection has 95 %. Here, few requests are running at the same time when the first ones are
     # refused, which looks like a limit for that.
-    "2/s, burst 0.1": (0.815, 0.79, 0.03),
     "8/s, burst 0.1": (0.83, 0.82, 0.03),
     # Attainable by a job that knows the length of the windows: it stops at the first refusal, and sends as many in each
     # further window. Here, only refused requests show when a window ends.
-    "2/s in a second": (0.9, 0.79, 0.03),
-    "8/s in a sliding second": (0.9, 0.84, 0.03),
-    "120 in a minute": (0.9, 0.85, 0.034),
-    "960 in a sliding minute": (0.9, 0.85, 0.051),
+    "8/s in a sliding second": (0.88, 0.82, 0.03),
+    "120 in a minute": (0.9, 0.85, 0.032),
     # Attainable if the number of concurrent requests doubles faster, which exceeds limits further.
     "latency varies": (0.9, 0.825, 0.03),
-    # Attainable if the rate is exceeded less often, but then the job finds too late that it has risen. It takes several
-    # refusals each time to distinguish them from random ones.
-    "8/s, overloaded 20%": (0.9, 0.85, 0.04),
     # Under half: the share of random refusals is estimated too low, because some arrive after it has been counted. If
     # they are counted, and not while a limit is exceeded, it is 91 %, but some jobs at overloaded services get stuck.
-    "300 at once, overloaded 25%": (0.44, 0.28, 0.03),
+    "300 at once, overloaded 25%": (0.52, 0.26, 0.03),
 }
 """What the scenarios attain that miss a target, instead of the targets."""
 
@@ -93,12 +84,18 @@ def test_a_refusal_of_the_first_requests_says_nothing_about_the_rate(used_until:
 @pytest.mark.slow_after_first
 @pytest.mark.parametrize("seed", mark_others_slow([1, 2, 3, 5, 11], [1]))
 @pytest.mark.parametrize("refused_share", [0.05, 0.2, 0.4])
-def test_refusals_at_any_rate_do_not_slow_a_job(refused_share: float, seed: int) -> None:
-    """OpenRouter's upstream providers and Anthropic (status 529) refuse some requests while they are overloaded."""
-    unlimited = simulate(RateLimiter(max_concurrency=100), Service(latency=0.4, overload=refused_share, seed=seed), 80)
+@pytest.mark.parametrize("hides_overload", [False, True])
+def test_refusals_at_any_rate_do_not_slow_a_job(refused_share: float, seed: int, hides_overload: bool) -> None:
+    """OpenRouter's upstream providers and Anthropic (status 529) refuse some requests while they are overloaded.
+
+    Other services have status 429 for that, too.
+    """
+    overloaded = Service(latency=0.4, overload=refused_share, seed=seed)
+    unlimited = simulate(RateLimiter(max_concurrency=100), overloaded, 80, hides_overload=hides_overload)
     assert count_accepted(unlimited, 50, 80) >= 0.7 * (1 - refused_share) * 100 / 0.4 * 30
 
-    limited = simulate(RateLimiter(), Service(50, 0.2, burst=0.2, overload=refused_share, seed=seed), 80)
+    service = Service(50, 0.2, burst=0.2, overload=refused_share, seed=seed)
+    limited = simulate(RateLimiter(), service, 80, hides_overload=hides_overload)
     late = [each for each in limited if each.time > 50]
     assert count_accepted(limited, 50, 80) >= 0.6 * 50 * 30
     assert count_refused(late) <= 0.2 * len(late)
