@@ -48,6 +48,8 @@ from ask.profiles import EFFORTS, ModelProfile
 
 from .anthropic_models import ATTACHMENT_LIMITS
 from .openrouter_images import (
+    IMAGE_MODELS,
+    IMAGES_PAGE,
     IMAGES_PATH,
     build_image_body,
     convert_image_response,
@@ -115,6 +117,7 @@ OLD_GEMINI_PATTERN = re.compile(r"/(gemini-[12]\b|gemma)")
 CALL_ID_PATTERNS = {"anthropic": "[a-zA-Z0-9_-]{1,40}", "mistralai": "[a-zA-Z0-9]{9}"}
 """The call ids that vendors accept, which must also be unique."""
 PROFILES = (
+    ModelProfile(IMAGE_MODELS, IMAGES_PAGE, (), attachments=IMAGE_TYPES),
     ModelProfile("typesafe/jev*|~typesafe/jev*", DECISIONS_PAGE, (), attachments=IMAGE_TYPES[:2], decisions="only"),
     ModelProfile(
         "*/*-decisions|google/gemini-decision*|perplexity/pplx-decider*|cloudflare/clef*|liquid/d1*"
@@ -189,10 +192,6 @@ class OpenRouter(ChatCompletions):
 
     def provider_supports_tools(self, model: str) -> bool:
         return not is_image_model(model)
-
-    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
-        is_readable = media_type in IMAGE_TYPES or not is_image_model(model)
-        return is_readable and super().provider_supports_attachment(model, media_type)
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         if uses_image_api(request):
