@@ -74,6 +74,7 @@ SHARED_POOL_LIMIT = "upstream_provider_shared_pool"
 """The only `limit_source` that is not a limit of the user's own."""
 REFUSED_STATUSES = (429, 503)
 OVERLOAD_CODES = ("capacity_exhausted", "temporarily_unavailable")
+OVERLOAD_TYPE = "provider_overloaded"
 UPSTREAM_ERROR_FIELDS = ("provider_name", "provider_code", "provider_error_code", "raw")
 """The fields in the metadata of an error that an upstream provider sent."""
 GENERIC_MESSAGE = "Provider returned error"
@@ -459,7 +460,9 @@ def is_upstream_overload(metadata: Mapping[str, Any], availability: Mapping[str,
     source = read_str(metadata.get("limit_source"))
     if source:
         return source == SHARED_POOL_LIMIT
-    return availability.get("code") in OVERLOAD_CODES or any(map(metadata.get, UPSTREAM_ERROR_FIELDS))
+    if availability.get("code") in OVERLOAD_CODES or metadata.get("error_type") == OVERLOAD_TYPE:
+        return True
+    return any(map(metadata.get, UPSTREAM_ERROR_FIELDS))
 
 
 def join_words(value: Any) -> str:

@@ -540,6 +540,8 @@ OWN_LIMIT = {"headers": {"X-RateLimit-Limit": "20", "X-RateLimit-Remaining": "0"
         (429, {"metadata": UPSTREAM}, True),
         (503, {"metadata": UPSTREAM}, True),
         (429, {"metadata": {"provider_error_code": "rate_limit"}}, True),
+        (503, {"metadata": {"error_type": "provider_overloaded"}}, True),
+        (429, {"metadata": {"error_type": "rate_limit_exceeded"}}, False),
         (429, {"metadata": OWN_LIMIT}, False),
         (503, {}, False),
         (400, {"metadata": UPSTREAM}, False),
