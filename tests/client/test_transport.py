@@ -388,7 +388,7 @@ def test_slow_stream_may_be_larger_than_the_event_limit(server: ModelServer) -> 
 
 @pytest.mark.slow
 def test_a_body_may_be_larger_than_the_event_limit(server: ModelServer) -> None:
-    images = ['"', "x" * MAX_EVENT_BYTES, '", "', "x" * MAX_EVENT_BYTES, '"']
+    images = ['["', "x" * MAX_EVENT_BYTES, '", "', "x" * MAX_EVENT_BYTES, '"]']
     server.reply(Reply([image.encode() for image in images]))
     with Transport(server.base_url, STALL).send(CHAT) as response:
         assert not response.is_stream()
