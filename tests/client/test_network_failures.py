@@ -156,7 +156,7 @@ def test_quiet_hides_retries_but_not_the_error(ask: Ask, server: ModelServer) ->
 
 def test_a_long_retry_after_is_reported(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(429, "slow down", headers={"Retry-After": "600"}))
-    check_failure(ask("hi"), 6, "slow down (openrouter, 429)", "600 s")
+    check_failure(ask("hi"), 6, "slow down (openrouter, 429)", "10.0 min")
 
 
 def test_retries_are_reported_as_events(ask: Ask, server: ModelServer) -> None:
