@@ -158,16 +158,23 @@ class ModelRequests:
         self._context_window.calibrate(self._list_sent_messages(), usage.input_tokens)
 
     def mark_refused_files(self) -> tuple[str, ...]:
-        """Remember which files the service refused, now that it has answered without them; return their digests."""
-        files: list[Attachment] = []
-        name = self.endpoint.full_name
+        """Remember which files the service refused, now that it has answered without them; return their digests.
+
+        Files whose content it accepted at another place are not returned: there were only too many.
+        """
+        if not self._dropped_positions:
+            return ()
+        question_index, name = self._question_index, self.endpoint.full_name
+        sent = [each for position, each in enumerate(self._list_sent_messages()) if position != question_index]
+        accepted = {file.digest for message in sent for file in message.attachments}
+        digests: list[str] = []
         for position in sorted(self._dropped_positions):
             message = self._messages[position]
-            files += message.attachments
+            digests += [file.digest for file in message.attachments if name not in file.refused_by]
             marked = (file._replace(refused_by=(*file.refused_by, name)) for file in message.attachments)
             self._messages[position] = message._replace(attachments=tuple(marked))
         self._dropped_positions.clear()
-        return tuple(dict.fromkeys(file.digest for file in files if name not in file.refused_by))
+        return tuple(digest for digest in dict.fromkeys(digests) if digest not in accepted)
 
     def _select_messages(self) -> list[Message]:
         """Return the part of the conversation that the next request contains."""
