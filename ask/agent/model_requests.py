@@ -307,7 +307,7 @@ class ModelRequests:
         messages, question_index = self._messages, self._question_index
         if not any(message.attachments for message in messages) or not is_message_refused(error):
             return False
-        listed, sent = self._list_sent_messages(), self._select_messages()
+        listed, sent, dropped = self._list_sent_messages(), self._select_messages(), self._dropped_positions.copy()
         has_limit = limit > 0 or error.retry_action is RetryAction.SHORTER
         for start in (0,) if has_limit else dict.fromkeys((self._accepted_count, 0)):
             file_count = len(messages[question_index].attachments)
@@ -320,6 +320,7 @@ class ModelRequests:
                 place = "the last results" if start else "earlier messages and results"
                 self._notify(f"{error.summary}; trying once more without the files of {place}")
                 return True
+        self._dropped_positions = dropped
         return False  # the request did not contain them, for example because it was shortened
 
     def _list_sent_messages(self) -> list[Message]:

@@ -183,3 +183,16 @@ def test_files_that_were_left_out_already_are_no_reason_for_another_request(
     assert ask("-c", "-p", "local", "-m", "m", "Count").code == 6
     bodies = [request.body for request in server.requests if request.body]
     assert len(set(bodies)) == len(bodies) == 4
+
+
+def test_files_that_a_refused_request_did_not_contain_are_sent_later(ask: Ask, server: ModelServer, home: Home) -> None:
+    (home.work / "a.png").write_bytes(PNG)
+    too_long = refuses("prompt token count of 9000 exceeds the limit of 3000")
+    too_large = refuses("too large", 413)
+    replies = [wire.says("One."), LONG_RESULT, too_long, too_large, wire.says("Two."), wire.says("Yes.")]
+    server.reply(lambda request: replies.pop(0) if request.body else wire.fails(404))
+    ask("-p", "local", "-m", "m", "-f", "a.png", "What?")
+    for text in ("Two.", "Yes."):
+        assert ask("-c", "-p", "local", "-m", "m", "Count").text == f"{text}\n"
+    images = [sum(count_images(request)) for request in server.requests if request.body]
+    assert images == [1, 1, 1, 0, 0, 1]
