@@ -307,20 +307,21 @@ class ModelRequests:
         messages, question_index = self._messages, self._question_index
         if not any(message.attachments for message in messages) or not is_message_refused(error):
             return False
-        listed, sent, dropped = self._list_sent_messages(), self._select_messages(), self._dropped_positions.copy()
+        sent_files = {id(file) for message in self._select_messages() for file in message.attachments}
         has_limit = limit > 0 or error.retry_action is RetryAction.SHORTER
         for start in (0,) if has_limit else dict.fromkeys((self._accepted_count, 0)):
-            file_count = len(messages[question_index].attachments)
+            file_count, dropped = len(messages[question_index].attachments), set()
             for position in reversed(range(start, len(messages))):
-                count = len(listed[position].attachments) if position != question_index else 0
+                files = messages[position].attachments if position != question_index else ()
+                count = sum(id(file) in sent_files for file in files)
                 file_count += count
                 if count and file_count > limit:
-                    self._dropped_positions.add(position)
-            if self._select_messages() != sent:
+                    dropped.add(position)
+            if dropped:
+                self._dropped_positions |= dropped
                 place = "the last results" if start else "earlier messages and results"
                 self._notify(f"{error.summary}; trying once more without the files of {place}")
                 return True
-        self._dropped_positions = dropped
         return False  # the request did not contain them, for example because it was shortened
 
     def _list_sent_messages(self) -> list[Message]:
