@@ -502,12 +502,13 @@ def test_a_server_that_refuses_questions_is_connected_to_without(ask: Ask, home:
 
 
 @pytest.mark.slow_after_first
-@pytest.mark.parametrize("case", [("IGNORES", 0, 1), ("EXITS_ON", 0, 2), ("IGNORES", 3.5, 1), ("NEITHER", 3.5, 1)])
+@pytest.mark.parametrize("case", [("IGNORES", 1), ("EXITS_ON", 2), ("NEITHER", 1)])
+@pytest.mark.parametrize("delay", [0, 4.5])
 def test_a_server_that_does_not_answer_the_first_request_gets_an_older_one(
-    case: tuple[str, float, int], ask: Ask, home: Home, server: ModelServer
+    case: tuple[str, int], delay: float, ask: Ask, home: Home, server: ModelServer
 ) -> None:
     """go-sdk#1177: servers made with rmcp exit; those made with fastmcp for TypeScript stay silent."""
-    variable, delay, starts = case
+    variable, starts = case
     table = script(home, tools_list=[{"tools": [GOOD]}], tools_call=[{"content": [TEXT]}])
     start = {"command": "sh", "args": ["-c", f'echo >> starts; sleep {delay}; exec "$@"', "-", table["command"]]}
     start["args"] += table["args"]
