@@ -48,8 +48,8 @@ def classify_failure(error: AskError) -> Failure:
 
 def _classify_provider_error(error: ProviderError) -> Failure:
     is_redirect = error.status is not None and 300 <= error.status < 400
-    if (error.status in WRONG_URL_STATUSES or is_redirect) and not error.is_from_api:
-        return "unreachable"  # a wrong base URL, a proxy whose server restarts, or a network's login page
+    if (error.status in (None, *WRONG_URL_STATUSES) or is_redirect) and not error.is_from_api:
+        return "unreachable"  # a wrong base URL or API, a proxy whose server restarts, or a network's login page
     if error.status == 404 and is_message_refused(error):
         return "row"  # OpenRouter: an image for a model without vision
     is_temporary = error.retry_action.kind == "retry"

@@ -147,6 +147,15 @@ def test_a_service_that_never_answered_is_not_waited_for(ask: Ask, home: Home, b
     assert "no answers since" not in result.stderr
 
 
+@pytest.mark.parametrize("answer", [{"type": "message", "content": [], "stop_reason": "end_turn"}, {"status": "ok"}])
+def test_a_server_of_another_api_is_not_waited_for(
+    ask: Ask, server: ModelServer, home: Home, answer: dict[str, Any]
+) -> None:
+    server.reply(*[wire.whole_reply(answer)] * 50)
+    result = ask(*COMMAND, write_rows(home, 50), "-j", "4")
+    assert (result.code, "base URL" in result.stderr, len(server.requests) <= 8) == (6, True, True), result.stderr
+
+
 @pytest.mark.needs("openssl")
 def test_an_untrusted_certificate_stops_the_job(ask: Ask, home: Home, tmp_path: Path) -> None:
     with constant_reply_server(b"", make_certificate(tmp_path)) as https_server:

@@ -196,6 +196,7 @@ ENVELOPES = {
     "byte order mark": '\ufeff{"jsonrpc": "2.0", "id": ID, "result": RESULT}',
     "invalid UTF-8": '{"jsonrpc": "2.0", "id": ID, "result": RESULT, "x": "\udcff"}',
     "logged": 'got {"jsonrpc": "2.0", "id": ID, "method": "x"}\n{"jsonrpc": "2.0", "id": ID, "result": RESULT}',
+    "log with a result": 'done {"id": ID, "result": "ok"}\n{"jsonrpc": "2.0", "id": ID, "result": RESULT}',
     "banner": 'Starting...\n\n[INFO] ok\n{"level": "info"}\n{"jsonrpc": "2.0", "id": ID, "result": RESULT}',
     "odd notifications": '{"jsonrpc": "2.0", "method": "notifications/message", "params": [1]}\n'
     '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "LOUD", "data": null}}\n'

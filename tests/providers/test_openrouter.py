@@ -679,6 +679,7 @@ def test_retry_delay_is_read_from_headers_then_metadata(
         (("", "D", {"error": {"message": "Deep."}}), "D: Deep."),
         (("", "D", "<!DOCTYPE html><html><head><title>502 Bad\nGateway</title></head></html>"), "D: 502 Bad Gateway"),
         (("Failed: <html><body><h1>Too large</h1></body></html>", None, None), "Failed: Too large"),
+        (("Input '<html><title>A page</title></html>' is long", None, None), "Input 'A page' is long"),
         (("Use <html> for pages", None, None), "Use <html> for pages"),
         (('Failed: {"error":{"message":"Deep."}}', "Azure", None), "Azure: Failed: Deep."),
         (("Provider returned error", "Azure", None), "Azure: Provider returned error"),
