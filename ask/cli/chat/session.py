@@ -379,6 +379,7 @@ class ChatSession:
         except (FileError, UsageError):
             return  # nothing is saved
         self.request, self.unanswered = continue_conversation(request, conversation), conversation.unanswered
+        self.is_saved = True
 
     def find_turn(self, number: int | None = None) -> ChatTurn:
         """Find the last message of the user, or that with this number, counted from 1.

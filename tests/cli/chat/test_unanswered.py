@@ -145,7 +145,11 @@ def test_a_message_that_a_hook_refuses_is_unanswered(line: str, ask: Ask, server
         assert "refused the run" in chat.send(line)
         assert "#2  bad (unanswered)" in chat.send("/messages")
         chat.send_alone("two")
+        chat.send("/clear")
+        chat.send("bad")
+        chat.send("/save bad.md")
     assert read_last_conversation(server) == ["one", "One.", "two"]
+    assert "bad" in (ask.cwd / "bad.md").read_text()
 
 
 @pytest.mark.slow
