@@ -182,7 +182,7 @@ class ChatSession:
         result = self._run_message(prepared)
         if not turn.has_response and result.is_saved:
             self._delete_run(turn.run_number)
-        elif turn.has_response and not result.has_answer:
+        elif turn.has_response and not result.has_answer and not self._is_answered(result.saved_run_number):
             self._delete_run(result.saved_run_number)
             if result.is_refused and new_words:
                 self.draft = f"/edit {new_words}" if number is None else f"/edit #{number} {new_words}"
@@ -437,6 +437,10 @@ class ChatSession:
                     read_runs(store, find_conversation(store, self.request.conversation_id))
                 )
         return []
+
+    def _is_answered(self, run_number: int | None) -> bool:
+        """Check whether the history has a part of an answer, also of one that a second signal left unreported."""
+        return any(run.number == run_number and run.has_answer for run in self._read_saved_runs())
 
     def _make_unanswered_turn(self, question: UnansweredQuestion) -> ChatTurn:
         end = len(self.request.message_history)
