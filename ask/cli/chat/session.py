@@ -285,7 +285,7 @@ class ChatSession:
 
     def make_unsaved_error(self) -> UsageError:
         """Return the error of a command that needs a saved conversation; it says why this one is not saved."""
-        if self.has_unsaved_messages and self.is_saved:
+        if self.request.settings.save and self.is_saved:
             return UsageError("some messages of this conversation are not saved", "/clear starts a new one")
         if not self.request.settings.save:
             hint = "start the chat without --no-save to save it"
@@ -419,7 +419,7 @@ class ChatSession:
                     turns.append(ChatTurn(first, first + len(new), question, len(new) > 1, run.number))
                     first += len(new)
             last_run = self.unanswered[-1].run_number if self.unanswered else turns[-1].run_number if turns else None
-            if self.has_unsaved_messages:
+            if self.has_unsaved_messages or (self.unanswered and last_run is None):
                 raise self.make_unsaved_error()
             if first != len(messages) or runs[-1].number != last_run:
                 raise UsageError("the conversation was continued elsewhere", "quit, and continue it with ask chat -c")

@@ -729,6 +729,19 @@ def test_messages_that_could_not_be_saved_stay_in_the_chat(ask: Ask, server: Mod
 
 
 @pytest.mark.slow
+def test_an_unanswered_message_that_could_not_be_saved_is_not_blamed_on_another_process(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    server.reply(wire.says("One."), wire.fails(401))
+    with Chat(ask) as chat:
+        chat.send("one")
+        with closing(sqlite3.connect(history_file(home), isolation_level=None)) as other_process:
+            other_process.execute("BEGIN EXCLUSIVE")
+            chat.send("two")
+        assert "some messages of this conversation are not saved" in chat.send("/retry")
+
+
+@pytest.mark.slow
 def test_cost_and_help_are_printed_even_with_quiet(ask: Ask, server: ModelServer) -> None:
     answer_with_last_words(server)
     with Chat(ask, "-q") as chat:
