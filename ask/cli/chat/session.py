@@ -410,18 +410,20 @@ class ChatSession:
         messages = self.request.message_history
         first = 1 if messages and messages[0].content.startswith(SUMMARY_PREFIX) else 0
         turns: list[ChatTurn] = []
+        saved = [*messages[:first]]
         runs = self._read_saved_runs()
         if runs:
             for run in runs:
                 new = build_run_messages(run) if run.has_answer else []
                 if new:
                     question = next((message for message in new if message.role == "user"), new[0])
-                    turns.append(ChatTurn(first, first + len(new), question, len(new) > 1, run.number))
-                    first += len(new)
+                    turns.append(ChatTurn(len(saved), len(saved) + len(new), question, len(new) > 1, run.number))
+                    saved += new
             last_run = self.unanswered[-1].run_number if self.unanswered else turns[-1].run_number if turns else None
             if self.has_unsaved_messages or (self.unanswered and last_run is None):
                 raise self.make_unsaved_error()
-            if first != len(messages) or runs[-1].number != last_run:
+            is_same = [message.content for message in saved] == [message.content for message in messages]
+            if not is_same or runs[-1].number != last_run:
                 raise UsageError("the conversation was continued elsewhere", "quit, and continue it with ask chat -c")
         else:
             starts = [i for i, message in enumerate(messages) if message.role == "user" and i >= first]

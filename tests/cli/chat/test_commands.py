@@ -642,7 +642,12 @@ def test_a_conversation_continued_elsewhere_cannot_be_changed(ask: Ask, server: 
         ask("-c", "elsewhere", env=session)
         for command in ("/drop", "/retry", "/edit", "/edit two"):
             assert "was continued elsewhere" in chat.send(command)
-    assert len(read_saved_runs(home)) == 2
+    with Chat(ask, "-c", env=session) as chat:  # with as many messages as then
+        with Chat(ask, "-c", env=session) as other:
+            other.send("/edit here")
+            other.quit()
+        assert "was continued elsewhere" in chat.send("/drop")
+    assert len(read_saved_runs(home)) == 3
 
 
 @pytest.mark.slow
