@@ -178,7 +178,8 @@ def format_error_message(error: Any) -> str:
         sources = (fields, read_dict(fields.get("message")))  # Mistral's message is an object with the detail
         texts = (read_str(source.get("message")) or format_error_detail(source.get("detail")) for source in sources)
         return format_error_message(next(filter(None, texts), ""))
-    return ": ".join(filter(None, (" ".join(read_str(metadata.get("provider_name")).split()), upstream)))
+    name = " ".join(read_str(metadata.get("provider_name")).split())
+    return f"{name}: {upstream}" if name else upstream
 
 
 def format_error_detail(detail: Any) -> str:
@@ -192,8 +193,8 @@ def format_error_detail(detail: Any) -> str:
 
 def unwrap_nested_error(text: str) -> str:
     """Replace a nested JSON error at the end of a message with its text, and an HTML page with its title."""
-    if page := re.search(r"<(?:!doctype html|html)\b.*</", text, re.IGNORECASE | re.DOTALL):
-        return text[: page.start()] + extract_error_text(text[page.start() :])
+    if page := re.search(r"<(?:!doctype html|html)\b.*</[^>]*>?", text, re.IGNORECASE | re.DOTALL):
+        return text[: page.start()] + extract_error_text(page[0]) + text[page.end() :]
     start = text.find("{")
     inner = find_error(parse_json(text[start:])) if start >= 0 else None
     return text if inner is None else text[:start] + format_error_message(inner)
@@ -270,7 +271,8 @@ def read_tool_calls(entries: Any) -> list[ToolCall]:
         if (call_id and call in seen_calls) or (not name and not arguments):
             continue
         seen_calls.add(call)
-        call_id = generate_call_id() if not call_id or call_id in seen_ids else call_id
+        if not call_id or call_id in seen_ids:
+            call_id = generate_call_id()
         seen_ids.add(call_id)
         calls.append(call._replace(id=call_id))
     return calls
@@ -416,9 +418,8 @@ def read_service_tier(*values: Any) -> str | None:
 def merge_usage(usage: dict[str, Any], update: Any, *, is_final: bool, max_depth: int = MAX_USAGE_DEPTH) -> None:
     """Add a report of the usage to earlier ones of the same response.
 
-    A count replaces an earlier one if it is larger, or if the report is final. 0 never does, because services and
-    gateways send it for what they have not counted: https://github.com/envoyproxy/ai-gateway/pull/1631 Objects within
-    `max_depth` others are ignored.
+    A count replaces an earlier one if it is larger, or if the report is final. 0 never does: gateways send it for what
+    they have not counted (https://github.com/envoyproxy/ai-gateway/pull/1631). Objects beyond `max_depth` are ignored.
     """
     for name, value in read_dict(update).items():
         earlier = usage.get(name)
@@ -555,15 +556,14 @@ class AnswerAccumulator:
         The default is for a provider without such a format: "text", "reasoning", "finish_reason", "usage", "error", and
         "calls", a list for `read_tool_calls`; nothing that is empty is included.
         """
-        calls = [
-            {"id": call.id, "name": call.name, "arguments": call.arguments if call.is_object else call.text}
-            | call.fields
-            for call in self.calls
-        ]
         answer = {
             "text": self.text,
             "reasoning": self.reasoning,
-            "calls": calls,
+            "calls": [
+                {"id": call.id, "name": call.name, "arguments": call.arguments if call.is_object else call.text}
+                | call.fields
+                for call in self.calls
+            ],
             "finish_reason": self.finish_reason,
             "usage": self.usage,
             "error": self.error,

@@ -341,6 +341,13 @@ def format_age(unix_time: float, now: float) -> str:
     return "now"
 
 
+def format_duration(seconds: float) -> str:
+    """Format a duration in seconds, minutes or hours."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+
+
 def suggest(word: str, choices: Iterable[str]) -> str:
     """Return the known word that was probably meant; "" for none.
 

@@ -48,6 +48,8 @@ from ask.profiles import EFFORTS, ModelProfile
 
 from .anthropic_models import ATTACHMENT_LIMITS
 from .openrouter_images import (
+    IMAGE_MODELS,
+    IMAGES_PAGE,
     IMAGES_PATH,
     build_image_body,
     convert_image_response,
@@ -72,6 +74,7 @@ SHARED_POOL_LIMIT = "upstream_provider_shared_pool"
 """The only `limit_source` that is not a limit of the user's own."""
 REFUSED_STATUSES = (429, 503)
 OVERLOAD_CODES = ("capacity_exhausted", "temporarily_unavailable")
+OVERLOAD_TYPE = "provider_overloaded"
 UPSTREAM_ERROR_FIELDS = ("provider_name", "provider_code", "provider_error_code", "raw")
 """The fields in the metadata of an error that an upstream provider sent."""
 GENERIC_MESSAGE = "Provider returned error"
@@ -115,6 +118,7 @@ OLD_GEMINI_PATTERN = re.compile(r"/(gemini-[12]\b|gemma)")
 CALL_ID_PATTERNS = {"anthropic": "[a-zA-Z0-9_-]{1,40}", "mistralai": "[a-zA-Z0-9]{9}"}
 """The call ids that vendors accept, which must also be unique."""
 PROFILES = (
+    ModelProfile(IMAGE_MODELS, IMAGES_PAGE, (), attachments=IMAGE_TYPES),
     ModelProfile("typesafe/jev*|~typesafe/jev*", DECISIONS_PAGE, (), attachments=IMAGE_TYPES[:2], decisions="only"),
     ModelProfile(
         "*/*-decisions|google/gemini-decision*|perplexity/pplx-decider*|cloudflare/clef*|liquid/d1*"
@@ -189,10 +193,6 @@ class OpenRouter(ChatCompletions):
 
     def provider_supports_tools(self, model: str) -> bool:
         return not is_image_model(model)
-
-    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
-        is_readable = media_type in IMAGE_TYPES or not is_image_model(model)
-        return is_readable and super().provider_supports_attachment(model, media_type)
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         if uses_image_api(request):
@@ -460,7 +460,9 @@ def is_upstream_overload(metadata: Mapping[str, Any], availability: Mapping[str,
     source = read_str(metadata.get("limit_source"))
     if source:
         return source == SHARED_POOL_LIMIT
-    return availability.get("code") in OVERLOAD_CODES or any(map(metadata.get, UPSTREAM_ERROR_FIELDS))
+    if availability.get("code") in OVERLOAD_CODES or metadata.get("error_type") == OVERLOAD_TYPE:
+        return True
+    return any(map(metadata.get, UPSTREAM_ERROR_FIELDS))
 
 
 def join_words(value: Any) -> str:

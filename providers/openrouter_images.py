@@ -1,21 +1,22 @@
 """OpenRouter's Image API, for models that only generate images, which most refuse to do in Chat Completions.
 
-https://openrouter.ai/docs/guides/overview/multimodal/image-generation and
 https://github.com/rbb-dev/Open-WebUI-OpenRouter-pipe/issues/61
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from ask import ChatRequest
 from ask.parsing import read_dict, read_list, read_str
+from ask.profiles import matches
 
+IMAGES_PAGE = "https://openrouter.ai/docs/guides/overview/multimodal/image-generation"
 IMAGES_PATH = "/images"
-IMAGE_MODEL_PATTERN = re.compile(
-    r"~?(?:black-forest-labs|krea|quiver|recraft|sourceful)/|.*/(?:gpt-image|grok-imagine|mai-image|muse-image|seedream)"
+IMAGE_MODELS = (
+    "*black-forest-labs/*|*krea/*|*quiver/*|*recraft/*|*sourceful/*"
+    "|*/gpt-image*|*/grok-imagine*|*/mai-image*|*/muse-image*|*/seedream*"
 )
 """Models that only generate images. They are not in the models list that ask fetches, which has models for text."""
 IMAGES_ONLY = ["image"]
@@ -28,7 +29,7 @@ def uses_image_api(request: ChatRequest) -> bool:
 
 
 def is_image_model(model: str) -> bool:
-    return IMAGE_MODEL_PATTERN.match(model) is not None
+    return matches(IMAGE_MODELS, model)
 
 
 def build_image_body(request: ChatRequest) -> dict[str, Any]:

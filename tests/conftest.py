@@ -62,21 +62,26 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return tmp_path_factory.mktemp(f"{name}{next(folder_numbers)}", numbered=False)
 
 
-@cache
-def has_memory_folder() -> bool:
-    return os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MIN_MEMORY_BYTES
+@pytest.fixture(scope="session")
+def memory_folder() -> Iterator[Path | None]:
+    """A folder whose files are in memory, if possible. It also removes what processes write after their test."""
+    if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < MIN_MEMORY_BYTES:
+        yield None
+        return
+    with TemporaryDirectory(prefix="ask-tests-", dir=MEMORY, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture
-def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Home]:
+def home(request: pytest.FixtureRequest, tmp_path: Path, memory_folder: Path | None) -> Iterator[Home]:
     """A home whose data are in memory, if possible: waiting for SQLite's writes to disk takes half of the time.
 
     They are on the disk for tests of the sandbox, which hides /dev in any case.
     """
-    if not has_memory_folder() or any("bwrap" in marker.args for marker in request.node.iter_markers("needs")):
+    if memory_folder is None or any("bwrap" in marker.args for marker in request.node.iter_markers("needs")):
         yield make_home(tmp_path)
         return
-    with TemporaryDirectory(prefix="ask-tests-", dir=MEMORY, ignore_cleanup_errors=True) as folder:
+    with TemporaryDirectory(dir=memory_folder, ignore_cleanup_errors=True) as folder:
         yield make_home(tmp_path, Path(folder, "data"))
 
 

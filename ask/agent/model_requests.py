@@ -158,16 +158,23 @@ class ModelRequests:
         self._context_window.calibrate(self._list_sent_messages(), usage.input_tokens)
 
     def mark_refused_files(self) -> tuple[str, ...]:
-        """Remember which files the service refused, now that it has answered without them; return their digests."""
-        files: list[Attachment] = []
-        name = self.endpoint.full_name
+        """Remember which files the service refused, now that it has answered without them; return their digests.
+
+        Files whose content it accepted at another place are not returned: there were only too many.
+        """
+        if not self._dropped_positions:
+            return ()
+        question_index, name = self._question_index, self.endpoint.full_name
+        sent = [each for position, each in enumerate(self._list_sent_messages()) if position != question_index]
+        accepted = {file.digest for message in sent for file in message.attachments}
+        digests: list[str] = []
         for position in sorted(self._dropped_positions):
             message = self._messages[position]
-            files += message.attachments
+            digests += [file.digest for file in message.attachments if name not in file.refused_by]
             marked = (file._replace(refused_by=(*file.refused_by, name)) for file in message.attachments)
             self._messages[position] = message._replace(attachments=tuple(marked))
         self._dropped_positions.clear()
-        return tuple(dict.fromkeys(file.digest for file in files if name not in file.refused_by))
+        return tuple(digest for digest in dict.fromkeys(digests) if digest not in accepted)
 
     def _select_messages(self) -> list[Message]:
         """Return the part of the conversation that the next request contains."""
@@ -300,16 +307,18 @@ class ModelRequests:
         messages, question_index = self._messages, self._question_index
         if not any(message.attachments for message in messages) or not is_message_refused(error):
             return False
-        listed, sent = self._list_sent_messages(), self._select_messages()
+        sent_files = {id(file) for message in self._select_messages() for file in message.attachments}
         has_limit = limit > 0 or error.retry_action is RetryAction.SHORTER
         for start in (0,) if has_limit else dict.fromkeys((self._accepted_count, 0)):
-            file_count = len(messages[question_index].attachments)
+            file_count, dropped = len(messages[question_index].attachments), set()
             for position in reversed(range(start, len(messages))):
-                count = len(listed[position].attachments) if position != question_index else 0
+                files = messages[position].attachments if position != question_index else ()
+                count = sum(id(file) in sent_files for file in files)
                 file_count += count
                 if count and file_count > limit:
-                    self._dropped_positions.add(position)
-            if self._select_messages() != sent:
+                    dropped.add(position)
+            if dropped:
+                self._dropped_positions |= dropped
                 place = "the last results" if start else "earlier messages and results"
                 self._notify(f"{error.summary}; trying once more without the files of {place}")
                 return True

@@ -17,7 +17,8 @@ from ask.map.input_rows import Row
 from ask.map.job import Job, RowTask
 from ask.map.ledger import Ledger, PendingBatch
 from ask.messages import Usage
-from ask.render.amounts import format_count, format_duration
+from ask.render.amounts import format_count
+from ask.text import format_duration
 
 CONFLICTING_OPTIONS = {
     "engine": ("{option} and --engine cannot be combined", "leave out one of them"),

@@ -71,10 +71,10 @@ from ask.map.shards import ROW_NUMBER, InputTracker, name_file, parse_shard
 from ask.map.sqlite_table import SqliteTable
 from ask.messages import Usage
 from ask.parsing import BATCH_TIER, DECISIONS_TIER
-from ask.render.amounts import format_count, format_dollars, format_duration
+from ask.render.amounts import format_count, format_dollars
 from ask.render.progress_bar import ProgressBar
 from ask.schemas.decision_questions import build_answer_schema
-from ask.text import format_age, format_one_line, join_names
+from ask.text import format_age, format_duration, format_one_line, join_names
 
 if TYPE_CHECKING:
     from ask.cli.map_report import ReportFile

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ask.map.engine import Progress
-from ask.render.amounts import format_cache_use, format_count, format_dollars, format_duration
+from ask.render.amounts import format_cache_use, format_count, format_dollars
+from ask.text import format_duration
 
 
 def format_savings(dollars: float, progress: Progress) -> str:

@@ -133,6 +133,8 @@ TOOLS_OR_SCHEMA_PATTERN = re.compile(
 MODEL_OR_OPTION_PATTERN = re.compile(
     r"model_not_found|(?:invalid|unknown|unsupported|no such) model|not a valid model"
     r"|model\b.{0,100}\b(?:not (?:found|exist|available|supported)|does not exist|deprecated|retired|decommissioned)"
+    # OpenRouter, of models that only generate images
+    r"|generation model|output modalities"
     r"|\bparameters?\b|unknown (?:name|field)|unrecognized request argument|extra inputs are not permitted"
     r"|max_\w*tokens|temperature|top_p|reasoning|\beffort\b|thinking|tool_choice|stream_options"
     r"|api.?key(?! id:)|credit(?!s were charged)|quota|billing|location is not supported",
@@ -145,6 +147,11 @@ UNKNOWN_MODEL_PATTERN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """Messages that there is no model of that name, or no longer, as worded by various services."""
+REGION_REFUSED_PATTERN = re.compile(
+    r"(?:country|region|territory|location)\b.{0,40}\bnot supported|not available in your (?:country|region)",
+    re.IGNORECASE,
+)
+"""Messages that a service, or the provider of a model, refuses the country from which a request comes."""
 EFFORT_PARAMETERS = ("think", "thinking")
 """Parameters that `reasoning_effort` becomes; see `ModelProfile.effort_parameters`."""
 MESSAGE_PARAMETER_PATTERN = re.compile(r"(?:messages|input|contents?|prompt|system)\b")
@@ -262,6 +269,11 @@ def is_model_unknown(error: AskError | None) -> bool:
     return is_rejected and UNKNOWN_MODEL_PATTERN.search(str(error)) is not None
 
 
+def is_region_refused(error: ProviderError) -> bool:
+    """Check whether a service refuses the country from which a request comes."""
+    return error.status in (400, 403) and REGION_REFUSED_PATTERN.search(error.message) is not None
+
+
 def can_other_model_help(error: AskError) -> bool:
     """Check whether a request that failed, after its retries, may succeed with another model.
 
@@ -306,10 +318,7 @@ def is_option_named(option: str, message: str) -> bool:
 
 
 HINTS_BY_TEXT = (
-    (
-        r"(?:country|region|territory|location)\b.{0,40}\bnot supported",
-        "the service refuses this country: use another one (-p)",
-    ),
+    (REGION_REFUSED_PATTERN.pattern, "the service refuses this country: use another one (-p), or another model (-m)"),
     (r"only (?:supported )?in v1/responses", 'set api = "responses" in [providers.{provider}] of config.toml'),
     (
         r"not a chat model|not support(?:ed for)? (?:chat|generateContent|generate)\b",

@@ -74,8 +74,6 @@ MAX_NON_ASCII_CHARACTERS = 6_000_000
 
 SUCCESS_STATUSES = range(200, 300)
 """NestJS, for one, answers every POST with 201: https://docs.nestjs.com/controllers#status-code"""
-MAX_DOCUMENT_BYTES = 200_000_000
-"""The limit for a response with the results of a batch."""
 
 TOOL_SEARCH = "tool_search"
 """The service's own tool that needs other tools."""
@@ -453,7 +451,7 @@ class ProviderClient:
         if request is None:
             return None
         with get_transport().send(request) as http_response:
-            body = http_response.read_text(MAX_DOCUMENT_BYTES)
+            body = http_response.read_text()
         if http_response.status not in SUCCESS_STATUSES:
             raise self._bodies.parse_error(http_response, body)
         value = parse_json(body)

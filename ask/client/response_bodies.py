@@ -41,7 +41,7 @@ class ApiFormat(NamedTuple):
 
 API_FORMATS = (
     ApiFormat("Responses", "/responses", "responses", r'"object"\s*:\s*"response"|"type"\s*:\s*"response\.'),
-    ApiFormat("Messages", "/messages", "messages", r'"type"\s*:\s*"message(?:_start)?"'),
+    ApiFormat("Messages", "/messages", "messages", r'(?s)\A(?=.*"type"\s*:\s*"message").*"stop_reason"'),
     ApiFormat("Chat Completions", "/chat/completions", "chat", r'"choices"\s*:\s*\['),
     ApiFormat("Gemini", "enerateContent", "gemini", r'"candidates"\s*:\s*\['),
     ApiFormat("Ollama", "/api/chat", "", r'"message"\s*:.*"done"\s*:\s*(?:true|false)'),
@@ -94,13 +94,14 @@ class BodyReader:
     def check_format(self, http_response: Response, text: str) -> None:
         """Raise the error for a response without an answer if it begins like the answer of another API."""
         url = http_response.format_shown_url()
-        found = next((each for each in API_FORMATS if re.search(each.pattern, text)), None)
-        if found is None or found.path in url or not any(each.path in url for each in API_FORMATS):
+        requested = [api.pattern for api in API_FORMATS if api.path in url]
+        found = next((api for api in API_FORMATS if re.search(api.pattern, text)), None)
+        if not requested or found is None or any(re.search(pattern, text) for pattern in requested):
             return
         error = ProviderError(f"the server answered in the format of the {found.title} API")
         error.hint = f"check the base URL (sent to {url})"
         if found.name:
-            error.hint += f', or set api = "{found.name}" in [providers.{self._provider.info.name}] of config.toml'
+            error.hint += f', or describe the service in config.toml, with base_url and api = "{found.name}"'
         error.is_from_api = False
         raise self.classify(error)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ask.errors import AskError, NetworkError, ProviderError, RetryAction
+from ask.text import format_duration
 
 NEXT_KEY_STATUSES = (401, 402, 429)
 """HTTP statuses for an invalid key or exhausted account, after which another key may work."""
@@ -67,7 +68,7 @@ def choose_retry_delay(error: AskError, attempt_number: int, backoff: float) -> 
     elif not isinstance(error, NetworkError) or not error.retryable:
         return None
     if after is not None and after > MAX_RETRY_WAIT_SECONDS:
-        error.hint = f"the server asks to wait {after:.0f} s"
+        error.hint = f"the server asks to wait {format_duration(after)}"
         return None
     delay = backoff * 2.0 ** (attempt_number - 1)
     # Clients that failed together should not try again together.

@@ -80,7 +80,9 @@ class ChunkedDecoder:
 # Events
 
 MAX_EVENT_BYTES = 64_000_000
-"""The limit for one event, and for an answer that is not a stream: generated images are in one event each."""
+"""The limit for one event: generated images are in one each."""
+MAX_BODY_BYTES = 200_000_000
+"""The limit for a response that is not a stream: all images of an answer, or the results of a batch."""
 SMALL_EVENT_BYTES = 1_000_000
 """Events up to this size are not checked for `MAX_CONTAINERS`: any JSON of this size is small in memory."""
 MAX_CONTAINERS = 200_000

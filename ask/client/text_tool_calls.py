@@ -10,7 +10,7 @@ from ask.messages import FinishReason, ModelResponse, ToolSpec
 TEXT_CALL_MARKERS = (
     *("<tool_call", "<|tool_call", "<function=", "<invoke ", "[TOOL_REQUEST]", "to=functions."),
     *("<\uff5ctool\u2581call", "<\uff5cDSML\uff5c"),  # DeepSeek
-    *("[TOOL_CALLS]", "<|python_tag|>", "```tool_code", "functools["),  # Mistral, Llama 3, Gemma 3, Phi-4
+    *("[TOOL_CALLS]", "<|python_tag|>", "```tool_code", "functools[{"),  # Mistral, Llama 3, Gemma 3, Phi-4
 )
 """What the tool calls of various models begin with if their server does not recognize them; others are bare JSON.
 

@@ -24,6 +24,7 @@ from ask.client.certificates import CaBundle, find_ca_bundle
 from ask.client.http_adapter import ConnectionCounter, create_adapter, get_limited_response
 from ask.client.preconnect import CONNECT_SECONDS, Preconnection
 from ask.client.stream_decoding import (
+    MAX_BODY_BYTES,
     MAX_EVENT_BYTES,
     ChunkedDecoder,
     EventTooLargeError,
@@ -395,7 +396,7 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
         words = [line.removeprefix("data:").strip() for line in lines if line.startswith("data:")]
         return " ".join(dict.fromkeys(word for word in words if word and not word.startswith("{")))
 
-    def read_text(self, max_bytes: int = MAX_EVENT_BYTES) -> str:
+    def read_text(self, max_bytes: int = MAX_BODY_BYTES) -> str:
         """Read the body of a response that is not a stream.
 
         A body of more than `max_bytes` is an error. Only the first part of a long error is read, and nothing of a

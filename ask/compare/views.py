@@ -13,12 +13,12 @@ from ask.compare.answers import ModelAnswer
 from ask.console import BOLD, DIM, STDERR, STDOUT, StandardOutput, StderrConsole, can_redraw_now, wrap_for_terminal
 from ask.events import Event, MessageAdded, Notice
 from ask.messages import Message, TextDelta
-from ask.render.amounts import format_cost, format_duration
+from ask.render.amounts import format_cost
 from ask.render.live_region import LiveRegion, TerminalRow, get_terminal_size
 from ask.render.markdown_rows import render_markdown
 from ask.render.plain_renderer import PlainRenderer
 from ask.render.text_layout import Row, get_plain_text, split_at_width, to_ansi, truncate_text
-from ask.text import escape_control_characters, format_one_line, measure_width
+from ask.text import escape_control_characters, format_duration, format_one_line, measure_width
 
 DRAW_INTERVAL_SECONDS = 0.04
 """Seconds between two redraws of the columns."""

@@ -33,14 +33,8 @@ from ask.map.engine import Progress
 from ask.map.report import JobReport, ModelReport
 from ask.map.scores import JobScores
 from ask.records import NamedTuple
-from ask.render.amounts import (
-    format_cache_use,
-    format_compact_number,
-    format_count,
-    format_dollars,
-    format_duration,
-    format_local_time,
-)
+from ask.render.amounts import format_cache_use, format_compact_number, format_count, format_dollars, format_local_time
+from ask.text import format_duration
 
 REPORT_STYLESHEET_PATH = Path(__file__).with_suffix(".css")
 MAX_REASONS = 20

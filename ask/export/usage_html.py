@@ -14,8 +14,8 @@ from ask.export.conversation_html import escape_html, render_page_frame
 from ask.history.statistics import ToolUsageRow, UsageRow, UsageStatistics
 from ask.messages import Usage
 from ask.records import NamedTuple
-from ask.render.amounts import format_cache_use, format_compact_number, format_cost, format_dollars, format_duration
-from ask.text import format_one_line
+from ask.render.amounts import format_cache_use, format_compact_number, format_cost, format_dollars
+from ask.text import format_duration, format_one_line
 
 STYLESHEET_PATH = Path(__file__).with_suffix(".css")
 MAX_CHART_DAYS = 366

@@ -8,10 +8,10 @@ from typing import Any
 
 from ask.console import StandardOutput, lend_standard_output
 from ask.history.statistics import UsageRow, UsageStatistics
-from ask.render.amounts import format_cache_use, format_compact_number, format_cost, format_count, format_duration
+from ask.render.amounts import format_cache_use, format_compact_number, format_cost, format_count
 from ask.render.table import COLUMN_GAP, MIN_COLUMN_WIDTH, format_cell, format_columns, format_records
 from ask.render.text_layout import pad_text
-from ask.text import format_one_line, measure_width, wrap_text
+from ask.text import format_duration, format_one_line, measure_width, wrap_text
 
 BAR_CHARACTER = "█"
 MAX_BAR_WIDTH = 40

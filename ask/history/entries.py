@@ -249,8 +249,7 @@ def insert_entry(connection: sqlite3.Connection, run_number: int, entry: History
         insert_row(connection, "calls", message=number, position=position, **record.to_row())
         texts += (record.call.name, record.call.arguments)
     for position, attachment in enumerate(entry.message.attachments):
-        columns = attachment._asdict()
-        del columns["refused_by"]  # saved with the answers of these models
+        columns = {"name": attachment.name, "media_type": attachment.media_type, "data": attachment.data}
         insert_row(connection, "attachments", message=number, position=position, **columns)
     index_message(connection, number, "\n".join(texts))
     return number

@@ -73,8 +73,7 @@ def _message_to_json(entry: HistoryEntry) -> dict[str, Any]:
         "usage": entry.usage._asdict(),
         "calls": [record.to_row() for record in entry.calls],
         "attachments": [
-            {**dict(zip(_AttachmentFields._fields, file, strict=False)), "data": file.base64}
-            for file in message.attachments
+            {"name": file.name, "media_type": file.media_type, "data": file.base64} for file in message.attachments
         ],
         "provider_state": {name: getattr(state, name) for name in _StateFields._fields} if state else None,
         "citations": [citation._asdict() for citation in entry.citations],
@@ -88,7 +87,6 @@ def _message_to_json(entry: HistoryEntry) -> dict[str, Any]:
 
 Text = Annotated[str, Constraint("text", convert=repair_surrogates)]
 Time = Annotated[float, Constraint("a time in seconds since 1970", lambda seconds: 0 <= seconds < YEAR_10000)]
-Digest = Annotated[str, Constraint("a SHA-256 digest", re.compile("[0-9a-f]{64}").fullmatch)]
 
 
 class _CallFields(NamedTuple):
@@ -147,7 +145,7 @@ class _MessageFields(NamedTuple):
     provider_state: _StateFields | None = None
     citations: tuple[_CitationFields, ...] = ()
     server_calls: tuple[_ServerCallFields, ...] = ()
-    refused_files: tuple[Digest, ...] = ()
+    refused_files: tuple[Text, ...] = ()
 
 
 class _RunFields(NamedTuple):

@@ -165,11 +165,7 @@ class Recorder:
         self._partial_save_time = time.monotonic()
         if self._store is None or self._pending_writes or not self.is_saving:
             return
-        text = "".join(self._partial_text)
-        message = Message("assistant", text if text.strip() else "")
-        entry = HistoryEntry(time.time(), message, complete=False, reasoning="".join(self._partial_reasoning))
-        if self._fallback:
-            entry = entry._replace(**self._fallback._asdict())
+        entry = self._make_partial_entry(time.time())
         previous_number = self._partial_number
         self._store.lock_timeout = 0.0  # the answer, which is being shown, does not wait for this
         try:
@@ -178,6 +174,12 @@ class Recorder:
                 self._partial_number = self._insert_message(entry, connection)
         except FileError:
             self._partial_number = previous_number
+
+    def _make_partial_entry(self, now: float) -> HistoryEntry:
+        text = "".join(self._partial_text)
+        message = Message("assistant", text if text.strip() else "")
+        entry = HistoryEntry(now, message, complete=False, reasoning="".join(self._partial_reasoning))
+        return entry._replace(**self._fallback._asdict()) if self._fallback else entry
 
     def _delete_partial_answer(self, connection: sqlite3.Connection) -> None:
         unindex_messages(connection, "= ?", self._partial_number)
@@ -262,10 +264,8 @@ class Recorder:
     def _record_run_end(
         self, end_values: tuple[float, int, str, str], usage: Usage | None, connection: sqlite3.Connection
     ) -> None:
-        text, reasoning = "".join(self._partial_text), "".join(self._partial_reasoning)
-        if text.strip():  # the run has ended before the answer was reported, as by a second signal
-            message = Message("assistant", text)
-            entry = HistoryEntry(end_values[0], message, complete=False, reasoning=reasoning)
+        entry = self._make_partial_entry(end_values[0])
+        if is_answer(entry.message):  # the run has ended before the answer was reported, as by a second signal
             self._add_entry(entry, None, connection)
         connection.execute(
             "UPDATE runs SET ended = ?, exit_code = ?, error = ?, status = ? WHERE number = ?",

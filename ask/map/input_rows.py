@@ -64,6 +64,8 @@ INPUT_FORMATS: tuple[str, ...] = get_args(InputFormat)
 FORMATS_BY_SUFFIX: Mapping[str, InputFormat] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".geojsonl": "jsonl",
+    ".geojsons": "jsonl",
     ".json": "json",
     ".csv": "csv",
     ".tsv": "tsv",

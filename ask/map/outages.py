@@ -6,7 +6,7 @@ import math
 import time
 from typing import Literal
 
-from ask.client.error_classification import is_message_refused, is_model_unknown
+from ask.client.error_classification import is_message_refused, is_model_unknown, is_region_refused
 from ask.client.network_errors import find_connect_reason
 from ask.client.response_bodies import WRONG_URL_STATUSES
 from ask.errors import AskError, NetworkError, ProviderError, RunInterruptedError
@@ -48,13 +48,14 @@ def classify_failure(error: AskError) -> Failure:
 
 def _classify_provider_error(error: ProviderError) -> Failure:
     is_redirect = error.status is not None and 300 <= error.status < 400
-    if (error.status in WRONG_URL_STATUSES or is_redirect) and not error.is_from_api:
-        return "unreachable"  # a wrong base URL, a proxy whose server restarts, or a network's login page
+    if (error.status in (None, *WRONG_URL_STATUSES) or is_redirect) and not error.is_from_api:
+        return "unreachable"  # a wrong base URL or API, a proxy whose server restarts, or a network's login page
     if error.status == 404 and is_message_refused(error):
         return "row"  # OpenRouter: an image for a model without vision
     is_temporary = error.retry_action.kind == "retry"
     is_final = error.status in STOP_STATUSES and not is_temporary
-    if is_final or error.retry_action.kind == "next_key" or is_model_unknown(error):
+    is_other_key_needed = error.retry_action.kind == "next_key"
+    if is_final or is_other_key_needed or is_model_unknown(error) or is_region_refused(error):
         return "job"
     if error.status in (402, *REFUSED_STATUSES):  # OpenRouter: a 402 until the costs of other requests are settled
         return "refusal"

@@ -116,7 +116,7 @@ class ServerConnection:
         self.can_discover = can_discover
         """Whether the first message may be one that servers of older protocol revisions do not know."""
         self.has_ignored_discovery = False
-        """Whether a local server has exited without a response to it, as those made with rmcp do (go-sdk#1177)."""
+        """Whether a local server failed without a response to it: those made with rmcp exit (go-sdk#1177)."""
         self.can_elicit = can_elicit
         """Whether the server is told that it may ask questions."""
         self.has_refused_elicitation = False
@@ -129,6 +129,8 @@ class ServerConnection:
         """Whether the server did not know the session at the last request, which had no effect."""
         self.declined_questions: list[str] = []
         """The questions that the server asked the user during the last request."""
+        self._has_refused_discovery = False
+        """Whether the first message was refused for a server that had not responded to it in time."""
         self._roots = find_roots(server, directory)
         self._transport = transport
         self._client: Client | None = None
@@ -170,7 +172,8 @@ class ServerConnection:
                 return await self._list_tools(self._client)
         except Exception as error:  # noqa: BLE001 - a server may send anything
             is_local = not self.server.url  # a remote one more often cannot be reached
-            self.has_ignored_discovery = is_local and "server/discover" in self._pending_methods.values()
+            is_ignored = self._has_refused_discovery or "server/discover" in self._pending_methods.values()
+            self.has_ignored_discovery = is_local and is_ignored and not isinstance(error, TimeoutError)
             remedy = f": mcp.servers.{self.server.name}.timeout allows more"  # npx and uvx may first download it
             failure = await self._end_failed_request(error, self.server.timeout, remedy)
             await self.close()
@@ -188,6 +191,7 @@ class ServerConnection:
             if method == "server/discover" and isinstance(self._transport, ServerProcess) and not self.has_ended:
                 error = {"code": METHOD_NOT_FOUND, "message": "not answered"}
                 self._transport.feed_message({"jsonrpc": "2.0", "id": int(message_id), "error": error})
+                self._has_refused_discovery = True
 
     async def _run_client(self, ready: asyncio.Future[Client]) -> None:
         """Keep the client open until `close` is called: the SDK requires that the same task opens and closes it."""

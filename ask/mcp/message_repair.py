@@ -41,7 +41,8 @@ def parse_messages(data: bytes) -> list[dict[str, Any]]:
     value = parse_json(text, strict=True)
     if value is None and (start := text.find('{"')) > 0:
         value = parse_json(text[start:], strict=True)
-        value = None if "method" in read_dict(value) else value  # a line of a log may contain a request of ask's
+        # A line of a log may contain a request of ask's, or other JSON.
+        value = value if "jsonrpc" in read_dict(value) and "method" not in value else None
     messages = map(_repair_message, value if isinstance(value, list) else [value])
     return [message for message in messages if message]
 

@@ -1,4 +1,4 @@
-"""Format token counts, costs, durations and times in a few characters."""
+"""Format token counts, costs and times in a few characters."""
 
 from __future__ import annotations
 
@@ -72,13 +72,6 @@ def format_usage(run_result: RunResult) -> str:
     dollars = f"${_format_fraction(cost.dollars, 6).rstrip('0').rstrip('.')}"
     parts.append(f"{'' if cost.is_complete else 'at least '}{'~' if cost.is_estimated else ''}{dollars}{shown_tier}")
     return ", ".join(parts)
-
-
-def format_duration(seconds: float) -> str:
-    """Format a duration in seconds, minutes or hours."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
 def format_count(count: int, noun: str, plural: str = "") -> str:

@@ -37,7 +37,7 @@ The length is limited because the search would take quadratic time otherwise.
 JSON_STRING = r'"(?:[^"\\\n]|\\.)*"'
 JSON_START = re.compile(rf"\s*(?:\[*\s*\{{\s*{JSON_STRING}\s*:|\[{JSON_STRING}(?:,|\]$)|\[\n)")
 """The beginning of JSON in a paragraph, in which backslashes and asterisks belong to the values."""
-INDENTED_KEY = re.compile(rf"[ \t]+{JSON_STRING}")
+INDENTED_KEY = re.compile(rf"[ \t]+{JSON_STRING}\s*:")
 """The beginning of a paragraph with more of a JSON object, after a blank line in it."""
 MAX_FORMULA_CHARACTERS = 2_000
 """Maximum length of a formula, which limits the search for its end."""
@@ -106,10 +106,9 @@ def _is_formula(text: str, opening: str) -> bool:
 
 
 def _parse_json(state: StateInline, silent: bool) -> bool:
-    """Parse JSON that begins a line, or continues after a blank line, and the rest of its paragraph as text."""
+    """Parse JSON that begins a line, and the rest of its paragraph, as text."""
     start = state.pos
-    is_start = JSON_START.match(state.src, start) and not state.src[:start].rstrip(" ")[-1:].strip()
-    if not is_start and not (state.src[start] == ":" and INDENTED_KEY.fullmatch(state.src, 0, start)):
+    if not JSON_START.match(state.src, start) or state.src[:start].rstrip(" ")[-1:].strip():
         return False
     if not silent:
         state.pending += state.src[start : state.posMax]

@@ -17,7 +17,7 @@ from markdown_it.token import Token
 from ask.console import BOLD, CYAN, DIM, ITALIC, STRIKETHROUGH, UNDERLINE
 from ask.records import NamedTuple
 from ask.render.code_rows import highlight_code
-from ask.render.markdown_extensions import JSON_START, add_extensions
+from ask.render.markdown_extensions import INDENTED_KEY, JSON_START, add_extensions
 from ask.render.markdown_tables import MAX_RULE_WIDTH, parse_with_all_cells, render_table
 from ask.render.text_layout import Row, get_plain_text, split_lines, wrap_row
 from ask.text import escape_control_characters
@@ -77,7 +77,7 @@ def _parse_inline(state: StateCore) -> None:
             continue  # it is shown as it is
         token.children = []
         state.env["keeps_indentation"] = is_text
-        if PLAIN_TEXT.fullmatch(token.content):
+        if PLAIN_TEXT.fullmatch(token.content) or INDENTED_KEY.match(token.content):
             token.children.append(Token("text", "", 0, content=token.content))
         else:
             state.md.inline.parse(token.content, state.md, state.env, token.children)
@@ -178,7 +178,7 @@ class BlockRenderer:
         row = _render_inline(token.children or [Token("text", "", 0, content=token.content)], self._style)
         if self._alignments:
             self._cells[-1].append(row)
-        elif JSON_START.match(token.content):
+        elif JSON_START.match(token.content) or INDENTED_KEY.match(token.content):
             self._add_rows(split_lines(row))
         else:
             self._add_rows(wrap_row(row, self._inner_width))

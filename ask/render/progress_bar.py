@@ -7,10 +7,10 @@ from collections import deque
 
 from ask.console import STDERR, StderrConsole
 from ask.map.engine import Progress
-from ask.render.amounts import format_dollars, format_duration
+from ask.render.amounts import format_dollars
 from ask.render.live_region import get_terminal_size
 from ask.render.text_layout import truncate_text
-from ask.text import format_one_line
+from ask.text import format_duration, format_one_line
 
 RATE_SECONDS = 30.0
 """The time over which the rate is measured."""

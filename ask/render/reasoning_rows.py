@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 
 from ask.console import DIM, StderrConsole, apply_style, can_redraw_now
-from ask.render.amounts import format_duration
 from ask.render.live_region import LiveRegion, TerminalRow
-from ask.text import escape_control_characters, measure_width, wrap_text
+from ask.text import escape_control_characters, format_duration, measure_width, wrap_text
 
 MAX_ROWS = 10
 MAX_SHOWN_CHARACTERS = 4_000

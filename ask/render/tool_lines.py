@@ -12,11 +12,11 @@ from ask.console import DIM, STDERR, StderrConsole
 from ask.events import INTERRUPTED_RULE, ToolCallFinished, ToolCallStarted
 from ask.messages import DECLINED_REASON, ToolCall
 from ask.parsing import parse_json, read_dict
-from ask.render.amounts import format_count, format_duration
+from ask.render.amounts import format_count
 from ask.render.live_region import get_terminal_size
 from ask.render.text_layout import truncate_text
 from ask.safety.tool_policy import COMMAND_TOOL, Verdict
-from ask.text import escape_control_characters, format_one_line, format_size, measure_width, wrap_text
+from ask.text import escape_control_characters, format_duration, format_one_line, format_size, measure_width, wrap_text
 from ask.text_diff import TextDiff, draw_diff
 from ask.tools.terminal_output import TerminalOutputFilter
 

@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 
 from ask.errors import ConfigError
 from ask.records import NamedTuple
@@ -34,7 +34,7 @@ class CallRule(NamedTuple):
     def has_relative_path(self) -> bool:
         """Whether a word may be a path in the working directory.
 
-        It may be `./build`, `check.py`, the operands of `sh`, or what follows `-f` or `-C`.
+        It may be `./build`, `check.py`, the operands of `sh`, or what follows `-C`, or the `-f` of `make` and the like.
         """
         names = map(posixpath.basename, self.words)
         start = next(
@@ -136,23 +136,37 @@ def _parse_rule(key: str, entry: str) -> CallRule:
 def find_allow_rules(rules: Sequence[CallRule], command: str, directory: str = ".") -> list[str]:
     """Return the rules that together allow every part of a command; [] if one is not allowed or not understood.
 
-    After `cd`, unless it leads to `directory`, the working directory, rules with a relative path do not apply, and none
-    does if PATH has a relative folder, in which another program of the same name may be.
+    After `cd`, unless it leads to `directory`, the working directory, rules with a relative path do not apply, nor does
+    any to a program that may be in a relative folder on PATH.
     """
     command_line = parse_command_line(command)
     if not command_line.is_exact or any(map(_is_risky_builtin, command_line.commands)):
         return []
     matches: list[str] = []
+    is_elsewhere = False
     for part in command_line.commands:
-        matches.append(next((rule.text for rule in rules if rule.allows(part)), ""))
         program, *arguments = (word.text for word in part)
+        if is_elsewhere and not _is_same_everywhere(program):
+            return []
+        matches.append(next((rule.text for rule in rules if rule.allows(part)), ""))
         if program in _FOLDER_BUILTINS and arguments not in ([directory], [f"{directory}/"], ["."]):
-            rules = [rule for rule in rules if not rule.has_relative_path and _is_path_absolute()]
+            is_elsewhere = True
+            rules = [rule for rule in rules if not rule.has_relative_path]
     return list(dict.fromkeys(matches)) if all(matches) else []
 
 
-def _is_path_absolute() -> bool:
-    return "PATH" not in os.environ or all(map(os.path.isabs, list_search_path(os.environ)))
+def _is_same_everywhere(program: str) -> bool:
+    """Check whether no relative folder on PATH can provide a program, nor one that is in its arguments."""
+    folders = list_search_path(os.environ) if "PATH" in os.environ else []
+    absolute = list(takewhile(os.path.isabs, folders))
+    return (
+        absolute == folders
+        or program in _FOLDER_BUILTINS
+        or (
+            program not in WRAPPERS | SHELLS
+            and any(os.access(os.path.join(folder, program), os.X_OK) for folder in absolute)
+        )
+    )
 
 
 def _is_risky_builtin(command: Sequence[ShellWord]) -> bool:
@@ -231,11 +245,14 @@ _PRINTF_COUNT = re.compile(r"%[^%A-Za-z]*[hjlLqtz]*n")
 """A conversion that assigns the number of characters to the variable named by its argument, such as PATH."""
 _FILE_NAME = re.compile(r"\w\.[A-Za-z]\w*$")
 _PATH_OPTION = re.compile(
-    r"^(?:-[fC]\n|--(?:file|makefile|directory)[=\n])(?![-/*\d])"
-    r"|\A(?:.*/)?(?:[gmn]?awk|g?sed|[bg]?make|ninja)\n(?:.*\n)*-[fC](?![-/*\d])",
+    r"^(?:-C\n|--(?:file|makefile|directory)[=\n])(?=[^-/*\d])"
+    r"|^(?:.*/)?(?:[gmn]?awk|g?sed|[bg]?make|ninja|just|rake|ant|mvn|psql)\n(?:.*\n)*-[A-Za-z]*[fC]\n?(?=[^-/*\n])",
     re.MULTILINE,
 )
-"""An option whose value is a path, in the lines of a rule's words; it may be attached, as in `awk -fprog`."""
+"""An option whose value is a path, in the lines of a rule's words; it may be attached, as in `awk -fprog`.
+
+With most other programs, `-f` means something else, as in `rm -f build` and `curl -f http://localhost`.
+"""
 _OPTION_NAME = re.compile(r"[\w-]+=")
 """What precedes the value of an option or an assignment, as in `--config=*.js` and `of=*`."""
 _INTERPRETER = re.compile(

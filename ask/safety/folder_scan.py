@@ -230,9 +230,9 @@ def _format_unclear_commands(commands: Sequence[str]) -> str:
     has_python = any("python" in command for command in commands)
     advice = "; with python3 -I, modules in the folder are not imported" if has_python else ""
     return (
-        f"git runs commands whose files the model may be able to change or create "
+        f"git or other programs run commands whose files the model may be able to change or create "
         f"({'; '.join(commands[:_MAX_NAMED_COMMANDS])}{more}): after a run, read its changes with ask undo -n "
-        f"before you use git, even git status{advice} {SHOWN_ONCE}"
+        f"before you use them, even git status{advice} {SHOWN_ONCE}"
     )
 
 

@@ -107,14 +107,14 @@ _DATA_PROGRAMS = frozenset(
         *("[", "[[", ":", "basename", "bat", "bc", "cat", "chmod", "chown", "clip", "clip.exe", "code"),
         *("colordiff", "column", "comm", "cp", "curl", "cut", "date", "dd", "declare", "delta", "diff"),
         *("diff-so-fancy", "dirname", "du", "echo", "egrep", "exit", "expand", "export", "expr", "false"),
-        *("fgrep", "file", "find", "fmt", "fold", "fzf", "gh", "git-crypt", "git-lfs", "gitk", "glab", "grep"),
-        *("gzip", "head", "hexdump", "hub", "iconv", "install", "join", "jobs", "kill", "lazygit", "less", "let"),
-        *("ln", "local", "ls", "md5sum", "mkdir", "mktemp", "more", "mv", "nl", "notify-send", "od", "open"),
-        *("pandoc", "paste", "patch", "pbcopy", "popd", "printf", "pwd", "read", "readlink", "readonly"),
-        *("realpath", "return", "rg", "rm", "rmdir", "seq", "set", "sha256sum", "shasum", "shift"),
+        *("fgrep", "file", "find", "flatpak", "fmt", "fold", "fzf", "gh", "git-crypt", "git-lfs", "gitk", "glab"),
+        *("grep", "gzip", "head", "hexdump", "hub", "iconv", "install", "join", "jobs", "kill", "lazygit"),
+        *("less", "let", "ln", "local", "ls", "md5sum", "mkdir", "mktemp", "more", "mv", "nl", "notify-send"),
+        *("od", "open", "pandoc", "paste", "patch", "pbcopy", "popd", "printf", "pwd", "read", "readlink"),
+        *("readonly", "realpath", "return", "rg", "rm", "rmdir", "seq", "set", "sha256sum", "shasum", "shift"),
         *("sleep", "sops", "sort", "split", "stat", "strings", "tac", "tail", "tee", "test", "tig", "touch"),
-        *("tr", "true", "type", "umask", "uniq", "unset", "unzip", "wait", "wc", "wget", "which"),
-        *("wl-copy", "xclip", "xdg-open", "xmllint", "xsel", "xxd", "zcat", "zip"),
+        *("tr", "true", "type", "umask", "uniq", "unset", "unzip", "wait", "wc", "wget", "which", "wl-copy"),
+        *("xclip", "xdg-open", "xmllint", "xsel", "xxd", "zcat", "zip"),
     }
 )
 """Programs whose operands are data."""

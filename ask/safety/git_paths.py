@@ -60,7 +60,8 @@ _GLOBAL_OPTIONS = ("-c", "safe.directory=*", "-c", "safe.bareRepository=all")
 _INCLUDE_KEY = re.compile(r"include(?:if\..*)?\.path", re.DOTALL)
 _FOLDER_KEYS = {"core.hookspath", "gitflow.path.hooks", "init.templatedir"}
 _COMMAND_VARIABLE = re.compile(
-    r"\w*(?:EDITOR|PAGER|ASKPASS|RUSTC_WRAPPER)|(?:GIT|SVN)_SSH|(?:CVS|RSYNC)_RSH|(?:GIT|FZF)_\w*COMMAND"
+    r"\w*(?:EDITOR|PAGER|ASKPASS|RUSTC(?:_WORKSPACE)?_WRAPPER)|(?:GIT|SVN)_SSH|(?:CVS|RSYNC)_RSH"
+    r"|GIT_(?:SSH|PROXY)_COMMAND|FZF_(?:DEFAULT|CTRL_[RT]|ALT_C)_COMMAND"
     r"|GIT_EXTERNAL_DIFF|VISUAL|BROWSER|FCEDIT|LESSOPEN|LESSCLOSE"
 )
 """Variables with commands that git and other programs run, such as KUBE_EDITOR and DELTA_PAGER."""

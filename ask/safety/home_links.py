@@ -73,7 +73,7 @@ _OPTION_VARIABLES = (
 )
 """Variables with options or commands that may name code: `--require ./trace.js`, `-javaagent:x.jar`, `source vimrc`."""
 _OPTION_SEPARATOR = re.compile(r"(?:(?<!\S)-r|[\s=:,|@\"'])+")
-_WORD_VARIABLES = ("ENV", "GOENV", "ZSH")
+_WORD_VARIABLES = ("ENV", "GOENV", "ZSH", "POSH_THEME")
 """Variables that may also be a word, such as ENV=test and GOENV=off: no folder of that name may be read-only then."""
 _WORD = re.compile(r"[\w-]+")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
@@ -109,7 +109,7 @@ def _list_startup_paths(environment: Mapping[str, str]) -> Iterator[tuple[str, b
             # Shells expand ENV and BASH_ENV.
             value = re.sub(r"^~(?=/)", "$HOME", name)
             path = _VARIABLE.sub(lambda match: environment.get(match[1] or match[2], ""), value)
-            if path and "$" not in path:
+            if path and "$" not in path and "://" not in path:  # POSH_THEME may be a URL
                 yield path, variable in _WORD_VARIABLES and bool(_WORD.fullmatch(path))
     for variable in _OPTION_VARIABLES:
         for name in filter(None, _OPTION_SEPARATOR.split(environment.get(variable, ""))):

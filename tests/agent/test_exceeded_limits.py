@@ -9,7 +9,7 @@ import pytest
 from ask import ToolCall
 from ask.agent.context_window import BYTES_PER_TOKEN
 from tests import wire
-from tests.model_server import ModelServer, Reply
+from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home
 from tests.provider_wires import SERVICES, build_service_variables
 
@@ -137,16 +137,25 @@ def test_only_as_many_tools_are_offered_as_accepted(ask: Ask, server: ModelServe
 
 
 def test_the_newest_images_are_kept(ask: Ask, server: ModelServer, home: Home) -> None:
+    """Also in the next run, although the one that was left out had the same content."""
+
+    def answer(request: Request) -> Reply:
+        if request.body and sum(count_images(request)) > 2:
+            return refuses("At most 2 image(s) may be provided")
+        return wire.says("Yes.")
+
     (home.work / "a.png").write_bytes(PNG)
-    server.reply(
-        wire.says("One."), wire.says("Two."), refuses("At most 2 image(s) may be provided"), wire.says("Three.")
-    )
+    server.reply(answer)
     ask("-p", "local", "-m", "m", "-f", "a.png", "What?")
-    ask("-c", "-p", "local", "-m", "m", "-f", "a.png", "What?")
-    result = ask("-c", "-p", "local", "-m", "m", "-f", "a.png", "What?")
-    assert (result.code, result.text) == (0, "Three.\n"), result.stderr
-    images = [str(message["content"]).count("image_url'") // 2 for message in server.requests[-1].json["messages"]]
-    assert [count for count in images if count] == [1, 1]
+    for arguments in (["-f", "a.png"], ["-f", "a.png"], []):
+        result = ask("-c", "-p", "local", "-m", "m", *arguments, "What?")
+        assert (result.code, result.text) == (0, "Yes.\n"), result.stderr
+    assert [count for count in count_images(server.requests[-1]) if count] == [1, 1]
+
+
+def count_images(request: Request) -> list[int]:
+    """Count the images of each message in a request."""
+    return [str(message["content"]).count("image_url'") // 2 for message in request.json["messages"]]
 
 
 def test_more_images_than_accepted_in_one_message_are_an_error(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -174,3 +183,16 @@ def test_files_that_were_left_out_already_are_no_reason_for_another_request(
     assert ask("-c", "-p", "local", "-m", "m", "Count").code == 6
     bodies = [request.body for request in server.requests if request.body]
     assert len(set(bodies)) == len(bodies) == 4
+
+
+def test_files_that_a_refused_request_did_not_contain_are_sent_later(ask: Ask, server: ModelServer, home: Home) -> None:
+    (home.work / "a.png").write_bytes(PNG)
+    too_long = refuses("prompt token count of 9000 exceeds the limit of 3000")
+    too_large = refuses("too large", 413)
+    replies = [wire.says("One."), LONG_RESULT, too_long, too_large, wire.says("Two."), wire.says("Yes.")]
+    server.reply(lambda request: replies.pop(0) if request.body else wire.fails(404))
+    ask("-p", "local", "-m", "m", "-f", "a.png", "What?")
+    for text in ("Two.", "Yes."):
+        assert ask("-c", "-p", "local", "-m", "m", "Count").text == f"{text}\n"
+    images = [sum(count_images(request)) for request in server.requests if request.body]
+    assert images == [1, 1, 1, 0, 0, 1]

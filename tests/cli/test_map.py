@@ -544,7 +544,7 @@ def test_a_long_rate_limit_stops_the_job(ask: Ask, server: ModelServer, home: Ho
     command = (*COMMAND, write_rows(home.work, *make_rows(20)), "-O", "out.jsonl", "-j", "1")
     result = ask(*command)
     assert (result.code, len(server.requests)) == (6, 4)
-    assert "asks to wait 3600 s; run the same command again to continue" in result.stderr
+    assert "asks to wait 1.0 h; run the same command again to continue" in result.stderr
     assert ask(*command).code == 0, "no row has failed"
 
 

@@ -386,6 +386,15 @@ def test_slow_stream_may_be_larger_than_the_event_limit(server: ModelServer) -> 
     assert fetch_data(server, wire.event(long), wire.event(long), *slow, stall=STALL) == [long, long, *"aaa"]
 
 
+@pytest.mark.slow
+def test_a_body_may_be_larger_than_the_event_limit(server: ModelServer) -> None:
+    images = ['["', "x" * MAX_EVENT_BYTES, '", "', "x" * MAX_EVENT_BYTES, '"]']
+    server.reply(Reply([image.encode() for image in images]))
+    with Transport(server.base_url, STALL).send(CHAT) as response:
+        assert not response.is_stream()
+        assert len(response.read_text()) == sum(map(len, images))
+
+
 def test_slow_long_event_may_take_longer_than_the_timeout(server: ModelServer) -> None:
     piece = b"x" * PROGRESS_BYTES
     pieces: list[Step] = [step for _ in range(4) for step in (piece, STALL / 2)]

@@ -191,7 +191,7 @@ def test_no_script_is_created_that_a_command_of_git_runs(host: FakeHost, command
     attack = PUT_PROGRAM.format(name=MISSING_SCRIPTS[command])
     safe = run(host, bash(attack), "--safe")
     assert safe.result.code == 0, safe.result.stderr
-    assert "git runs commands" not in safe.result.stderr
+    assert "run commands whose files" not in safe.result.stderr
     git(host, host.work, "go")
     assert not (host.base / "ran").exists(), safe.outputs
     run_unconfined(host, attack, host.work)

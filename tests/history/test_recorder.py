@@ -12,7 +12,7 @@ import pytest
 
 from ask import __version__
 from ask.errors import LimitReachedError
-from ask.events import Event, MessageAdded, Notice, ToolCallFinished, ToolCallRequested
+from ask.events import Event, FallbackStarted, MessageAdded, Notice, ToolCallFinished, ToolCallRequested
 from ask.history.entries import Run, ToolCallRecord
 from ask.history.recorder import Recorder
 from ask.history.store import Store
@@ -108,9 +108,11 @@ def test_totals_are_there_while_the_run_goes_on(path: Path) -> None:
 def test_the_beginning_of_an_answer_is_saved_if_the_run_ends_before_it_is_reported(path: Path) -> None:
     run = create_recorder(path)
     run.begin(Message("user", "hi"))
-    play(run, [TextDelta("Let"), TextDelta(" me")])
+    play(run, [FallbackStarted("other", "small"), TextDelta("Let"), TextDelta(" me")])
     run.end(129)
-    assert list_messages(only_run(path)) == [("user", "hi", True), ("assistant", "Let me", False)]
+    saved = only_run(path)
+    assert list_messages(saved) == [("user", "hi", True), ("assistant", "Let me", False)]
+    assert (saved.entries[1].provider, saved.entries[1].model) == ("other", "small")
 
 
 @pytest.mark.parametrize("count", range(len(EVENTS) + 1))

@@ -214,11 +214,11 @@ def test_any_table_is_read_back(tmp_path_factory: pytest.TempPathFactory, record
 
 
 def test_the_name_of_a_file_decides_its_format(tmp_path: Path) -> None:
-    names = ["a.jsonl", "b.CSV", "c.tsv", "d.txt", "-"]
+    names = ["a.jsonl", "a.geojsonl", "a.geojsons", "b.CSV", "c.tsv", "d.txt", "-"]
     assert [each.format for each in select_inputs(names, None, rows_are_files=False)] == [
-        "jsonl", "csv", "tsv", "lines", "lines",
+        "jsonl", "jsonl", "jsonl", "csv", "tsv", "lines", "lines",
     ]  # fmt: skip
-    assert [each.format for each in select_inputs(names, None, rows_are_files=True)][3:] == ["files", "lines"]
+    assert [each.format for each in select_inputs(names, None, rows_are_files=True)][5:] == ["files", "lines"]
     assert {each.format for each in select_inputs(names, "nul", rows_are_files=False)} == {"nul"}
 
 

@@ -147,6 +147,15 @@ def test_a_service_that_never_answered_is_not_waited_for(ask: Ask, home: Home, b
     assert "no answers since" not in result.stderr
 
 
+@pytest.mark.parametrize("answer", [{"type": "message", "content": [], "stop_reason": "end_turn"}, {"status": "ok"}])
+def test_a_server_of_another_api_is_not_waited_for(
+    ask: Ask, server: ModelServer, home: Home, answer: dict[str, Any]
+) -> None:
+    server.reply(*[wire.whole_reply(answer)] * 50)
+    result = ask(*COMMAND, write_rows(home, 50), "-j", "4")
+    assert (result.code, "base URL" in result.stderr, len(server.requests) <= 8) == (6, True, True), result.stderr
+
+
 @pytest.mark.needs("openssl")
 def test_an_untrusted_certificate_stops_the_job(ask: Ask, home: Home, tmp_path: Path) -> None:
     with constant_reply_server(b"", make_certificate(tmp_path)) as https_server:
@@ -155,9 +164,23 @@ def test_an_untrusted_certificate_stops_the_job(ask: Ask, home: Home, tmp_path: 
     assert (result.code, "certificate" in result.stderr, "0 rows" in result.stderr) == (5, True, True), result.stderr
 
 
-@pytest.mark.parametrize("status", [402, 404, 400])
-def test_what_no_row_survives_stops_the_job(ask: Ask, server: ModelServer, home: Home, status: int) -> None:
-    service = Service(server, lambda: wire.fails(status, "The model `vendor/model` does not exist"))
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        *((status, "The model `vendor/model` does not exist") for status in (402, 404, 400)),
+        (403, "Workspace monthly budget of $500.00 exceeded."),
+        (403, "Key limit exceeded (total limit)."),
+        (403, "Country, region, or territory not supported"),
+        (403, "vendor/model is not available in your region."),
+        (400, "User location is not supported for the API use."),
+        (404, "vendor/model is an image generation model and cannot be used with the chat/completions endpoint."),
+        (404, "No endpoints found that support the requested output modalities: image, text"),
+    ],
+)
+def test_what_no_row_survives_stops_the_job(
+    ask: Ask, server: ModelServer, home: Home, status: int, message: str
+) -> None:
+    service = Service(server, lambda: wire.fails(status, message))
     service.fail_after(10, 60)
     result = ask(*COMMAND, write_rows(home, 100), "-j", "4")
     assert (result.code, len(service.failed) <= 4) == (6, True), result.stderr
@@ -178,16 +201,6 @@ def test_what_ends_by_itself_does_not_stop_the_job(
     service.fail_after(10, 5 * BACKOFF)
     result = ask(*COMMAND, write_rows(home, 40), "-j", "4")
     assert (result.code, len(read_output(home)), bool(service.failed)) == (0, 40, True), result.stderr
-
-
-@pytest.mark.parametrize(
-    "message", ["Workspace monthly budget of $500.00 exceeded.", "Key limit exceeded (total limit)."]
-)
-def test_a_spent_budget_stops_the_job(ask: Ask, server: ModelServer, home: Home, message: str) -> None:
-    service = Service(server, lambda: wire.fails(403, message))
-    service.fail_after(10, 60)
-    result = ask(*COMMAND, write_rows(home, 100), "-j", "4")
-    assert (result.code, len(service.failed) <= 4) == (6, True), result.stderr
 
 
 @pytest.mark.slow_after_first

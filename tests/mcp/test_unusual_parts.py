@@ -196,6 +196,7 @@ ENVELOPES = {
     "byte order mark": '\ufeff{"jsonrpc": "2.0", "id": ID, "result": RESULT}',
     "invalid UTF-8": '{"jsonrpc": "2.0", "id": ID, "result": RESULT, "x": "\udcff"}',
     "logged": 'got {"jsonrpc": "2.0", "id": ID, "method": "x"}\n{"jsonrpc": "2.0", "id": ID, "result": RESULT}',
+    "log with a result": 'done {"id": ID, "result": "ok"}\n{"jsonrpc": "2.0", "id": ID, "result": RESULT}',
     "banner": 'Starting...\n\n[INFO] ok\n{"level": "info"}\n{"jsonrpc": "2.0", "id": ID, "result": RESULT}',
     "odd notifications": '{"jsonrpc": "2.0", "method": "notifications/message", "params": [1]}\n'
     '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "LOUD", "data": null}}\n'
@@ -502,12 +503,13 @@ def test_a_server_that_refuses_questions_is_connected_to_without(ask: Ask, home:
 
 
 @pytest.mark.slow_after_first
-@pytest.mark.parametrize("case", [("IGNORES", 0, 1), ("EXITS_ON", 0, 2), ("IGNORES", 3.5, 1), ("NEITHER", 3.5, 1)])
+@pytest.mark.parametrize("case", [("IGNORES", 1), ("EXITS_ON", 2), ("NEITHER", 1)])
+@pytest.mark.parametrize("delay", [0, 4.5])
 def test_a_server_that_does_not_answer_the_first_request_gets_an_older_one(
-    case: tuple[str, float, int], ask: Ask, home: Home, server: ModelServer
+    case: tuple[str, int], delay: float, ask: Ask, home: Home, server: ModelServer
 ) -> None:
     """go-sdk#1177: servers made with rmcp exit; those made with fastmcp for TypeScript stay silent."""
-    variable, delay, starts = case
+    variable, starts = case
     table = script(home, tools_list=[{"tools": [GOOD]}], tools_call=[{"content": [TEXT]}])
     start = {"command": "sh", "args": ["-c", f'echo >> starts; sleep {delay}; exec "$@"', "-", table["command"]]}
     start["args"] += table["args"]

@@ -346,6 +346,27 @@ def test_cost_includes_what_the_users_own_key_pays(is_byok: bool | None, cost: f
 
 
 @pytest.mark.parametrize(
+    ("usages", "batch_usage", "costs"),
+    [
+        ([None, None], {"cost": 0.5}, [0.25, 0.25]),  # as in the documentation's example
+        ([{"total_tokens": 30}, {"total_tokens": 10}], {"cost": 0.4}, [0.3, 0.1]),
+        ([{"total_tokens": 30, "cost": 0.2}, {"total_tokens": 10, "cost": 0.1}], {"cost": 0.4}, [0.2, 0.1]),
+        ([None], {"cost": 0.4, "is_byok": True}, [None]),
+        ([None], None, [None]),
+    ],
+)
+def test_openrouter_shares_the_cost_of_a_batch(usages: list[Any], batch_usage: Any, costs: list[Any]) -> None:
+    answers = [{"choices": []} | ({"usage": usage} if usage else {}) for usage in usages]
+    results: list[wire.Json] = [{"custom_id": "r", "response": {"status_code": 200, "body": each}} for each in answers]
+    results.append({"custom_id": "bad", "error": {"code": "400", "message": "bad"}, "response": None})
+    batch_api = openrouter.provider_batch()
+    assert batch_api is not None
+    *parsed, failed = batch_api.parse_results({"results": results, "usage": batch_usage})
+    assert [(one.response or {}).get("usage", {}).get("cost") for one in parsed] == pytest.approx(costs)
+    assert "bad" in failed.error
+
+
+@pytest.mark.parametrize(
     ("options", "is_named"),
     [
         (("-m", "a/model", "-o", 'models=["a/model", "test/model"]'), True),
@@ -540,6 +561,8 @@ OWN_LIMIT = {"headers": {"X-RateLimit-Limit": "20", "X-RateLimit-Remaining": "0"
         (429, {"metadata": UPSTREAM}, True),
         (503, {"metadata": UPSTREAM}, True),
         (429, {"metadata": {"provider_error_code": "rate_limit"}}, True),
+        (503, {"metadata": {"error_type": "provider_overloaded"}}, True),
+        (429, {"metadata": {"error_type": "rate_limit_exceeded"}}, False),
         (429, {"metadata": OWN_LIMIT}, False),
         (503, {}, False),
         (400, {"metadata": UPSTREAM}, False),
@@ -656,6 +679,7 @@ def test_retry_delay_is_read_from_headers_then_metadata(
         (("", "D", {"error": {"message": "Deep."}}), "D: Deep."),
         (("", "D", "<!DOCTYPE html><html><head><title>502 Bad\nGateway</title></head></html>"), "D: 502 Bad Gateway"),
         (("Failed: <html><body><h1>Too large</h1></body></html>", None, None), "Failed: Too large"),
+        (("Input '<html><title>A page</title></html>' is long", None, None), "Input 'A page' is long"),
         (("Use <html> for pages", None, None), "Use <html> for pages"),
         (('Failed: {"error":{"message":"Deep."}}', "Azure", None), "Azure: Failed: Deep."),
         (("Provider returned error", "Azure", None), "Azure: Provider returned error"),

@@ -48,6 +48,7 @@ def test_images_are_generated_and_edited(ask: Ask, server: ModelServer, stream: 
     [
         ("openai/gpt-image-2", (), "images"),
         ("black-forest-labs/flux.2-pro", (), "images"),
+        ("~black-forest-labs/flux-latest", (), "images"),
         ("x-ai/grok-imagine-image-quality", (), "images"),
         ("vendor/new", ("-o", 'modalities=["image"]'), "images"),
         ("google/gemini-3-pro-image", (), "chat/completions"),

@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ask.client.cost import UNKNOWN_COST, Cost
-from ask.render.amounts import (
-    format_compact_number,
-    format_cost,
-    format_dollars,
-    format_duration,
-    format_local_time,
-    format_timestamp,
-)
-from ask.text import format_age
+from ask.render.amounts import format_compact_number, format_cost, format_dollars, format_local_time, format_timestamp
+from ask.text import format_age, format_duration
 
 
 @pytest.mark.parametrize(

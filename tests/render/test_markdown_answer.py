@@ -305,7 +305,7 @@ def test_plain_text_is_what_the_parser_makes_of_it(text: str) -> None:
         "services:\n  web:\n    image: x\n\n  db:\n    image: y",
         "def f(x):\n    y = x * 2 * 3\n\n    if y:\n        return _a_\n\n    return y",
         '{\n    "a": "*x*",\n\n    "b_c_d": "*y* \\\\ `z`",\n\n    "e": []\n}',
-        '{\n  "a": "*x*",\n\n  "b_c_d": "*y* \\\\ `z`",\n\n  "e": []\n}',
+        '{\n  "a": "*x*",\n\n  "*b_c*\\\\d": "*y* \\\\ `z`",\n\n  "e": []\n}',
     ],
 )
 def test_json_and_indented_lines_without_a_fence_are_shown_as_written(text: str) -> None:

@@ -252,6 +252,7 @@ def test_a_call_in_the_text_is_reported_and_not_run(ask: Ask, server: ModelServe
         ('```json\n{"name": "deploy", "parameters": {}, "run": "bash deploy.sh"}\n```', []),
         ('{"name": "bash", "arguments": {}}', ["--no-tools"]),
         ("[bash(1)](https://example.com/bash) describes the shell.", []),
+        ("Cache it: `functools[name]`, or use bash.", []),
     ],
 )
 def test_other_texts_are_not_taken_for_a_call(ask: Ask, server: ModelServer, text: str, options: list[str]) -> None:

@@ -50,7 +50,8 @@ PROGRAMS = [
     *("printf *", "head *.md", "lint --config=rules.js *"),
     *("/usr/bin/python3 check", "timeout 60 sh check", "uv run python -m check", "elixir check", "bun test"),
     *("set *", "awk -f prog *", "make -f build", "make --file=build", "mawk -fprog", "make -C tools", "ninja -Ctools"),
-    *("head -n 5", "sort -u", "ls -F *"),
+    *("psql -f seed", "sed -nf prog *", "make -kC tools", "timeout 60 make -sf build", "make --makefile build"),
+    *("head -n 5", "sort -u", "ls -F *", "rm -f build", "curl -f http://localhost", "docker logs -f web"),
 ]
 
 
@@ -77,6 +78,11 @@ PROGRAMS = [
             "cd other && mawk -fprog",
             "cd other && make -C tools",
             "cd other && ninja -Ctools",
+            "cd other && psql -f seed",
+            "cd other && sed -nf prog x",
+            "cd other && make -kC tools",
+            "cd other && timeout 60 make -sf build",
+            "cd other && make --makefile build",
         ),
         "cd ./work && cd .. && ./build",
     ],
@@ -97,6 +103,9 @@ def test_a_name_that_may_mean_another_program_is_not_allowed(command: str) -> No
             "cd other && head -n 5",
             "cd other && sort -u",
             "cd other && ls -F x",
+            "cd other && rm -f build",
+            "cd other && curl -f http://localhost",
+            "cd other && docker logs -f web",
             "cd . && awk -f prog x",
             "cd . && python3 -m check",
             "printf '%s %d%%n' a 3; git log",
@@ -123,15 +132,16 @@ def test_a_builtin_that_changes_the_shell_is_not_allowed(command: str) -> None:
     assert find_allow_rules(parse_rules("tools.allow", [f"{program} *" for program in programs]), command) == []
 
 
-@pytest.mark.parametrize(
-    "path", ["./bin:/usr/bin", "/usr/bin:", "/usr/bin::/bin", "/usr/bin:.", "node_modules/.bin:/bin"]
-)
+@pytest.mark.parametrize("path", ["./bin:/usr/bin", ":/usr/bin", "/etc::/bin", "/etc:.", "node_modules/.bin:/bin"])
 def test_after_cd_a_relative_folder_on_path_is_another_one(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     rules = parse_rules("tools.allow", PROGRAMS)
     assert find_allow_rules(rules, "cd other && git log", "/project")
     monkeypatch.setenv("PATH", path)
     assert find_allow_rules(rules, "cd other && git log", "/project") == []
-    assert find_allow_rules(rules, "git log; cd /project && git log && cd other", "/project")
+    assert find_allow_rules(rules, "git log; cd /project && git log && cd other && cd x", "/project")
+    monkeypatch.setenv("PATH", f"/usr/bin:/bin:{path}")  # git is found before
+    assert find_allow_rules(rules, "cd other && git log", "/project")
+    assert find_allow_rules(parse_rules("tools.allow", ["cd *", "timeout *"]), "cd other && timeout 5 x") == []
     monkeypatch.setenv("PATH", "~/bin:/usr/bin")  # bash, unlike others, expands it
     assert find_allow_rules(rules, "cd other && git log", "/project")
 

@@ -623,18 +623,10 @@ def test_startup_files_that_variables_name_are_protected(folders: Folders) -> No
 PROGRAM_VARIABLES = (
     *("EDITOR", "KUBE_EDITOR", "SUDO_EDITOR", "HGEDITOR", "FCEDIT", "VISUAL", "PAGER", "SYSTEMD_PAGER", "DELTA_PAGER"),
     *("PSQL_PAGER", "SSH_ASKPASS", "SUDO_ASKPASS", "SVN_SSH", "RSYNC_RSH", "GIT_SSH_COMMAND", "FZF_CTRL_T_COMMAND"),
-    *("FZF_DEFAULT_COMMAND", "RUSTC_WRAPPER", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"),
+    *("FZF_DEFAULT_COMMAND", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"),
 )
 FILE_VARIABLES = (
-    *(
-        "HGRCPATH",
-        "JJ_CONFIG",
-        "LG_CONFIG_FILE",
-        "TIGRC_USER",
-        "NIX_USER_CONF_FILES",
-        "CONTAINERS_CONF",
-        "HELM_PLUGINS",
-    ),
+    *("HGRCPATH", "JJ_CONFIG", "LG_CONFIG_FILE", "TIGRC_USER", "NIX_USER_CONF_FILES", "CONTAINERS_CONF"),
     *("WEZTERM_CONFIG_FILE", "ZELLIJ_CONFIG_DIR", "POSH_THEME", "FPATH", "BASH_COMPLETION_USER_FILE", "ZSH_CUSTOM"),
     *("HELM_PLUGINS", "PHPRC", "PHP_INI_SCAN_DIR", "R_ENVIRON_USER", "MISE_GLOBAL_CONFIG_FILE"),
 )
@@ -661,12 +653,7 @@ def test_a_startup_hook_of_dotnet_is_protected_if_it_is_a_file(folders: Folders)
     ("variable", "value"),
     [
         *(("KUBE_EDITOR", "code --wait"), ("FZF_DEFAULT_COMMAND", "fd --type f | sort"), ("DELTA_PAGER", "less -R")),
-        *(
-            ("RSYNC_RSH", "ssh -p 22"),
-            ("RUSTC_WRAPPER", "sccache"),
-            ("HGRCPATH", ""),
-            ("GIT_CONFIG_GLOBAL", "/dev/null"),
-        ),
+        *(("RSYNC_RSH", "ssh -p 22"), ("RUSTC_WRAPPER", "sccache"), ("HGRCPATH", "")),
         *(("DOTNET_STARTUP_HOOKS", "Trace.Agent"), ("FPATH", "/usr/share/zsh/functions:/opt/zsh"), ("ZSH", "x")),
         *(("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_GLOBAL", "")),
         *(("EDITOR", "emacsclient -c -a ''"), ("KUBE_EDITOR", "vim -c 'set ft=yaml'"), ("MANPAGER", "nvim +Man!")),
@@ -677,7 +664,9 @@ def test_a_startup_hook_of_dotnet_is_protected_if_it_is_a_file(folders: Folders)
         ),
         ("FZF_CTRL_T_COMMAND", "rg --files --hidden --glob '!.git/*' | sed 's/^/> /'"),
         ("RSYNC_RSH", "ssh -i ~/.ssh/id_ed25519 -o StrictHostKeyChecking=accept-new"),
-        *(("START_COMMAND", "npm start"), ("USE_SSH", "git@host:a/b.git")),
+        *(("START_COMMAND", "npm start"), ("USE_SSH", "git@host:a/b.git"), ("EDITOR", "flatpak run org.vim.Vim")),
+        *(("POSH_THEME", "atomic"), ("POSH_THEME", "https://example.com/theme.json")),
+        ("FZF_PREVIEW_COMMAND", "[[ -d {} ]] && tree -C {} || bat {}"),  # of the user's own functions
     ],
 )
 def test_common_values_of_variables_protect_nothing(folders: Folders, variable: str, value: str) -> None:

@@ -46,7 +46,7 @@ from ask.cli.completion import (
 )
 from ask.cli.editor import open_in_editor
 from ask.console import get_descriptor, is_output_terminal, lend_standard_output, read_color_choice
-from ask.errors import AskError, FileError
+from ask.errors import AskError, FileError, to_ask_error
 from ask.history.listing import find_titles
 from ask.history.store import Store
 from ask.inputs.stdin_and_files import decode_text
@@ -211,8 +211,8 @@ def _edit_message(text: str, session: ChatSession) -> str | None:
             file = Path(folder, "message.md")
             file.write_text(text, encoding="utf-8", errors="surrogateescape")
             return decode_text(open_in_editor(file), "the edited text", notify).rstrip("\n")
-    except AskError as error:
-        notify(str(error))
+    except (AskError, OSError) as error:
+        notify(str(to_ask_error(error)))
     return None
 
 

@@ -182,7 +182,7 @@ class ChatSession:
         result = self._run_message(prepared)
         if not turn.has_response and result.is_saved:
             self._delete_run(turn.run_number)
-        elif turn.has_response and not result.has_answer:
+        elif turn.has_response and not result.has_answer and not self._is_answered(result.saved_run_number):
             self._delete_run(result.saved_run_number)
             if result.is_refused and new_words:
                 self.draft = f"/edit {new_words}" if number is None else f"/edit #{number} {new_words}"
@@ -285,7 +285,7 @@ class ChatSession:
 
     def make_unsaved_error(self) -> UsageError:
         """Return the error of a command that needs a saved conversation; it says why this one is not saved."""
-        if self.has_unsaved_messages and self.is_saved:
+        if self.request.settings.save and self.is_saved:
             return UsageError("some messages of this conversation are not saved", "/clear starts a new one")
         if not self.request.settings.save:
             hint = "start the chat without --no-save to save it"
@@ -379,6 +379,7 @@ class ChatSession:
         except (FileError, UsageError):
             return  # nothing is saved
         self.request, self.unanswered = continue_conversation(request, conversation), conversation.unanswered
+        self.is_saved = True
 
     def find_turn(self, number: int | None = None) -> ChatTurn:
         """Find the last message of the user, or that with this number, counted from 1.
@@ -409,18 +410,20 @@ class ChatSession:
         messages = self.request.message_history
         first = 1 if messages and messages[0].content.startswith(SUMMARY_PREFIX) else 0
         turns: list[ChatTurn] = []
+        saved = [*messages[:first]]
         runs = self._read_saved_runs()
         if runs:
             for run in runs:
                 new = build_run_messages(run) if run.has_answer else []
                 if new:
                     question = next((message for message in new if message.role == "user"), new[0])
-                    turns.append(ChatTurn(first, first + len(new), question, len(new) > 1, run.number))
-                    first += len(new)
+                    turns.append(ChatTurn(len(saved), len(saved) + len(new), question, len(new) > 1, run.number))
+                    saved += new
             last_run = self.unanswered[-1].run_number if self.unanswered else turns[-1].run_number if turns else None
-            if self.has_unsaved_messages:
+            if self.has_unsaved_messages or (self.unanswered and last_run is None):
                 raise self.make_unsaved_error()
-            if first != len(messages) or runs[-1].number != last_run:
+            is_same = [message.content for message in saved] == [message.content for message in messages]
+            if not is_same or runs[-1].number != last_run:
                 raise UsageError("the conversation was continued elsewhere", "quit, and continue it with ask chat -c")
         else:
             starts = [i for i, message in enumerate(messages) if message.role == "user" and i >= first]
@@ -436,6 +439,10 @@ class ChatSession:
                     read_runs(store, find_conversation(store, self.request.conversation_id))
                 )
         return []
+
+    def _is_answered(self, run_number: int | None) -> bool:
+        """Check whether the history has a part of an answer, also of one that a second signal left unreported."""
+        return any(run.number == run_number and run.has_answer for run in self._read_saved_runs())
 
     def _make_unanswered_turn(self, question: UnansweredQuestion) -> ChatTurn:
         end = len(self.request.message_history)

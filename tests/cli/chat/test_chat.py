@@ -97,11 +97,12 @@ def test_a_long_pasted_line_is_shown_shortened(ask: Ask, server: ModelServer) ->
     assert read_last_conversation(server) == ["word " * 1_000 + "end"]
 
 
+EDIT = "\x18\x05"
 EDITS = {
     'printf "caf\\351\\n" > "$1"': "Answer to café.",
     'printf "\\xef\\xbb\\xbfmarked\\n" > "$1"': "Answer to marked.",
-    'rm "$1"': "cannot read the edited text",
-    'echo lost > "$1"; exit 3': "(it failed)",
+    'rm -r "$TMPDIR"': "cannot read the edited text",
+    'echo lost > "$1"; exit 3': "cannot use the editor",
 }
 """Scripts of editors, and what is shown."""
 
@@ -112,11 +113,16 @@ def test_a_message_is_written_in_an_editor(script: str, ask: Ask, server: ModelS
     editor = home.path / "editor"
     editor.write_text(f"#!/bin/bash\n{script}\n")
     editor.chmod(0o755)
-    with Chat(ask, env={"VISUAL": str(editor)}) as chat:
-        chat.type_in("draft\x18\x05")
+    folder = home.path / "temporary"
+    folder.mkdir()
+    with Chat(ask, env={"VISUAL": str(editor), "TMPDIR": str(folder)}) as chat:
+        chat.type_in("draft" + EDIT)
         place = chat.running.wait_for(EDITS[script])
-        chat.running.wait_for(PROMPT, after=place)
+        place = chat.running.wait_for(PROMPT, after=place)
         if "Answer" not in EDITS[script]:  # the message is unchanged, and not sent
+            chat.type_in(EDIT)
+            place = chat.running.wait_for("ask: cannot", after=place)
+            chat.running.wait_for(PROMPT, after=place)
             chat.type_in(ENTER)
             chat.running.wait_for("Answer to draft.", after=place)
 

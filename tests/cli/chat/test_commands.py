@@ -17,7 +17,6 @@ from ask.messages import Usage
 from ask.safety.scan_record import ScanRecord, write_scan_record
 from tests import wire
 from tests.cli.chat.chat_session import (
-    CLEAR_LINE,
     CTRL_J,
     UP,
     Chat,
@@ -313,18 +312,23 @@ def test_drop_removes_the_last_message_and_its_answer(
         assert [list_messages(run)[0][1] for run in read_saved_runs(home)] == ["four"]
 
 
-def test_drop_leaves_the_conversations_of_a_history_that_was_restored_meanwhile(
-    ask: Ask, server: ModelServer, home: Home
+@pytest.mark.parametrize("command", ["/drop", "more"])
+def test_the_conversations_of_a_history_that_was_restored_meanwhile_stay(
+    command: str, ask: Ask, server: ModelServer, home: Home
 ) -> None:
     answer_with_last_words(server)
     assert ask("kept").code == 0
     backup = history_file(home).rename(home.data / "backup.db")
-    server.reply(wire.fails(400, "invalid"))
+    server.reply(wire.fails(401))
     with Chat(ask) as chat:
         chat.send("fails")
         backup.replace(history_file(home))  # its only run has the number of the one that failed
-        chat.send(CLEAR_LINE + "/drop")
-    assert [list_messages(run)[0][1] for run in read_saved_runs(home)] == ["kept"]
+        if command == "/drop":
+            chat.send(command)
+        else:
+            chat.send_alone(command, answer="y")
+    run = read_saved_runs(home)[0]
+    assert (list_messages(run)[0][1], run.replaced_by) == ("kept", None)
 
 
 def test_drop_removes_replaced_answers_too(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -638,7 +642,12 @@ def test_a_conversation_continued_elsewhere_cannot_be_changed(ask: Ask, server: 
         ask("-c", "elsewhere", env=session)
         for command in ("/drop", "/retry", "/edit", "/edit two"):
             assert "was continued elsewhere" in chat.send(command)
-    assert len(read_saved_runs(home)) == 2
+    with Chat(ask, "-c", env=session) as chat:  # with as many messages as then
+        with Chat(ask, "-c", env=session) as other:
+            other.send("/edit here")
+            other.quit()
+        assert "was continued elsewhere" in chat.send("/drop")
+    assert len(read_saved_runs(home)) == 3
 
 
 @pytest.mark.slow
@@ -726,6 +735,19 @@ def test_messages_that_could_not_be_saved_stay_in_the_chat(ask: Ask, server: Mod
         chat.send("/clear")
         chat.send("six")
         assert "#1  six" in chat.send("/messages")
+
+
+@pytest.mark.slow
+def test_an_unanswered_message_that_could_not_be_saved_is_not_blamed_on_another_process(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    server.reply(wire.says("One."), wire.fails(401))
+    with Chat(ask) as chat:
+        chat.send("one")
+        with closing(sqlite3.connect(history_file(home), isolation_level=None)) as other_process:
+            other_process.execute("BEGIN EXCLUSIVE")
+            chat.send("two")
+        assert "some messages of this conversation are not saved" in chat.send("/retry")
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -145,7 +146,11 @@ def test_a_message_that_a_hook_refuses_is_unanswered(line: str, ask: Ask, server
         assert "refused the run" in chat.send(line)
         assert "#2  bad (unanswered)" in chat.send("/messages")
         chat.send_alone("two")
+        chat.send("/clear")
+        chat.send("bad")
+        chat.send("/save bad.md")
     assert read_last_conversation(server) == ["one", "One.", "two"]
+    assert "bad" in (ask.cwd / "bad.md").read_text()
 
 
 @pytest.mark.slow
@@ -246,6 +251,21 @@ def test_an_edit_that_is_killed_after_a_part_of_the_answer_replaces_the_message(
     home.configure("")
     assert ask("-c", "more", env=SESSION).code == 0
     assert read_last_conversation(server) == ["new", *rest, "more"]
+
+
+def test_a_retry_that_two_signals_end_replaces_the_message(ask: Ask, server: ModelServer) -> None:
+    answer = Reply((wire.event(wire.text("So far")), HOLD), content_type="text/event-stream")
+    server.reply(wire.says("Hello."), answer, wire.says("Fine."))
+    with Chat(ask, env=SESSION) as chat:
+        chat.send("hi")
+        chat.type_in("/retry\r")
+        chat.running.wait_for("So far")
+        chat.running.signal(signal.SIGTERM)
+        time.sleep(0.003)
+        chat.running.signal(signal.SIGHUP)  # the part of the answer is saved, but not reported
+        chat.running.finish()
+    assert ask("-c", "more", env=SESSION).code == 0
+    assert read_last_conversation(server) == ["hi", "So far", "more"]
 
 
 def test_a_retry_that_is_killed_before_the_answer_leaves_one_unanswered_message(ask: Ask, server: ModelServer) -> None:
