@@ -2,7 +2,8 @@
 
 The rate is a token bucket that is charged for accepted requests only: refused ones are sent again at once. It doubles
 until the service refuses requests. Whether more of them are refused than at any rate (by an overloaded service) is
-found by a sequential test (CUSUM); the share of random refusals is the least in the last sections of the requests.
+found by a sequential test (CUSUM); the share of random refusals is the least in the last sections of the requests. Few
+refusals are enough if the service does not say that it is overloaded (status 529), because few of these are random.
 What was accepted between two moments at which the service accepted no more shows its rate; the job continues a little
 below it, returns to it, and then exceeds it faster and faster (as CUBIC does, the congestion control of TCP).
 
