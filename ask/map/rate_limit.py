@@ -499,7 +499,7 @@ class RateLimiter:
         if self._is_adaptive and limit.is_known and in_flight >= limit.level and not is_blocked:
             limit.lower(limit.level, limit.level)
             limit.confirmations = min(limit.confirmations + 1, MAX_CONFIRMATIONS)
-            if limit.is_verified or rate.is_below:
+            if rate.is_below or (limit.is_verified and not rate.is_known):
                 limit.is_verified = True
                 self._after_lowering(now)
                 return

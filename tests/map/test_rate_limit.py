@@ -120,6 +120,7 @@ def test_a_rate_that_is_confirmed_is_exceeded_less_often(rate: float, refused_sh
         Service(28, 0.3, refusal_latency=0.15, burst=9),
         Service(38, 0.3, refusal_latency=0.2, burst=10),
         Service(latency=1.88, refusal_latency=0.256, concurrency=77),
+        Service(17.3, 0.57, refusal_latency=0.228, burst=0.19),
     ],
 )
 def test_few_requests_are_refused_because_a_confirmed_limit_is_exceeded(service: Service) -> None:
