@@ -10,7 +10,7 @@ _ask_arguments() {  # COMMAND
         '(-p --provider)--provider=[Provider to use (see ask providers)]:NAME:_ask_provider' \
         '(-m --model)-m+[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
         '(-m --model)--model=[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
-        '*--fallback=[Models to try in turn if the model cannot answer]:MODEL:_ask_fallback' \
+        '*--fallback=[Models to try in turn if the model cannot answer]:A,B:_ask_fallback' \
         '(--base-url)--base-url=[Base URL of the provider]:URL:' \
         '(--key)--key=[API key]:KEY:' \
         '(-s --system)-s+[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
@@ -102,7 +102,7 @@ _ask_arguments() {  # COMMAND
         '(-p --provider)--provider=[Provider to use (see ask providers)]:NAME:_ask_provider' \
         '(-m --model)-m+[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
         '(-m --model)--model=[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
-        '*--fallback=[Models to try in turn if the model cannot answer]:MODEL:_ask_fallback' \
+        '*--fallback=[Models to try in turn if the model cannot answer]:A,B:_ask_fallback' \
         '(--base-url)--base-url=[Base URL of the provider]:URL:' \
         '(--key)--key=[API key]:KEY:' \
         '(-s --system)-s+[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
