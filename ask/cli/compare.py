@@ -49,7 +49,7 @@ def command(**flags: Any) -> None:
     """
     if len(flags["models"]) < 2:
         question = shlex.join(["compare", *flags["words"]])
-        hint = f"add -m NAME; to ask it as a question: ask -- {question}"
+        hint = f"repeat -m, as in -m A -m B; to ask it as a question: ask -- {question}"
         raise UsageError("compare needs at least two models", hint)
     if flags["race"] and (flags["judge"] or flags["combine"]):
         raise UsageError("--race keeps one answer, so there is nothing to judge or combine", "leave out --race")
