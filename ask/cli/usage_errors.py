@@ -160,6 +160,8 @@ def explain_error(error: click.UsageError | AskError, command_name: str, argumen
             return UsageError(f"no option {error.option_name}; {hint}. {text}")
         return UsageError(f"no option {error.option_name}", OPTION_HINTS.get(path, hint))
     problem = _describe(error, path)
+    if problem.startswith("there is no command ask config"):
+        hint = "ask config set KEY VALUE changes a setting (see ask config --help)"
     if path == "ask models" and len(arguments) == 2 and "unexpected" in error.message:
         hint = f"to list the models of a provider: {path} -p {shlex.quote(arguments[1])}; {MODELS_HINT}"
     if error.ctx and path == "ask keys set" and (provider := error.ctx.params.get("provider")):
