@@ -197,7 +197,7 @@ def detect_encoding(name: str, stream: BufferedReader, reopen: Callable[[], Buff
     media_type = detect_media_type(start)
     if media_type in ATTACHABLE_MEDIA_TYPES:
         message = f"{name} is binary ({MEDIA_TYPES[media_type].title}), not text"
-        raise FileError(message, "add --files to ask about each file")
+        raise FileError(message, "add --files to ask about each file" if reopen else "name it, with --files FILE")
     if start.startswith(tuple(mark for mark, _ in _WIDE_MARKS)) or not _may_be_text(start):
         # The last character may be incomplete.
         decoded = decode_bytes(start) or decode_bytes(start[: len(start) & -4])

@@ -143,6 +143,11 @@ def test_an_input_without_a_valid_row_is_the_reason_for_a_missing_column(ask: As
     assert (result.code, "a.jsonl:" in result.stderr, "not JSON" in result.stderr) == (2, True, True), result.stderr
 
 
+def test_a_pdf_on_stdin_is_to_be_named(ask: Ask, server: ModelServer) -> None:
+    result = ask(*COMMAND, "Summarize", stdin=b"%PDF-1.4\n1 0 obj\n")
+    assert (result.code, "--files FILE" in result.stderr, server.requests) == (9, True, []), result.stderr
+
+
 def test_a_named_pipe_is_not_replaced_by_the_output(ask: Ask, home: Home, server: ModelServer) -> None:
     os.mkfifo(home.work / "out.jsonl")
     result = ask(*COMMAND, "Say {{a}}", write(home.work, "a.csv", "a\n1\n"), "-O", "out.jsonl")
