@@ -108,6 +108,7 @@ OPTIONS_BY_ADVICE = {
     "use --limit N": "--max-rows --rows --head --first --top -n",
     "use --sample N": "--random --shuffle",
     "use --delimiter C": "--separator --sep",
+    "use --forget ID": "--delete --remove --rm",
     "use --rpm N": "--rate --rate-limit --rps",
     "the name of --output selects its format, and --input-format that of the input": "--format",
     "--older-than 0d selects all": "--all",

@@ -394,6 +394,7 @@ def test_words_that_are_commands_elsewhere_are_confirmed_on_a_terminal(
         ("config provider ollama", "ask config set KEY VALUE"),
         ("init", "use bash, zsh or fish"),
         ("--safe --allow-host *.example.com hi", "name each host"),
+        ("map --delete x", "--forget ID"),
         ("map x postgres://localhost/db", "pipe the rows in"),
     ],
 )
