@@ -131,7 +131,7 @@ COMMANDS_BY_WORD = {
 MODELS_HINT = "to search the list: ask models | grep WORD"
 OPTION_HINTS = {
     "ask mcp add": "an option of the server's command comes after --: ask mcp add NAME -- COMMAND",
-    "ask models": MODELS_HINT,
+    "ask models": f"see ask models --help; {MODELS_HINT}",
 }
 """Hints for unknown options of these commands."""
 OPTION_PATTERN = r"(?<![\w-])--?[a-zA-Z][\w-]*"
