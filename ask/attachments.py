@@ -170,7 +170,7 @@ def replace_unsupported_attachments(
     def explain(file: Attachment) -> str:
         if is_type_supported(file.media_type):
             return ""
-        return f"{model} does not accept {_describe_refused_type(file.media_type, is_type_supported)}"
+        return f"{model} does not accept {describe_refused_type(file.media_type, is_type_supported)}"
 
     return [replace_attachments(message, explain) for message in messages]
 
@@ -215,7 +215,7 @@ def _add_notes(message: Message, hidden_files: Iterable[tuple[Attachment, str]])
     return message._replace(content="\n\n".join(filter(None, (message.content, *notes)))) if notes else message
 
 
-def _describe_refused_type(media_type: str, is_supported: Callable[[str], bool]) -> str:
+def describe_refused_type(media_type: str, is_supported: Callable[[str], bool]) -> str:
     """Return "images", "PDFs", "audio" or "videos", or the format if the model accepts others of its kind."""
     kind = MEDIA_TYPES.get(media_type, UNKNOWN_TYPE)
     plural = PLURALS.get(kind.group, "files of this type")

@@ -10,7 +10,7 @@ _ask_arguments() {  # COMMAND
         '(-p --provider)--provider=[Provider to use (see ask providers)]:NAME:_ask_provider' \
         '(-m --model)-m+[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
         '(-m --model)--model=[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
-        '*--fallback=[Models to try in turn if the model cannot answer]:MODEL:_ask_fallback' \
+        '*--fallback=[Models to try in turn if the model cannot answer]:A,B:_ask_fallback' \
         '(--base-url)--base-url=[Base URL of the provider]:URL:' \
         '(--key)--key=[API key]:KEY:' \
         '(-s --system)-s+[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
@@ -102,7 +102,7 @@ _ask_arguments() {  # COMMAND
         '(-p --provider)--provider=[Provider to use (see ask providers)]:NAME:_ask_provider' \
         '(-m --model)-m+[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
         '(-m --model)--model=[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
-        '*--fallback=[Models to try in turn if the model cannot answer]:MODEL:_ask_fallback' \
+        '*--fallback=[Models to try in turn if the model cannot answer]:A,B:_ask_fallback' \
         '(--base-url)--base-url=[Base URL of the provider]:URL:' \
         '(--key)--key=[API key]:KEY:' \
         '(-s --system)-s+[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
@@ -200,8 +200,8 @@ _ask_arguments() {  # COMMAND
         '(--record)--record=[Append requests and answers to this file, for ASK_REPLAY]:FILE:_files' \
         '(--no-stdin)--no-stdin[Do not read stdin]' \
         '(--timeout)--timeout=[Stop if no text arrives for this many seconds (300; 900 for xai)]:S:' \
-        '*-m+[Model to ask; repeat to ask several]:NAME:_ask_model' \
-        '*--model=[Model to ask; repeat to ask several]:NAME:_ask_model' \
+        '*-m+[Models to ask]:A,B:_ask_model' \
+        '*--model=[Models to ask]:A,B:_ask_model' \
         '(--race)--race[Print the first complete answer; cancel the others]' \
         '(--judge)--judge=[Have this model pick and explain the best answer]:NAME:_ask_model' \
         '(--combine)--combine=[Have this model combine the answers into one]:NAME:_ask_model' \
@@ -453,8 +453,8 @@ _ask_arguments() {  # COMMAND
         '(--record)--record=[Append requests and answers to this file, for ASK_REPLAY]:FILE:_files' \
         '(-O --output)-O+[Write a file or sqlite\:FILE?table=T instead of JSONL to stdout]:FILE:_files' \
         '(-O --output)--output=[Write a file or sqlite\:FILE?table=T instead of JSONL to stdout]:FILE:_files' \
-        '*-m+[Ask this model; repeat to ask several]:NAME:_ask_model' \
-        '*--model=[Ask this model; repeat to ask several]:NAME:_ask_model' \
+        '*-m+[Models to ask]:A,B:_ask_model' \
+        '*--model=[Models to ask]:A,B:_ask_model' \
         '*--base-url=[Base URL of the provider; repeat to share the rows among several]:URL:' \
         '*-f+[Attach a file to each row, such as {{path}}]:PATH:_ask_attachment' \
         '*--file=[Attach a file to each row, such as {{path}}]:PATH:_ask_attachment' \

@@ -90,6 +90,7 @@ if status is-interactive
     __ask_bind '{{key}}' __ask_line '{{key_named}}'
     __ask_bind '{{explain_key}}' __ask_explain '{{explain_key_named}}'
     # Behind the user's own folders, and read when completions are first wanted.
-    contains -- '{{completions_folder}}' $fish_complete_path
-    or set -g fish_complete_path $fish_complete_path '{{completions_folder}}'
+    if not contains -- '{{completions_folder}}' $fish_complete_path
+        set -g fish_complete_path $fish_complete_path '{{completions_folder}}'
+    end
 end

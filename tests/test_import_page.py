@@ -9,7 +9,7 @@ import pytest
 
 from ask.imports.aichat import find_aichat_folder
 from ask.imports.llm import find_llm_folder
-from tests.doc_pages import check_commands, find_code_blocks
+from tests.doc_pages import check_commands, find_code_blocks, read_section
 from tests.imports.test_llm import write_log
 from tests.program import Ask, Home
 
@@ -31,6 +31,17 @@ def test_the_example_prints_the_documented_output(home: Home) -> None:
         (folder / name).write_text(text)
     ask = Ask(home.env, home.work)
     check_commands(lambda line: ask.shell(f"({line}) 2>&1"), find_code_blocks(PAGE, "console"))
+
+
+def test_roles_of_sgpt_become_templates(home: Home) -> None:
+    roles = Path(home.env["HOME"], ".config/shell_gpt/roles")
+    roles.mkdir(parents=True)
+    (roles / "Code Generator.json").write_text(json.dumps({"name": "Code Generator", "role": 'Say "code"\nonly.'}))
+    ask = Ask(home.env, home.work)
+    (script,) = find_code_blocks(read_section(PAGE, "## Roles of sgpt"), "sh")
+    assert ask.shell(script).code == 0
+    result = ask("templates", "show", "Code-Generator")
+    assert 'system = "Say \\"code\\"\\nonly."' in result.text
 
 
 def test_the_folders_are_those_of_the_programs() -> None:

@@ -234,7 +234,7 @@ class Odd(ChatCompletions):
 @pytest.mark.parametrize(
     "ending", ["return super().provider_build_request(request, key)", "raise ValueError", "exit()"]
 )
-@pytest.mark.parametrize("command", ["-p odd hi", pytest.param("map -p odd {line}", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("command", ["-p odd hi", pytest.param("map -p odd {{line}}", marks=pytest.mark.slow)])
 def test_a_forked_child_ends_with_its_hook(
     ask: Ask, home: Home, server: ModelServer, command: str, ending: str
 ) -> None:
@@ -259,7 +259,7 @@ class Odd(ChatCompletions):
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("command", ["-p odd hi", pytest.param("map -p odd {line}", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("command", ["-p odd hi", pytest.param("map -p odd {{line}}", marks=pytest.mark.slow)])
 def test_a_hook_cannot_end_ask_with_success(ask: Ask, home: Home, server: ModelServer, command: str) -> None:
     source = f"""
 import os
@@ -278,7 +278,7 @@ def test_rows_with_tools_print_nothing_if_the_plugin_prints_nothing(ask: Ask, ho
     """The processes of the rows are forked after output was redirected more than once."""
     server.reply(wire.says("Hello."))
     source = CHAT_PROVIDER.format(name="odd")
-    result = install_noisy(ask, home, server, source)("map", "-p", "odd", "--tools", "do {line}", stdin=b"1\n2\n3\n")
+    result = install_noisy(ask, home, server, source)("map", "-p", "odd", "--tools", "do {{line}}", stdin=b"1\n2\n3\n")
     assert result.code == 0, result.stderr
     assert "printed" not in result.stderr
     assert "Error" not in result.stderr

@@ -181,7 +181,8 @@ def record_states(home: Home, env: dict[str, str], shell: str, before: str) -> t
     first, once, twice = (home.path / name for name in ("first", "once", "twice"))
     dump = {"bash": "{ %s; } > %s 2>&1", "zsh": "{ %s } > %s 2>&1", "fish": "begin; %s; end > %s 2>&1"}[shell]
     evaluated = EVALS[shell].format("")
-    lines = [dump % (STATE[shell], once), "echo [; " + evaluated, "echo ]", dump % (STATE[shell], twice)]
+    check = f"test {'$status' if shell == 'fish' else '$?'} = 0 || touch {home.path / 'failed'}"
+    lines = [check, dump % (STATE[shell], once), "echo [; " + evaluated, "echo ]", dump % (STATE[shell], twice)]
     one = Shell(shell, home, env, f"{before}\n{dump % (STATE[shell], first)}", "\n".join(lines))
     with one.on_terminal() as running:
         output = running.stdout.decode().partition("[")[2].partition("]")[0]
@@ -195,6 +196,7 @@ def test_evaluating_the_script_twice_changes_nothing_more(shell: str, home: Home
     assert "__ask" in once
     assert once == twice
     assert output == ""
+    assert not (home.path / "failed").exists()
 
 
 @pytest.mark.slow

@@ -646,13 +646,13 @@ def check_attachments_supported(attachments: Sequence[Attachment], endpoint: Mod
     """
     if not attachments:
         return
-    from ask.attachments import describe_media_type, format_supported_types, is_document
+    from ask.attachments import describe_refused_type, format_supported_types, is_document
     from ask.client.attachment_limits import find_limit_problem
 
     is_supported = partial(endpoint.provider.supports_attachment, endpoint.model)
     for attachment in attachments:
         if not is_supported(attachment.media_type) and not is_document(attachment.media_type):
-            description = f"{describe_media_type(attachment.media_type)} ({attachment.name})"
+            description = f"{describe_refused_type(attachment.media_type, is_supported)} ({attachment.name})"
             supported_types = format_supported_types(is_supported)
             advice = f"it accepts {supported_types}"
             if not supported_types:

@@ -372,8 +372,8 @@ class ToolLoop:
             self._estimate_reported = True
             self._notify(f"{endpoint.provider_name} reports no costs; --max-cost uses an estimate")
         if max_cost is not None and cost.dollars >= max_cost:
-            kind = "an estimated" if cost.is_estimated else "a"
-            message = f"reached the cost limit ({kind} cost ${cost.dollars:.4f})"
+            mark = "~" if cost.is_estimated else ""
+            message = f"reached the cost limit ({mark}${cost.dollars:.4f} spent)"
             return LimitReachedError(message, "raise it with --max-cost")
         return self._daily_limit.find_excess(cost.dollars) if self._daily_limit else None
 

@@ -375,6 +375,11 @@ def _parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, .
     return tuple(filter(None, map(str.strip, ",".join(value).split(","))))
 
 
+def split_models(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Split values such as "a,b" at commas. An empty one, which overrides config.toml, is kept."""
+    return tuple(model.strip() for text in value for model in text.split(","))
+
+
 def _setting_option(
     key: str, *declarations: str, more: str = "", **attributes: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -401,7 +406,7 @@ def _setting_option(
 @click.command("ask", cls=AskCommand)
 @click.option("-p", "--provider", metavar="NAME", help="Provider to use (see ask providers).")
 @click.option("-m", "--model", metavar="NAME", help="Model to use; without -p also as provider:model.")
-@_setting_option("fallback", "--fallback", metavar="MODEL")
+@_setting_option("fallback", "--fallback", metavar="A,B", callback=split_models)
 @click.option("--base-url", metavar="URL", help="Base URL of the provider.")
 @click.option("--key", metavar="KEY", help="API key.")
 @_setting_option("system", "-s", "--system", metavar="TEXT", more="@file reads a file")

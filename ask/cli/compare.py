@@ -12,7 +12,7 @@ import click
 
 from ask.agent.request import RunRequest, add_models, prepare_without_message, read_user_message
 from ask.app import AppContext
-from ask.cli.ask import create_run_options, select_options
+from ask.cli.ask import create_run_options, select_options, split_models
 from ask.cli.click_helpers import subcommand
 from ask.cli.run import create_text_renderer, notify_end, open_session
 from ask.client.endpoint import report_plugin_output
@@ -31,7 +31,7 @@ OPTIONS = select_options(
 
 @subcommand("compare", OPTIONS)
 @click.argument("words", metavar="[PROMPT]...", nargs=-1)
-@click.option("-m", "--model", "models", metavar="NAME", multiple=True, help="Model to ask; repeat to ask several.")
+@click.option("-m", "--model", "models", metavar="A,B", multiple=True, callback=split_models, help="Models to ask.")
 @click.option("--race", is_flag=True, help="Print the first complete answer; cancel the others.")
 @click.option("--judge", metavar="NAME", help="Have this model pick and explain the best answer.")
 @click.option("--combine", metavar="NAME", help="Have this model combine the answers into one.")
@@ -49,7 +49,7 @@ def command(**flags: Any) -> None:
     """
     if len(flags["models"]) < 2:
         question = shlex.join(["compare", *flags["words"]])
-        hint = f"add -m NAME; to ask it as a question: ask -- {question}"
+        hint = f"name them as in -m A,B; to ask it as a question: ask -- {question}"
         raise UsageError("compare needs at least two models", hint)
     if flags["race"] and (flags["judge"] or flags["combine"]):
         raise UsageError("--race keeps one answer, so there is nothing to judge or combine", "leave out --race")

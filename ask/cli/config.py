@@ -162,11 +162,11 @@ def parse_key(dotted_key: str) -> ConfigKey:
 
 def _refuse_other_keys(dotted_key: str) -> None:
     """Raise `UsageError` for a key that looks like an API key, or that only `ask config edit` changes."""
+    if TABLE_PATTERN.fullmatch(dotted_key):
+        raise UsageError(f"{dotted_key} can only be changed in an editor", "ask config edit opens config.toml")
     if match := API_KEY_PATTERN.fullmatch(dotted_key):
         provider = (match[1] or match[2] or "").removeprefix("options.").lower() or "PROVIDER"
         raise UsageError("API keys are not stored in config.toml", f"ask keys set {provider}")
-    if TABLE_PATTERN.fullmatch(dotted_key):
-        raise UsageError(f"{dotted_key} can only be changed in an editor", "ask config edit opens config.toml")
 
 
 def parse_value(key: ConfigKey, text: str) -> Any:
@@ -176,6 +176,8 @@ def parse_value(key: ConfigKey, text: str) -> Any:
         UsageError: the value has the wrong type or is out of range.
         ParameterError: a model parameter is out of range.
     """
+    if key.type == BaseUrls and re.match(r"(?!https?:|(?:http\+)?unix:)[\w+.-]+://", text):
+        raise UsageError(f"{'.'.join(key.parts)} must be an http(s) address", "write it as https://HOST/PATH")
     if key.type is None:
         name = key.parts[1]
         if name in DEDICATED_OPTIONS:

@@ -8,7 +8,15 @@ from typing import Any
 import click
 
 from ask.atomic_files import convert_write_errors
-from ask.cli.ask import RARE_OPTIONS, AskOption, parse_dollars, parse_max_rounds, parse_seconds, select_options
+from ask.cli.ask import (
+    RARE_OPTIONS,
+    AskOption,
+    parse_dollars,
+    parse_max_rounds,
+    parse_seconds,
+    select_options,
+    split_models,
+)
 from ask.cli.click_helpers import Subcommand, parse_whole_number
 from ask.cli.commands import ALL_HELP, PATH, SectionedCommand
 from ask.cli.map_arguments import names_output
@@ -73,7 +81,7 @@ class MapCommand(SectionedCommand, Subcommand):
 @click.option(
     "-O", "--output", metavar="FILE", type=PATH, help="Write a file or sqlite:FILE?table=T instead of JSONL to stdout."
 )
-@click.option("-m", "--model", "models", metavar="NAME", multiple=True, help="Ask this model; repeat to ask several.")
+@click.option("-m", "--model", "models", metavar="A,B", multiple=True, callback=split_models, help="Models to ask.")
 @click.option(
     "--base-url", metavar="URL", multiple=True, help="Base URL of the provider; repeat to share the rows among several."
 )

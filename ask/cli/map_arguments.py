@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,6 +42,8 @@ def parse_arguments(flags: Mapping[str, Any]) -> tuple[str, list[str]]:
     if not has_template and os.path.isfile(prompt):  # Path.is_file() raises an exception for a long prompt
         hint = f'put the prompt before it, such as: ask map "Language of this text: {{{{text}}}}" {prompt}'
         raise UsageError(f"{prompt} was taken as the prompt", hint)
+    if re.fullmatch(r"@\S+", prompt):
+        raise UsageError(f"the prompt would be {prompt}, not its content", f'write "$(cat {prompt[1:]})"')
     paths = [find_equivalent_input(path) for path in arguments]
     check_inputs(paths)
     return decode_argument(prompt), paths

@@ -273,7 +273,8 @@ class MapJobRunner:
     def _finish(self, engine: Engine) -> None:
         """Raise the error of a job that has ended, if there is one."""
         if (stop_error := engine.stop_error) is not None:
-            stop_error.hint = "; ".join(filter(None, (stop_error.hint, CONTINUE_HINT)))
+            if engine.progress.answered or engine.progress.failed:
+                stop_error.hint = "; ".join(filter(None, (stop_error.hint, CONTINUE_HINT)))
             raise stop_error
         if not self.job.requests[0].settings.save:
             self.ledger.forget_answers(self.job.id)
@@ -549,9 +550,9 @@ class MapJobRunner:
         if owner is None and isinstance(output, SqliteTable):
             raise UsageError(f"{output} is not from ask map", "use another table, or drop this one first")
         if owner != self.job.id and not self.flags["fresh"]:
-            whose = "of a job with another prompt, model or option" if owner else "not from this job"
+            problem = "has rows of a job with another prompt, model or option" if owner else "is not from this job"
             hint = "use another -O, or --fresh to replace the file and start over"
-            raise UsageError(f"{output} has rows that are {whose}", hint)
+            raise UsageError(f"{output} {problem}", hint)
 
     def _make_agent_options(self) -> AgentOptions:
         """Return how rows with tools run.

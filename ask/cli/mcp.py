@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -329,6 +330,8 @@ def _parse_server(words: Sequence[str], options: Mapping[str, Any], origin: Path
     is_url = target.startswith(("http://", "https://"))
     if is_url and arguments:
         raise UsageError(f"unexpected argument {arguments[0]!r} after the URL", "add one server at a time")
+    if " " in target and not arguments and shutil.which(target) is None:
+        raise UsageError(f"{target!r} is not a program", f"leave out the quotes: ask mcp add {name} -- {target}")
     for key in ("env", "cwd") if is_url else ("headers", "oauth", "type"):
         if key in options:
             kind = "URL" if is_url else "command"

@@ -110,7 +110,7 @@ def _print_file_diff(output: StandardOutput, change: PathChange, *, is_file: boo
             hunks = format_unified_diff(*(content.decode("utf-8", "backslashreplace") for content in contents))
             reason = "too different to show"
     if hunks is None:
-        now, then = ("no file" if size is None else f"{size:,} bytes" for size in sizes)
+        now, then = ("no file" if size is None else format_count(size, "byte") for size in sizes)
         output.write(f"{name} ({reason}): {now} now, {then} after undo\n", BOLD)
         return
     old_name, new_name = (name if path else "/dev/null" for path in (old_path, new_path))

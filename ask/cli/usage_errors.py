@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import click
 
@@ -73,7 +74,8 @@ OPTIONS_BY_ADVICE = {
     "use --usage": "--stats --show-usage --tokens --cost",
     "write > FILE at the end of the command": "--out --output --output-file --output-last-message -O",
     "use --max-rounds N": "--max-turns --max-steps --max-iterations --chain-limit --cl",
-    "use --max-cost USD": "--max-budget-usd --max-budget --max-price",
+    "unset ASK_SAFE, or run ask config set safe.enabled false": "--no-safe --no-safe-mode --no-sandbox",
+    "use --max-cost USD": "--budget --max-budget-usd --max-budget --max-price",
     "use --fallback MODEL": "--fallback-model --fallbacks",
     "use --timeout S": "--max-time --request-timeout --connect-timeout",
     "use ask config set network.tries N": "--retries --max-retries",
@@ -106,6 +108,7 @@ OPTIONS_BY_ADVICE = {
     "use --limit N": "--max-rows --rows --head --first --top -n",
     "use --sample N": "--random --shuffle",
     "use --delimiter C": "--separator --sep",
+    "use --forget ID": "--delete --remove --rm",
     "use --rpm N": "--rate --rate-limit --rps",
     "the name of --output selects its format, and --input-format that of the input": "--format",
     "--older-than 0d selects all": "--all",
@@ -125,6 +128,12 @@ COMMANDS_BY_WORD = {
     **dict.fromkeys(("revert", "restore", "rollback"), "undo"),
 }
 """The command that a word means to users of other programs."""
+MODELS_HINT = "to search the list: ask models | grep WORD"
+OPTION_HINTS = {
+    "ask mcp add": "an option of the server's command comes after --: ask mcp add NAME -- COMMAND",
+    "ask models": f"see ask models --help; {MODELS_HINT}",
+}
+"""Hints for unknown options of these commands."""
 OPTION_PATTERN = r"(?<![\w-])--?[a-zA-Z][\w-]*"
 POSSIBLE_KEY_PATTERN = r"(?=\S*\d)[\w-]{20}"
 """A part of what may be an API key."""
@@ -150,12 +159,12 @@ def explain_error(error: click.UsageError | AskError, command_name: str, argumen
         if command_name == "ask":
             text = "To begin a question with a dash, put -- before it"
             return UsageError(f"no option {error.option_name}; {hint}. {text}")
-        if path == "ask mcp add":
-            hint = "an option of the server's command comes after --: ask mcp add NAME -- COMMAND"
-        return UsageError(f"no option {error.option_name}", hint)
+        return UsageError(f"no option {error.option_name}", OPTION_HINTS.get(path, hint))
     problem = _describe(error, path)
+    if problem.startswith("there is no command ask config"):
+        hint = "ask config set KEY VALUE changes a setting (see ask config --help)"
     if path == "ask models" and len(arguments) == 2 and "unexpected" in error.message:
-        hint = f"to list the models of a provider: {path} -p {shlex.quote(arguments[1])}"
+        hint = f"to list the models of a provider: {path} -p {shlex.quote(arguments[1])}; {MODELS_HINT}"
     if error.ctx and path == "ask keys set" and (provider := error.ctx.params.get("provider")):
         problem = "the key cannot be an argument, because shells save their command lines"  # so it is not repeated
         hint, question_hint = f"run {path} {provider} and paste it when you are asked", ""
@@ -191,7 +200,8 @@ def _describe(error: click.UsageError, path: str) -> str:
     """Describe what is wrong with the arguments of the command at `path`."""
     message = error.format_message().rstrip(".")
     if isinstance(error, click.MissingParameter) and error.param:
-        return f"{_get_name(error.param)} is missing"
+        choices = f"; use {_format_choices(error.param.type)}" if isinstance(error.param.type, click.Choice) else ""
+        return f"{_get_name(error.param)} is missing{choices}"
     if isinstance(error, click.BadParameter) and error.param:
         return f"{_get_name(error.param)} {_describe_value(error, error.param)}"
     if isinstance(error, click.BadOptionUsage):
@@ -213,6 +223,10 @@ def _get_name(param: click.Parameter) -> str:
 def _describe_value(error: click.BadParameter, param: click.Parameter) -> str:
     """Describe what is wrong with a value, to follow the name of its option or argument."""
     if isinstance(param.type, click.Choice):
-        *others, last = map(str, param.type.choices)
-        return f"must be {', '.join(others)} or {last}, not {error.message.partition(' is not one of ')[0]}"
+        return f"must be {_format_choices(param.type)}, not {error.message.partition(' is not one of ')[0]}"
     return error.message.rstrip(".")
+
+
+def _format_choices(choice: click.Choice[Any]) -> str:
+    *others, last = map(str, choice.choices)
+    return f"{', '.join(others)} or {last}"

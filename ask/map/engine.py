@@ -179,7 +179,7 @@ class Engine:
             except FileError as error:
                 self.stop(error)
             with self._stop_at_write_error():
-                if self._is_exhausted and (self.stop_error is None or self._written_count >= self._earlier_count):
+                if self._is_exhausted and (self.stop_error is None or self._has_enough_rows()):
                     self._publish()
                 self._writer.close()
         finally:
@@ -519,8 +519,12 @@ class Engine:
                 self._writer.write(self._buffer)
                 self._written_count += len(self._buffer)
             self._buffer = []
-            if self._has_started and self._written_count >= self._earlier_count:
+            if self._has_started and self._has_enough_rows():
                 self._publish()
+
+    def _has_enough_rows(self) -> bool:
+        """Check that the output has a row, and as many as that of the previous run."""
+        return self._written_count >= max(1, self._earlier_count)
 
     @contextmanager
     def _stop_at_write_error(self) -> Iterator[None]:

@@ -14,6 +14,7 @@ from importlib import import_module
 from io import BufferedReader, FileIO, RawIOBase
 from typing import Any
 
+from ask.attachments import ATTACHABLE_MEDIA_TYPES, MEDIA_TYPES, detect_media_type
 from ask.errors import FileError, MissingDependencyError, UsageError
 from ask.text import DecodedText
 
@@ -30,7 +31,7 @@ BINARY_SIGNATURES = {
     b"SQLite format 3\0": "a table of a database is read with sqlite:FILE?table=NAME",
     b"PAR1": "if it is Parquet, add --input-format parquet",
     b"ARROW1": "if it is Arrow, add --input-format arrow",
-    b"PK\3\4": "if it is an Excel workbook, add --input-format xlsx; unpack another archive first",
+    b"PK\3\4": "if it is an Excel workbook, add --input-format xlsx; if a Word document, --files; unpack an archive",
     b"\xd0\xcf\x11\xe0": "if it is an old Excel workbook, save it as .xlsx",
 }
 """What to do with a file that begins with these bytes."""
@@ -193,6 +194,10 @@ def detect_encoding(name: str, stream: BufferedReader, reopen: Callable[[], Buff
     from ask.tools.text_encoding import decode_bytes
 
     start = stream.peek()
+    media_type = detect_media_type(start)
+    if media_type in ATTACHABLE_MEDIA_TYPES:
+        message = f"{name} is binary ({MEDIA_TYPES[media_type].title}), not text"
+        raise FileError(message, "add --files to ask about each file" if reopen else "name it, with --files FILE")
     if start.startswith(tuple(mark for mark, _ in _WIDE_MARKS)) or not _may_be_text(start):
         # The last character may be incomplete.
         decoded = decode_bytes(start) or decode_bytes(start[: len(start) & -4])

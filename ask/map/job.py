@@ -56,6 +56,9 @@ NO_KEY = RowKey(b"", 0)
 MCP_SERVER_PATTERN = re.compile(r"mcp://[^/{]+/", re.IGNORECASE)
 """The part of the address of an MCP server's resource that names the server."""
 
+SINGLE_BRACES_PATTERN = re.compile(r"\{([^{}]+)\}")
+"""A placeholder of other programs: {column} or ${column}."""
+
 
 class RowTask(NamedTuple):
     """A row for one of the job's models.
@@ -181,6 +184,9 @@ class RowPrompt:
             UsageError: it lacks one that a placeholder names, or one of labels, or has one for the system prompt.
         """
         self._check_constants(row)
+        for name in re.findall(SINGLE_BRACES_PATTERN, self.text) if not self._placeholders else ():
+            if name in row.columns:
+                raise UsageError(f"{{{name}}} in the prompt would not be replaced", f"write {{{{{name}}}}}")
         for name in self._find_missing_columns(row):
             hint = format_suggestion(name, row.columns, f"the columns are {join_names(list(row.columns))}")
             if name == PATH and not row.is_file:

@@ -509,9 +509,14 @@ def convert_ledger_errors(file: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-        is_full = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
-        hint = DAMAGED_HINT if is_damaged else "free some space, and run it again" if is_full else ""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        hints = {
+            sqlite3.SQLITE_CORRUPT: DAMAGED_HINT,
+            sqlite3.SQLITE_NOTADB: DAMAGED_HINT,
+            sqlite3.SQLITE_FULL: "free some space, and run it again",
+            sqlite3.SQLITE_IOERR: "check whether the disk is full or damaged",
+        }
+        hint = hints.get(code, "")
         if isinstance(error, OSError):
             hint = "name another one with --ledger"
         raise FileError(f"cannot use the ledger {file} ({reason})", hint) from error

@@ -201,6 +201,8 @@ class ConnectionPool:
             log = self._logs[server.name]
             if log.last_line:
                 failure += f": its output is in {log.path}"
+            elif server.url:
+                failure += f"; mcp.servers.{server.name}.enabled = false disables it"
             if starts_in_empty_folder(server, self.directory) and time.monotonic() - start < server.timeout:
                 failure += f"; it ran in an empty folder: mcp.servers.{server.name}.cwd sets another one"
             tools = ServerTools(server, failure=failure)

@@ -15,7 +15,7 @@ from typing import Any
 
 from ask.records import NamedTuple
 from ask.safety.tool_policy import COMMAND_TOOL, PendingToolCall
-from ask.text import escape_non_ascii
+from ask.text import escape_non_ascii, format_size
 from ask.text_diff import cut_row, draw_diff, format_unified_diff
 from ask.tools.base import ApprovedFile, ToolError
 from ask.tools.file_access import FileTarget, compute_digest, open_target, resolve_path
@@ -114,7 +114,7 @@ def _build_diff_preview(pending_call: PendingToolCall, target: FileTarget, shown
     data = target.read_content(str(path))
     file = target.to_approved_file(compute_digest(data))
     if decode_file(data) is None:
-        return Preview(f"no diff: {path} is binary, {len(data):,} bytes", approved_file=file)
+        return Preview(f"no diff: {path} is binary, {format_size(len(data))}", approved_file=file)
     try:
         old_content = decode_for_editing(data, pending_call.arguments.get("old_text", "")).text
         lines = _diff_content(pending_call.tool_name, old_content, pending_call.arguments)

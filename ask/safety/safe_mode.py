@@ -327,5 +327,5 @@ def parse_allowed_host(host_name: str) -> str:
 
     try:
         return parse_url(f"https://{host_name}/").host
-    except ToolError as error:
-        raise UsageError(f"{host_name} is not a valid host ({error})", "for example --allow-host example.com") from None
+    except ToolError:
+        raise UsageError(f"{host_name!r} is not a host", "name each host, for example example.com") from None

@@ -40,10 +40,12 @@ TYPES: dict[str, SchemaDict] = {
     "email": {"type": "string", "format": "email"},
     "url": {"type": "string", "format": "uri"},
 }
-TYPES_HINT = f'use {", ".join(TYPES)}, 1..5, [type], {{name type}} or "a text" in quotes'
+TYPES_HINT = f'use {", ".join(TYPES)}, 1..5, [type], {{name type}} or fixed values: "a"|"b"'
 FIELDS_HINT = 'write fields like "name, age int"; quote other names'
 NAME_PATTERN = r"[^\W\d][\w-]*"
 RANGE_PATTERN = r"[-+]?\d{1,9}\s*\.\.\s*[-+]?\d{1,9}(?![\w.])"
+VALUES_PATTERN = r"\w[\w -]*(?:\|\s*\w[\w -]*)+"
+"""What looks like fixed values without quotes, such as bug|order."""
 QUOTED_PATTERN = r'"(?:[^"\\\n]|\\.)*"|' + r"'(?:[^'\\\n]|\\.)*'"
 MAX_DEPTH = 50
 
@@ -120,6 +122,10 @@ class _ShortFormParser:
         schema = TYPES["string"] if self.is_next(r"[,\n:}]|\Z") else self.parse_type()
         if not self.take(":"):
             return schema
+        if self.is_next(rf"{VALUES_PATTERN}\s*(?:[,\n}}]|\Z)"):
+            self.fail(
+                "a description restricts nothing", f"for fixed values, leave out the colon: {self._quote_values()}"
+            )
         description = self.take_quoted() or self.take(r"[^,\n}]+").strip()
         return schema | ({"description": description} if description else {})
 
@@ -150,8 +156,14 @@ class _ShortFormParser:
             return self.parse_range()
         match = self.is_next(NAME_PATTERN)
         if match and match[0] not in TYPES:
-            self.fail(f"unknown type {match[0]!r}", format_suggestion(match[0], TYPES, TYPES_HINT))
+            hint = f"put fixed values in quotes: {self._quote_values()}" if self.is_next(VALUES_PATTERN) else TYPES_HINT
+            self.fail(f"unknown type {match[0]!r}", format_suggestion(match[0], TYPES, hint))
         return TYPES[self.expect(NAME_PATTERN, "{} is not a type", TYPES_HINT)]
+
+    def _quote_values(self) -> str:
+        """Put the fixed values at the current position in quotes."""
+        match = self.is_next(VALUES_PATTERN)
+        return "|".join(f'"{value.strip()}"' for value in match[0].split("|")) if match else ""
 
     def parse_range(self) -> SchemaDict:
         """Parse a range of integers, such as 1..5."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import accumulate, islice
 from typing import Any
 
-from ask.text import DecodedText, find_similar
+from ask.text import DecodedText, find_similar, format_size
 from ask.text_diff import TextDiff, compare_texts
 from ask.tools.base import RunToolContext, ToolError, ToolResult
 from ask.tools.file_access import (
@@ -72,8 +72,10 @@ def write_file(arguments: Mapping[str, Any], context: RunToolContext) -> ToolRes
     if created or decoded:
         diff = compare_texts(decoded.text if decoded else "", content)
     else:
-        diff = TextDiff(note=f"it was binary, {old_size:,} bytes" if old_size else "its old content could not be read")
-    return ToolResult(f"{'created' if created else 'overwrote'} {name}: {len(data):,} bytes{note}", diff=diff)
+        diff = TextDiff(
+            note=f"it was binary, {format_size(old_size)}" if old_size else "its old content could not be read"
+        )
+    return ToolResult(f"{'created' if created else 'overwrote'} {name}: {format_size(len(data))}{note}", diff=diff)
 
 
 def edit_file(arguments: Mapping[str, Any], context: RunToolContext) -> ToolResult:
@@ -94,7 +96,7 @@ def edit_file(arguments: Mapping[str, Any], context: RunToolContext) -> ToolResu
         data, encoding_note = _encode_content(name, new_content, decoded)
         write_regular_file(name, path, data, context)
     if decode_file(old_content) is None:
-        diff = TextDiff(note=f"it is binary, {len(data):,} bytes")
+        diff = TextDiff(note=f"it is binary, {format_size(len(data))}")
     else:
         diff = compare_texts(decoded.text, new_content)
     return ToolResult(f"edited {name} at line {line}{encoding_note}{note}", diff=diff)

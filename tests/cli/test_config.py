@@ -136,6 +136,8 @@ def test_set_writes_the_value_and_get_prints_it_as_typed(
         (("providers.lab.models", "x"), 2, "ask config edit"),
         (("hooks", "x"), 2, "ask config edit"),
         (("mcp.servers.notes.command", "x"), 2, "ask config edit"),
+        (("mcp.servers.notes.env.API_KEY", "sk-secret"), 2, "ask config edit"),
+        (("providers.lab.base_url", "htp://lab"), 2, "https://HOST"),
         (("mcp.servers.notes.timeout", "long"), 2, "mcp.servers.notes.timeout"),
         (("tools", "x"), 2, "tools"),
         (("aliases", "x"), 2, "aliases"),

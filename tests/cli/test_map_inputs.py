@@ -126,10 +126,26 @@ def test_an_unknown_column_of_a_wide_table_is_a_short_error(ask: Ask, home: Home
         assert (result.code, len(result.stderr) < 500) == (2, True), result.stderr[:1000]
 
 
+@pytest.mark.parametrize(
+    ("prompt", "hint"), [("Say {name}", "{{name}}"), ("Say ${name}", "{{name}}"), ("@prompt.txt", "cat prompt.txt")]
+)
+def test_a_prompt_in_the_notation_of_other_programs_is_not_sent(
+    ask: Ask, home: Home, server: ModelServer, prompt: str, hint: str
+) -> None:
+    result = ask(*COMMAND, prompt, write(home.work, "a.csv", "name\nMeier\n"))
+    assert (result.code, hint in result.stderr, server.requests) == (2, True, []), result.stderr
+    assert ask(*COMMAND, 'Answer as {"name": "..."} or {other}', "a.csv").code == 0
+
+
 def test_an_input_without_a_valid_row_is_the_reason_for_a_missing_column(ask: Ask, home: Home) -> None:
     file = write(home.work, "a.jsonl", "{'text': 'a'}\n{'text': 'b'}\n")
     result = ask(*COMMAND, "Say {{text}}", file, "--columns", "text,answer")
     assert (result.code, "a.jsonl:" in result.stderr, "not JSON" in result.stderr) == (2, True, True), result.stderr
+
+
+def test_a_pdf_on_stdin_is_to_be_named(ask: Ask, server: ModelServer) -> None:
+    result = ask(*COMMAND, "Summarize", stdin=b"%PDF-1.4\n1 0 obj\n")
+    assert (result.code, "--files FILE" in result.stderr, server.requests) == (9, True, []), result.stderr
 
 
 def test_a_named_pipe_is_not_replaced_by_the_output(ask: Ask, home: Home, server: ModelServer) -> None:

@@ -214,6 +214,7 @@ def test_servers_of_json_files_are_listed_with_their_file(ask: Ask, home: Home) 
         (["x", "y", "--timeout", "nan"], "timeout"),
         (["--from", "f", "--env", "A=b"], "--from"),
         (["x", "y", "--port", "3"], "--port"),
+        (["x", "npx -y server"], "ask mcp add x -- npx -y server"),
     ],
 )
 def test_invalid_servers_are_not_added(words: list[str], expected: str, ask: Ask, home: Home) -> None:

@@ -388,6 +388,14 @@ def test_words_that_are_commands_elsewhere_are_confirmed_on_a_terminal(
         ("map -C sub x y", "ask -C DIR COMMAND"),
         ("history list --cwd sub", "ask -C DIR COMMAND"),
         ("history delete --all", "--older-than 0d"),
+        ("--no-safe hi", "ASK_SAFE"),
+        ("models --free", "ask models | grep"),
+        ("models free", "ask models | grep"),
+        ("config provider ollama", "ask config set KEY VALUE"),
+        ("init", "use bash, zsh or fish"),
+        ("--safe --allow-host *.example.com hi", "name each host"),
+        ("map --delete x", "--forget ID"),
+        ("map x postgres://localhost/db", "pipe the rows in"),
     ],
 )
 def test_what_is_unknown_is_refused_with_advice(arguments: str, advice: str, ask: Ask, server: ModelServer) -> None:

@@ -368,7 +368,7 @@ def test_a_row_with_tools_uses_the_next_server_if_one_cannot_be_reached(
     describe(home, [f"http://127.0.0.1:{closed_port()}/v1", server.base_url], model="x")
     server.reply(wire.says("yes"), wire.says("yes"))
     (home.work / "rows.jsonl").write_text('{"it": 1}\n{"it": 2}\n')
-    mapped = ask.process("map", "-p", "mine", "--tools", "say {it}", "rows.jsonl", "-j", "1", env=NONE, timeout=60)
+    mapped = ask.process("map", "-p", "mine", "--tools", "say {{it}}", "rows.jsonl", "-j", "1", env=NONE, timeout=60)
     assert (mapped.code, mapped.stdout.count(b"yes")) == (0, 2), mapped.stderr
 
 
@@ -440,7 +440,7 @@ def test_a_row_with_tools_gets_a_new_key_when_that_of_the_job_has_expired(
     describe(home, server.base_url, model="x", key_command=write_key_command(home, old, new))
     server.reply(*[by_key(new)] * 8)
     (home.work / "rows.jsonl").write_text('{"it": 1}\n{"it": 2}\n')
-    mapped = ask.process("map", "-p", "mine", "--tools", "say {it}", "rows.jsonl", "-j", "1", env=NONE, timeout=60)
+    mapped = ask.process("map", "-p", "mine", "--tools", "say {{it}}", "rows.jsonl", "-j", "1", env=NONE, timeout=60)
     assert (mapped.code, mapped.stdout.count(b"Hello.")) == (0, 2), mapped.stderr
     assert [request.headers["Authorization"] for request in server.requests] == [f"Bearer {old}", f"Bearer {new}"] * 2
 

@@ -170,7 +170,9 @@ def test_rows_in_wide_encodings_are_read(
 
 
 @pytest.mark.parametrize(
-    "content", [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"PK\x03\x04\x14\0\x06\0[Content]\ntext\n"], ids=["png", "zip"]
+    "content",
+    [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"PK\x03\x04\x14\0\x06\0[Content]\ntext\n", b"%PDF-1.4\n1 0 obj\n"],
+    ids=["png", "zip", "pdf in ASCII"],
 )
 @pytest.mark.parametrize("input_format", ["jsonl", "csv", "lines"])
 def test_a_binary_file_is_refused(tmp_path: Path, content: bytes, input_format: InputFormat) -> None:
@@ -183,7 +185,14 @@ def test_tsv_is_separated_by_tabs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "hint"), [(b"SQLite format 3\0", "sqlite:"), (b"PAR1", "parquet"), (b"PK\3\4", "xlsx")]
+    ("start", "hint"),
+    [
+        (b"SQLite format 3\0", "sqlite:"),
+        (b"PAR1", "parquet"),
+        (b"PK\3\4", "xlsx"),
+        (b"%PDF-1.4\n%\xe2\xe3\n", "--files"),
+        (b"\x89PNG\r\n\x1a\n", "--files"),
+    ],
 )
 def test_tables_that_are_no_text_are_recognized(tmp_path: Path, start: bytes, hint: str) -> None:
     with pytest.raises(FileError) as failure:

@@ -179,7 +179,7 @@ def test_each_server_that_does_not_speak_mcp_is_reported(ask: Ask, home: Home, s
     assert result.text == "done\n"
     lines = [line for line in result.stderr.splitlines() if line.startswith("ask: ")]
     wanted_in_lines = {name: wanted for name, (_, wanted) in replies.items()} | {
-        "gone": "127.0.0.1:9 cannot be reached",
+        "gone": "127.0.0.1:9 cannot be reached (All connection attempts failed); mcp.servers.gone.enabled = false",
         "proxied": "mcp.test cannot be reached through the proxy 127.0.0.1:9 (HTTPS_PROXY)",
     }
     for line, (name, wanted) in zip(lines, wanted_in_lines.items(), strict=True):

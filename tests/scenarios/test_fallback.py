@@ -21,7 +21,7 @@ from tests.sample_files import png
 
 OPENAI, ANTHROPIC, OLLAMA, OPENROUTER = (SERVICES[name] for name in ("openai", "anthropic", "ollama", "openrouter"))
 CLAUDE, LLAMA = f"anthropic:{ANTHROPIC.model}", f"ollama:{OLLAMA.model}"
-CHAIN = ("--fallback", CLAUDE, "--fallback", LLAMA)
+CHAIN = ("--fallback", f"{CLAUDE}, {LLAMA}")
 ECHO = ToolCall("call_echo", "bash", '{"command": "echo one"}')
 OVERLOADED = {"error": {"message": "Overloaded", "type": "server_error"}}
 CLOSED = "http://127.0.0.1:9"

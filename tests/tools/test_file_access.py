@@ -58,7 +58,7 @@ def test_writable_file_of_another_user_keeps_its_owner_and_loses_its_set_id_bit(
     file = public_folder / "f"
     file.write_text("a")
     file.chmod(0o4777)
-    assert unprivileged("write_file", {"filepath": "f", "content": "b"}) == "overwrote f: 1 bytes"
+    assert unprivileged("write_file", {"filepath": "f", "content": "b"}) == "overwrote f: 1 byte"
     assert (stat.S_IMODE(file.stat().st_mode), file.stat().st_uid) == (0o777, os.geteuid())
 
 
@@ -84,7 +84,7 @@ def test_symbolic_link_is_followed_and_kept(run: Run, work: Path) -> None:
 
 
 def test_at_most_100_missing_folders_are_created(run: Run, refusal: Run, work: Path) -> None:
-    assert run(WRITE_FILE, filepath="a/" * 100 + "f", content="x").endswith("/f: 1 bytes")
+    assert run(WRITE_FILE, filepath="a/" * 100 + "f", content="x").endswith("/f: 1 byte")
     message = refusal(WRITE_FILE, filepath="b/" * 1_900 + "f", content="x")
     assert "1,900" in message
     assert "100" in message

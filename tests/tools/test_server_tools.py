@@ -420,10 +420,10 @@ def test_events_have_calls_and_sources_in_their_order(ask: Ask, server: ModelSer
 def test_rows_and_comparisons_have_the_sources(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(*[anthropic_answer()] * 4)
     (home.work / "rows.csv").write_text("city\nBergen\n")
-    result = ask("map", "-p", "anthropic", "-T", "web_search", "rain in {city}?", "rows.csv")
+    result = ask("map", "-p", "anthropic", "-T", "web_search", "rain in {{city}}?", "rows.csv")
     assert json.loads(result.text)["citations"] == [CITATION]
     assert list_types(server.requests[0].json) == ["web_search_20260318"]
-    again = ask("map", "-p", "anthropic", "-T", "web_search", "rain in {city}?", "rows.csv", "-O", "out.csv")
+    again = ask("map", "-p", "anthropic", "-T", "web_search", "rain in {{city}}?", "rows.csv", "-O", "out.csv")
     assert again.code == 0
     assert json.dumps(URL) in (home.work / "out.csv").read_text().replace('""', '"')
     compared = ask("compare", "-p", "anthropic", "-m", "claude-a", "-m", "claude-b", "-T", "web_search", "hi")
@@ -434,7 +434,7 @@ def test_rows_and_comparisons_have_the_sources(ask: Ask, home: Home, server: Mod
 def test_rows_with_tools_have_the_tools_of_the_service(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(anthropic_answer())
     (home.work / "rows.csv").write_text("city\nBergen\n")
-    result = ask.process("map", "--tools", "-p", "anthropic", "-T", "web_search", "rain in {city}?", "rows.csv")
+    result = ask.process("map", "--tools", "-p", "anthropic", "-T", "web_search", "rain in {{city}}?", "rows.csv")
     assert json.loads(result.text)["citations"] == [CITATION], result.stderr
     assert "web_search_20260318" in list_types(server.requests[0].json)
 

@@ -235,7 +235,7 @@ def test_a_signal_after_the_answer_ends_the_wait_for_the_collector(bench: TraceB
 @pytest.mark.slow
 def test_rows_with_tools_remember_that_the_collector_does_not_answer(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
-    command = ("map", "say {line}", "--tools", "--fresh", "-j", "1")
+    command = ("map", "say {{line}}", "--tools", "--fresh", "-j", "1")
     seconds = bench.ask(*command, stdin=b"a\nb\nc\nd\n").seconds
     bench.collector.delay = 9
     result = bench.ask(*command, stdin=b"a\nb\nc\nd\n")
@@ -248,7 +248,7 @@ def test_rows_with_tools_remember_that_the_collector_does_not_answer(bench: Trac
 def test_rows_with_tools_report_a_refusal(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     bench.collector.status = 403
-    result = bench.ask("map", "say {line}", "--tools", stdin=b"a\nb\n")
+    result = bench.ask("map", "say {{line}}", "--tools", stdin=b"a\nb\n")
     assert result.text.count("hi") == 2
     assert result.stderr.count("traces were not sent: ") == 1
     assert "403" in result.stderr

@@ -96,7 +96,7 @@ def test_content_is_sent_redacted_if_asked(bench: TraceBench, way: str) -> None:
 def test_the_content_of_rows_is_redacted(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
     bench.home.configure("trace_content = true\n")
-    bench.ask("map", "say {line}", stdin=f"{KEY}\n".encode())
+    bench.ask("map", "say {{line}}", stdin=f"{KEY}\n".encode())
     [run_span] = bench.collector.find("invoke_agent")
     assert "[key removed]" in run_span.attributes["gen_ai.input.messages"]
     assert KEY not in repr([span.attributes for span in bench.collector.spans])
@@ -247,7 +247,7 @@ def test_a_signal_ends_the_spans(bench: TraceBench, number: int, code: int) -> N
 
 def test_each_row_of_a_job_and_each_message_of_a_chat_is_a_trace(bench: TraceBench) -> None:
     bench.server.reply(*[wire.says("hi")] * 5)
-    assert bench.ask("map", "say {line}", stdin=b"a\nb\nc\n").code == 0
+    assert bench.ask("map", "say {{line}}", stdin=b"a\nb\nc\n").code == 0
     assert len({span.trace_id for span in bench.collector.find("invoke_agent")}) == 3
     assert len(bench.collector.find("chat")) == 3
     bench.collector.spans.clear()
@@ -269,7 +269,7 @@ def test_each_compared_model_is_a_trace(bench: TraceBench) -> None:
 @pytest.mark.slow
 def test_rows_with_tools_are_traced(bench: TraceBench) -> None:
     bench.server.reply(wire.says("hi"))
-    result = bench.ask("map", "say {line}", "--tools", stdin=b"a\nb\n")
+    result = bench.ask("map", "say {{line}}", "--tools", stdin=b"a\nb\n")
     assert (result.code, result.text.count("hi")) == (0, 2)
     assert len({span.trace_id for span in bench.collector.find("invoke_agent")}) == 2
     assert "traces" not in result.stderr
@@ -279,7 +279,7 @@ def test_rows_with_tools_are_traced(bench: TraceBench) -> None:
 @pytest.mark.parametrize("options", [(), ("--tools",)])
 def test_workers_of_a_cluster_send_their_last_spans(bench: TraceBench, options: tuple[str, ...]) -> None:
     bench.server.reply(wire.says("hi"))
-    arguments = ("map", "say {line}", "--engine", "dask", *options)
+    arguments = ("map", "say {{line}}", "--engine", "dask", *options)
     assert bench.ask(*arguments, stdin=b"a\nb\n").code == 0
     assert len(bench.collector.find("invoke_agent")) == 2
     bench.collector.status = 403
@@ -290,7 +290,7 @@ def test_workers_of_a_cluster_send_their_last_spans(bench: TraceBench, options: 
 def test_a_job_reports_a_broken_collector(bench: TraceBench) -> None:
     bench.server.reply(*[wire.says("hi")] * 2)
     bench.collector.status = 403
-    result = bench.ask("map", "say {line}", stdin=b"a\nb\n")
+    result = bench.ask("map", "say {{line}}", stdin=b"a\nb\n")
     assert (result.code, result.text.count("hi")) == (0, 2)
     assert result.stderr.count("traces were not sent: ") == 1
 

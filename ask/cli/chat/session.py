@@ -239,7 +239,8 @@ class ChatSession:
                 is_result = changes[0][0].role == "tool"
                 return f"a tool result of message #{position}" if is_result else f"message #{position}"
         subject = "no message has a file" if number is None else f"message #{number} has no file"
-        raise UsageError(f"{subject} {name!r}", "/messages lists the messages")
+        hint = f"/drop #{name} removes a message" if name.isdecimal() else "/messages lists the messages"
+        raise UsageError(f"{subject} {name!r}", hint)
 
     def list_files(self, turn: ChatTurn) -> list[str]:
         """List the names of the files in a message, and in the tool results before its answer."""

@@ -378,6 +378,8 @@ def test_an_earlier_message_can_be_edited_and_dropped(
             *(["#1", "one"], ["#2", "two"], ["#3", "three"], ["#4", "four"]),
         ]
         assert "/messages lists" in chat.send("/drop #5")
+        for command in ("edit", "drop"):
+            assert f"/{command} #2" in chat.send(f"/{command} 2")
         chat.send("/drop #2")
         chat.send("five")
         assert read_last_conversation(server)[::2] == ["one", "three", "four", "five"]
