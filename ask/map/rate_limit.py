@@ -2,8 +2,8 @@
 
 The rate is a token bucket that is charged for accepted requests only: refused ones are sent again at once. It doubles
 until the service refuses requests. Whether more of them are refused than at any rate (by an overloaded service) is
-found by a sequential test (CUSUM); the share of random refusals is the least in the last sections of the requests. Few
-refusals are enough if the service does not say that it is overloaded (status 529), because few of these are random.
+found by a sequential test (CUSUM); the share of random refusals is the least in the last sections of the requests. A
+refusal that does not say that the service is overloaded (as status 529 does) is rarely random: few of these are enough.
 What was accepted between two moments at which the service accepted no more shows its rate; the job continues a little
 below it, returns to it, and then exceeds it faster and faster (as CUBIC does, the congestion control of TCP).
 
@@ -65,7 +65,7 @@ START_SHARE, MIN_SHARE, MAX_START_SHARE = 0.1, 0.01, 0.7
 """The least assumed share of random refusals, before and after a limit is known, and the greatest that is believed
 before."""
 START_LIMITED_SHARE, MIN_LIMITED_SHARE, LIMITED_REFUSALS = 0.03, 0.005, 3
-"""The same for those that the service explains by a limit: few of them are random. So many of the first are not."""
+"""The same for refusals that do not say that the service is overloaded; so many of the first do not count as random."""
 SHARE_RISE = 0.1
 """If the share rises by more after the limits were lowered, they were lowered because of random refusals."""
 EXCESS_PART, EXCESS_THRESHOLD, EXCESS_SECONDS, START_THRESHOLD = 0.35, 6.6, 30, 2
@@ -109,7 +109,7 @@ DEFAULT_TOKENS = 1000
 class Start(NamedTuple):
     """When a request was sent, and how many had been sent and refused before, and were in flight.
 
-    `limited` are those refused because of a limit.
+    `limited` is how many of the refusals did not say that the service is overloaded.
     """
 
     time: float

@@ -15,7 +15,7 @@ MAX_SHARE = 0.8
 
 
 class Shares(NamedTuple):
-    """The share of requests that were refused, and of those because of a limit."""
+    """The shares of the requests that were refused, and that were refused with no word of an overload."""
 
     refused: float
     limited: float
