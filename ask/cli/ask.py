@@ -376,8 +376,8 @@ def _parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, .
 
 
 def split_models(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """Split values such as "a,b" at commas. An empty one, which overrides config.toml, is kept."""
-    return tuple(model.strip() for text in value for model in text.split(","))
+    """Split values such as "a,b" at commas. An empty value, which overrides config.toml, is kept."""
+    return tuple(model.strip() for text in value for model in text.split(",") if model.strip() or not text)
 
 
 def _setting_option(

@@ -176,7 +176,7 @@ def parse_value(key: ConfigKey, text: str) -> Any:
         UsageError: the value has the wrong type or is out of range.
         ParameterError: a model parameter is out of range.
     """
-    if key.type == BaseUrls and re.match(r"(?!https?:|(?:http\+)?unix:)[\w+.-]+://", text):
+    if key.type == BaseUrls and re.match(r"(?i)(?!https?:|(?:http\+)?unix:)[\w+.-]+://", text):
         raise UsageError(f"{'.'.join(key.parts)} must be an http(s) address", "write it as https://HOST/PATH")
     if key.type is None:
         name = key.parts[1]

@@ -43,7 +43,7 @@ def parse_arguments(flags: Mapping[str, Any]) -> tuple[str, list[str]]:
         hint = f'put the prompt before it, such as: ask map "Language of this text: {{{{text}}}}" {prompt}'
         raise UsageError(f"{prompt} was taken as the prompt", hint)
     if re.fullmatch(r"@\S+", prompt):
-        raise UsageError(f"the prompt would be {prompt}, not its content", f'write "$(cat {prompt[1:]})"')
+        raise UsageError(f"{prompt} would be sent as it is, not as the file's content", f'write "$(cat {prompt[1:]})"')
     paths = [find_equivalent_input(path) for path in arguments]
     check_inputs(paths)
     return decode_argument(prompt), paths

@@ -221,7 +221,7 @@ def check_inputs(paths: Sequence[str]) -> None:
         except OSError as error:
             is_missing = not path.exists()
             if is_missing and re.match(r"\w{2,}:/", str(path)):
-                raise UsageError("URLs cannot be read", "pipe the rows in, and add their --input-format") from None
+                raise UsageError("an input cannot be a URL", "pipe the rows in, and add their --input-format") from None
             hint = "check the file's name; to ask it as a question: ask -- map ..." if is_missing else ""
             if path.is_dir():
                 hint = f"name its files: {path}/*"

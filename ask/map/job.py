@@ -56,8 +56,8 @@ NO_KEY = RowKey(b"", 0)
 MCP_SERVER_PATTERN = re.compile(r"mcp://[^/{]+/", re.IGNORECASE)
 """The part of the address of an MCP server's resource that names the server."""
 
-SINGLE_BRACES_PATTERN = re.compile(r"\{([^{}]+)\}")
-"""A placeholder of other programs: {column} or ${column}."""
+SINGLE_BRACES_PATTERN = re.compile(r"(?<![\w{}\\])\{([^{}]+)\}")
+"""A placeholder of other programs: {column} or ${column}, but not the escaped \\{{column}}, or \\textbf{column}."""
 
 
 class RowTask(NamedTuple):

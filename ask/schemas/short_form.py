@@ -124,7 +124,7 @@ class _ShortFormParser:
             return schema
         if self.is_next(rf"{VALUES_PATTERN}\s*(?:[,\n}}]|\Z)"):
             self.fail(
-                "a description restricts nothing", f"for fixed values, leave out the colon: {self._quote_values()}"
+                "a description restricts nothing", f"for fixed values, write {self._quote_values()} without the colon"
             )
         description = self.take_quoted() or self.take(r"[^,\n}]+").strip()
         return schema | ({"description": description} if description else {})

@@ -15,7 +15,7 @@ from tests.model_server import HOLD, ModelServer, Reply, Request
 from tests.program import ASK, CTRL_C, Ask, Home, Running
 from tests.screen import render_lines
 
-COMMAND = ("compare", "-p", "openrouter", "-m", "v/a,v/b")
+COMMAND = ("compare", "-p", "openrouter", "-m", "v/a,v/b,")
 
 
 def by_model(**replies: Reply | Callable[[Request], Reply]) -> Callable[[Request], Reply]:

@@ -94,7 +94,7 @@ def test_values_are_parsed_by_the_type_of_their_key_and_formatted_as_typed(key: 
         ("system", "two\nlines \"and\" 'quotes' # ü", "two\nlines \"and\" 'quotes' # ü"),
         ("tools.disabled", '["a,b"]', ["a,b"]),
         ("options.reasoning", '{"effort": "high"}', {"effort": "high"}),
-        ("providers.my.own.base_url", "http://localhost:1/v1", "http://localhost:1/v1"),
+        ("providers.my.own.base_url", "HTTP://localhost:1/v1", "HTTP://localhost:1/v1"),
     ],
 )
 def test_set_writes_the_value_and_get_prints_it_as_typed(

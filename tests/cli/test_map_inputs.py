@@ -134,7 +134,8 @@ def test_a_prompt_in_the_notation_of_other_programs_is_not_sent(
 ) -> None:
     result = ask(*COMMAND, prompt, write(home.work, "a.csv", "name\nMeier\n"))
     assert (result.code, hint in result.stderr, server.requests) == (2, True, []), result.stderr
-    assert ask(*COMMAND, 'Answer as {"name": "..."} or {other}', "a.csv").code == 0
+    for kept in ('Answer as {"name": "..."} or {other}', r"Replace \textbf{name} and \{{name}} by **name**"):
+        assert ask(*COMMAND, kept, "a.csv").code == 0, kept
 
 
 def test_an_input_without_a_valid_row_is_the_reason_for_a_missing_column(ask: Ask, home: Home) -> None:

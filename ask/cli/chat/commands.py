@@ -216,10 +216,10 @@ def retry(session: ChatSession, argument: str) -> None:
 @_slash_command("[#N] [TEXT]", "Edit the last message or #N and send it again.", is_multiline=True)
 def edit(session: ChatSession, argument: str) -> None:
     number, text = _split_number(argument)
-    if number is None and text.isdecimal() and 1 <= int(text) <= len(session.find_turns()):
-        raise UsageError(
-            f"{text} may be the number of a message", f"/edit #{text} edits it, /drop removes the last one"
-        )
+    last = len(session.find_turns())
+    if number is None and text.isdecimal() and 1 <= int(text) <= last:
+        hint = f"/edit #{text} edits it, and /edit #{last} {text} replaces the last one"
+        raise UsageError(f"{text} may be the number of a message", hint)
     if text:
         session.resend_message(text, number)
     else:

@@ -379,7 +379,8 @@ def test_an_earlier_message_can_be_edited_and_dropped(
         ]
         assert "/messages lists" in chat.send("/drop #5")
         for command in ("edit", "drop"):
-            assert f"/{command} #2" in chat.send(f"/{command} 2")
+            assert f"/{command} #2" in (refusal := chat.send(f"/{command} 2"))
+            assert ("/edit #4 2" in refusal) is (command == "edit")
         chat.send("/drop #2")
         chat.send("five")
         assert read_last_conversation(server)[::2] == ["one", "three", "four", "five"]
