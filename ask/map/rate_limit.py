@@ -59,8 +59,8 @@ CONSISTENT_PART = 0.15
 """Two estimates are consistent if they differ by less."""
 SECTION_SECONDS, SECTIONS = 0.5, 4
 """The shortest section of the requests, and in how many the share of random refusals is found."""
-PRIOR_REQUESTS = 40
-"""How many accepted requests are added until there are two sections."""
+PRIOR_REQUESTS, LIMITED_PRIOR_REQUESTS = 40, 10
+"""How many accepted requests are added until there are two sections; also for refusals that name no overload."""
 START_SHARE, MIN_SHARE, MAX_START_SHARE = 0.1, 0.01, 0.7
 """The least assumed share of random refusals, before and after a limit is known, and the greatest that is believed
 before."""
@@ -473,7 +473,7 @@ class RateLimiter:
             self._random_share = max(0, refused) / (sent + PRIOR_REQUESTS)
             limited = self._limited - (not is_overload) - section.limited - LIMITED_REFUSALS
             limited += round(SECTION_REQUESTS * sum(shares.limited for shares in self._shares))
-            self._limited_share = max(0, limited) / (sent + PRIOR_REQUESTS)
+            self._limited_share = max(0, limited) / (sent + LIMITED_PRIOR_REQUESTS)
         is_known = self._rate.is_known or self._concurrency.is_known
         for test, least_share in ((self._excess, MIN_SHARE if is_known else START_SHARE), (self._blocked, START_SHARE)):
             share = max(self._random_share, least_share, self._get_earlier_share(test))
@@ -493,7 +493,7 @@ class RateLimiter:
         origin = self._blocked.begin if is_blocked else self._excess.begin
         is_first = not rate.is_known
         is_above = is_first or rate.value > rate.level
-        if is_above:
+        if self._lowered == -math.inf:
             self._restart_section(now)
             self._restarts = 2
         if self._is_adaptive and limit.is_known and in_flight >= limit.level and not is_blocked:

@@ -92,7 +92,7 @@ PRICED: dict[str, object] = {"id": "test/model", "pricing": {"prompt": "0.001", 
 @pytest.mark.parametrize(
     ("listed", "code", "told", "asked"),
     [
-        (models_response(PRICED), 11, ["$0.0400", "estimated", "--max-cost"], 3),
+        (models_response(PRICED), 11, ["~$0.0400", "--max-cost"], 3),
         (models_response({"id": "m"}), 4, ["openrouter", "price", "test/model", "--max-cost"], 1),
         (wire.fails(404, "no such page"), 4, ["(openrouter, 404)", "price", "--max-cost"], 1),
     ],
@@ -188,7 +188,7 @@ def test_genai_prices_needs_no_list(deepseek: Ask, server: ModelServer) -> None:
     assert result.code == 11
     notice, *_, error = (line for line in result.stderr.splitlines() if line.startswith("ask: "))
     assert "deepseek reports no cost" in notice
-    assert "estimated" in error
+    assert "~$" in error
     assert {method for method, _ in list_requests(server)} == {"POST"}
 
 

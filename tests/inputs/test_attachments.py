@@ -213,7 +213,7 @@ def test_a_model_without_file_support_gets_notes(ask: Ask, server: ModelServer) 
 @pytest.mark.parametrize(
     ("model", "name", "told"),
     [
-        ("deepseek-pro", "photo.png", ["deepseek-pro", "PNG", "photo.png", "text"]),
+        ("deepseek-pro", "photo.png", ["deepseek-pro", "images", "photo.png", "text"]),
         ("deepseek-flash", "paper.pdf", ["deepseek-flash", "PDF", "paper.pdf", "PNG, JPEG, GIF, WebP"]),
     ],
 )

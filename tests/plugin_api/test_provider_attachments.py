@@ -54,7 +54,7 @@ def test_a_third_party_provider_gets_supported_attachments(
         return
     assert (result.code, server.requests) == (7, [])
     assert result.stderr.count("\n") == 1
-    assert all(word in result.stderr for word in ("owl-1", "PNG", "photo.png", "text"))
+    assert all(word in result.stderr for word in ("owl-1", "images", "photo.png", "text"))
 
 
 FAILING = """
