@@ -33,6 +33,7 @@ def test_the_example_prints_the_documented_output(home: Home) -> None:
     check_commands(lambda line: ask.shell(f"({line}) 2>&1"), find_code_blocks(PAGE, "console"))
 
 
+@pytest.mark.needs("jq")
 def test_roles_of_sgpt_become_templates(home: Home) -> None:
     roles = Path(home.env["HOME"], ".config/shell_gpt/roles")
     roles.mkdir(parents=True)
