@@ -7,6 +7,7 @@ import shlex
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from subprocess import Popen
 
 from ask.console import STDOUT, StandardOutput
@@ -15,6 +16,8 @@ from ask.errors import BrokenOutputError, UsageError
 DEFAULT_PAGER = "less"
 PAGER_DEFAULTS = {"LESS": "FRX", "LESSCHARSET": "utf-8", "LV": "-c"}
 """Unless the user has set others: quit if the text fits on the screen, show colors, keep the screen; in any locale."""
+
+EXIT_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
@@ -32,19 +35,25 @@ def page_output(environment: Mapping[str, str]) -> Iterator[StandardOutput]:
         yield output
         return
     pager_input, pipe = os.pipe()
+    previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, EXIT_SIGNALS)  # until the pager would be ended, too
+    restore_mask = partial(signal.pthread_sigmask, signal.SIG_SETMASK, previous_mask)
+    variables = {**PAGER_DEFAULTS, **environment}
     try:
-        pager = Popen(shlex.split(command), stdin=pager_input, env={**PAGER_DEFAULTS, **environment})
+        pager = Popen(shlex.split(command), stdin=pager_input, env=variables, preexec_fn=restore_mask)  # noqa: PLW1509
     except (OSError, ValueError):  # it is not installed
+        restore_mask()
         os.close(pipe)
         yield output
         return
     finally:
         os.close(pager_input)
-    interrupt_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is a key of the pager
-    terminal = os.dup(STDOUT)
-    os.dup2(pipe, STDOUT)
-    os.close(pipe)
+    interrupt_handler = signal.getsignal(signal.SIGINT)
     try:
+        restore_mask()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is a key of the pager
+        terminal = os.dup(STDOUT)
+        os.dup2(pipe, STDOUT)
+        os.close(pipe)
         try:
             yield output
         except BrokenOutputError:
