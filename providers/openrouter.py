@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any
 
@@ -527,6 +526,8 @@ def parse_retry_delay(
 
 def read_server_time(headers: Mapping[str, str]) -> float:
     """Return the Unix time of the server that sent a response; the time of this machine if it states none."""
+    from email.utils import parsedate_to_datetime
+
     try:
         return parsedate_to_datetime(headers.get("date", "")).timestamp()
     except (ValueError, OverflowError):

@@ -370,9 +370,9 @@ def _check_no_stray_files(files: Sequence[str], words: Sequence[str]) -> None:
     )
 
 
-def _parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """Split values such as "a,b" at commas."""
-    return tuple(filter(None, map(str.strip, ",".join(value).split(","))))
+def _parse_comma_list(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Split values such as "a,b" at commas, and leave out empty ones."""
+    return tuple(filter(None, split_models(context, parameter, value)))
 
 
 def split_models(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:

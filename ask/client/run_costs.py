@@ -11,6 +11,7 @@ from ask.app import AppContext
 from ask.client.answers import find_requested_tier
 from ask.client.cost import Cost
 from ask.client.endpoint import ModelEndpoint, load_provider, resolve_base_url, select_provider_entries
+from ask.client.models_cache import REMOTE_LIST_SECONDS, get_cache_file, read_models
 from ask.client.prices import (
     OPENROUTER,
     PRICES_EXTRA,
@@ -128,7 +129,6 @@ def _refresh_models_list(app: AppContext, endpoint: ModelEndpoint, settings: Set
     Raises:
         AskError: it cannot be fetched.
     """
-    from ask.client.models_cache import REMOTE_LIST_SECONDS, get_cache_file, read_models
     from ask.client.models_list import fetch_models_list
 
     cached = read_models(get_cache_file(app.app_dirs.cache, endpoint.provider_name, endpoint.base_url))

@@ -86,8 +86,6 @@ SEVERAL_LINES_PATTERN = re.compile(rb"[\s\x1e]*(?:\[\s*(?:\{|\Z)|\{[ \t\r]*\n)")
 """The beginning of an array of objects, or of an object of several lines."""
 MAX_WAITING_ROWS = 1000
 """How many rows of a pipe are read ahead."""
-MAX_FIELD_CHARACTERS = MAX_LINE_BYTES
-"""The limit for one field of a CSV file."""
 
 
 class Row(NamedTuple):
@@ -503,7 +501,7 @@ class TableLines:
 
 def _read_table(source: Input, stream: BufferedReader, notify: Callable[[str], None]) -> Iterator[Row]:
     """Read a table whose delimiter the user has chosen, or a line before the header names, or is detected."""
-    csv.field_size_limit(MAX_FIELD_CHARACTERS)
+    csv.field_size_limit(MAX_LINE_BYTES)
     name, delimiter, start = source.name, source.delimiter, stream.peek()
     if b"\n" not in start and re.search(rb"\r[^\r]", start):  # "CSV (Macintosh)" in Excel
         chunks = iter(partial(stream.read1, READ_BYTES), b"")

@@ -384,7 +384,7 @@ class RateLimiter:
     def _end_section(self, start: Start) -> None:
         count, begin = start.number - self._section.number, self._section
         share = (start.refused - begin.refused) / count
-        limited_share = max(0, start.limited - begin.limited) / count
+        limited_share = (start.limited - begin.limited) / count
         is_below = self._rate.is_below or self._concurrency.is_below
         if is_below or share < max(MAX_START_SHARE, self._random_share):
             self._shares.append(Shares(share, limited_share))
