@@ -102,9 +102,7 @@ def read_str(value: Any) -> str:
     """
     if isinstance(value, str):
         return value
-    if not isinstance(value, list):
-        return ""
-    texts = (read_dict(part).get("text") for part in value)
+    texts = (read_dict(part).get("text") for part in read_list(value))
     return "".join(text for text in texts if isinstance(text, str))
 
 
@@ -327,25 +325,25 @@ def get_model_family(model: str) -> str:
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds to wait according to the `Retry-After` header, which may also be a date; None without one.
 
-    OpenAI's more precise `retry-after-ms` takes precedence, as in OpenAI's SDK.
+    OpenAI's more precise `retry-after-ms` takes precedence, as in OpenAI's SDK. A date counts by the server's clock.
     """
     lowercase_headers = {name.lower(): value.strip() for name, value in headers.items()}
-    value = lowercase_headers.get("retry-after", "")
-    for number, per_second in ((lowercase_headers.get("retry-after-ms", ""), 1000), (value, 1)):
-        try:
-            seconds = float(number) / per_second
-        except ValueError:
-            continue
-        if math.isfinite(seconds):
-            return max(0.0, seconds)
-    from datetime import UTC, datetime
-    from email.utils import parsedate_to_datetime
+    milliseconds = read_number(lowercase_headers.get("retry-after-ms"))
+    seconds = read_number(lowercase_headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
+    if seconds is None and (date := read_header_date(lowercase_headers, "retry-after")) is not None:
+        seconds = date - (read_header_date(lowercase_headers, "date") or time.time())
+    return None if seconds is None else max(0.0, seconds)
+
+
+def read_header_date(headers: Mapping[str, str], name: str) -> float | None:
+    """Return the Unix time of the date in a header; None if there is none."""
+    from email.utils import mktime_tz, parsedate_tz
 
     try:
-        date = parsedate_to_datetime(value)
-    except ValueError:
+        fields = parsedate_tz(headers.get(name, ""))
+        return mktime_tz(fields) if fields else None
+    except (ValueError, OverflowError):
         return None
-    return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
 def parse_duration(text: str) -> float | None:

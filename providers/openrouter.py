@@ -38,6 +38,7 @@ from ask.parsing import (
     read_date,
     read_dict,
     read_first_choice,
+    read_header_date,
     read_int,
     read_list,
     read_number,
@@ -519,19 +520,9 @@ def parse_retry_delay(
     delay = next((each for each in (parse_retry_after(all_headers), *stated) if each is not None), None)
     reset = read_number(all_headers.get("x-ratelimit-reset"))
     if delay is None and reset is not None:
-        seconds = reset / 1000 - read_server_time(all_headers)
+        seconds = reset / 1000 - (read_header_date(all_headers, "date") or time.time())
         return seconds if seconds > 0 else None
     return delay
-
-
-def read_server_time(headers: Mapping[str, str]) -> float:
-    """Return the Unix time of the server that sent a response; the time of this machine if it states none."""
-    from email.utils import parsedate_to_datetime
-
-    try:
-        return parsedate_to_datetime(headers.get("date", "")).timestamp()
-    except (ValueError, OverflowError):
-        return time.time()
 
 
 def parse_price(per_token: Any) -> float | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from ask.parsing import parse_duration, read_number
+from ask.parsing import parse_duration, read_header_date, read_number
 
 LOW_QUOTA = 0.2
 """Below this part of its quota, what the service reports as remaining is spread over the time until it is renewed."""
@@ -64,7 +65,7 @@ class Quotas:
                 continue
             is_known = True
             limit = read_number(headers.get(limit_header))
-            reset = parse_reset(headers.get(reset_header, ""))
+            reset = parse_reset(headers, reset_header)
             if limit is None or reset is None or reset > MAX_QUOTA_SECONDS:
                 continue
             if limit <= 0 or remaining > limit * (1 - OBSERVED_PART):
@@ -98,17 +99,18 @@ class Quotas:
             self._continuous.discard(name)
 
 
-def parse_reset(text: str) -> float | None:
+def parse_reset(headers: Mapping[str, str], name: str) -> float | None:
     """Parse when a quota is renewed, as seconds from now; None if the format is unknown.
 
-    OpenAI sends durations such as "1s" and "6m0s", Anthropic sends a date (RFC 3339).
+    OpenAI sends durations such as "1s" and "6m0s", Anthropic sends a date (RFC 3339), of its clock.
     """
+    text = headers.get(name, "")
     if (duration := parse_duration(text)) is not None:
         return duration
     try:
         if "T" in text:
-            date = datetime.fromisoformat(text)
-            return max(0.0, (date - datetime.now(date.tzinfo)).total_seconds())
+            server_time = read_header_date(headers, "date") or time.time()
+            return max(0.0, datetime.fromisoformat(text).timestamp() - server_time)
         seconds = float(text)
     except ValueError:
         return None

@@ -256,7 +256,11 @@ def test_a_quota_without_a_limit_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("1s", 1), ("6m0s", 360), ("20ms", 0.02), ("1h2m", 3720), ("7", 7), ("", None), ("x", None)]
+    ("text", "seconds"),
+    [
+        *[("1s", 1), ("6m0s", 360), ("20ms", 0.02), ("1h2m", 3720), ("7", 7), ("", None), ("x", None)],
+        *[("2025-10-07T13:57:00Z", 20), ("2025-10-07T13:56:00Z", 0)],  # by the clock of the server
+    ],
 )
 def test_reset_times_are_parsed(text: str, seconds: float | None) -> None:
-    assert parse_reset(text) == seconds
+    assert parse_reset({"reset": text, "date": "Tue, 07 Oct 2025 13:56:40 GMT"}, "reset") == seconds

@@ -81,6 +81,13 @@ def test_retry_after_may_be_a_date() -> None:
     assert parse_retry_after({"Retry-After": format_datetime(date - timedelta(days=1), usegmt=True)}) == 0
 
 
+@pytest.mark.parametrize("date", ["Tue, 07 Oct 2025 13:57:00 GMT", "Tue Oct  7 13:57:00 2025"])
+def test_date_in_retry_after_counts_by_the_clock_of_the_server(date: str) -> None:
+    assert parse_retry_after({"Retry-After": date, "Date": "Tue, 07 Oct 2025 13:56:40 GMT"}) == 20
+    assert parse_retry_after({"Retry-After": date, "Date": "Tue, 07 Oct 2025 13:57:40 GMT"}) == 0
+    assert parse_retry_after({"Retry-After": date, "Date": "today"}) == 0
+
+
 @pytest.mark.parametrize(
     "value", ["", "soon", "nan", "inf", "1e999", "Wed, 99 Foo 2020", "Wed, 21 Oct 99999 07:28:00 GMT"]
 )
