@@ -27,7 +27,8 @@ COMMANDS = {
     "--complete providers": (CLICK, 16, 4),  # two for the table of services
     "tools": (CLICK, 56, 19),
     "history list": (CLICK, 27, 8),
-    "providers": (WIRED, 59, 4),
+    "providers": (CLICK, 59, 8),
+    "keys": (CLICK, 62, 8),
     "hi": (WIRED, 73, 4),
     "-p demo hi": (LOCAL, 67, 10),
     "chat -p demo hi": (LOCAL, 82, 11),
