@@ -12,6 +12,7 @@ from ask.agent.provider_selection import ModelSelection, check_decision_model, r
 from ask.agent.toolset import Toolset, has_context_files, limit_tools_with_data
 from ask.app import AppContext
 from ask.client.endpoint import ModelEndpoint, fetch_first_model
+from ask.config.config_file import find_misspelled_options
 from ask.config.directories import AppDirs, get_working_directory
 from ask.config.options import RunOptions
 from ask.config.precedence import resolve_settings
@@ -215,7 +216,8 @@ def prepare_without_message(
     if reads_stdin and settings.tools and settings.piped_tools != "all":  # only then does it matter what is piped
         stdin_data = read_stdin(settings.stdin_limit, app.console.print_notice)
         settings = limit_tools_with_data(settings, stdin_data)
-    for warning in (*app.config.warnings, *app.config.list_skipped("aliases", "providers", "tools.allow")):
+    skipped = app.config.list_skipped("aliases", "providers", "tools.allow")
+    for warning in (*app.config.warnings, *skipped, *find_misspelled_options(settings.options)):
         app.console.print_notice(warning)
     endpoint = resolve_endpoint(app, _select_model(options, conversation, template))
     if endpoint.base_url and not settings.replay:

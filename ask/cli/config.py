@@ -14,7 +14,15 @@ from ask.app import AppContext
 from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text
 from ask.cli.editor import edit_file
 from ask.config.config_editor import UNSET, find_existing_key, find_value, set_value, update_config_file
-from ask.config.config_file import KNOWN_KEYS, PROVIDER_KEYS, BaseUrls, check_config, read_config, read_toml
+from ask.config.config_file import (
+    KNOWN_KEYS,
+    PROVIDER_KEYS,
+    BaseUrls,
+    check_config,
+    find_misspelled_options,
+    read_config,
+    read_toml,
+)
 from ask.config.key_store import format_variable_prefix
 from ask.config.model_options import DEDICATED_OPTIONS, parse_model_options
 from ask.config.precedence import read_switch
@@ -106,7 +114,7 @@ def _print_change_notices(app: AppContext, key: str) -> None:
     variable, _ = _read_overriding_variable(app, key)
     if variable:
         print_notice(f"${variable} is set and takes precedence over config.toml")
-    for warning in app.config.warnings:
+    for warning in (*app.config.warnings, *find_misspelled_options(app.config.options)):
         print_notice(warning)
 
 
@@ -267,7 +275,7 @@ def _is_json(text: str) -> bool:
 def list_command(*, as_json: bool) -> None:
     """List all settings, their values, and where they are set: a variable, config.toml, or the default."""
     app = AppContext()
-    for warning in app.config.warnings:
+    for warning in (*app.config.warnings, *find_misspelled_options(app.config.options)):
         print_notice(warning)
     rows = []
     for parts, description in _list_settings(app):

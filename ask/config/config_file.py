@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,15 @@ from ask.regular_files import read_regular_file
 from ask.text import find_meant_key, find_misspelled, format_one_line, format_unknown_key
 
 KNOWN_KEYS = (*SETTINGS, *(f"options.{name}" for name in OPTION_RANGES))
+COMMON_OPTIONS = (
+    *OPTION_RANGES,
+    *("max_output_tokens", "min_tokens", "num_ctx", "seed", "stop", "stop_sequences", "logit_bias", "logprobs"),
+    *("top_logprobs", "repeat_penalty", "repetition_penalty", "reasoning_effort", "verbosity", "service_tier"),
+    *("response_format", "parallel_tool_calls"),
+)
+"""Model options that are widely known, to recognize misspelled ones."""
+MISSPELLED_OPTION_CUTOFF = 0.9
+"""The similarity from which a model option is one that is misspelled: services have many that are like another."""
 RESTRICTING_TABLES = ("tools", "safe", "history", "hooks")
 """Tables that restrict what a run does or saves; a hook can refuse tool calls."""
 LIMITS = ("max_cost", "max_cost_per_day", "max_rounds")
@@ -289,6 +298,14 @@ def _format_removal(key: str) -> str:
     """Say how to remove a key; one with spaces, quotes or brackets is not repeated as part of a command."""
     command = f"unset {key}" if re.fullmatch(r"[\w.-]+", key) else "edit"
     return f"remove it with ask config {command}"
+
+
+def find_misspelled_options(names: Iterable[str]) -> Iterator[str]:
+    """Return a notice for each model option that is probably misspelled, and which most services ignore silently."""
+    for name in names:
+        meant = "" if name in COMMON_OPTIONS else find_misspelled(name, COMMON_OPTIONS, MISSPELLED_OPTION_CUTOFF)
+        if meant:
+            yield f"the model parameter {format_one_line(name)} is sent as it is (did you mean {meant}?)"
 
 
 def check_options(source: str | Path, table: Mapping[str, Any]) -> None:

@@ -212,3 +212,30 @@ def test_nothing_is_sent_again_after_text_was_shown(ask: Ask, server: ModelServe
     result = ask("-p", "local", "-m", "m", "Really?")
     assert (result.text.strip(), len(server.requests)) == ("Hello", 1)
     assert result.code != 0
+
+
+# Misspelled options
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("temperture", "temperature"), ("max_token", "max_tokens"), ("Temperature", "temperature")]
+)
+def test_a_misspelled_option_is_sent_with_a_notice(ask: Ask, server: ModelServer, name: str, meant: str) -> None:
+    server.reply(wire.says("hello"), wire.says("hello"))
+    for arguments in (("-o", f"{name}=1", "hi"), ("map", "-o", f"{name}=1", "Again:")):
+        result = ask(*arguments, "-p", "local", "-m", "m", stdin=b"one\n")
+        assert result.code == 0, result.stderr
+        notices = [line for line in result.stderr.splitlines() if name in line]
+        assert len(notices) == 1, result.stderr
+        assert meant in notices[0]
+    assert [request.json[name] for request in server.requests] == [1, 1]
+    assert f"did you mean {meant}?" in ask("config", "set", f"options.{name}", "1").stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["top_a", "top_n_sigma", "max_new_tokens", "min_tokens", "random_seed", "repeat_penalty"]
+)
+def test_an_option_of_some_services_has_no_notice(ask: Ask, server: ModelServer, name: str) -> None:
+    server.reply(wire.says("hello"))
+    assert name not in ask("-p", "local", "-m", "m", "-o", f"{name}=1", "hi").stderr
+    assert server.requests[0].json[name] == 1
