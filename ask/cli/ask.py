@@ -169,12 +169,12 @@ def _takes_next_argument(option: str, names: Mapping[str, bool]) -> bool:
     return False
 
 
-def make_amount_parser(unit: str, maximum: float) -> Callable[[str], float]:
-    """Return a parser for an option whose value is a positive number."""
+def make_amount_parser(unit: str, maximum: float, convert: Callable[[str], float] = float) -> Callable[[str], float]:
+    """Return a parser for an option whose value is a positive number, or converted to one."""
 
     def parse(text: str) -> float:
         try:
-            number = float(text)
+            number = convert(text)
         except ValueError:
             number = 0.0
         if not 0 < number <= maximum:
@@ -185,7 +185,13 @@ def make_amount_parser(unit: str, maximum: float) -> Callable[[str], float]:
     return parse
 
 
-parse_seconds = make_amount_parser("seconds", MAX_SECONDS)
+def parse_seconds(text: str) -> float:
+    """Parse a number of seconds, or a time such as 5m."""
+    from ask.text import convert_to_seconds
+
+    return make_amount_parser("seconds, or a time such as 5m", MAX_SECONDS, convert_to_seconds)(text)
+
+
 parse_dollars = make_amount_parser("US dollars", MAX_DOLLARS)
 
 

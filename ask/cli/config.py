@@ -31,7 +31,7 @@ from ask.errors import ConfigError, UsageError
 from ask.mcp.server_config import find_servers
 from ask.records import NamedTuple
 from ask.render.table import write_table
-from ask.text import format_suggestion, format_unknown_key, mask_password
+from ask.text import DURATION_PATTERN, convert_to_seconds, format_suggestion, format_unknown_key, mask_password
 
 
 @click.group("config", cls=CommandGroup)
@@ -122,6 +122,8 @@ API_KEY_PATTERN = re.compile(r"(?:keys\.|providers\.)?(.*?)[._-]?(?:ai_|api_?)?k
 """Keys that look like an API key; one of the groups is the provider."""
 TABLE_PATTERN = re.compile(r"hooks(\..+)?|mcp\.servers(\..+)?|providers\.[^.]+\.models(\..+)?")
 """Keys that no command sets, in tables with parts that depend on each other."""
+TIME_KEYS = ("timeout", "command_timeout", "max_command_timeout", "backoff")
+"""Keys of config.toml, without their tables, that are a number of seconds."""
 SERVER_KEYS = {"enabled": bool, "timeout": float, "tools": list, "disabled_tools": list, "cwd": str}
 """The keys of a table `[mcp.servers.NAME]` that can be changed alone, with their kinds."""
 
@@ -193,7 +195,8 @@ def parse_value(key: ConfigKey, text: str) -> Any:
         value = parse_model_options([f"{name}={text}"])[name]
     else:
         try:
-            value = VALUE_PARSERS.get(get_kind(key.type), str)(text)
+            is_time = key.parts[-1] in TIME_KEYS and DURATION_PATTERN.fullmatch(text)
+            value = convert_to_seconds(text) if is_time else VALUE_PARSERS.get(get_kind(key.type), str)(text)
         except (ValueError, click.BadParameter, RecursionError):
             value = text  # check_config says what is expected
     values: dict[str, Any] = {}

@@ -40,7 +40,7 @@ from ask.render.amounts import format_count, format_dollars, format_timestamp
 from ask.render.live_region import get_terminal_size
 from ask.render.table import write_table
 from ask.render.text_layout import truncate_text
-from ask.text import decode_argument, format_age, format_one_line
+from ask.text import convert_to_seconds, decode_argument, format_age, format_one_line
 
 if TYPE_CHECKING:
     from ask.history.export_format import ConversationExport
@@ -435,21 +435,19 @@ def _print_import_results(results: Sequence[ImportResult], *, as_json: bool) -> 
         click.echo(f"Skipped {format_count(present_count, 'conversation')}, already imported.", err=True)
 
 
-SECONDS_PER_UNIT = {"h": 3_600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
 MAX_LISTED = 10
 """Maximum number of conversations that are listed before the confirmation."""
 
 
 def _parse_age(text: str) -> float:
-    """Parse an age such as 30d into seconds.
+    """Parse an age such as 30d into seconds. "m" could mean minutes or months, and what is deleted does not come back.
 
     Raises:
         click.BadParameter: the text is not an age.
     """
-    match = re.fullmatch(r"([0-9]{1,6})([hdwy])", text)
-    if not match:
+    if not re.fullmatch(r"[0-9]{1,6}[hdwy]", text):
         raise click.BadParameter(f"must be a duration such as 12h, 30d, 8w or 1y, not {text!r}")
-    return int(match[1]) * SECONDS_PER_UNIT[match[2]]
+    return convert_to_seconds(text)
 
 
 @command.command("delete", short_help="Delete conversations.")

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import codecs
 import csv
-import re
 from encodings.aliases import aliases
 
 import click
 
 from ask.cli.ask import make_amount_parser
-from ask.parsing import parse_duration
-from ask.text import format_suggestion
+from ask.text import convert_to_seconds, format_suggestion
 
 MAX_PER_MINUTE = 1e12
-WAIT_PATTERN = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+")
 MAX_WAIT_SECONDS = 30 * 86_400.0
 
 
@@ -90,8 +87,11 @@ def parse_engine(text: str) -> str:
 
 def parse_wait(text: str) -> float:
     """Parse a time such as "30m", "90s" or "1h30m", or a number of seconds."""
-    seconds = float(text) if text.isdigit() else parse_duration(text) if WAIT_PATTERN.fullmatch(text) else None
-    if seconds is None or seconds > MAX_WAIT_SECONDS:
+    try:
+        seconds = convert_to_seconds(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= MAX_WAIT_SECONDS:
         raise click.BadParameter(f"must be a time such as 30m, 2h or 0, not {text!r}")
     return seconds
 

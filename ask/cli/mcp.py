@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import click
 
 from ask.app import AppContext
-from ask.cli.ask import create_run_options, select_options
+from ask.cli.ask import create_run_options, parse_seconds, select_options
 from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_notice
 from ask.cli.config import change_setting
 from ask.cli.tools import to_tool_row
@@ -242,7 +242,7 @@ def _request_lists(
 @click.option("--header", "headers", metavar="K=V", type=TEXT, multiple=True, help="HTTP header for the URL.")
 @click.option("--oauth", metavar="K=V", type=TEXT, multiple=True, help="Setting for signing in, such as client_id.")
 @click.option("--cwd", metavar="DIR", type=TEXT, help="Working directory of the command.")
-@click.option("--timeout", metavar="S", type=float, help="Allow S seconds for starting (10).")
+@click.option("--timeout", metavar="S", type=parse_seconds, help="Allow S seconds for starting (10).")
 @click.option("--only", "tools", metavar="TOOL", type=TEXT, multiple=True, help="Offer only this tool; repeatable.")
 @click.option("--sse", "type", flag_value="sse", help="Use the older SSE transport for the URL.")
 @click.option("--from", "source", metavar="FILE", type=TEXT, help="Import servers from another program's settings.")

@@ -23,7 +23,7 @@ OPTIONAL_COLUMNS = (
 @subcommand("models")
 @click.option("-p", "--provider", metavar="NAME", help="Provider whose models to list.")
 @click.option(
-    "--timeout", metavar="S", type=parse_seconds, default=30.0, help="Stop if nothing arrives for S seconds (30)."
+    "--timeout", metavar="S", type=parse_seconds, default="30", help="Stop if nothing arrives for S seconds (30)."
 )
 @JSON_OPTION
 def command(*, provider: str | None, timeout: float, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ask.cli.ask import ParsedCommandLine, command, parse_command_line
-from ask.cli.commands import COMMANDS, find_command, join_short_options
+from ask.cli.commands import COMMANDS, find_command, join_short_options, load_command
 from ask.errors import UsageError
 from tests import wire
 from tests.cli.chat.chat_session import PROMPT
@@ -392,6 +392,32 @@ def test_ask_without_arguments_on_a_terminal_starts_a_chat(ask: Ask, server: Mod
     assert question(server) == "hello"
     for script in ("ask | cat; exit ${PIPESTATUS[0]}", "ask < /dev/null", "ask -q"):
         assert run_on_terminal(["bash", "-c", script], env=ask.env, cwd=ask.cwd).code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90),
+        ("1.5", 1.5),
+        ("1e3", 1000),
+        ("90s", 90),
+        ("5m", 300),
+        ("1h30m", 5400),
+        ("0.5d", 43_200),
+        ("1w", 604_800),
+    ],
+)
+def test_every_option_for_a_time_takes_units(text: str, seconds: float, ask: Ask, server: ModelServer) -> None:
+    commands = [command, *filter(None, map(load_command, (["map"], ["models"], ["chat"], ["compare"], ["mcp"])))]
+    commands += [one for group in commands if isinstance(group, click.Group) for one in group.commands.values()]
+    times = [option for one in commands for option in one.params if option.metavar in ("S", "TIME")]
+    parsers = [option.type for option in times if isinstance(option.type, click.types.FuncParamType)]
+    assert len(parsers) >= 12
+    assert {parser.convert(text, None, None) for parser in parsers} == {seconds}
+    for key in ("timeout", "tools.command_timeout", "network.backoff"):
+        assert ask("config", "set", key, text).code == 0
+        assert float(ask("config", "get", key).text) == seconds
+    assert ask("config", "set", "max_cost", "5m").code == 2
 
 
 def test_help_lists_the_subcommands(ask: Ask) -> None:
