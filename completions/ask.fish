@@ -395,7 +395,7 @@ complete -c ask -n '__ask_first \'history\'' -f -a list -d 'List conversations, 
 complete -c ask -n '__ask_first \'history\'' -f -a show -d 'Show a conversation'
 complete -c ask -n '__ask_first \'history\'' -f -a search -d 'Search all conversations'
 complete -c ask -n '__ask_first \'history\'' -f -a export -d 'Export conversations as Markdown, JSON or HTML'
-complete -c ask -n '__ask_first \'history\'' -f -a import -d 'Import conversations from a JSON export'
+complete -c ask -n '__ask_first \'history\'' -f -a import -d 'Import conversations from a JSON file'
 complete -c ask -n '__ask_first \'history\'' -f -a delete -d 'Delete conversations'
 complete -c ask -n '__ask_first \'history\'' -f -a stats -d 'Show runs, tokens and cost by day, model and tool'
 complete -c ask -n '__ask_in \'history\'' -s h -l help -d 'Show this message and exit'

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -43,7 +43,6 @@ from ask.render.text_layout import truncate_text
 from ask.text import convert_to_seconds, decode_argument, format_age, format_one_line
 
 if TYPE_CHECKING:
-    from ask.history.export_format import ConversationExport
     from ask.history.importer import ImportResult
 
 
@@ -352,64 +351,37 @@ def _format_export(
     return render(conversations, read)
 
 
-ImportFile = tuple[str, BinaryIO]
-"""A file to read, and its name in errors."""
-
-
-@command.command("import", short_help="Import conversations from a JSON export.")
+@command.command("import", short_help="Import conversations from a JSON file.")
 @click.argument("files", metavar="[FILE]...", nargs=-1)
 @click.option("--as-new", is_flag=True, help="Import a conversation under a new id if its id is taken.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of results.")
 def import_command(*, files: tuple[str, ...], as_new: bool, as_json: bool) -> None:
-    """Import conversations from FILE or standard input.
+    """Import conversations from FILE, a folder of files, or standard input.
 
+    A file is an export, or a JSON array of messages with role and content, such as shell_gpt's for a chat.
     Conversations that are already saved are skipped, those that were continued elsewhere get the further messages, and
     those that cannot be read are left out. If another conversation has the same id, nothing is imported.
     """
-    from tempfile import TemporaryFile
-
-    from ask.history.importer import import_conversations
+    from ask.history.importer import add_conversation, import_conversations
+    from ask.imports.history_files import open_import_files, read_copied_exports
 
     if (STDIN_NAME in files or not files) and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError("no file given", "pass a file written by ask history export --json")
     with ExitStack() as cleanup:
-        copies = [_copy_import_file(name, cleanup.enter_context(TemporaryFile())) for name in files or (STDIN_NAME,)]
         problems: list[FileError] = []
-        count = sum(1 for _ in _read_imported_conversations(copies, problems))
+        exports, chats, notes = open_import_files(files or (STDIN_NAME,), cleanup, problems)
+        count = len(chats) + sum(1 for _ in read_copied_exports(exports, problems))
         if problems and not count:
             raise problems[0]  # nothing is created or locked for an invalid file
         with Store(AppDirs.from_environment(os.environ).history_file) as store:
             generate_id = generate_conversation_id if as_new else None
-            results = import_conversations(store, _read_imported_conversations(copies, []), generate_id)
+            results = import_conversations(store, read_copied_exports(exports, []), generate_id)
+            results += [add_conversation(store, chat) for chat in chats]
     _print_import_results(results, as_json=as_json)
-    for problem in problems[:MAX_LISTED]:
-        print_notice(str(problem))
+    for notice in (*notes, *map(str, problems[:MAX_LISTED])):
+        print_notice(notice)
     if problems:
         raise FileError(f"{format_count(len(problems), 'conversation')} could not be imported")
-
-
-def _copy_import_file(name: str, copy: BinaryIO) -> ImportFile:
-    """Copy a file, or standard input, which cannot be read twice; return the copy with its name for errors."""
-    from shutil import copyfileobj
-
-    title = "stdin" if name == STDIN_NAME else decode_argument(name)
-    try:
-        with nullcontext(sys.stdin.buffer) if name == STDIN_NAME else Path(name).open("rb") as file:
-            copyfileobj(file, copy)
-    except OSError as error:
-        raise FileError(f"cannot read {title} ({error.strerror})") from error
-    return title, copy
-
-
-def _read_imported_conversations(
-    files: Sequence[ImportFile], problems: list[FileError]
-) -> Iterator[ConversationExport]:
-    """Yield the conversations in the files; add the reasons why others cannot be read to `problems`."""
-    from ask.history.export_format import read_exports
-
-    for name, file in files:
-        file.seek(0)
-        yield from read_exports(file, name, problems)
 
 
 def _print_import_results(results: Sequence[ImportResult], *, as_json: bool) -> None:

@@ -194,6 +194,16 @@ def add_conversations(
     yield add_batch() if batch else AddedConversations(new, continued, present)
 
 
+def add_conversation(store: Store, export: ConversationExport) -> ImportResult:
+    """Add a conversation of another program, or the messages that were added to it since it was imported."""
+    with store.write_transaction() as connection:
+        is_new, is_changed = _add_conversation(connection, export.runs[0].version, export)
+    changed_status = ImportStatus.IMPORTED if is_new else ImportStatus.CONTINUED
+    conversation = export.conversation
+    status = changed_status if is_changed else ImportStatus.ALREADY_PRESENT
+    return ImportResult(conversation.id, conversation.title, status, conversation.id)
+
+
 def _add_conversation(connection: sqlite3.Connection, program: str, export: ConversationExport) -> tuple[bool, bool]:
     """Add a conversation, or what it lacks; return whether it is new, and whether anything was added."""
     conversation, runs = export

@@ -78,7 +78,7 @@ def _convert_messages(messages: Iterable[dict[str, Any]], notes: ImportNotes) ->
         content = message.get("content")
         if message.get("role") == "system":
             # A compressed session begins with another one, which contains the summary.
-            system = system or _read_content(content, notes)[0]
+            system = system or read_content(content, notes)[0]
         else:
             converted += _convert_message(message.get("role"), content, number, notes)
     return converted, system
@@ -88,7 +88,7 @@ def _convert_message(role: Any, content: Any, number: int, notes: ImportNotes) -
     if isinstance(content, dict):  # the calls of an answer with their results
         yield from convert_calls(content, number)
         return
-    text, files = _read_content(content, notes)
+    text, files = read_content(content, notes)
     if role == "assistant":
         yield AssistantMessage(text, attachments=files)
     else:
@@ -112,7 +112,7 @@ def convert_calls(content: dict[str, Any], number: int) -> Iterator[SourceMessag
     yield from results
 
 
-def _read_content(content: Any, notes: ImportNotes) -> tuple[str, tuple[Attachment, ...]]:
+def read_content(content: Any, notes: ImportNotes) -> tuple[str, tuple[Attachment, ...]]:
     """Return the text and the files of a message."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else "", ()
@@ -124,7 +124,7 @@ def _read_content(content: Any, notes: ImportNotes) -> tuple[str, tuple[Attachme
             if file := _read_data_url(url):
                 files.append(file)
             else:
-                notes.count("image", "of which aichat saved only the URL")
+                notes.count("image", "of which only the URL was saved")
                 texts.append(f"[image: {url[:500]}]")
         elif isinstance(part, dict) and isinstance(part.get("text"), str):
             texts.append(part["text"])

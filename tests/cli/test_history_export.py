@@ -244,7 +244,7 @@ def test_invalid_file_is_a_one_line_error(content: str, ask: Ask, home: Home) ->
 
 def test_unreadable_and_unwritable_files_are_one_line_errors(ask: Ask, home: Home, two: list[str]) -> None:
     assert "No such file" in check_refused(ask("history", "import", "none.json"), 9)
-    assert "Is a directory" in check_refused(ask("history", "import", "."), 9)
+    assert "no file" in check_refused(ask("history", "import", "."), 9)
     assert "Is a directory" in check_refused(ask("history", "export", "-o", "."), 9)
     assert "No such file" in check_refused(ask("history", "export", "-o", "none/a.md"), 9)
     assert "No space left" in check_refused(ask("history", "export", "-o", "/dev/full"), 9)
