@@ -67,7 +67,7 @@ NETWORK_FILE_SYSTEMS = frozenset(
 MIN_FREE_BYTES = 32_768
 """The size of the smallest index of a write-ahead log."""
 NOTICE_SECONDS = 1.0
-"""Seconds after which a migration is announced on a terminal."""
+"""Seconds after which a migration is announced on a terminal, and that of another process."""
 PROGRESS_STEPS = 10_000
 """Instructions of SQLite's virtual machine between two checks for signals during a migration."""
 TERMINATION_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
@@ -387,13 +387,18 @@ class Store:
         """Retry `action` until the file is not locked or `lock_timeout` has passed."""
         import sqlite3
 
-        deadline, has_waited = time.monotonic() + self.lock_timeout, False
+        start, has_waited = time.monotonic(), False
         while True:
             try:
                 return action()
             except sqlite3.OperationalError as error:
-                if not _get_sqlite_error_name(error).startswith(LOCKED_ERRORS) or time.monotonic() >= deadline:
+                if (
+                    not _get_sqlite_error_name(error).startswith(LOCKED_ERRORS)
+                    or time.monotonic() - start >= self.lock_timeout
+                ):
                     raise
+                if time.monotonic() - start >= NOTICE_SECONDS:
+                    _announce_wait(self.path)
                 if not has_waited and not _has_file_locks(self.path.parent):
                     hint = "set XDG_DATA_HOME to a folder on another one"
                     raise FileError(f"the file system of {self.path} has no file locks", hint) from None
@@ -556,6 +561,14 @@ def _is_disk_full(folder: Path) -> bool:
 def _get_sqlite_error_name(error: BaseException | None) -> str:
     """Return SQLite's name of an error; "" if Python's sqlite3 module raised it."""
     return getattr(error, "sqlite_errorname", "")
+
+
+@cache
+def _announce_wait(path: Path) -> None:
+    """Say on a terminal, once in this process, what the user waits for."""
+    console = StderrConsole(os.environ, quiet=False, plain=False)
+    if console.is_terminal:
+        console.print_notice(f"waiting for another process, which is writing {path}")
 
 
 def _convert_sqlite_error(path: Path, lock_timeout: float, error: sqlite3.Error) -> FileError:

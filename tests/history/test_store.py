@@ -16,6 +16,7 @@ import pytest
 from ask.errors import FileError
 from ask.history.store import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION, HistoryLockedError, Store
 from ask.messages import ProviderState
+from tests.cli.chat.chat_session import Chat
 from tests.history.broken import BROKEN, content
 from tests.program import Ask, Home, run
 from tests.saved_history import read_all_runs, read_conversations, save_run, write_tables
@@ -270,6 +271,16 @@ def test_a_long_migration_is_announced_on_a_terminal(ask: Ask, home: Home) -> No
     write_large_history_of_the_first_version(home.data / "history.db", 60_000)
     with ask.start_on_terminal("history", "list") as running:
         assert "history.db" in running.finish().text
+
+
+@pytest.mark.slow
+def test_a_chat_says_once_that_it_waits_for_another_process(ask: Ask, home: Home) -> None:
+    path = home.data / "history.db"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Store(path).close()
+    with locked(path), Chat(ask, "-p", "demo", "--no-tools") as chat:
+        shown = [chat.send("hello"), chat.send("hello")]
+    assert [text.count("waiting for another process") for text in shown] == [1, 0], shown
 
 
 def test_one_that_another_keeps_locked_is_waited_for_and_then_given_up(path: Path) -> None:
