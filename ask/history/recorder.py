@@ -103,12 +103,17 @@ class Recorder:
 
         The messages of a template that precede it become a run of their own, which stays if the message is removed.
         `replaced_runs` are the numbers of the runs whose unanswered questions the message contains.
-        `runs_replaced_by_answer` are replaced only by an answer, in the transaction that saves its first part.
+        `runs_replaced_by_answer` are replaced only by an answer, in the transaction that saves its first part. Unless
+        the message was without an answer before, it is saved then, too: if this process is killed, the old one stays.
         """
         self._runs_replaced_by_answer = runs_replaced_by_answer
         if opening_messages:
             self._save(partial(self._insert_opening_run, opening_messages, time.time()))
-        self._save(partial(self._insert_run, HistoryEntry(time.time(), user_message), replaced_runs))
+        insert_run = partial(self._insert_run, HistoryEntry(time.time(), user_message), replaced_runs)
+        if runs_replaced_by_answer and not replaced_runs:
+            self._pending_writes.append(insert_run)
+        else:
+            self._save(insert_run)
 
     def on_event(self, event: Event) -> None:
         """Save an event of the run."""
@@ -163,23 +168,27 @@ class Recorder:
     def _save_partial_answer(self) -> None:
         """Save what has arrived of an answer, in case this process is killed. Errors are left to the next `_save`."""
         self._partial_save_time = time.monotonic()
-        if self._store is None or self._pending_writes or not self.is_saving:
+        if not self.is_saving:
             return
-        entry = self._make_partial_entry(time.time())
-        previous_number = self._partial_number
-        self._store.lock_timeout = 0.0  # the answer, which is being shown, does not wait for this
+        state = self._pending_writes, self._partial_number, self.run_number
+        self._pending_writes = [
+            *self._pending_writes,
+            partial(self._insert_partial_answer, self._make_partial_entry(time.time())),
+        ]
         try:
-            with self._store.write_transaction() as connection:
-                self._delete_partial_answer(connection)
-                self._partial_number = self._insert_message(entry, connection)
+            self._write_pending(0.0)  # the answer, which is being shown, does not wait for this
         except FileError:
-            self._partial_number = previous_number
+            self._pending_writes, self._partial_number, self.run_number = state
 
     def _make_partial_entry(self, now: float) -> HistoryEntry:
         text = "".join(self._partial_text)
         message = Message("assistant", text if text.strip() else "")
         entry = HistoryEntry(now, message, complete=False, reasoning="".join(self._partial_reasoning))
         return entry._replace(**self._fallback._asdict()) if self._fallback else entry
+
+    def _insert_partial_answer(self, entry: HistoryEntry, connection: sqlite3.Connection) -> None:
+        self._delete_partial_answer(connection)
+        self._partial_number = self._insert_message(entry, connection)
 
     def _delete_partial_answer(self, connection: sqlite3.Connection) -> None:
         unindex_messages(connection, "= ?", self._partial_number)
@@ -290,14 +299,7 @@ class Recorder:
         # If there are earlier writes, the last call has already waited for the lock.
         lock_timeout = final_timeout or (LOCK_TIMEOUT_SECONDS if len(self._pending_writes) == 1 else 0.0)
         try:
-            if self._store is None:
-                self._store = Store(self._path, lock_timeout=lock_timeout)
-            self._store.lock_timeout = lock_timeout
-            with self._store.write_transaction() as connection:
-                for pending_write in self._pending_writes:
-                    pending_write(connection)
-                # Cleared before the commit returns: a Ctrl-C right after it must not write them twice.
-                self._pending_writes = []
+            self._write_pending(lock_timeout)
         except FileError as error:
             self.run_number = run_number  # a run that has just begun is rolled back
             if final_timeout or not self._pending_writes or not isinstance(error, HistoryLockedError):
@@ -307,6 +309,16 @@ class Recorder:
                 raise
             if self._pending_writes:
                 self._stop_saving(FileError("interrupted while another process wrote"))
+
+    def _write_pending(self, lock_timeout: float) -> None:
+        if self._store is None:
+            self._store = Store(self._path, lock_timeout=lock_timeout)
+        self._store.lock_timeout = lock_timeout
+        with self._store.write_transaction() as connection:
+            for pending_write in self._pending_writes:
+                pending_write(connection)
+            # Cleared before the commit returns: a Ctrl-C right after it must not write them twice.
+            self._pending_writes = []
 
     def _stop_saving(self, error: FileError) -> None:
         self.is_saving = False

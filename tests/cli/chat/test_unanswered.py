@@ -279,3 +279,36 @@ def test_a_retry_that_is_killed_before_the_answer_leaves_one_unanswered_message(
         chat.running.finish()
     assert ask("-c", "--unanswered", env=SESSION).code == 0
     assert read_last_conversation(server) == ["hi", "Hello.", "lost"]
+
+
+@pytest.mark.parametrize("command", ["/edit new", "/retry", "/edit #1 new"])
+def test_a_message_whose_repetition_is_killed_before_the_answer_stays(
+    command: str, ask: Ask, server: ModelServer
+) -> None:
+    server.reply(wire.says("One."), wire.says("Two."), Reply((HOLD,)), wire.says("Fine."))
+    with Chat(ask, env=SESSION) as chat:
+        chat.send("one")
+        chat.send("two")
+        chat.type_in(f"{command}\r")
+        server.wait_for_requests(3)
+        chat.running.signal(signal.SIGKILL)
+        chat.running.finish()
+    assert ask("-c", "--unanswered", env=SESSION).code == 2
+    assert ask("-c", "more", env=SESSION).code == 0
+    assert read_last_conversation(server) == ["one", "One.", "two", "Two.", "more"]
+
+
+@pytest.mark.slow
+def test_an_edit_that_is_killed_while_the_answer_streams_replaces_the_message(ask: Ask, server: ModelServer) -> None:
+    parts = [wire.event(wire.text(f"{number} ")) for number in range(30)]
+    paused = [part for each in parts for part in (each, 0.1)]
+    server.reply(wire.says("One."), Reply((*paused, HOLD), content_type="text/event-stream"), wire.says("Fine."))
+    with Chat(ask, env=SESSION) as chat:
+        chat.send("one")
+        chat.type_in("/edit new\r")
+        chat.running.wait_for(" 29")
+        chat.running.signal(signal.SIGKILL)
+        chat.running.finish()
+    assert ask("-c", "more", env=SESSION).code == 0
+    asked, answer, last = read_last_conversation(server)
+    assert (asked, answer[:4], last) == ("new", "0 1 ", "more")
