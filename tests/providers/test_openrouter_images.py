@@ -83,3 +83,14 @@ def test_an_image_model_reads_only_images(ask: Ask, server: ModelServer, home: H
     (home.work / "x.pdf").write_bytes(b"%PDF-1.4\n")
     result = ask("-p", "openrouter", "-m", "openai/gpt-image-2", "-f", "x.pdf", "draw this")
     assert (result.code != 0, server.requests) == (True, [])
+
+
+def test_an_image_in_place_of_json_is_not_generated_again(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(*[paints(IMAGE)] * 6)
+    for command in (["map", "--no-save"], ["--no-tools"]):
+        result = ask(
+            *command, "-p", "openrouter", "-m", "openai/gpt-image-2", "--schema", "name", "draw", stdin=b"one\n"
+        )
+        assert result.code != 0
+        assert "generates images" in result.stderr + result.text
+    assert len(server.requests) == 2
