@@ -325,11 +325,11 @@ def _choose_colors(_: click.Context, __: click.Parameter, value: str | None) -> 
 def _find_mistyped_command(words: Sequence[str]) -> str:
     """Find the command that a prompt nearly names, or names as other programs do; return "" if there is none.
 
-    Only a prompt of one word, or of "help" and one word, is checked.
+    Only a prompt of one word, of "help" and one word, or with a verb such as "set" as its second word is checked.
     """
-    from ask.cli.usage_errors import find_meant_command
+    from ask.cli.usage_errors import COMMAND_VERBS, find_meant_command
 
-    *before, word = words or ("",)
+    *before, word = words[:1] if words[1:2] and words[1] in COMMAND_VERBS else words or ("",)
     if before not in ([], ["help"]):
         return ""
     command = find_meant_command(word.lower(), COMMANDS, TYPO_SIMILARITY)

@@ -57,9 +57,15 @@ SYNONYMS = {
     "stats": "history stats",
     "history rm": "history delete",
     "history remove": "history delete",
+    **{
+        f"{name} ls": f"{name} list"
+        for name in ("history", "keys", "mcp", "config", "skills", "templates", "tools", "hooks", "context")
+    },
     "models list": "models",
+    "models ls": "models",
     "models default": "config set model",
     "providers list": "providers",
+    "providers ls": "providers",
     "auth login": "keys set",
     "auth logout": "keys remove",
     "auth list": "keys list",

@@ -128,6 +128,10 @@ COMMANDS_BY_WORD = {
     **dict.fromkeys(("revert", "restore", "rollback"), "undo"),
 }
 """The command that a word means to users of other programs."""
+COMMAND_VERBS = frozenset(
+    ("list", "ls", "show", "get", "set", "unset", "add", "new", "create", "edit", "remove", "rm", "delete", "install")
+)
+"""The verbs of commands, here and in other programs."""
 MODELS_HINT = "to search the list: ask models | grep WORD"
 OPTION_HINTS = {
     "ask mcp add": "an option of the server's command comes after --: ask mcp add NAME -- COMMAND",

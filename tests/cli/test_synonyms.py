@@ -262,6 +262,7 @@ def saved(ask: Ask, server: ModelServer) -> Ask:
         ("history 1 --json", "history show 1 --json"),
         ("auth status", "keys list"),
         ("providers list", "providers"),
+        *[(f"{name} ls", f"{name} list") for name in ("history", "keys", "mcp", "config", "templates", "tools")],
         ("models list -p demo", "models -p demo"),
     ],
 )
@@ -328,13 +329,29 @@ def test_templates_are_deleted(ask: Ask, home: Home) -> None:
         assert ask("templates", "delete", name, "-y").code == 2
 
 
-@pytest.mark.parametrize("word", ["auth", "sessions", "settings", "repl"])
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        *[(word, COMMANDS_BY_WORD[word]) for word in ("auth", "sessions", "settings", "repl")],
+        *[("aliases set x y", "config"), ("template list", "templates"), ("modles list", "models")],
+        *[("key delete openai", "keys"), ("conversations rm 1", "history"), ("skill install x", "skills")],
+    ],
+)
 def test_words_that_are_commands_elsewhere_are_confirmed_on_a_terminal(
-    word: str, ask: Ask, server: ModelServer
+    words: str, command: str, ask: Ask, server: ModelServer
 ) -> None:
-    shown = ask.on_terminal(word, answers=[("[y/N]", CTRL_C)])
+    shown = ask.on_terminal(*words.split(), answers=[("[y/N]", CTRL_C)])
     assert (shown.code, server.requests) == (130, [])
-    assert f"ask {COMMANDS_BY_WORD[word]}" in shown.text
+    assert f"ask {command}" in shown.text
+
+
+@pytest.mark.slow
+def test_questions_that_resemble_such_words_are_sent_without_confirmation(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    questions = ("aliases in bash", "status of port 80", "which keys list", "tool to list all files")
+    for words in questions:
+        assert ask.on_terminal(*shlex.split(words)).code == 0
+    assert len(server.requests) == len(questions)
 
 
 # Advice
