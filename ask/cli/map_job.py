@@ -208,7 +208,7 @@ class MapJobRunner:
         for request in job.requests:
             report_retirement(request.endpoint, self.app, self.app.notify)
         self.app.cleanup.enter_context(lock_job(job, ledger))
-        self._check_output_owner()
+        owner = self._check_output_owner()
         if flags["fresh"]:
             ledger.forget_answers(job.id)
         prompt = job.requests[0].secrets.redact(job.prompt.text)
@@ -229,7 +229,7 @@ class MapJobRunner:
             engine.progress.resumed = finished_earlier
         self.app.console.show_status("")
         self._summarize(engine, time.monotonic() - start, is_announced=is_announced)
-        self._finish(engine)
+        self._finish(engine, owner)
 
     def _run_batches(self, reread_rows: Callable[[], Iterator[Row]], daily_limit: DailyCostLimit | None) -> int | None:
         """Submit the rows and collect the answers, as `run_batches` does; save what they have cost for the day."""
@@ -270,8 +270,13 @@ class MapJobRunner:
             print_scores(scores.list_scores(), scores.compare_models(), self.app.console, "--report FILE")
         notify_end(self.app, self.job.requests[0].settings, engine.stop_error)
 
-    def _finish(self, engine: Engine) -> None:
-        """Raise the error of a job that has ended, if there is one."""
+    def _finish(self, engine: Engine, output_owner: str | None) -> None:
+        """Raise the error of a job that has ended, if there is one. An output that it has not replaced stays its job's.
+
+        `output_owner` is the job that had written the output.
+        """
+        if output_owner and not engine.is_published:
+            self.ledger.touch_job(output_owner)
         if (stop_error := engine.stop_error) is not None:
             if engine.progress.answered or engine.progress.failed:
                 stop_error.hint = "; ".join(filter(None, (stop_error.hint, CONTINUE_HINT)))
@@ -535,8 +540,10 @@ class MapJobRunner:
             parts.append(f"{format_count(invalid, 'row')} cannot be sent")
         self.app.console.print_notice(f"{', '.join(parts)}; nothing was sent")
 
-    def _check_output_owner(self) -> None:
-        """Refuse to replace an output that this job did not write. With --fresh, only tables are protected.
+    def _check_output_owner(self) -> str | None:
+        """Return the job that wrote the output; None if there is none.
+
+        An output that this job did not write is not replaced. With --fresh, only tables are protected.
 
         Raises:
             UsageError: the output is another job's, or not one of `ask map`.
@@ -545,7 +552,7 @@ class MapJobRunner:
             self._review.check_owner()
         output = self.job.output
         if output is None or not has_rows(output):
-            return
+            return None
         owner = self.ledger.find_job_with_output(str(output))
         if owner is None and isinstance(output, SqliteTable):
             raise UsageError(f"{output} is not from ask map", "use another table, or drop this one first")
@@ -553,6 +560,7 @@ class MapJobRunner:
             problem = "has rows of a job with another prompt, model or option" if owner else "is not from this job"
             hint = "use another -O, or --fresh to replace the file and start over"
             raise UsageError(f"{output} {problem}", hint)
+        return owner
 
     def _make_agent_options(self) -> AgentOptions:
         """Return how rows with tools run.

@@ -323,6 +323,10 @@ class Ledger:
             (job, now, now, prompt, models, _escape_bytes(output)),
         )
 
+    def touch_job(self, job: str) -> None:
+        """Make a job the newest one."""
+        self._execute("UPDATE jobs SET updated = ? WHERE id = ?", (time.time(), job))
+
     def find_job_with_output(self, output: str) -> str | None:
         """Return the newest job that writes to an output file."""
         found = self._execute("SELECT id FROM jobs WHERE output = ? ORDER BY updated DESC", (_escape_bytes(output),))

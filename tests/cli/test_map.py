@@ -1223,3 +1223,17 @@ def test_rows_of_a_slow_pipe_are_answered_as_they_arrive(ask: Ask, server: Model
                 running.wait_for(f"SAY {word.upper()}")
         result = running.finish()
     assert (result.code, len(result.text.splitlines())) == (0, 2)
+
+
+def test_an_output_that_fresh_did_not_replace_is_still_of_its_job(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo, echo, wire.fails(401))
+    file = write_rows(home.work, *make_rows(2))
+    first, other = ([*COMMAND[:-1], prompt, file, "-O", "out.jsonl"] for prompt in ("Say {{text}}", "Repeat {{text}}"))
+    assert ask(*first).code == 0
+    rows = (home.work / "out.jsonl").read_bytes()
+    assert ask(*other, "--fresh").code == 6
+    assert (home.work / "out.jsonl").read_bytes() == rows
+    refused = ask(*other)
+    assert (refused.code, "--fresh" in refused.stderr) == (2, True)
+    assert ask(*first).code == 0
+    assert (home.work / "out.jsonl").read_bytes() == rows
