@@ -525,7 +525,10 @@ def _find_own_path(parts: BaseUrl, response: requests.Response) -> str:
 
     https://github.com/songquanpeng/one-api/issues/533
     """
-    url = urljoin(response.url or "", response.headers.get("Location", ""))
+    try:
+        url = urljoin(response.url or "", response.headers.get("Location", ""))
+    except ValueError:  # such as http://[::1
+        return ""
     return url.removeprefix(parts.origin) if url.startswith(f"{parts.origin}/") else ""
 
 

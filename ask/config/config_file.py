@@ -327,7 +327,11 @@ def decode_config(data: bytes) -> str:
     """Decode a file in UTF-8, or in UTF-16 with a byte order mark, as PowerShell and old versions of Notepad write it.
 
     Raises:
-        UnicodeDecodeError: it is neither.
+        ValueError: it is neither.
     """
     is_utf16 = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) and len(data) > len(BOM_UTF16_LE)
-    return data.decode("utf-16" if is_utf16 else "utf-8-sig")
+    try:
+        return data.decode("utf-16" if is_utf16 else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"the text is not UTF-8 (at line {line})") from error

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from ask import __version__
@@ -36,7 +36,7 @@ from ask.text import format_one_line
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp_types import ListRootsResult
+    from mcp_types import ErrorData, ListRootsResult
 
 ServerTransport = ServerProcess | HttpServerTransport
 CLOSE_TIMEOUT_SECONDS = SHUTDOWN_SECONDS + 2
@@ -96,6 +96,20 @@ class RequestStream(AbstractAsyncContextManager["RequestStream"]):
         await self._stream.__aexit__(*exc_info)
 
 
+class Handshake(NamedTuple):
+    """How a connection begins. A server that does not accept the defaults is connected to again with others."""
+
+    can_discover: bool = True
+    """Whether the first message may be one that servers of older protocol revisions do not know."""
+    can_elicit: bool = True
+    """Whether the server is told that it may ask questions."""
+    revision: str = ""
+    """The protocol revision to request; "" for the newest one that has a handshake."""
+
+
+DEFAULT_HANDSHAKE = Handshake()
+
+
 class ServerConnection:
     """The connection to one server, whose variables must be expanded.
 
@@ -108,19 +122,12 @@ class ServerConnection:
         server: ServerConfig,
         directory: Path,
         transport: ServerTransport,
-        *,
-        can_elicit: bool = True,
-        can_discover: bool = True,
+        handshake: Handshake = DEFAULT_HANDSHAKE,
     ) -> None:
         self.server = server
-        self.can_discover = can_discover
-        """Whether the first message may be one that servers of older protocol revisions do not know."""
-        self.has_ignored_discovery = False
-        """Whether a local server failed without a response to it: those made with rmcp exit (go-sdk#1177)."""
-        self.can_elicit = can_elicit
-        """Whether the server is told that it may ask questions."""
-        self.has_refused_elicitation = False
-        """Whether it has refused the connection because of that."""
+        self.handshake = handshake
+        self.next_handshake: Handshake | None = None
+        """Another one to connect with, if the server has not accepted this one."""
         self.version = ""
         """The name and version that the server reports, or ""."""
         self.failure = ""
@@ -173,7 +180,10 @@ class ServerConnection:
         except Exception as error:  # noqa: BLE001 - a server may send anything
             is_local = not self.server.url  # a remote one more often cannot be reached
             is_ignored = self._has_refused_discovery or "server/discover" in self._pending_methods.values()
-            self.has_ignored_discovery = is_local and is_ignored and not isinstance(error, TimeoutError)
+            if (
+                is_local and is_ignored and not isinstance(error, TimeoutError)
+            ):  # those made with rmcp exit (go-sdk#1177)
+                self.next_handshake = self.handshake._replace(can_discover=False)
             remedy = f": mcp.servers.{self.server.name}.timeout allows more"  # npx and uvx may first download it
             failure = await self._end_failed_request(error, self.server.timeout, remedy)
             await self.close()
@@ -202,9 +212,11 @@ class ServerConnection:
             self._open_streams(),
             client_info=Implementation(name="ask", version=__version__),
             cache=None,
-            mode="auto" if self.can_discover else "legacy",
+            mode="auto" if self.handshake.can_discover else "legacy",
             list_roots_callback=self._list_roots if self._roots else None,
-            elicitation_callback=partial(decline_elicitation, self.declined_questions) if self.can_elicit else None,
+            elicitation_callback=partial(decline_elicitation, self.declined_questions)
+            if self.handshake.can_elicit
+            else None,
         )
         async with client:
             info = client.server_info
@@ -215,11 +227,13 @@ class ServerConnection:
     @asynccontextmanager
     async def _open_streams(self) -> AsyncIterator[Any]:
         async with self._transport.open_streams() as (received, to_send):
-            yield MessageStream(self.limit_messages(received)), RequestStream(to_send, self._note_request)
+            yield MessageStream(self.limit_messages(received)), RequestStream(to_send, self._prepare_message)
 
-    def _note_request(self, message: Any) -> None:
-        """Remember the method of a request until its response arrives or it is canceled."""
+    def _prepare_message(self, message: Any) -> None:
+        """Set the revision to request, and remember the method of a request until it is answered or canceled."""
         method, message_id = getattr(message, "method", ""), getattr(message, "id", None)
+        if method == "initialize" and self.handshake.revision:
+            message.params["protocolVersion"] = self.handshake.revision
         if method and message_id is not None:
             self._pending_methods[str(message_id)] = method
         elif method == "notifications/cancelled":
@@ -231,10 +245,12 @@ class ServerConnection:
             message.id = int(next(reversed(self._pending_methods)))
         method = self._pending_methods.pop(str(message.id), "")
         if not hasattr(message, "result"):
-            self.has_refused_elicitation |= method == "initialize" and is_elicitation_refusal(message.error.message)
+            if method == "initialize":
+                self.next_handshake = _find_next_handshake(self.handshake, message.error)
             return
         if method == "initialize":
-            self.failure = _explain_version(message.result.get("protocolVersion"))
+            message.result["protocolVersion"] = version = _find_handshake_version(message.result.get("protocolVersion"))
+            self.failure = _explain_version(version)
         is_modern = self._client is not None and self._client.session.discover_result is not None
         message.result = replace_result(method, message.result, keep_schemas=is_modern)
 
@@ -330,7 +346,7 @@ class ServerConnection:
         if cause or not isinstance(error, TimeoutError):
             return cause or describe_error(error)
         suffix = f", and wrote an invalid message: {self._invalid_input}" if self._invalid_input else ""
-        second = "" if self.can_discover else "was started again, and "
+        second = "" if self.handshake.can_discover else "was started again, and "
         return f"it {second}did not respond within {timeout:g} s{suffix or remedy}"
 
     async def close(self) -> None:
@@ -411,16 +427,38 @@ def find_roots(server: ServerConfig, directory: Path) -> list[Path]:
     return [directory] if not server.url or is_loopback(urlsplit(server.url).hostname or "") else []
 
 
+def _find_next_handshake(handshake: Handshake, error: ErrorData) -> Handshake | None:
+    """Return the handshake for a server that has refused one; None if the error is about something else."""
+    if handshake.can_elicit and is_elicitation_refusal(error.message):
+        return handshake._replace(can_elicit=False)
+    text = f"{error.message} {error.data}"
+    named_versions = [version for version in _load_versions()[0][:-1] if version in text]
+    if handshake.revision or not named_versions:
+        return None
+    return handshake._replace(revision=named_versions[-1])
+
+
+def _find_handshake_version(version: Any) -> Any:
+    """Return the version in the result of a handshake; the newest with one for servers that always name the newest."""
+    handshake_versions, modern_versions = _load_versions()
+    return handshake_versions[-1] if version in modern_versions else version
+
+
 def _explain_version(version: Any) -> str:
     """Return why a server cannot be used that wants to speak a protocol revision; "" if it can."""
-    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, KNOWN_PROTOCOL_VERSIONS
-
-    if version in HANDSHAKE_PROTOCOL_VERSIONS:
+    handshake_versions, modern_versions = _load_versions()
+    if version in handshake_versions:
         return ""
     versions = ", ".join(version) if isinstance(version, list) else json.dumps(version)
-    return (
-        f"it speaks protocol revision {format_one_line(versions, 80)}; ask speaks {', '.join(KNOWN_PROTOCOL_VERSIONS)}"
-    )
+    known = ", ".join(handshake_versions + modern_versions)
+    return f"it speaks protocol revision {format_one_line(versions, 80)}; ask speaks {known}"
+
+
+def _load_versions() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the known protocol revisions that have a handshake, and those that have none, oldest first."""
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+
+    return HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 
 def _find_host(error: Any) -> tuple[str, str]:

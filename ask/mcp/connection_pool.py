@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ask.config.installation import format_install_command
 from ask.config.mcp_servers import ServerConfig
 from ask.errors import ConfigError
-from ask.mcp.connection import CLOSE_TIMEOUT_SECONDS, RequestError, ServerConnection, ServerTransport, describe_error
+from ask.mcp.connection import (
+    CLOSE_TIMEOUT_SECONDS,
+    DEFAULT_HANDSHAKE,
+    Handshake,
+    RequestError,
+    ServerConnection,
+    ServerTransport,
+    describe_error,
+)
 from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.process import ServerLog, start_process
 from ask.mcp.server_config import MCP_EXTRA, expand_variables, starts_in_empty_folder
@@ -132,9 +140,7 @@ class ConnectionPool:
             raise RequestError(f"{message} twice, and will not be started again")
         self._restarted.add(name)
         try:
-            connection = await self._create_connection(
-                connection.server, can_elicit=connection.can_elicit, can_discover=connection.can_discover
-            )
+            connection = await self._create_connection(connection.server, connection.handshake)
             await connection.open()
         except Exception as error:  # noqa: BLE001 - the conversation continues whatever happens
             action = "cannot be restarted" if is_local else "a new one fails"
@@ -142,7 +148,7 @@ class ConnectionPool:
         return connection
 
     async def _create_connection(
-        self, server: ServerConfig, *, can_elicit: bool = True, can_discover: bool = True
+        self, server: ServerConfig, handshake: Handshake = DEFAULT_HANDSHAKE
     ) -> ServerConnection:
         """Create the connection to a server, which is started if it is local.
 
@@ -157,9 +163,7 @@ class ConnectionPool:
         self._transports.append(transport)
         if self._is_closing:
             transport.kill()
-        connection = ServerConnection(
-            server, self.directory, transport, can_elicit=can_elicit, can_discover=can_discover
-        )
+        connection = ServerConnection(server, self.directory, transport, handshake)
         self._connections[server.name] = connection
         return connection
 
@@ -188,13 +192,9 @@ class ConnectionPool:
             try:
                 tools = await connection.open()
             except RequestError:
-                if not (connection.has_refused_elicitation or connection.has_ignored_discovery):
+                if not connection.next_handshake:
                     raise
-                connection = await self._create_connection(
-                    server,
-                    can_elicit=not connection.has_refused_elicitation,
-                    can_discover=not connection.has_ignored_discovery,
-                )
+                connection = await self._create_connection(server, connection.next_handshake)
                 tools = await connection.open()
         except (RequestError, ConfigError) as error:
             failure = f"the MCP server {server.name} cannot be used: {error}"

@@ -47,6 +47,8 @@ MIN_RETRY_SECONDS = 0.1
 RETRY_FACTOR = 2.0
 """By how much the shortest delay grows with each retry: a server may ask for none each time."""
 SESSION_HEADER = "mcp-session-id"
+LOST_SESSION_STATUSES = (404, 410)
+"""The statuses for an unknown session: that of the specification, and 410 (typescript-sdk#1402)."""
 EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
 READ_TIMEOUT_SECONDS = 31_536_000.0
 """A year, which means no limit: each call has its own timeout."""
@@ -204,7 +206,7 @@ class HttpServerTransport:
         repair = partial(self._repair_messages, request) if is_post else list
         if is_post:
             await request.aread()  # after a redirect, it is not read yet
-            self.has_lost_session = SESSION_HEADER in request.headers and response.status_code == 404
+            self.has_lost_session = SESSION_HEADER in request.headers and response.status_code in LOST_SESSION_STATUSES
         has_failed, is_json = response.status_code >= 400, content_type.startswith("application/json")
         if is_mcp and content_type.startswith("text/event-stream") and not has_failed:  # the SDK limits each event
             response.stream = _convert_stream(response.stream, partial(_repair_events, repair))

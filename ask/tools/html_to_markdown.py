@@ -83,6 +83,7 @@ def _convert_soup(soup: BeautifulSoup, resolve_link: Callable[[str], str]) -> st
     for element in (*soup([*_SKIPPED_ELEMENTS, "title"]), *soup(_is_hidden)):
         element.decompose()
     _replace_media_elements(soup, resolve_link)
+    _escape_pipes(soup)
     for anchor in soup("a"):
         href = str(anchor.get("href") or "")
         if href.startswith("#") and anchor.get_text(strip=True) in _HEADING_ANCHOR_TEXTS:
@@ -104,6 +105,14 @@ def _convert_soup(soup: BeautifulSoup, resolve_link: Callable[[str], str]) -> st
     # Most pages begin with their title, after a logo or some links.
     heading = "" if title in text[: len(title) + 200] else title
     return "\n\n".join(filter(None, (heading, refresh_links, text)))
+
+
+def _escape_pipes(soup: BeautifulSoup) -> None:
+    """Escape pipes in table cells, which would begin another cell (python-markdownify#267); not in code or layouts."""
+    for cell in soup(["td", "th"]):
+        if not cell.find(["table", "pre"]):
+            for text in [text for text in cell.strings if "|" in text]:
+                text.replace_with(text.replace("|", "\\|"))
 
 
 def _collapse_blank_lines(text: str) -> str:

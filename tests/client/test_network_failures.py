@@ -187,6 +187,11 @@ FAILURES = {
         1,
         ["https://example.com/v2 (openrouter, 302)", "base URL"],
     ),
+    "redirect to no URL": (
+        Reply((b"",), 307, headers={"Location": "http://[::1"}),
+        1,
+        ["redirected to http://[::1 (openrouter, 307)", "base URL"],
+    ),
     "list": (Reply((b"[1, 2]",)), 1, ["[1, 2] (openrouter)"]),
 }
 """The response of a server, the number of requests, and texts in the message and its hint."""

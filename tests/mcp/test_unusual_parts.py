@@ -372,11 +372,16 @@ NOT_FOUND = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("body", [b"", NOT_FOUND, b'{"error": "unknown session"}', b"<html>"])
-def test_a_lost_session_is_renewed_each_time(body: bytes, ask: Ask, server: ModelServer, other: ModelServer) -> None:
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(404, b""), (404, NOT_FOUND), (404, b'{"error": "unknown session"}'), (404, b"<html>"), (410, b"")],
+)
+def test_a_lost_session_is_renewed_each_time(
+    status: int, body: bytes, ask: Ask, server: ModelServer, other: ModelServer
+) -> None:
     def call(request: Request, number: int) -> Reply:
         is_lost = number % 2 == 0
-        return Reply((body,), status=404) if is_lost else respond(request, {"content": [TEXT]})
+        return Reply((body,), status=status) if is_lost else respond(request, {"content": [TEXT]})
 
     serve(other, call)
     _, answers = ask_with_calls(ask, server, [("web__good", {"text": f"{number}"}) for number in range(3)])
@@ -500,6 +505,41 @@ def test_a_server_that_refuses_questions_is_connected_to_without(ask: Ask, home:
     first, second = [one["params"]["capabilities"] for one in received(home) if one.get("method") == "initialize"]
     assert "elicitation" in first
     assert "elicitation" not in second
+
+
+REFUSALS = {
+    "a list": {"code": -32602, "message": "Unsupported protocol version", "data": {"supported": ["2024-11-05"]}},
+    "the code of newer servers": {"code": -32022, "message": "Unsupported", "data": {"supported": ["2024-11-05"]}},
+    "words": {"code": -32602, "message": "Unsupported protocol version: 2025-11-25. Supported: 2024-11-05"},
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS.keys())
+def test_a_server_that_refuses_the_newest_revision_gets_one_that_it_names(
+    refusal: dict[str, Any], ask: Ask, home: Home, server: ModelServer
+) -> None:
+    """OpenMausBot#517: servers refuse a revision, as in the specification's example, and name their own."""
+    handshake = {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}, "serverInfo": INFO}
+    responses: dict[str, Any] = {"tools_list": [{"tools": [GOOD]}], "tools_call": [{"content": [TEXT]}]}
+    table = script(home, initialize=[handshake], **responses)
+    error = json.dumps({"jsonrpc": "2.0", "id": 0, "error": refusal}).replace('"id": 0', '"id": ID')
+    script(home, "refusing", initialize=[{"lines": [error]}], **responses)
+    choice = f"mv {home.path}/refusing.json moved 2>&- && set -- $1 moved; exec {table['command']} $1 $2"
+    configure(home, {"one": {"command": "sh", "args": ["-c", choice, "-", *table["args"]], "timeout": 10}})
+    _, [answer] = ask_with_calls(ask, server, [("one__good", {})])
+    assert answer == "beside it"
+    versions = [one["params"]["protocolVersion"] for one in received(home) if one.get("method") == "initialize"]
+    assert versions == ["2025-11-25", "2024-11-05"]
+
+
+def test_a_handshake_may_name_the_revision_without_one(ask: Ask, home: Home, server: ModelServer) -> None:
+    """Servers return the newest revision that their SDK knows, whichever was requested."""
+    handshake = {"protocolVersion": "2026-07-28", "capabilities": {"tools": {}}, "serverInfo": INFO}
+    responses: dict[str, Any] = {"tools_list": [{"tools": [GOOD]}], "tools_call": [{"content": [TEXT]}]}
+    configure(home, {"one": script(home, initialize=[handshake], **responses)})
+    result, answers = ask_with_calls(ask, server, [("one__good", {})])
+    assert answers == ["beside it"]
+    assert not warnings(result.stderr)
 
 
 @pytest.mark.slow_after_first
