@@ -97,7 +97,7 @@ class RequestStream(AbstractAsyncContextManager["RequestStream"]):
 
 
 class Handshake(NamedTuple):
-    """How a connection begins. A server that does not accept the defaults is connected to again with others."""
+    """How a connection begins. A server that does not accept one is connected to again with another."""
 
     can_discover: bool = True
     """Whether the first message may be one that servers of older protocol revisions do not know."""
@@ -180,10 +180,9 @@ class ServerConnection:
         except Exception as error:  # noqa: BLE001 - a server may send anything
             is_local = not self.server.url  # a remote one more often cannot be reached
             is_ignored = self._has_refused_discovery or "server/discover" in self._pending_methods.values()
-            if (
-                is_local and is_ignored and not isinstance(error, TimeoutError)
-            ):  # those made with rmcp exit (go-sdk#1177)
-                self.next_handshake = self.handshake._replace(can_discover=False)
+            if is_local and is_ignored and not isinstance(error, TimeoutError):
+                # Those made with rmcp exit (go-sdk#1177).
+                self.next_handshake = (self.next_handshake or self.handshake)._replace(can_discover=False)
             remedy = f": mcp.servers.{self.server.name}.timeout allows more"  # npx and uvx may first download it
             failure = await self._end_failed_request(error, self.server.timeout, remedy)
             await self.close()
@@ -208,15 +207,14 @@ class ServerConnection:
         from mcp import Client
         from mcp_types import Implementation
 
+        decline = partial(decline_elicitation, self.declined_questions)
         client = Client(
             self._open_streams(),
             client_info=Implementation(name="ask", version=__version__),
             cache=None,
             mode="auto" if self.handshake.can_discover else "legacy",
             list_roots_callback=self._list_roots if self._roots else None,
-            elicitation_callback=partial(decline_elicitation, self.declined_questions)
-            if self.handshake.can_elicit
-            else None,
+            elicitation_callback=decline if self.handshake.can_elicit else None,
         )
         async with client:
             info = client.server_info

@@ -189,13 +189,14 @@ class ConnectionPool:
     async def _open_connection(self, connection: ServerConnection) -> ServerTools:
         server, start = connection.server, time.monotonic()
         try:
-            try:
-                tools = await connection.open()
-            except RequestError:
-                if not connection.next_handshake:
-                    raise
-                connection = await self._create_connection(server, connection.next_handshake)
-                tools = await connection.open()
+            while True:
+                try:
+                    tools = await connection.open()
+                    break
+                except RequestError:
+                    if not connection.next_handshake:
+                        raise
+                    connection = await self._create_connection(server, connection.next_handshake)
         except (RequestError, ConfigError) as error:
             failure = f"the MCP server {server.name} cannot be used: {error}"
             log = self._logs[server.name]

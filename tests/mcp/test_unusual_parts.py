@@ -532,6 +532,30 @@ def test_a_server_that_refuses_the_newest_revision_gets_one_that_it_names(
     assert versions == ["2025-11-25", "2024-11-05"]
 
 
+@pytest.mark.slow
+def test_a_server_that_refuses_all_that_is_newer_is_connected_to_without(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    """It ignores the first request, does not know questions, and has an older revision."""
+    responses: dict[str, Any] = {"tools_list": [{"tools": [GOOD]}], "tools_call": [{"content": [TEXT]}]}
+    table = script(home, **responses)
+    unknown = {"code": -32603, "message": 'Unrecognized field "form"'}
+    for name, error in (("first", unknown), ("second", REFUSALS["words"])):
+        line = json.dumps({"jsonrpc": "2.0", "id": 0, "error": error}).replace('"id": 0', '"id": ID')
+        script(home, name, initialize=[{"lines": [line]}], **responses)
+    moves = " || ".join(
+        f"{{ mv {home.path}/{name}.json moved 2>&- && set -- $1 moved; }}" for name in ("first", "second")
+    )
+    choice = f"{moves}; exec {table['command']} $1 $2"
+    start = {"command": "sh", "args": ["-c", choice, "-", *table["args"]], "timeout": 6}
+    configure(home, {"one": start | {"env": {"IGNORES": "server/discover"}}})
+    _, answers = ask_with_calls(ask, server, [("one__good", {})])
+    assert answers == ["beside it"]
+    params = [one["params"] for one in received(home) if one.get("method") == "initialize"]
+    assert [one["protocolVersion"] for one in params] == ["2025-11-25", "2025-11-25", "2024-11-05"]
+    assert ["elicitation" in one["capabilities"] for one in params] == [True, False, False]
+
+
 def test_a_handshake_may_name_the_revision_without_one(ask: Ask, home: Home, server: ModelServer) -> None:
     """Servers return the newest revision that their SDK knows, whichever was requested."""
     handshake = {"protocolVersion": "2026-07-28", "capabilities": {"tools": {}}, "serverInfo": INFO}
