@@ -362,21 +362,21 @@ def import_command(*, files: tuple[str, ...], as_new: bool, as_json: bool) -> No
     Conversations that are already saved are skipped, those that were continued elsewhere get the further messages, and
     those that cannot be read are left out. If another conversation has the same id, nothing is imported.
     """
-    from ask.history.importer import add_conversation, import_conversations
-    from ask.imports.history_files import open_import_files, read_copied_exports
+    from ask.history.importer import import_conversations
+    from ask.imports.history_files import add_chats, open_import_files, read_import_files
 
     if (STDIN_NAME in files or not files) and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError("no file given", "pass a file written by ask history export --json")
     with ExitStack() as cleanup:
         problems: list[FileError] = []
         exports, chats, notes = open_import_files(files or (STDIN_NAME,), cleanup, problems)
-        count = len(chats) + sum(1 for _ in read_copied_exports(exports, problems))
+        count = len(chats) + sum(1 for _ in read_import_files(exports, problems))
         if problems and not count:
             raise problems[0]  # nothing is created or locked for an invalid file
         with Store(AppDirs.from_environment(os.environ).history_file) as store:
             generate_id = generate_conversation_id if as_new else None
-            results = import_conversations(store, read_copied_exports(exports, []), generate_id)
-            results += [add_conversation(store, chat) for chat in chats]
+            results = import_conversations(store, read_import_files(exports, []), generate_id)
+            results += add_chats(store, chats)
     _print_import_results(results, as_json=as_json)
     for notice in (*notes, *map(str, problems[:MAX_LISTED])):
         print_notice(notice)

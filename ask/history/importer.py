@@ -194,14 +194,30 @@ def add_conversations(
     yield add_batch() if batch else AddedConversations(new, continued, present)
 
 
-def add_conversation(store: Store, export: ConversationExport) -> ImportResult:
-    """Add a conversation of another program, or the messages that were added to it since it was imported."""
+def add_conversation(store: Store, export: ConversationExport, derive_id: Callable[[str], str]) -> ImportResult:
+    """Add a conversation of another program, or the messages that were added to it since it was imported.
+
+    If another one that was imported has its id, it gets one that `derive_id` makes of that.
+    """
+    conversation, program = export.conversation, export.runs[0].version
     with store.write_transaction() as connection:
-        is_new, is_changed = _add_conversation(connection, export.runs[0].version, export)
+        while not _has_same_messages(store, conversation.id, export.runs):
+            conversation = conversation._replace(id=derive_id(conversation.id))
+        is_new, is_changed = _add_conversation(connection, program, export._replace(conversation=conversation))
     changed_status = ImportStatus.IMPORTED if is_new else ImportStatus.CONTINUED
-    conversation = export.conversation
     status = changed_status if is_changed else ImportStatus.ALREADY_PRESENT
     return ImportResult(conversation.id, conversation.title, status, conversation.id)
+
+
+def _has_same_messages(store: Store, conversation_id: str, runs: Sequence[Run]) -> bool:
+    """Check that a conversation, if there is one, has the same messages as these runs, apart from later ones."""
+    existing = query_conversations(store, "WHERE id = ?", conversation_id)
+    saved_runs = [run for run in read_runs(store, existing[0]) if run.version == runs[0].version] if existing else []
+    saved, incoming = (
+        [(entry.message.role, entry.message.content) for run in each for entry in run.entries]
+        for each in (saved_runs, runs)
+    )
+    return all(one == other for one, other in zip(saved, incoming, strict=False))
 
 
 def _add_conversation(connection: sqlite3.Connection, program: str, export: ConversationExport) -> tuple[bool, bool]:

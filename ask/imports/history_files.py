@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
 from shutil import copyfileobj
@@ -15,39 +14,41 @@ from typing import BinaryIO
 
 from ask.errors import FileError
 from ask.history.export_format import ConversationExport, read_exports
+from ask.history.importer import ImportResult, add_conversation
+from ask.history.store import Store
 from ask.imports.message_list import read_message_list
-from ask.imports.source_data import ImportNotes
+from ask.imports.source_data import ImportNotes, make_conversation_id
 from ask.text import decode_argument
 
 STDIN_NAME = "-"
-ImportFile = tuple[str, BinaryIO]
-"""A file to read, and its name in errors."""
+ImportFile = tuple[str, Path | BinaryIO]
+"""A file to read, or a copy of one that cannot be read twice, and its name in errors."""
 
 
 def open_import_files(
     names: Sequence[str], cleanup: ExitStack, problems: list[FileError]
 ) -> tuple[list[ImportFile], list[ConversationExport], list[str]]:
-    """Return copies of the exports, the conversations in lists of messages, and what these lack.
+    """Return the exports, the conversations in lists of messages, and what these lack.
 
-    Add the reasons why lists cannot be read to `problems`.
+    Add the reasons why others cannot be read to `problems`.
     """
     exports: list[ImportFile] = []
     chats: list[ConversationExport] = []
     notes = ImportNotes()
     for name in chain.from_iterable(map(_list_files, names)):
         title = "stdin" if name == STDIN_NAME else decode_argument(name)
-        file = cleanup.enter_context(TemporaryFile())  # noqa: SIM115 - the stack closes it
-        modified = _copy_file(name, title, file)
         try:
-            chat = read_message_list(file, title, modified, notes)
+            source = Path(name) if name != STDIN_NAME and os.path.isfile(name) else _copy_file(name, title, cleanup)
+            with _open_file(title, source) as file:
+                modified = os.fstat(file.fileno()).st_mtime
+                chat = read_message_list(file, title, modified, notes)
         except FileError as error:
             problems.append(error)
             continue
         if chat is None:
-            exports.append((title, file))
+            exports.append((title, source))
         else:
             chats.append(chat)
-            file.close()  # a folder may have more of them than files may be open
     return exports, chats, notes.lines
 
 
@@ -65,18 +66,36 @@ def _list_files(name: str) -> list[str]:
     return paths
 
 
-def _copy_file(name: str, title: str, copy: BinaryIO) -> float:
-    """Copy a file, or standard input, which cannot be read twice; return the time when it was written."""
+def _copy_file(name: str, title: str, cleanup: ExitStack) -> BinaryIO:
+    """Copy standard input, or another file that cannot be read twice, such as a pipe."""
+    copy = cleanup.enter_context(TemporaryFile())  # noqa: SIM115 - the stack closes it
     try:
         with nullcontext(sys.stdin.buffer) if name == STDIN_NAME else Path(name).open("rb") as file:
             copyfileobj(file, copy)
-            return time.time() if name == STDIN_NAME else os.fstat(file.fileno()).st_mtime
+    except OSError as error:
+        raise FileError(f"cannot read {title} ({error.strerror})") from error
+    return copy
+
+
+@contextmanager
+def _open_file(title: str, source: Path | BinaryIO) -> Iterator[BinaryIO]:
+    """Open a file, and a copy again from its beginning."""
+    try:
+        with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
+            file.seek(0)
+            yield file
     except OSError as error:
         raise FileError(f"cannot read {title} ({error.strerror})") from error
 
 
-def read_copied_exports(files: Sequence[ImportFile], problems: list[FileError]) -> Iterator[ConversationExport]:
-    """Yield the conversations in the files; add the reasons why others cannot be read to `problems`."""
-    for name, file in files:
-        file.seek(0)
-        yield from read_exports(file, name, problems)
+def read_import_files(files: Sequence[ImportFile], problems: list[FileError]) -> Iterator[ConversationExport]:
+    """Yield the conversations in the exports; add the reasons why others cannot be read to `problems`."""
+    for title, source in files:
+        with _open_file(title, source) as file:
+            yield from read_exports(file, title, problems)
+
+
+def add_chats(store: Store, chats: Sequence[ConversationExport]) -> Iterator[ImportResult]:
+    """Add the conversations in lists of messages, or the messages that were added to them since the last time."""
+    for chat in chats:
+        yield add_conversation(store, chat, make_conversation_id)

@@ -11,7 +11,7 @@ import pytest
 
 from tests import wire
 from tests.model_server import ModelServer
-from tests.program import Ask, Home
+from tests.program import Ask, Home, run
 
 CHAT: list[dict[str, Any]] = [
     {"role": "system", "content": "You are ShellGPT."},
@@ -55,6 +55,36 @@ def test_a_folder_of_lists_is_imported(ask: Ask, home: Home) -> None:
     again = ask("history", "import", str(folder))
     assert (again.code, "Continued 1" in again.stderr, "Skipped 2" in again.stderr) == (9, True, True), again.stderr
     assert "broken" in again.stderr
+
+
+def test_chats_that_begin_with_the_same_question_stay_separate(ask: Ask, home: Home) -> None:
+    chats = {
+        name: [CHAT[1], {"role": "assistant", "content": f"Noted by {name}."}, CHAT[3], {**CHAT[4], "content": name}]
+        for name in "abc"
+    }
+    files = [write_chat(home.work / name / "temp", messages[:2]) for name, messages in chats.items()]
+    assert ask("history", "import", *map(str, files)).stderr == "Imported 3 conversations.\n"
+    for name, messages in chats.items():
+        write_chat(home.work / name / "temp", messages)
+    for _ in range(2):
+        imported = ask("history", "import", *map(str, files), "--json")
+        results = json.loads(imported.stdout)
+        assert len({result["imported_id"] for result in results}) == 3
+        for name, result in zip(chats, results, strict=True):
+            shown = ask("history", "show", result["imported_id"]).text
+            assert [f"Noted by {each}." in shown for each in chats] == [each == name for each in chats]
+            assert shown.rstrip().endswith(f"\n{name}")
+    assert {result["status"] for result in results} == {"already here"}
+
+
+def test_a_folder_may_have_more_exports_than_files_may_be_open(ask: Ask, home: Home) -> None:
+    assert ask("-p", "demo", "--no-tools", "hi").code == 0
+    export = json.loads(ask("history", "export", "--json").stdout)
+    (home.work / "exports").mkdir()
+    for number in range(70):
+        (home.work / "exports" / f"{number}.json").write_text(json.dumps(export | {"id": f"a{number:011}"}))
+    imported = run(["bash", "-c", "ulimit -n 60; exec ask history import exports"], env=ask.env, cwd=ask.cwd)
+    assert imported.stderr == "Imported 70 conversations.\n"
 
 
 def test_calls_and_content_parts_are_imported(ask: Ask, home: Home) -> None:
