@@ -70,7 +70,7 @@ def _resolve_link(base_url: str, href: str) -> str:
     with suppress(ValueError):
         absolute = urljoin(base_url, href.strip())
         if href.strip() and not href.startswith("#") and absolute.startswith(_LINK_SCHEMES):
-            return absolute
+            return absolute.replace("|", "%7C")  # which would begin another cell in a table
     return ""
 
 
@@ -108,7 +108,7 @@ def _convert_soup(soup: BeautifulSoup, resolve_link: Callable[[str], str]) -> st
 
 
 def _escape_pipes(soup: BeautifulSoup) -> None:
-    """Escape pipes in table cells, which would begin another cell (python-markdownify#267); not in code or layouts."""
+    """Escape pipes in table cells, where they would begin another one (python-markdownify#267); not in code blocks."""
     for cell in soup(["td", "th"]):
         if not cell.find(["table", "pre"]):
             for text in [text for text in cell.strings if "|" in text]:

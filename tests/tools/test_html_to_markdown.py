@@ -117,6 +117,10 @@ PAGES = [
         "<table><tr><th>a|b<th>c<tr><td><code>int | None</code><td>d</table>",
         "| a\\|b | c |\n| --- | --- |\n| `int \\| None` | d |",
     ),
+    (
+        "<table><tr><th><a href='/a?b=c|d'>e</a><th>f</table>",
+        "| [e](https://example.com/a?b=c%7Cd) | f |\n| --- | --- |",
+    ),
 ]
 
 
