@@ -458,8 +458,8 @@ class ToolLoop:
 
         has_files = bool(result.messages[-1].attachments)  # images, which would be generated and paid again
         if result.corrections == MAX_CORRECTIONS or has_files or self._find_reached_cost_limit():
-            advice = "try again, or use another model or a simpler schema"
-            advice = "the model generates images; use another one" if has_files else advice
+            other_advice = "try again, or use another model or a simpler schema"
+            advice = "the model generates images; use another one" if has_files else other_advice
             raise IncompleteResponseError(f"the answer does not match the schema ({problem})", advice)
         result.corrections += 1
         progress = f"trying again ({result.corrections} of {MAX_CORRECTIONS})"

@@ -224,12 +224,12 @@ class MapJobRunner:
         if is_announced:
             self._announce_earlier_answers()
         self._announce_uncached_text()
-        engine = self._run_engine(rows, first_row, daily_limit)
+        engine = self._run_engine(rows, first_row, daily_limit, owner)
         if finished_earlier is not None:
             engine.progress.resumed = finished_earlier
         self.app.console.show_status("")
         self._summarize(engine, time.monotonic() - start, is_announced=is_announced)
-        self._finish(engine, owner)
+        self._finish(engine)
 
     def _run_batches(self, reread_rows: Callable[[], Iterator[Row]], daily_limit: DailyCostLimit | None) -> int | None:
         """Submit the rows and collect the answers, as `run_batches` does; save what they have cost for the day."""
@@ -270,13 +270,8 @@ class MapJobRunner:
             print_scores(scores.list_scores(), scores.compare_models(), self.app.console, "--report FILE")
         notify_end(self.app, self.job.requests[0].settings, engine.stop_error)
 
-    def _finish(self, engine: Engine, output_owner: str | None) -> None:
-        """Raise the error of a job that has ended, if there is one. An output that it has not replaced stays its job's.
-
-        `output_owner` is the job that had written the output.
-        """
-        if output_owner and not engine.is_published:
-            self.ledger.touch_job(output_owner)
+    def _finish(self, engine: Engine) -> None:
+        """Raise the error of a job that has ended, if there is one."""
         if (stop_error := engine.stop_error) is not None:
             if engine.progress.answered or engine.progress.failed:
                 stop_error.hint = "; ".join(filter(None, (stop_error.hint, CONTINUE_HINT)))
@@ -321,9 +316,13 @@ class MapJobRunner:
             raise error
         return daily_limit
 
-    def _run_engine(self, rows: Iterator[Row], first_row: Row, daily_limit: DailyCostLimit | None) -> Engine:
-        """Send the rows; return the engine."""
+    def _run_engine(
+        self, rows: Iterator[Row], first_row: Row, daily_limit: DailyCostLimit | None, output_owner: str | None
+    ) -> Engine:
+        """Send the rows; return the engine. Until the output is replaced, it stays that of the job that wrote it."""
         job = self.job
+        if output_owner:
+            self.ledger.touch_job(output_owner)
         agent_options = self._make_agent_options() if self.flags["with_tools"] else None
         has_patch = agent_options is not None and agent_options.directory_template is not None
         number_column = make_unique_name(ROW_NUMBER, first_row.columns)

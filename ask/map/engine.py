@@ -539,7 +539,9 @@ class Engine:
         if self._has_write_failed:
             return
         self._writer.publish()
-        self.is_published = True
+        if not self.is_published:
+            self._ledger.touch_job(self._job.id)  # the output is now of this job
+            self.is_published = True
 
     def _report_progress(self, on_progress: Callable[[Progress], None]) -> None:
         now = time.monotonic()

@@ -324,7 +324,7 @@ class Ledger:
         )
 
     def touch_job(self, job: str) -> None:
-        """Make a job the newest one."""
+        """Make a job the newest one, which is the one that `find_job_with_output` returns."""
         self._execute("UPDATE jobs SET updated = ? WHERE id = ?", (time.time(), job))
 
     def find_job_with_output(self, output: str) -> str | None:

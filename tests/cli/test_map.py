@@ -1225,15 +1225,29 @@ def test_rows_of_a_slow_pipe_are_answered_as_they_arrive(ask: Ask, server: Model
     assert (result.code, len(result.text.splitlines())) == (0, 2)
 
 
-def test_an_output_that_fresh_did_not_replace_is_still_of_its_job(ask: Ask, server: ModelServer, home: Home) -> None:
-    server.reply(echo, echo, wire.fails(401))
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_an_output_that_fresh_did_not_replace_is_still_of_its_job(
+    is_killed: bool, ask: Ask, server: ModelServer, home: Home
+) -> None:
+    server.reply(echo, echo, Reply((HOLD,)) if is_killed else wire.fails(401), Reply((HOLD,)))
     file = write_rows(home.work, *make_rows(2))
     first, other = ([*COMMAND[:-1], prompt, file, "-O", "out.jsonl"] for prompt in ("Say {{text}}", "Repeat {{text}}"))
     assert ask(*first).code == 0
     rows = (home.work / "out.jsonl").read_bytes()
-    assert ask(*other, "--fresh").code == 6
+    with ask.start(*other, "--fresh") as running:
+        if is_killed:
+            server.wait_for_requests(3)
+            running.signal(signal.SIGKILL)
+        assert running.finish().code == (-signal.SIGKILL if is_killed else 6)
     assert (home.work / "out.jsonl").read_bytes() == rows
     refused = ask(*other)
     assert (refused.code, "--fresh" in refused.stderr) == (2, True)
     assert ask(*first).code == 0
     assert (home.work / "out.jsonl").read_bytes() == rows
+
+
+def test_an_output_that_fresh_has_replaced_is_of_the_new_job(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(*[echo] * 6)
+    file = write_rows(home.work, *make_rows(2))
+    first, other = ([*COMMAND[:-1], prompt, file, "-O", "out.jsonl"] for prompt in ("Say {{text}}", "Repeat {{text}}"))
+    assert [ask(*first).code, ask(*other, "--fresh").code, ask(*other).code, ask(*first).code] == [0, 0, 0, 2]
