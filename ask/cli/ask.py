@@ -170,7 +170,7 @@ def _takes_next_argument(option: str, names: Mapping[str, bool]) -> bool:
 
 
 def make_amount_parser(unit: str, maximum: float, convert: Callable[[str], float] = float) -> Callable[[str], float]:
-    """Return a parser for an option whose value is a positive number, or converted to one."""
+    """Return a parser for an option whose value is a positive number, or is converted to one."""
 
     def parse(text: str) -> float:
         try:

@@ -412,7 +412,7 @@ MAX_LISTED = 10
 
 
 def _parse_age(text: str) -> float:
-    """Parse an age such as 30d into seconds. "m" could mean minutes or months, and what is deleted does not come back.
+    """Parse an age such as 30d into seconds. "m" is rejected: it could mean months, and deletions cannot be undone.
 
     Raises:
         click.BadParameter: the text is not an age.

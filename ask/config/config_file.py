@@ -24,7 +24,7 @@ COMMON_OPTIONS = (
 )
 """Model options that are widely known, to recognize misspelled ones."""
 MISSPELLED_OPTION_CUTOFF = 0.9
-"""The similarity from which a model option is one that is misspelled: services have many that are like another."""
+"""The similarity from which a model option counts as misspelled: services have many with similar names."""
 RESTRICTING_TABLES = ("tools", "safe", "history", "hooks")
 """Tables that restrict what a run does or saves; a hook can refuse tool calls."""
 LIMITS = ("max_cost", "max_cost_per_day", "max_rounds")
@@ -301,7 +301,7 @@ def _format_removal(key: str) -> str:
 
 
 def find_misspelled_options(names: Iterable[str]) -> Iterator[str]:
-    """Return a notice for each model option that is probably misspelled, and which most services ignore silently."""
+    """Yield a notice for each model option that is probably misspelled: most services ignore those silently."""
     for name in names:
         meant = "" if name in COMMON_OPTIONS else find_misspelled(name, COMMON_OPTIONS, MISSPELLED_OPTION_CUTOFF)
         if meant:

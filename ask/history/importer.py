@@ -197,7 +197,7 @@ def add_conversations(
 def add_conversation(store: Store, export: ConversationExport, derive_id: Callable[[str], str]) -> ImportResult:
     """Add a conversation of another program, or the messages that were added to it since it was imported.
 
-    If another one that was imported has its id, it gets one that `derive_id` makes of that.
+    If its id belongs to a conversation with other messages, `derive_id` makes another id from it.
     """
     conversation, program = export.conversation, export.runs[0].version
     with store.write_transaction() as connection:

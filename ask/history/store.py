@@ -67,7 +67,7 @@ NETWORK_FILE_SYSTEMS = frozenset(
 MIN_FREE_BYTES = 32_768
 """The size of the smallest index of a write-ahead log."""
 NOTICE_SECONDS = 1.0
-"""Seconds after which a migration is announced on a terminal, and that of another process."""
+"""Seconds after which a migration, or the wait for another process, is announced on a terminal."""
 PROGRESS_STEPS = 10_000
 """Instructions of SQLite's virtual machine between two checks for signals during a migration."""
 TERMINATION_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
@@ -565,7 +565,7 @@ def _get_sqlite_error_name(error: BaseException | None) -> str:
 
 @cache
 def _announce_wait(path: Path) -> None:
-    """Say on a terminal, once in this process, what the user waits for."""
+    """Print on a terminal, once per process, what the user waits for."""
     console = StderrConsole(os.environ, quiet=False, plain=False)
     if console.is_terminal:
         console.print_notice(f"waiting for another process, which is writing {path}")

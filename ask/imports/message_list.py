@@ -21,7 +21,7 @@ from ask.parsing import read_dict, read_str, read_tool_calls
 PROGRAM = "messages"
 INSTRUCTION_ROLES = ("system", "developer")
 MAX_LEADING_BYTES = 100
-"""How far the beginning of an array is looked for, since other files may be large."""
+"""How many bytes are searched for the beginning of an array: other files may be large."""
 
 
 def read_message_list(file: BinaryIO, name: str, time: float, notes: ImportNotes) -> ConversationExport | None:
