@@ -43,7 +43,7 @@ SPAN_REQUESTS = 20
 EXCESS_THRESHOLD, START_THRESHOLD_FACTOR, PROBE_THRESHOLD_FACTOR = 6.6, 1.3, 0.5
 """The sum of the sequential test at which limits are lowered; its factor before the rate is known; and that while a
 rate that is certain is exceeded, if no refusals are random: otherwise, they would end most attempts."""
-ROW_REFUSALS, ROW_PROBABILITY, OVERLOAD_SHARE = 5, 1e-4, 0.3
+ROW_REFUSALS, ROW_PROBABILITY, OVERLOAD_SHARE = 5, 1e-5, 0.5
 """A hold begins after so many refusals in a row, or more, so that it is no more probable that they are random: so large
 a share is assumed if the last says that the service is overloaded."""
 SHARE_RISE = 0.1
@@ -97,7 +97,7 @@ class Hold:
     next_probe: float
     origin: Moment
     last_refused: Moment
-    recent: float = 0.0
+    recent: float
     is_full: bool = False
     probe: float | None = None
     refused: int = 0
@@ -134,7 +134,7 @@ class Limit:
         self.value = self._lowest = max(value, self._least)
 
     def grow(self, seconds: float, period: float, doubling_seconds: float) -> None:
-        """Grow for some seconds, if requests were held back: to the level and above it, or at least so slowly."""
+        """Grow for some seconds, if requests were held back: in a period to the level, and then above it."""
         if not self.is_reached:
             return
         self.is_reached = False
@@ -295,8 +295,7 @@ class RateLimiter:
     def _get_period(self, limit: Limit, rate: float) -> float:
         """Return the seconds in which a limit grows to its level; `rate` is the requests per second."""
         if limit.is_certain:
-            requests = min(self._attempt_refused / REFUSAL_BUDGET, MAX_PERIOD_REQUESTS)
-            return max(PERIOD_SECONDS, requests / rate)
+            return max(PERIOD_SECONDS, min(self._attempt_refused / REFUSAL_BUDGET, MAX_PERIOD_REQUESTS) / rate)
         return max(UNCERTAIN_SECONDS, min(UNCERTAIN_REQUESTS / rate, MAX_UNCERTAIN_SECONDS))
 
     def _forget_limits(self) -> None:
@@ -369,7 +368,6 @@ class RateLimiter:
                 limit.lower(in_flight, in_flight)
                 limit.is_certain = False
             hold = self._begin_hold(now, origin)
-            hold.recent = self._get_recent_rate(now)
             hold.last_refused = max(origin, moment)
             hold.is_full = limit.is_known and in_flight >= limit.level
         else:
@@ -411,7 +409,7 @@ class RateLimiter:
 
     def _begin_hold(self, now: float, origin: Moment) -> Hold:
         first = now + max(HOLD_SECONDS, self._refusal_seconds)
-        self._hold = Hold(now, first, origin, origin)
+        self._hold = Hold(now, first, origin, origin, self._get_recent_rate(now))
         return self._hold
 
     def _continue_hold(self, now: float, hold: Hold) -> float:
@@ -424,7 +422,6 @@ class RateLimiter:
         if now < answered:
             return answered - now
         self._end_hold(hold, hold.probe)
-        self._share.restart(now, self._started)
         return 0.0
 
     def _extend_hold(self, now: float, hold: Hold, wait: float | None) -> None:
