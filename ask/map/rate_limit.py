@@ -422,6 +422,8 @@ class RateLimiter:
         if now < answered:
             return answered - now
         self._end_hold(hold, hold.probe)
+        if not self._share.is_known:
+            self._share.restart(now, self._started)
         return 0.0
 
     def _extend_hold(self, now: float, hold: Hold, wait: float | None) -> None:
