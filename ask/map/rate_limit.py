@@ -30,6 +30,8 @@ START_RATE, MIN_RATE, MAX_RATE = 10.0, 0.05, 5000.0
 """Requests per second."""
 RATE_DOUBLING, CONCURRENCY_DOUBLING, LATER_RATE_DOUBLING = 0.4, 0.8, 1.0
 """The seconds in which an unknown limit doubles; and a rate, once the service has refused requests."""
+MAX_RATE_GROWTH = 270.0
+"""By how many requests/s an unknown rate grows in a second at most: it exceeds a limit less."""
 STEP_SECONDS, MARGIN, UNKNOWN_FACTOR = 0.1, 0.05, 1.25
 """Limits grow at this interval. They fall below what the service accepts by this part of it, and are unknown again once
 they exceed it by this factor."""
@@ -48,6 +50,8 @@ ROW_REFUSALS, ROW_PROBABILITY, OVERLOAD_SHARE = 5, 1e-5, 0.5
 a share is assumed if the last says that the service is overloaded."""
 SHARE_RISE = 0.1
 """If the share of random refusals rises by more after the limits were lowered, they were lowered because of these."""
+FULL_SHARE = 0.8
+"""The number of concurrent requests may be limited if this part of it still runs when a single one is refused."""
 RETRY_PART = 0.4
 """Refused requests are sent again at this part of the usual interval."""
 MAX_ROW_SECONDS = 100.0
@@ -287,7 +291,8 @@ class RateLimiter:
             return
         if rate.value <= MAX_SURPLUS * max(self._get_recent_rate(now), START_RATE):
             period = self._get_period(rate, min(rate.value, rate.level))
-            rate.grow(seconds, period, max(LATER_RATE_DOUBLING if self._lowered > -math.inf else 0.0, period / 3))
+            later = LATER_RATE_DOUBLING if self._lowered > -math.inf else 0.0
+            rate.grow(seconds, period, max(later, period / 3, math.log(2) * rate.value / MAX_RATE_GROWTH))
         throughput = self._answered / (now - self._first_start)
         if not self._answered or limit.value < MAX_ROW_SECONDS * throughput:
             limit.grow(seconds, self._get_period(limit, max(throughput, 1)), 2 * self._refusal_seconds)
@@ -332,7 +337,7 @@ class RateLimiter:
             hold.last_refused = max(hold.last_refused, moment)
             if hold.probe is not None and start.time >= hold.probe - CLOCK_TOLERANCE:
                 self._extend_hold(now, hold, wait)
-                hold.is_full = hold.is_full and in_flight >= self._concurrency.level
+                self._compare_in_flight(hold, in_flight)
         elif start.time <= self._lowered:
             self._attempt_refused += not is_overload
         else:
@@ -436,6 +441,14 @@ class RateLimiter:
         expected = min(self._burst.time + self._window_seconds, now + (wait or math.inf))
         next_probe, minute = max(now + interval, expected), self._burst.time + MINUTE + MINUTE_TOLERANCE
         hold.probe, hold.next_probe = None, minute if not wait and now < minute < next_probe else next_probe
+
+    def _compare_in_flight(self, hold: Hold, in_flight: int) -> None:
+        """Compare the number of concurrent requests with those that ran when a single request was refused."""
+        limit = self._concurrency
+        if hold.is_full and hold.refused == 1 and in_flight >= FULL_SHARE * limit.level:
+            level = min(limit.level, max(in_flight, 1))
+            limit.lower(level, level)
+        hold.is_full = hold.is_full and in_flight >= limit.level
 
     def _end_hold(self, hold: Hold, probe: float) -> None:
         """Continue at the rate that the hold has shown, after a single request was accepted."""

@@ -62,7 +62,7 @@ class RandomShare:
             self._shares.append(self._refused / count)
             self.restart(now, number)
             if self.is_known:
-                self.value = pool_shares(self._shares)
+                self.value = _pool_shares(self._shares)
 
 
 class RefusalTest:
@@ -106,7 +106,7 @@ class RefusalTest:
         self.skip(number)
 
 
-def pool_shares(shares: Iterable[float]) -> float:
+def _pool_shares(shares: Iterable[float]) -> float:
     """Return the least share, or the mean of those that do not differ from it."""
     pooled, *others = sorted(shares)
     for number, share in enumerate(others, 1):

@@ -51,7 +51,7 @@ NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
     "8/s in a sliding second": (0.87, 0.81, 0.03),
     "200/s in a second": (0.9, 0.83, 0.03),
     "200/s in a sliding second": (0.9, 0.83, 0.03),
-    # Attainable: whether 64 concurrent requests or a rate is the limit is found a second too late.
+    # Attainable by a faster start, which exceeds the limits of other services further.
     "64 at once, latency 0.5": (0.9, 0.82, 0.03),
     # Attainable by more attempts to exceed a rate, which cost services with a constant one more than 3 % refusals.
     "rises from 8 to 80/s": (0.7, 0.85, 0.03),
@@ -59,7 +59,7 @@ NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
     # Attainable if the number of concurrent requests doubles faster, which exceeds limits further.
     "latency varies": (0.9, 0.825, 0.03),
     # Attainable: random refusals in a row look like a limit until their share is known.
-    "300 at once, overloaded 25%": (0.9, 0.68, 0.03),
+    "300 at once, overloaded 25%": (0.9, 0.8, 0.03),
 }
 """What the scenarios attain that miss a target, instead of the targets."""
 
@@ -132,7 +132,7 @@ def test_few_requests_are_refused_because_a_confirmed_limit_is_exceeded(service:
     """Most attempts to find out whether a limit has risen are in vain: they cost up to 3.9 % if they are not rarer."""
     sent, ideal = simulate(RateLimiter(), service, 130), simulate_ideal(service, 130)
     assert count_accepted(sent, 5, 130) >= 0.95 * count_accepted(ideal, 5, 130)
-    assert count_refused(sent) < 0.033 * len(sent)
+    assert count_refused(sent) < 0.03 * len(sent)
 
 
 @pytest.mark.slow_after_first
