@@ -436,7 +436,7 @@ class RateLimiter:
         hold.refused += 1
         interval = min(HOLD_SECONDS * 2**hold.refused, MAX_HOLD_SECONDS)
         if wait and now - hold.begin > WINDOW_SECONDS:
-            interval = min(wait, MINUTE)
+            interval = min(max(interval, wait), MINUTE)
         # A service with sliding windows accepts the next request sooner than the whole quota.
         expected = min(self._burst.time + self._window_seconds, now + (wait or math.inf))
         next_probe, minute = max(now + interval, expected), self._burst.time + MINUTE + MINUTE_TOLERANCE

@@ -200,6 +200,11 @@ def test_retry_after_stops_a_job_only_if_no_request_is_accepted() -> None:
     assert count_accepted(sent, 30, 60) >= 0.9 * 50 * 30
 
 
+def test_a_short_retry_after_does_not_shorten_the_intervals_of_a_hold() -> None:
+    """Some gateways always name one second."""
+    assert len(simulate(RateLimiter(), Service(50, retry_after=1, used_until=60), 60)) < 30
+
+
 @pytest.mark.parametrize(
     "headers",
     [
