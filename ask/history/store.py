@@ -349,9 +349,7 @@ class Store:
         self.has_trigrams = supports_trigrams()
 
     def _print_notice(self) -> None:
-        console = StderrConsole(os.environ, quiet=False, plain=False)
-        if console.is_terminal:
-            console.print_notice(f"updating {self.path} for this version of ask; this takes a while")
+        _announce(f"updating {self.path} for this version of ask; this takes a while")
 
     def _find_scripts(self) -> list[str]:
         """Return the scripts that the file needs; refuse a file that is not ours or newer than this program."""
@@ -398,7 +396,7 @@ class Store:
                 ):
                     raise
                 if time.monotonic() - start >= NOTICE_SECONDS:
-                    _announce_wait(self.path)
+                    _announce(f"waiting for another process, which is writing {self.path}")
                 if not has_waited and not _has_file_locks(self.path.parent):
                     hint = "set XDG_DATA_HOME to a folder on another one"
                     raise FileError(f"the file system of {self.path} has no file locks", hint) from None
@@ -564,11 +562,11 @@ def _get_sqlite_error_name(error: BaseException | None) -> str:
 
 
 @cache
-def _announce_wait(path: Path) -> None:
+def _announce(text: str) -> None:
     """Print on a terminal, once per process, what the user waits for."""
     console = StderrConsole(os.environ, quiet=False, plain=False)
     if console.is_terminal:
-        console.print_notice(f"waiting for another process, which is writing {path}")
+        console.print_notice(text)
 
 
 def _convert_sqlite_error(path: Path, lock_timeout: float, error: sqlite3.Error) -> FileError:

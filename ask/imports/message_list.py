@@ -49,7 +49,7 @@ def read_message_list(file: BinaryIO, name: str, time: float, notes: ImportNotes
     chat = PurePath(name).name.removesuffix(".json")
     conversation_id = make_conversation_id(PROGRAM, chat, json.dumps(first, sort_keys=True))
     turn = Turn([*_convert_messages(others, notes)], time, model="unknown")
-    system = "\n\n".join(filter(None, (read_content(content, notes)[0] for content in instructions)))
+    system = "\n\n".join(filter(None, instructions))
     export = make_export(conversation_id, PROGRAM, [turn], system=system, name=chat)
     if export is None:
         raise FileError(f"{name}: no message of a user or a model")
