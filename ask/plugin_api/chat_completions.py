@@ -304,13 +304,13 @@ FINISH_REASONS = {
     "tool_calls": FinishReason.TOOL_CALLS,
     **dict.fromkeys(("length", "max_tokens", "model_length", "model_context_window_exceeded"), FinishReason.LENGTH),
     **dict.fromkeys(("content_filter", "safety", "sensitive"), FinishReason.CONTENT_FILTER),
-    **dict.fromkeys(("error", "network_error", "insufficient_system_resource"), FinishReason.ERROR),
+    **dict.fromkeys(("error", "network_error", "insufficient_system_resource", "abort"), FinishReason.ERROR),
 }
 """Finish reasons with a meaning of their own, in lower case; any other is a stop, and reported if it is unknown.
 
 Gateways pass on those of Gemini, in upper case: https://github.com/QwenLM/qwen-code/issues/9882. Mistral has
 model_length, Z.ai sensitive, network_error and model_context_window_exceeded
-(https://docs.z.ai/api-reference/llm/chat-completion), and DeepSeek insufficient_system_resource.
+(https://docs.z.ai/api-reference/llm/chat-completion), DeepSeek insufficient_system_resource, and vLLM and SGLang abort.
 """
 STANDARD_MEDIA_TYPES = (
     *("image/png", "image/jpeg", "image/gif", "image/webp"),

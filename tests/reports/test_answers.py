@@ -173,9 +173,9 @@ def test_a_truncated_answer_is_recognized(ask: Ask, server: ModelServer, service
     assert "token limit" in result.stderr
 
 
-# https://github.com/promptfoo/promptfoo/pull/9905
+# https://github.com/promptfoo/promptfoo/pull/9905, https://github.com/vllm-project/vllm/issues/57082
 @pytest.mark.parametrize(
-    ("reason", "code"), [("sensitive", 10), ("network_error", 6), ("insufficient_system_resource", 6)]
+    ("reason", "code"), [("sensitive", 10), ("network_error", 6), ("insufficient_system_resource", 6), ("abort", 6)]
 )
 def test_an_answer_that_the_service_broke_off_is_no_success(
     ask: Ask, server: ModelServer, reason: str, code: int
