@@ -40,6 +40,8 @@ CORRECTIONS: dict[str, dict[str, Any]] = {
     "ollama-009": {"text": ""},
 }
 """Corrections of recordings whose metadata is wrong."""
+SECOND_MESSAGES = {"openai-responses-006": "Here are some **latest AI updates"}
+"""The beginning of the second message of answers with two; the metadata joins them without a separator."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,10 @@ def recordings(provider: str, wire: str = "") -> list[Recording]:
 def load(path: Path) -> Recording:
     exchange = json.loads(path.read_text(encoding="utf-8"))
     content = exchange["says"]
+    name = f"{path.parent.name}-{path.stem}"
+    second_message = SECOND_MESSAGES.get(name, "")
     recording = Recording(
-        name=f"{path.parent.name}-{path.stem}",
+        name=name,
         provider=exchange["provider"],
         wire=exchange["wire"],
         model=exchange["model"] or "",
@@ -100,7 +104,7 @@ def load(path: Path) -> Recording:
         body=exchange["response_body"].encode(),
         piece_sizes=tuple(exchange["chunk_lengths"] or ()),
         request_body=exchange["request_body"],
-        text=content["text"],
+        text=content["text"].replace(second_message, f"\n\n{second_message}") if second_message else content["text"],
         calls=tuple((call["name"], call["arguments"]) for call in content["calls"]),
         outcome=content["outcome"],
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from ask.messages import Citation, ServerToolCall
 from ask.parsing import parse_json, read_dict, read_int, read_list, read_str, to_object_list
-from ask.plugin_api.response_items import is_open_call, list_answered_call_ids
+from ask.plugin_api.response_items import PART_SEPARATOR, is_open_call, list_answered_call_ids, read_text
 from ask.plugin_api.types import EXECUTED_TOOLS, SERVER_CALL_DETAIL
 
 CALL_NAMES = {
@@ -92,6 +92,8 @@ def read_item_citations(items: Iterable[Mapping[str, Any]], response: Mapping[st
     for item in items:
         if item.get("type") == "search_results":  # Perplexity's Agent API
             listed += _read_listed_sources({"search_results": item.get("results")})
+        if offset and read_text(item):
+            offset += len(PART_SEPARATOR)
         for part in map(read_dict, read_list(item.get("content"))) if item.get("type") == "message" else ():
             citations += _read_annotations(part.get("annotations"), offset)
             offset += len(read_str(part.get("text")) + read_str(part.get("refusal")))

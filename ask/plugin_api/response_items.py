@@ -11,7 +11,7 @@ from ask.parsing import read_dict, read_list, read_str
 
 IMAGE_ITEM = "image_generation_call"
 PART_SEPARATOR = "\n\n"
-"""Separates the parts of reasoning; each part of a summary begins with a heading."""
+"""Separates messages, and the parts of reasoning; each part of a summary begins with a heading."""
 CLIENT_CALLS = ("custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call")
 """Types of the calls that a service leaves to its client, unless there is an output for them. No tool of ask has them.
 
@@ -128,7 +128,7 @@ def _get_type_and_call_id(item: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def join_parts(texts: Sequence[str]) -> str:
-    """Join the parts of reasoning to paragraphs."""
+    """Join messages, or the parts of reasoning, to paragraphs."""
     return PART_SEPARATOR.join(filter(None, texts))
 
 

@@ -122,6 +122,8 @@ class ResponsesStreamReader:
         self._items: list[PartialItem] = []
         self._items_by_index: dict[int, PartialItem] = {}
         self._text = StringIO()
+        self._last_message: PartialItem | None = None
+        """The item of the last text."""
         self._has_reasoning = False
         self._call_count = self._server_call_count = 0
 
@@ -251,7 +253,7 @@ class ResponsesStreamReader:
         if item.fields.get("type") == "reasoning":
             return [] if item.text.tell() else self._show_reasoning(read_reasoning(item.fields))
         streamed, text = item.text.getvalue(), read_text(item.fields)
-        return self._show_text(text[len(streamed) :]) if text.startswith(streamed) else []
+        return self._show_text(text[len(streamed) :], item) if text.startswith(streamed) else []
 
     def _add_text(self, fields: Mapping[str, Any], name: str, item_type: str) -> list[Delta]:
         """Add a delta, or a complete text if it came without deltas, as some gateways send it.
@@ -269,14 +271,20 @@ class ResponsesStreamReader:
             item.text.write(PART_SEPARATOR)
         self.size += item.text.write(text)
         if item_type == "message":
-            return self._show_text(text)
+            return self._show_text(text, item)
         if item_type == "reasoning":
             return self._show_reasoning(text, is_new_part=is_new_part)
         return self._announce_call(item) if item.fields.get("name") else []
 
-    def _show_text(self, text: str) -> list[Delta]:
+    def _show_text(self, text: str, item: PartialItem | None = None) -> list[Delta]:
+        """Return text to show, as a new paragraph if it begins another message than the last one."""
+        if not text:
+            return []
+        if item is not None and item is not self._last_message:
+            text = PART_SEPARATOR + text if self._last_message else text
+            self._last_message = item
         self._text.write(text)
-        return [TextDelta(text)] if text else []
+        return [TextDelta(text)]
 
     def _show_reasoning(self, text: str, *, is_new_part: bool = True) -> list[Delta]:
         """Return reasoning to show; parts are paragraphs."""
@@ -293,7 +301,7 @@ class ResponsesStreamReader:
         items = list(read_items(response))
         if not items:  # ChatGPT's own service lists none; they are in the events before
             return []
-        streamed, text = self._text.getvalue(), "".join(map(read_text, items))
+        streamed, text = self._text.getvalue(), join_parts(list(map(read_text, items)))
         if not text.startswith(streamed):
             self.notice = "" if text.strip() == streamed.strip() else TEXT_DIFFERS_NOTICE
             text = streamed
@@ -439,7 +447,7 @@ class Responses(Provider):
         ]
         items = [read_dict(item) for item in read_list(self.find_provider_state(message, model).get("output"))]
         items = remove_images(items)  # an earlier version stored them
-        is_same_text = "".join(map(read_text, items)) == message.content
+        is_same_text = join_parts(list(map(read_text, items))) == message.content
         if not items or not is_same_text or list_call_ids(items) != [call.id for call in message.tool_calls]:
             return [{"role": "assistant", "content": message.content}, *calls] if message.content else calls
         remaining_calls = iter(calls)
@@ -490,7 +498,7 @@ class Responses(Provider):
         if "choices" in response:
             return self.chat.provider_parse_response(response)
         items = list(read_items(response))
-        text = "".join(map(read_text, items))
+        text = join_parts(list(map(read_text, items)))
         answer = ModelResponse(
             text=text,
             reasoning=join_parts(list(map(read_reasoning, items))),

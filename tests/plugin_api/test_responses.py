@@ -451,6 +451,27 @@ def test_a_call_of_the_service_replaces_no_other_item(search: dict[str, Any]) ->
     assert reader.response()["output"] == items
 
 
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize("types", ["response.output_item.done", ""])
+def test_messages_of_one_answer_are_paragraphs(types: str, listed: bool) -> None:
+    """As of https://github.com/microsoft/vscode/issues/312163: the answer began in the middle of a line."""
+    search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search"}}
+    source = {"type": "url_citation", "url": "https://a.example", "title": "A", "start_index": 0, "end_index": 2}
+    part = {"type": "output_text", "text": "It is.", "annotations": [source]}
+    said = message("I will look.", phase="commentary"), search, message(id="msg_2", content=[part])
+    whole = response(*said)
+    *begun, last = responses_wire.events(whole)
+    if not listed:
+        last |= {"response": whole | {"output": []}}
+    reader, deltas = read_stream([*(event for event in begun if not types or event["type"] == types), last])
+    shown = "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
+    answer = SERVICE.provider_parse_response(reader.response())
+    assert shown == answer.text == SERVICE.provider_parse_response(whole).text == "I will look.\n\nIt is."
+    assert [answer.text[cited.start : cited.end] for cited in answer.citations] == ["It"]
+    assert build(to_message(whole), Message("user", "Sure?"))["input"][2:-1] == list(said)
+    assert not reader.notice
+
+
 def test_a_stream_without_its_end_is_incomplete_and_runs_no_calls(server: ModelServer) -> None:
     events = responses_wire.events(response(message("Let me see."), call("a", {"b": 1})))[:-1]
     for ending in ([], [DROP]):
