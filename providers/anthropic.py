@@ -57,9 +57,14 @@ from ask.profiles import EFFORTS
 from .anthropic_models import OFF, PDF_TYPE, PROFILES, must_not_think
 from .anthropic_server_tools import (
     FALLBACK,
+    INPUT_FIELD,
+    PartialBlock,
+    assemble_block,
     clean_block,
     extend_block,
     format_server_tools,
+    get_separator,
+    is_server_block,
     is_server_result,
     join_text,
     make_server_call,
@@ -391,7 +396,6 @@ class Anthropic(Provider):
 
 # Streams
 
-INPUT_FIELD = "partial_json"
 DELTA_FIELDS = {
     "text_delta": "text",
     "thinking_delta": "thinking",
@@ -406,8 +410,6 @@ BLOCK_TYPES = {
     INPUT_FIELD: ("tool_use", "server_tool_use", "mcp_tool_use"),
 }
 """The types of the blocks that a delta's field belongs to, even if its own type is unknown; the first is assumed."""
-PartialBlock = tuple[dict[str, Any], dict[str, StringIO]]
-"""A block as it started, and what was added to its fields."""
 
 
 class AnthropicStreamReader(AnswerAccumulator):
@@ -459,6 +461,7 @@ class AnthropicStreamReader(AnswerAccumulator):
         """The last block with each index: https://github.com/anthropics/anthropic-sdk-typescript/issues/879"""
         self._open_block = None
         self._call_count = 0
+        self._last_text, self._follows_server_tool = "", False
 
     def _start_block(self, block: dict[str, Any], index: int | None) -> None:
         if self._blocks_by_index.get(index) == (block, {}):  # the same event again
@@ -467,6 +470,7 @@ class AnthropicStreamReader(AnswerAccumulator):
         self._open_block = self._blocks[-1]
         self._blocks_by_index[index] = self._open_block
         self.size += ITEM_OVERHEAD_CHARACTERS + len(str(block))
+        self._follows_server_tool |= is_server_block(block)
         if block.get("type") == "tool_use":
             self._call_count += 1
             self._deltas.append(ToolCallDelta(self._call_count - 1, read_str(block.get("name")) or "unnamed"))
@@ -475,9 +479,9 @@ class AnthropicStreamReader(AnswerAccumulator):
             call_id = block.get("tool_use_id")
             calls = [assemble_block(*each) for each in self._blocks if each[0].get("id") == call_id]
             self._deltas.append(ServerToolDelta(make_server_call(block, calls)))
-        for name, make_delta in (("thinking", ReasoningDelta), ("text", TextDelta)):
-            if block.get("type", name) == name and (text := read_str(block.get(name))):
-                self._deltas.append(make_delta(text))
+        for name in ("thinking", "text"):
+            if block.get("type", name) == name:
+                self._show(name, read_str(block.get(name)))
 
     def _read_delta(self, fields: dict[str, Any]) -> None:
         delta = read_dict(fields.get("delta"))
@@ -495,8 +499,15 @@ class AnthropicStreamReader(AnswerAccumulator):
             return
         buffers = self._find_buffers(index, BLOCK_TYPES[name])
         self.size += buffers.setdefault(name, StringIO()).write(text)
-        if name in ("text", "thinking"):
-            self._deltas.append(TextDelta(text) if name == "text" else ReasoningDelta(text))
+        self._show(name, text)
+
+    def _show(self, name: str, text: str) -> None:
+        if name == "thinking" and text:
+            self._deltas.append(ReasoningDelta(text))
+        elif name == "text" and text:
+            separator = get_separator(self._last_text, text) if self._follows_server_tool else ""
+            self._deltas.append(TextDelta(separator + text))
+            self._last_text, self._follows_server_tool = text, False
 
     def _find_buffers(self, index: int | None, block_types: Sequence[str]) -> dict[str, StringIO]:
         """Return the buffers of the block that a delta belongs to.
@@ -512,17 +523,6 @@ class AnthropicStreamReader(AnswerAccumulator):
         if indexed:
             self._blocks_by_index[index] = indexed
         return self._blocks[-1][1]
-
-
-def assemble_block(block: dict[str, Any], buffers: dict[str, StringIO]) -> dict[str, Any]:
-    """Return a block so far; its input is an object, or the raw text if that is not complete JSON."""
-    texts = {name: buffer.getvalue() for name, buffer in buffers.items()}
-    input_json = texts.pop(INPUT_FIELD, "")
-    block = block | {name: read_str(block.get(name)) + text for name, text in texts.items()}
-    if input_json.strip():
-        arguments = decode_arguments(input_json)
-        block["input"] = input_json if arguments is None else arguments
-    return block
 
 
 # Content blocks

@@ -6,13 +6,16 @@ https://platform.claude.com/docs/en/agents-and-tools/tool-use/server-tools
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
 from typing import Any
 
 from ask import ChatRequest, Citation, ServerToolCall
-from ask.parsing import read_dict, read_int, read_list, read_str
+from ask.parsing import decode_arguments, read_dict, read_int, read_list, read_str
 
 Block = Mapping[str, Any]
+PartialBlock = tuple[dict[str, Any], dict[str, StringIO]]
+"""A block as it started, and what was added to its fields."""
 
 SERVER_TOOLS: dict[str, dict[str, Any]] = {
     "web_search": {"type": "web_search_20260318", "name": "web_search"},
@@ -32,6 +35,7 @@ FETCH_RESULT = "web_fetch_tool_result"
 CALL_TYPES = ("server_tool_use", "mcp_tool_use")
 KNOWN_TYPES = ("text", "thinking", "redacted_thinking", "tool_use")
 """The types of the blocks that the model itself writes."""
+INPUT_FIELD = "partial_json"
 FALLBACK = "fallback"
 """The type of the block between the output of a model that declined and that of the model that took over."""
 CODE_TOOLS = ("code_execution", "bash_code_execution", "text_editor_code_execution")
@@ -60,6 +64,17 @@ def is_server_result(block: Block) -> bool:
     return read_str(block.get("type")).endswith(RESULT_SUFFIX)
 
 
+def assemble_block(block: dict[str, Any], buffers: Mapping[str, StringIO]) -> dict[str, Any]:
+    """Return a block so far; its input is an object, or the raw text if that is not complete JSON."""
+    texts = {name: buffer.getvalue() for name, buffer in buffers.items()}
+    input_json = texts.pop(INPUT_FIELD, "")
+    block = block | {name: read_str(block.get(name)) + text for name, text in texts.items()}
+    if input_json.strip():
+        arguments = decode_arguments(input_json)
+        block["input"] = input_json if arguments is None else arguments
+    return block
+
+
 def extend_block(block: dict[str, Any], delta: Block) -> None:
     """Add a delta of an unknown type to its block.
 
@@ -82,8 +97,27 @@ def select_calls(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [block for block in blocks[start:] if block.get("type") == "tool_use"]
 
 
+def get_separator(before: str, after: str) -> str:
+    """Return a blank line to put between the texts before and after a call of a server's tool, unless they have one."""
+    return "" if not before or not after or before.endswith("\n") or after.startswith("\n") else "\n\n"
+
+
+def separate_texts(blocks: Sequence[Block]) -> Iterator[tuple[str, str]]:
+    """Yield the separator before the text of each block, and the text, which is "" if the block has another type.
+
+    The model begins anew after a call of a server's tool. Without one, blocks continue a sentence: each citation has
+    its own, and a model can take over from another one.
+    """
+    last_text, ends_paragraph = "", False
+    for block in blocks:
+        text = read_str(block.get("text")) if block.get("type") == "text" else ""
+        yield get_separator(last_text, text) if ends_paragraph else "", text
+        last_text = text or last_text
+        ends_paragraph = is_server_block(block) or (ends_paragraph and not text)
+
+
 def join_text(blocks: Sequence[Block]) -> str:
-    return "".join(read_str(block.get("text")) for block in blocks if block.get("type") == "text")
+    return "".join(separator + text for separator, text in separate_texts(blocks))
 
 
 def read_citations(blocks: Sequence[Block]) -> tuple[Citation, ...]:
@@ -94,8 +128,9 @@ def read_citations(blocks: Sequence[Block]) -> tuple[Citation, ...]:
     results = [read_dict(block.get("content")) for block in blocks if block.get("type") == FETCH_RESULT]
     pages = {(read_str(read_dict(page.get("content")).get("title")), read_str(page.get("url"))) for page in results}
     citations, end = [], 0
-    for block in blocks:
-        start, end = end, end + (len(read_str(block.get("text"))) if block.get("type") == "text" else 0)
+    for block, (separator, text) in zip(blocks, separate_texts(blocks), strict=True):
+        start = end + len(separator)
+        end = start + len(text)
         for entry in map(read_dict, read_list(block.get("citations"))):
             title = read_str(entry.get("title")) or read_str(entry.get("document_title"))
             url = read_str(entry.get("url")) or read_str(entry.get("source"))

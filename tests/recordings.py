@@ -40,8 +40,8 @@ CORRECTIONS: dict[str, dict[str, Any]] = {
     "ollama-009": {"text": ""},
 }
 """Corrections of recordings whose metadata is wrong."""
-SECOND_MESSAGES = {"openai-responses-006": "Here are some **latest AI updates"}
-"""The beginning of the second message of answers with two; the metadata joins them without a separator."""
+SECOND_PARAGRAPHS = {"openai-responses-006": "Here are some **latest AI updates", "anthropic-014": "**Game Over!**"}
+"""The beginning of a second message, or of the text after a server's tool, before which the metadata has no space."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def load(path: Path) -> Recording:
     exchange = json.loads(path.read_text(encoding="utf-8"))
     content = exchange["says"]
     name = f"{path.parent.name}-{path.stem}"
-    second_message = SECOND_MESSAGES.get(name, "")
+    paragraph = SECOND_PARAGRAPHS.get(name, "")
     recording = Recording(
         name=name,
         provider=exchange["provider"],
@@ -104,7 +104,7 @@ def load(path: Path) -> Recording:
         body=exchange["response_body"].encode(),
         piece_sizes=tuple(exchange["chunk_lengths"] or ()),
         request_body=exchange["request_body"],
-        text=content["text"].replace(second_message, f"\n\n{second_message}") if second_message else content["text"],
+        text=content["text"].replace(paragraph, f"\n\n{paragraph}") if paragraph else content["text"],
         calls=tuple((call["name"], call["arguments"]) for call in content["calls"]),
         outcome=content["outcome"],
     )

@@ -21,6 +21,7 @@ from ask import (
 )
 from ask.errors import ParameterError
 from providers.anthropic import provider as anthropic
+from tests.host_requests import prepare_request
 from tests.model_server import ModelServer, Reply
 from tests.providers import anthropic_wire as wire
 from tests.recorded_exchanges import (
@@ -53,6 +54,25 @@ def ask(server: ModelServer, *replies: Reply, tries: int = 1, **options: Any) ->
 
 
 # Streams
+
+
+def test_text_after_a_server_tool_is_a_paragraph_and_cited_text_is_none(server: ModelServer) -> None:
+    """A citation is a block of its own in the middle of a sentence."""
+    source = {"type": "web_search_result_location", "url": "https://a.example", "title": "A", "cited_text": "so"}
+    search = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "x"}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
+    cited = ({"type": "text_delta", "text": "so"}, {"type": "citations_delta", "citation": source})
+    parts = [wire.text(0, "", "I will", " look."), wire.block(1, search), wire.block(2, found), wire.text(3, "")]
+    parts += [wire.text(4, "It is "), wire.block(5, {"type": "text", "text": "", "citations": []}, *cited)]
+    parts += [wire.text(6, "."), wire.block(7, search), wire.text(8, "\nSure", ".")]
+    exchange = ask(server, wire.streams(wire.begins(), *parts, wire.ends()))
+    answer = exchange.result.answer
+    assert exchange.streamed_text == answer.text == "I will look.\n\nIt is so.\nSure."
+    assert [answer.text[each.start : each.end] for each in answer.citations] == ["so"]
+    history = Message("assistant", answer.text, provider_state=answer.provider_state)
+    request = prepare_request(anthropic, "m", (*REQUEST.messages, history, Message("user", "Sure?")))
+    body = anthropic.provider_build_request(request, "key").body or {}
+    assert [block["type"] for block in body["messages"][1]["content"]][:3] == ["text", "server_tool_use", found["type"]]
 
 
 @pytest.mark.parametrize("pieces", [(), ("",), ("", "  "), ("{}",), ("", "{", " }")])
