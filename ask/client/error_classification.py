@@ -324,6 +324,7 @@ HINTS_BY_TEXT = (
         r"not a chat model|not support(?:ed for)? (?:chat|generateContent|generate)\b",
         "use a model that can chat (ask models -p {provider})",
     ),
+    (r"unexpected endpoint", "check the base URL"),  # LM Studio
     (r"chat template", "use a model that is trained for chat, or start the server with a chat template"),
 )
 """Hints for errors whose status says too little."""

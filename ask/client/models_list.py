@@ -74,7 +74,8 @@ def find_intended_model(
         error.hint = f"{format_retirement(endpoint.model, date)}; {error.hint}"
     if model := _find_same_model(models, endpoint):
         return model
-    if similar := find_similar(endpoint.model, [*aliases, *(model.id for model in models)], MAX_SUGGESTIONS):
+    others = [*aliases, *(model.id for model in models if model.id != endpoint.model)]
+    if similar := find_similar(endpoint.model, others, MAX_SUGGESTIONS):
         error.hint = f"did you mean {' or '.join(similar)}? {error.hint}"
     return ""
 

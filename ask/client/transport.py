@@ -82,6 +82,8 @@ TEXT_PATTERN = re.compile(rb"[\t\r\n -~]{1,16}")
 """Matches the start of JSON, of a stream of events, and of a page."""
 LEADING_BLANKS = b"\xef\xbb\xbf \t\r\n"
 """Bytes to ignore before a body: a byte order mark, spaces and line ends."""
+UNKNOWN_PATH_TEXT = b'"error":"Unexpected endpoint or method.'
+"""What LM Studio sends, with status 200: https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/618"""
 
 
 def _merge_headers(
@@ -155,21 +157,23 @@ class Transport:
         """
         parts = self._parts
         response = self._request(request, parts)
+        may_lack_version = parts.may_lack_version(request.path)
         if response.status_code in REPEATED_REDIRECT_STATUSES and (path := _find_own_path(parts, response)):
             response.close()
             request, parts = request._replace(path=path), parts._replace(path="", query="")
             response = self._request(request, parts)
-        elif response.status_code == 404 and parts.may_lack_version(request.path):
+            may_lack_version = False
+        received = HttpResponse(response, self, stream_format, partial(parts.format_shown_url, request.path))
+        if may_lack_version and received.is_path_unknown():
             versioned = parts._replace(path=DEFAULT_VERSION_PATH)
             retried = self._request(request, versioned)
             if retried.status_code != 404:
                 self._parts = versioned
             if retried.status_code != 404 or _is_json(retried):  # such as an unknown model
                 response.close()
-                response, parts = retried, versioned
-            else:
-                retried.close()
-        return HttpResponse(response, self, stream_format, partial(parts.format_shown_url, request.path))
+                return HttpResponse(retried, self, stream_format, partial(versioned.format_shown_url, request.path))
+            retried.close()
+        return received
 
     def _request(self, request: HttpRequest, parts: BaseUrl) -> requests.Response:
         """Send a request to a base URL; raise the errors of `send`."""
@@ -316,6 +320,16 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
 
     def __exit__(self, *_: object) -> None:
         self._response.close()
+
+    def is_path_unknown(self) -> bool:
+        """Check whether the server does not have the path of the request.
+
+        Raises:
+            NetworkError: as for `iter_event_batches`.
+        """
+        if self.status == 200 and _is_json(self._response) and not self.is_stream():
+            return UNKNOWN_PATH_TEXT in self._first_chunk
+        return self.status == 404
 
     def is_stream(self, requested: bool = True) -> bool:
         """Check by the first byte whether the body is a stream of events.

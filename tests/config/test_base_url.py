@@ -98,11 +98,19 @@ def test_messages_show_neither_credentials_nor_values_of_a_query() -> None:
     assert parts.format_shown_url("/models") == "https://h/v1/models?code=…&x=…"
 
 
-def test_a_missing_version_is_found_out_once(ask: Ask, home: Home, server: ModelServer) -> None:
-    """vLLM, SGLang and others have their API only at /v1."""
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        Reply((b'{"detail": "Not Found"}',), 404),
+        # https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/618
+        Reply((b'{"error":"Unexpected endpoint or method. (POST /chat/completions)"}',)),
+    ],
+)
+def test_a_missing_version_is_found_out_once(ask: Ask, home: Home, server: ModelServer, unknown: Reply) -> None:
+    """vLLM, SGLang, LM Studio and others have their API only at /v1."""
     origin = server.base_url.removesuffix("/api/v1")
     call = wire.calls(("bash", {"command": "true"}))
-    server.reply(Reply((b'{"detail": "Not Found"}',), 404), call, wire.says("Hello."))
+    server.reply(unknown, call, wire.says("Hello."))
     result = ask("-p", "openai", "-m", "m", "--base-url", f"{origin}?x=1", "hi", env={"ASK_API": "chat"})
     assert result.code == 0, result.stderr
     paths = [request.path for request in server.requests]
