@@ -164,16 +164,19 @@ class Transport:
             response = self._request(request, parts)
             may_lack_version = False
         received = HttpResponse(response, self, stream_format, partial(parts.format_shown_url, request.path))
-        if may_lack_version and received.is_path_unknown():
-            versioned = parts._replace(path=DEFAULT_VERSION_PATH)
-            retried = self._request(request, versioned)
-            if retried.status_code != 404:
-                self._parts = versioned
-            if retried.status_code != 404 or _is_json(retried):  # such as an unknown model
-                response.close()
-                return HttpResponse(retried, self, stream_format, partial(versioned.format_shown_url, request.path))
-            retried.close()
-        return received
+        if not (may_lack_version and received.is_path_unknown()):
+            return received
+        versioned = parts._replace(path=DEFAULT_VERSION_PATH)
+        second_response = self._request(request, versioned)
+        retried = HttpResponse(second_response, self, stream_format, partial(versioned.format_shown_url, request.path))
+        is_unknown = retried.is_path_unknown()
+        if not is_unknown:
+            self._parts = versioned
+        if is_unknown and not _is_json(second_response):  # a 404 with JSON can be about the model
+            second_response.close()
+            return received
+        response.close()
+        return retried
 
     def _request(self, request: HttpRequest, parts: BaseUrl) -> requests.Response:
         """Send a request to a base URL; raise the errors of `send`."""
@@ -322,14 +325,17 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
         self._response.close()
 
     def is_path_unknown(self) -> bool:
-        """Check whether the server does not have the path of the request.
+        """Check whether the server does not have the path of the request, instead of which some send their web page.
+
+        https://github.com/ChatGPTNextWeb/NextChat/issues/4761
 
         Raises:
             NetworkError: as for `iter_event_batches`.
         """
         if self.status == 200 and _is_json(self._response) and not self.is_stream():
             return UNKNOWN_PATH_TEXT in self._first_chunk
-        return self.status == 404
+        is_page = "text/html" in self.headers.get("Content-Type", "").lower()
+        return self.status == 404 or (self.status == 200 and is_page and not self.is_stream())
 
     def is_stream(self, requested: bool = True) -> bool:
         """Check by the first byte whether the body is a stream of events.

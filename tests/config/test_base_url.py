@@ -104,10 +104,12 @@ def test_messages_show_neither_credentials_nor_values_of_a_query() -> None:
         Reply((b'{"detail": "Not Found"}',), 404),
         # https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/618
         Reply((b'{"error":"Unexpected endpoint or method. (POST /chat/completions)"}',)),
+        # https://github.com/ChatGPTNextWeb/NextChat/issues/4761
+        Reply((b"<!doctype html><html><title>One API</title></html>",), content_type="text/html; charset=utf-8"),
     ],
 )
 def test_a_missing_version_is_found_out_once(ask: Ask, home: Home, server: ModelServer, unknown: Reply) -> None:
-    """vLLM, SGLang, LM Studio and others have their API only at /v1."""
+    """vLLM, SGLang, LM Studio, One API and others have their API only at /v1."""
     origin = server.base_url.removesuffix("/api/v1")
     call = wire.calls(("bash", {"command": "true"}))
     server.reply(unknown, call, wire.says("Hello."))
@@ -116,6 +118,16 @@ def test_a_missing_version_is_found_out_once(ask: Ask, home: Home, server: Model
     paths = [request.path for request in server.requests]
     assert paths[1].startswith("/v1/")
     assert all(path.startswith("/v1/") and path.endswith("?x=1") for path in paths[1:])
+
+
+def test_a_page_at_both_addresses_is_reported(ask: Ask, server: ModelServer) -> None:
+    """As by a network that requires a sign-in."""
+    origin = server.base_url.removesuffix("/api/v1")
+    server.reply(Reply((b"<!doctype html><html><title>Wi-Fi</title></html>",), content_type="text/html"))
+    result = ask("--base-url", origin, "hi")
+    assert (result.code, len(server.requests)) == (6, 2)
+    assert "a web page came instead of an answer: Wi-Fi" in result.stderr
+    assert f"{origin}/chat/completions" in result.stderr
 
 
 def test_an_unknown_model_is_reported_by_the_url_that_has_the_api(ask: Ask, server: ModelServer) -> None:
