@@ -45,8 +45,7 @@ MAX_LISTED_NAMES = 30
 """How many columns or tables an error lists: a table may have thousands."""
 _AGE_UNITS = ((365 * 86_400, "y"), (30 * 86_400, "mo"), (7 * 86_400, "w"), (86_400, "d"), (3_600, "h"), (60, "min"))
 """Length in seconds and symbol of each unit, longest first."""
-SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
-DURATION_PATTERN = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?[smhdwy])+")
+SECONDS_PER_UNIT = {**{symbol: seconds for seconds, symbol in _AGE_UNITS}, "m": 60, "s": 1}
 _MAX_COMPARED = 20
 """How many words are compared by `SequenceMatcher`, whose cost is up to cubic in their length."""
 _MAX_JSON_DEPTH = 1_000
@@ -356,9 +355,10 @@ def convert_to_seconds(text: str) -> float:
     Raises:
         ValueError: the text is neither.
     """
-    if not DURATION_PATTERN.fullmatch(text):
+    if not re.fullmatch(r"(?:[0-9]+(?:\.[0-9]+)?(?:min|mo|[smhdwy]))+", text):
         return float(text)
-    return sum(float(part[:-1]) * SECONDS_PER_UNIT[part[-1]] for part in re.findall("[0-9.]+[a-z]", text))
+    parts = re.findall("([0-9.]+)([a-z]+)", text)
+    return sum(float(number) * SECONDS_PER_UNIT[unit] for number, unit in parts)
 
 
 def suggest(word: str, choices: Iterable[str]) -> str:

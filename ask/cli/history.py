@@ -412,20 +412,24 @@ MAX_LISTED = 10
 
 
 def _parse_age(text: str) -> float:
-    """Parse an age such as 30d into seconds. "m" is rejected: it could mean months, and deletions cannot be undone.
+    """Parse an age such as 30d into seconds, in the units in which lists show ages.
+
+    "m" is rejected: who writes 6m after 1y means months, and deletions cannot be undone.
 
     Raises:
         click.BadParameter: the text is not an age.
     """
-    if not re.fullmatch(r"[0-9]{1,6}[hdwy]", text):
-        raise click.BadParameter(f"must be a duration such as 12h, 30d, 8w or 1y, not {text!r}")
+    if re.fullmatch("[0-9]+m", text):
+        raise click.BadParameter(f"{text!r} could be minutes or months; write {text}in or {text}o")
+    if not re.fullmatch(r"[0-9]{1,6}(?:min|h|d|w|mo|y)", text):
+        raise click.BadParameter(f"must be a duration such as 12h, 30d, 6mo or 1y, not {text!r}")
     return convert_to_seconds(text)
 
 
 @command.command("delete", short_help="Delete conversations.")
 @click.argument("ids", metavar="[ID]...", type=TEXT, nargs=-1)
 @click.option(
-    "--older-than", metavar="AGE", type=_parse_age, help="Delete conversations unused for this long: 12h, 30d, 8w, 1y."
+    "--older-than", metavar="AGE", type=_parse_age, help="Delete conversations unused for this long: 12h, 30d, 6mo, 1y."
 )
 @YES_OPTION
 @JSON_OPTION
