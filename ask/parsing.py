@@ -331,17 +331,17 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     lowercase_headers = {name.lower(): value.strip() for name, value in headers.items()}
     milliseconds = read_number(lowercase_headers.get("retry-after-ms"))
     seconds = read_number(lowercase_headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
-    if seconds is None and (date := read_header_date(lowercase_headers, "retry-after")) is not None:
+    if seconds is None and (date := _read_header_date(lowercase_headers, "retry-after")) is not None:
         seconds = compute_seconds_until(date, lowercase_headers)
     return None if seconds is None else max(0.0, seconds)
 
 
 def compute_seconds_until(unix_time: float, headers: Mapping[str, str]) -> float:
     """Compute the seconds until a time of the server's clock, which is the header `date` of its response."""
-    return unix_time - (read_header_date(headers, "date") or time.time())
+    return unix_time - (_read_header_date(headers, "date") or time.time())
 
 
-def read_header_date(headers: Mapping[str, str], name: str) -> float | None:
+def _read_header_date(headers: Mapping[str, str], name: str) -> float | None:
     """Return the Unix time of the date in a header; None if there is none."""
     from email.utils import parsedate_to_datetime
 

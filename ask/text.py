@@ -45,7 +45,6 @@ MAX_LISTED_NAMES = 30
 """How many columns or tables an error lists: a table may have thousands."""
 _AGE_UNITS = ((365 * 86_400, "y"), (30 * 86_400, "mo"), (7 * 86_400, "w"), (86_400, "d"), (3_600, "h"), (60, "min"))
 """Length in seconds and symbol of each unit, longest first."""
-SECONDS_PER_UNIT = {**{symbol: seconds for seconds, symbol in _AGE_UNITS}, "m": 60, "s": 1}
 _MAX_COMPARED = 20
 """How many words are compared by `SequenceMatcher`, whose cost is up to cubic in their length."""
 _MAX_JSON_DEPTH = 1_000
@@ -347,18 +346,6 @@ def format_duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
-
-
-def convert_to_seconds(text: str) -> float:
-    """Convert a number of seconds, or a time such as "90s" or "1h30m".
-
-    Raises:
-        ValueError: the text is neither.
-    """
-    if not re.fullmatch(r"(?:[0-9]+(?:\.[0-9]+)?(?:min|mo|[smhdwy]))+", text):
-        return float(text)
-    parts = re.findall("([0-9.]+)([a-z]+)", text)
-    return sum(float(number) * SECONDS_PER_UNIT[unit] for number, unit in parts)
 
 
 def suggest(word: str, choices: Iterable[str]) -> str:

@@ -26,12 +26,12 @@ from ask.config.config_file import (
 from ask.config.key_store import format_variable_prefix
 from ask.config.model_options import DEDICATED_OPTIONS, parse_model_options
 from ask.config.precedence import read_switch
-from ask.config.settings import SETTINGS, get_default_value, get_kind
+from ask.config.settings import SETTINGS, convert_to_seconds, get_default_value, get_kind
 from ask.errors import ConfigError, UsageError
 from ask.mcp.server_config import find_servers
 from ask.records import NamedTuple
 from ask.render.table import write_table
-from ask.text import convert_to_seconds, format_suggestion, format_unknown_key, mask_password
+from ask.text import format_suggestion, format_unknown_key, mask_password
 
 
 @click.group("config", cls=CommandGroup)

@@ -29,6 +29,7 @@ from ask.cli.click_helpers import (
 )
 from ask.cli.commands import PATH
 from ask.config.directories import AppDirs, get_working_directory
+from ask.config.settings import convert_to_seconds
 from ask.console import STDOUT, StandardOutput, StderrConsole
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversation_lookup import find_conversation, find_newest_conversation
@@ -40,7 +41,7 @@ from ask.render.amounts import format_count, format_dollars, format_timestamp
 from ask.render.live_region import get_terminal_size
 from ask.render.table import write_table
 from ask.render.text_layout import truncate_text
-from ask.text import convert_to_seconds, decode_argument, format_age, format_one_line
+from ask.text import decode_argument, format_age, format_one_line
 
 if TYPE_CHECKING:
     from ask.history.importer import ImportResult

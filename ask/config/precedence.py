@@ -7,10 +7,18 @@ from typing import Any
 
 from ask.config.config_file import Config
 from ask.config.options import RunOptions
-from ask.config.settings import FILES_LEVEL, SANDBOX_LEVEL, SETTINGS, UNSET_OPTION, Settings, get_kind
+from ask.config.settings import (
+    FILES_LEVEL,
+    SANDBOX_LEVEL,
+    SETTINGS,
+    UNSET_OPTION,
+    Settings,
+    convert_to_seconds,
+    get_kind,
+)
 from ask.errors import ConfigError, UsageError
 from ask.messages import EMPTY_MAPPING
-from ask.text import convert_to_seconds, decode_argument
+from ask.text import decode_argument
 
 SWITCH_VALUES = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),

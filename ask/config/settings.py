@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from ask.records import MAX_NUMBER, POSITIVE_INTEGER, POSITIVE_NUMBER, Constraint, NamedTuple
-from ask.text import convert_to_seconds
+
+SECONDS_PER_UNIT = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
+SECONDS_PER_UNIT |= {"w": 7 * 86_400, "mo": 30 * 86_400, "y": 365 * 86_400}
+
+
+def convert_to_seconds(text: str) -> float:
+    """Convert a number of seconds, or a time such as "90s" or "1h30m".
+
+    Raises:
+        ValueError: the text is neither.
+    """
+    if not re.fullmatch(r"(?:[0-9]+(?:\.[0-9]+)?(?:min|mo|[smhdwy]))+", text):
+        return float(text)
+    parts = re.findall("([0-9.]+)([a-z]+)", text)
+    return sum(float(number) * SECONDS_PER_UNIT[unit] for number, unit in parts)
+
 
 PositiveInt = Annotated[int, POSITIVE_INTEGER]
 PositiveFloat = Annotated[float, POSITIVE_NUMBER]
