@@ -175,7 +175,7 @@ CASES: Mapping[str, Case] = {
             "safe rounds": env.ask("--safe", "--max-rounds", str(ROUNDS + 1), f"rounds {ROUNDS}"),
         },
         (
-            ratio("one short answer: total time, with --safe vs. without", "safe", "ask", budget=1.5),
+            ratio("one short answer: total time, with --safe vs. without", "safe", "ask", budget=1.75),
             ratio(
                 f"{ROUNDS} rounds of tool calls: time per round, with --safe vs. without",
                 "safe rounds",
