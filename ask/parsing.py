@@ -13,6 +13,7 @@ import re
 import time
 from binascii import a2b_base64, crc32
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from io import StringIO
 from typing import Any, Literal
 
@@ -330,20 +331,23 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     lowercase_headers = {name.lower(): value.strip() for name, value in headers.items()}
     milliseconds = read_number(lowercase_headers.get("retry-after-ms"))
     seconds = read_number(lowercase_headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
-    if seconds is None and (date := read_header_date(lowercase_headers, "retry-after")) is not None:
-        seconds = date - (read_header_date(lowercase_headers, "date") or time.time())
+    if seconds is None and (date := _read_header_date(lowercase_headers, "retry-after")) is not None:
+        seconds = compute_seconds_until(date, lowercase_headers)
     return None if seconds is None else max(0.0, seconds)
 
 
-def read_header_date(headers: Mapping[str, str], name: str) -> float | None:
-    """Return the Unix time of the date in a header; None if there is none."""
-    from email.utils import mktime_tz, parsedate_tz
+def compute_seconds_until(unix_time: float, headers: Mapping[str, str]) -> float:
+    """Compute the seconds until a time of the server's clock, which is the header `date` of its response."""
+    return unix_time - (_read_header_date(headers, "date") or time.time())
 
-    try:
-        fields = parsedate_tz(headers.get(name, ""))
-        return mktime_tz(fields) if fields else None
-    except (ValueError, OverflowError):
-        return None
+
+def _read_header_date(headers: Mapping[str, str], name: str) -> float | None:
+    """Return the Unix time of the date in a header; None if there is none."""
+    from email.utils import parsedate_to_datetime
+
+    with suppress(ValueError, OverflowError):
+        return parsedate_to_datetime(headers.get(name, "")).timestamp()
+    return None
 
 
 def parse_duration(text: str) -> float | None:
@@ -423,9 +427,8 @@ def merge_usage(usage: dict[str, Any], update: Any, *, is_final: bool, max_depth
         earlier = usage.get(name)
         if isinstance(value, dict):
             if value and len(usage) < MAX_FIELDS and max_depth:
-                merged = dict(read_dict(earlier))
+                usage[name] = merged = dict(read_dict(earlier))
                 merge_usage(merged, value, is_final=is_final, max_depth=max_depth - 1)
-                usage[name] = merged
             continue
         count, earlier_count = read_number(value), read_number(earlier)
         if earlier_count is None:
@@ -659,14 +662,13 @@ class AnswerAccumulator:
 
     def _find_call(self, index: int | str | None, call_id: str, name: str, arguments: Any) -> AnswerPart | None:
         """Return the call that a fragment belongs to; None for a new one."""
-        calls = self.calls
-        call = self._parts_by_index.get(index) if index is not None else next(reversed(calls), None)
+        call = self._parts_by_index.get(index) if index is not None else next(reversed(self.calls), None)
         if call and name:
             is_finished = bool(call.id) and call.id != call_id if call_id else index is None and bool(call.name)
             has_arguments = arguments.strip() if isinstance(arguments, str) else arguments
             call = None if is_finished or (has_arguments and call.has_all_arguments()) else call
-        if call is None and not (call_id or name) and calls and not calls[-1].has_all_arguments():
-            call = calls[-1]  # Nebius: https://github.com/pipecat-ai/pipecat/pull/4688
+        if call is None and not (call_id or name) and self.calls and not self.calls[-1].has_all_arguments():
+            call = self.calls[-1]  # Nebius: https://github.com/pipecat-ai/pipecat/pull/4688
         return call
 
     def add_usage(self, usage: Any) -> None:

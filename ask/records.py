@@ -111,12 +111,12 @@ class Constraint(NamedTuple):
     Attributes:
         description: the allowed values, for error messages.
         is_valid: checks a value of the type.
-        convert: returns the value to use in its place.
+        convert: returns the value to use in place of a string, before the checks; a ValueError makes it invalid.
     """
 
     description: str
     is_valid: Callable[[Any], object] = lambda _: True
-    convert: Callable[[Any], Any] = lambda value: value
+    convert: Callable[[str], Any] = lambda text: text
 
 
 MAX_NUMBER = 1_000_000_000

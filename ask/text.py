@@ -45,8 +45,6 @@ MAX_LISTED_NAMES = 30
 """How many columns or tables an error lists: a table may have thousands."""
 _AGE_UNITS = ((365 * 86_400, "y"), (30 * 86_400, "mo"), (7 * 86_400, "w"), (86_400, "d"), (3_600, "h"), (60, "min"))
 """Length in seconds and symbol of each unit, longest first."""
-SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
-DURATION_PATTERN = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?[smhdwy])+")
 _MAX_COMPARED = 20
 """How many words are compared by `SequenceMatcher`, whose cost is up to cubic in their length."""
 _MAX_JSON_DEPTH = 1_000
@@ -348,17 +346,6 @@ def format_duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
-
-
-def convert_to_seconds(text: str) -> float:
-    """Convert a number of seconds, or a time such as "90s" or "1h30m".
-
-    Raises:
-        ValueError: the text is neither.
-    """
-    if not DURATION_PATTERN.fullmatch(text):
-        return float(text)
-    return sum(float(part[:-1]) * SECONDS_PER_UNIT[part[-1]] for part in re.findall("[0-9.]+[a-z]", text))
 
 
 def suggest(word: str, choices: Iterable[str]) -> str:

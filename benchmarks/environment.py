@@ -13,6 +13,13 @@ from benchmarks.measurement import Command
 ROOT = Path(__file__).parents[1]
 ASK = str(Path(sys.executable).with_name("ask"))
 TARGET = ("-p", "openrouter", "-m", "m")
+HISTORY_FILE = ".local/share/ask/history.db"
+QUERY_SCRIPT = """
+import click, sqlite3, sys
+
+for row in sqlite3.connect(sys.argv[1]).execute(sys.argv[2]):
+    print(*row)
+"""
 
 
 class BenchmarkEnvironment:
@@ -96,13 +103,18 @@ class BenchmarkEnvironment:
                 stream.writelines(f'{{"id": {number}, "text": "{text}"}}\n' for number in range(count))
         return file
 
-    def python(self, code: str) -> Command:
-        return Command((sys.executable, "-c", code), self.create_environment("home"))
+    def python(self, code: str, *arguments: str) -> Command:
+        return Command((sys.executable, "-c", code, *arguments), self.create_environment("home"))
+
+    def query_history(self, query: str, conversations: int) -> Command:
+        """Return a command that runs a script with click and sqlite3, which prints the result of a query."""
+        environment = self.create_environment(self.create_history(conversations))
+        return self.python(QUERY_SCRIPT, str(Path(environment["HOME"], HISTORY_FILE)), query)
 
     def create_history(self, conversations: int) -> str:
         """Create a home with this many saved conversations; return its name."""
         home = f"saved-{conversations}"
-        file = Path(self.create_environment(home)["HOME"], ".local/share/ask/history.db")
+        file = Path(self.create_environment(home)["HOME"], HISTORY_FILE)
         if conversations and not file.exists():  # in another process, whose memory does not count as ours
             command = [sys.executable, "-m", "benchmarks.history_generator", str(file), str(conversations)]
             subprocess.run(command, cwd=ROOT, check=True)

@@ -66,19 +66,15 @@ def format_table(measured: Measured) -> str:
 
 
 def format_markdown(measured: Measured) -> str:
-    """Format the rows for the page; times in milliseconds are shown as a share of their budget."""
+    """Format the rows for the page, without times in milliseconds, which mean nothing on another machine."""
     rows = ["| What | Measured | Quartiles | Budget |", "|---|--:|--:|--:|"]
     for line in compute_lines(measured):
         row, budget = line.row, line.row.budget
-        if row.unit == "ms" and budget is None:
+        if row.unit == "ms":
             continue
-        if row.unit == "ms" and budget:
-            median, low, high = (f"{value / budget:.0%}" for value in line[1:])
-            formatted = f"{median} of the budget"
-        else:
-            places = 0 if row.unit == "bytes" else 2
-            median, low, high = (f"{value:.{places}f}" for value in line[1:])
-            formatted = f"{median}x" if row.unit == "x" else f"{median} {row.unit}"
+        places = 0 if row.unit == "bytes" else 2
+        median, low, high = (f"{value:.{places}f}" for value in line[1:])
+        formatted = f"{median}x" if row.unit == "x" else f"{median} {row.unit}"
         prefix, space = "at least " if row.is_minimum else "", "" if row.unit == "x" else " "
         allowed = f"{prefix}{budget:g}{space}{row.unit} ({line.verdict})" if budget else ""
         rows.append(f"| {row.what} | {formatted} | {low} to {high} | {allowed} |")

@@ -423,7 +423,7 @@ complete -c ask -n '__ask_words \'history export\'' -f -k -a '(__ask_conversatio
 complete -c ask -n '__ask_in \'history import\'' -l as-new -d 'Import a conversation under a new id if its id is taken'
 complete -c ask -n '__ask_in \'history import\'' -l json -d 'Print a JSON array of results'
 complete -c ask -n '__ask_in \'history import\'' -s h -l help -d 'Show this message and exit'
-complete -c ask -n '__ask_in \'history delete\'' -l older-than -x -d 'Delete conversations unused for this long: 12h, 30d, 8w, 1y'
+complete -c ask -n '__ask_in \'history delete\'' -l older-than -x -d 'Delete conversations unused for this long: 12h, 30d, 6mo, 1y'
 complete -c ask -n '__ask_in \'history delete\'' -s y -l yes -d 'Do not ask for confirmation'
 complete -c ask -n '__ask_in \'history delete\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'history delete\'' -s h -l help -d 'Show this message and exit'

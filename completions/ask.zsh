@@ -341,7 +341,7 @@ _ask_arguments() {  # COMMAND
         '*: :_files' ;;
     'history delete')
       _arguments -s -S -A '-*' \
-        '(--older-than)--older-than=[Delete conversations unused for this long\: 12h, 30d, 8w, 1y]:AGE:' \
+        '(--older-than)--older-than=[Delete conversations unused for this long\: 12h, 30d, 6mo, 1y]:AGE:' \
         '(-y --yes)-y[Do not ask for confirmation]' \
         '(-y --yes)--yes[Do not ask for confirmation]' \
         '(--json)--json[Print a JSON array]' \

@@ -8,7 +8,6 @@ provider's own error.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -30,6 +29,7 @@ from ask import (
 )
 from ask.parsing import (
     CallIdMap,
+    compute_seconds_until,
     find_error,
     fit_call_id,
     get_model_family,
@@ -38,7 +38,6 @@ from ask.parsing import (
     read_date,
     read_dict,
     read_first_choice,
-    read_header_date,
     read_int,
     read_list,
     read_number,
@@ -520,7 +519,7 @@ def parse_retry_delay(
     delay = next((each for each in (parse_retry_after(all_headers), *stated) if each is not None), None)
     reset = read_number(all_headers.get("x-ratelimit-reset"))
     if delay is None and reset is not None:
-        seconds = reset / 1000 - (read_header_date(all_headers, "date") or time.time())
+        seconds = compute_seconds_until(reset / 1000, all_headers)
         return seconds if seconds > 0 else None
     return delay
 

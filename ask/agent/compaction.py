@@ -61,7 +61,7 @@ def compact_conversation(
     """
     if not request.settings.save:
         raise UsageError("a summary must be saved, but saving is disabled", "see history.enabled in ask config")
-    with Store(app.app_dirs.history_file) as store:
+    with Store(app.app_dirs.history_file, quiet=app.console.is_quiet) as store:
         compaction = plan_compaction(read_runs(store, find_conversation(store, request.conversation_id)))
     if not compaction.messages:
         raise UsageError("there is nothing to summarize in this conversation")

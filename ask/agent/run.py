@@ -171,7 +171,7 @@ def _create_recorder(
         first_kept_run=first_kept_run,
         title=request.secrets.redact(title),
     )
-    return Recorder(app.app_dirs.history_file, metadata, notify)
+    return Recorder(app.app_dirs.history_file, metadata, notify, quiet=app.console.is_quiet)
 
 
 def _create_daily_limit(request: RunRequest, app: AppContext, recorder: Recorder | None) -> DailyCostLimit | None:

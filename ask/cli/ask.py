@@ -30,7 +30,7 @@ from ask.cli.commands import (
     load_command,
 )
 from ask.config.options import RunOptions
-from ask.config.settings import SETTINGS, get_default_value, get_kind
+from ask.config.settings import SETTINGS, convert_to_seconds, get_default_value, get_kind
 from ask.errors import RunInterruptedError, UsageError
 from ask.records import NamedTuple
 
@@ -187,8 +187,6 @@ def make_amount_parser(unit: str, maximum: float, convert: Callable[[str], float
 
 def parse_seconds(text: str) -> float:
     """Parse a number of seconds, or a time such as 5m."""
-    from ask.text import convert_to_seconds
-
     return make_amount_parser("seconds, or a time such as 5m", MAX_SECONDS, convert_to_seconds)(text)
 
 

@@ -26,12 +26,12 @@ from ask.config.config_file import (
 from ask.config.key_store import format_variable_prefix
 from ask.config.model_options import DEDICATED_OPTIONS, parse_model_options
 from ask.config.precedence import read_switch
-from ask.config.settings import SETTINGS, get_default_value, get_kind
+from ask.config.settings import SETTINGS, convert_to_seconds, get_default_value, get_kind
 from ask.errors import ConfigError, UsageError
 from ask.mcp.server_config import find_servers
 from ask.records import NamedTuple
 from ask.render.table import write_table
-from ask.text import DURATION_PATTERN, convert_to_seconds, format_suggestion, format_unknown_key, mask_password
+from ask.text import format_suggestion, format_unknown_key, mask_password
 
 
 @click.group("config", cls=CommandGroup)
@@ -102,6 +102,11 @@ def change_setting(app: AppContext, parts: tuple[str, ...], value: Any) -> None:
         print_notice(f"comments in {app.app_dirs.config_file} will be lost")
 
 
+def _print_warnings(app: AppContext) -> None:
+    for warning in (*app.config.warnings, *find_misspelled_options(app.config.options)):
+        print_notice(warning)
+
+
 def _print_change_notices(app: AppContext, key: str) -> None:
     """Print notices about surprising effects of a change to config.toml, or about what else is invalid in it."""
     try:
@@ -114,16 +119,13 @@ def _print_change_notices(app: AppContext, key: str) -> None:
     variable, _ = _read_overriding_variable(app, key)
     if variable:
         print_notice(f"${variable} is set and takes precedence over config.toml")
-    for warning in (*app.config.warnings, *find_misspelled_options(app.config.options)):
-        print_notice(warning)
+    _print_warnings(app)
 
 
 API_KEY_PATTERN = re.compile(r"(?:keys\.|providers\.)?(.*?)[._-]?(?:ai_|api_?)?key|keys\.(.*)", re.IGNORECASE)
 """Keys that look like an API key; one of the groups is the provider."""
 TABLE_PATTERN = re.compile(r"hooks(\..+)?|mcp\.servers(\..+)?|providers\.[^.]+\.models(\..+)?")
 """Keys that no command sets, in tables with parts that depend on each other."""
-TIME_KEYS = ("timeout", "command_timeout", "max_command_timeout", "backoff")
-"""Keys of config.toml, without their tables, that are a number of seconds."""
 SERVER_KEYS = {"enabled": bool, "timeout": float, "tools": list, "disabled_tools": list, "cwd": str}
 """The keys of a table `[mcp.servers.NAME]` that can be changed alone, with their kinds."""
 
@@ -195,8 +197,7 @@ def parse_value(key: ConfigKey, text: str) -> Any:
         value = parse_model_options([f"{name}={text}"])[name]
     else:
         try:
-            is_time = key.parts[-1] in TIME_KEYS and DURATION_PATTERN.fullmatch(text)
-            value = convert_to_seconds(text) if is_time else VALUE_PARSERS.get(get_kind(key.type), str)(text)
+            value = VALUE_PARSERS.get(get_kind(key.type), str)(text)
         except (ValueError, click.BadParameter, RecursionError):
             value = text  # check_config says what is expected
     values: dict[str, Any] = {}
@@ -214,7 +215,7 @@ def parse_value(key: ConfigKey, text: str) -> Any:
         is_table = get_kind(key.type) is Mapping
         hint = f"ask config set {'.'.join(key.parts)}.NAME VALUE sets one" if is_table else error.hint
         raise UsageError(error.message.partition(": ")[2], hint) from None
-    return value
+    return convert_to_seconds(value) if get_kind(key.type) is float and isinstance(value, str) else value
 
 
 def _parse_number(text: str) -> float:
@@ -278,8 +279,7 @@ def _is_json(text: str) -> bool:
 def list_command(*, as_json: bool) -> None:
     """List all settings, their values, and where they are set: a variable, config.toml, or the default."""
     app = AppContext()
-    for warning in (*app.config.warnings, *find_misspelled_options(app.config.options)):
-        print_notice(warning)
+    _print_warnings(app)
     rows = []
     for parts, description in _list_settings(app):
         key, (value, origin) = ".".join(parts), _find_effective_value(app, parts)

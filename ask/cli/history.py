@@ -29,6 +29,7 @@ from ask.cli.click_helpers import (
 )
 from ask.cli.commands import PATH
 from ask.config.directories import AppDirs, get_working_directory
+from ask.config.settings import convert_to_seconds
 from ask.console import STDOUT, StandardOutput, StderrConsole
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversation_lookup import find_conversation, find_newest_conversation
@@ -40,7 +41,7 @@ from ask.render.amounts import format_count, format_dollars, format_timestamp
 from ask.render.live_region import get_terminal_size
 from ask.render.table import write_table
 from ask.render.text_layout import truncate_text
-from ask.text import convert_to_seconds, decode_argument, format_age, format_one_line
+from ask.text import decode_argument, format_age, format_one_line
 
 if TYPE_CHECKING:
     from ask.history.importer import ImportResult
@@ -412,20 +413,24 @@ MAX_LISTED = 10
 
 
 def _parse_age(text: str) -> float:
-    """Parse an age such as 30d into seconds. "m" is rejected: it could mean months, and deletions cannot be undone.
+    """Parse an age such as 30d into seconds, in the units in which lists show ages.
+
+    "m" is rejected: who writes 6m after 1y means months, and deletions cannot be undone.
 
     Raises:
         click.BadParameter: the text is not an age.
     """
-    if not re.fullmatch(r"[0-9]{1,6}[hdwy]", text):
-        raise click.BadParameter(f"must be a duration such as 12h, 30d, 8w or 1y, not {text!r}")
+    if re.fullmatch("[0-9]+m", text):
+        raise click.BadParameter(f"{text!r} could be minutes or months; write {text}in or {text}o")
+    if not re.fullmatch(r"[0-9]{1,6}(?:min|h|d|w|mo|y)", text):
+        raise click.BadParameter(f"must be a duration such as 12h, 30d, 6mo or 1y, not {text!r}")
     return convert_to_seconds(text)
 
 
 @command.command("delete", short_help="Delete conversations.")
 @click.argument("ids", metavar="[ID]...", type=TEXT, nargs=-1)
 @click.option(
-    "--older-than", metavar="AGE", type=_parse_age, help="Delete conversations unused for this long: 12h, 30d, 8w, 1y."
+    "--older-than", metavar="AGE", type=_parse_age, help="Delete conversations unused for this long: 12h, 30d, 6mo, 1y."
 )
 @YES_OPTION
 @JSON_OPTION

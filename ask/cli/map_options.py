@@ -9,7 +9,8 @@ from encodings.aliases import aliases
 import click
 
 from ask.cli.ask import make_amount_parser
-from ask.text import convert_to_seconds, format_suggestion
+from ask.config.settings import convert_to_seconds
+from ask.text import format_suggestion
 
 MAX_PER_MINUTE = 1e12
 MAX_WAIT_SECONDS = 30 * 86_400.0

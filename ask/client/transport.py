@@ -492,18 +492,18 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
         """
         while True:
             data = self._compressed or self._read_raw()
-            if not self._is_body_begun:
-                self._is_body_begun = True
-                self._check_encoding(data)
-                if data.startswith(GZIP_START):
-                    from urllib3.response import GzipDecoder
+            if not self._is_body_begun and data.startswith(GZIP_START):
+                from urllib3.response import GzipDecoder
 
-                    self._gzip_decoder = GzipDecoder()
-            if self._gzip_decoder is None:
-                return data
-            output = self._gzip_decoder.decompress(data[:MAX_COMPRESSED_BYTES])
-            self._compressed = data[MAX_COMPRESSED_BYTES:]
+                self._gzip_decoder = self._gzip_decoder or GzipDecoder()
+            output = data
+            if self._gzip_decoder:
+                output = self._gzip_decoder.decompress(data[:MAX_COMPRESSED_BYTES])
+                self._compressed = data[MAX_COMPRESSED_BYTES:]
             if output or not data:
+                if not self._is_body_begun:
+                    self._is_body_begun = True
+                    self._check_encoding(output)
                 return output
 
     def _check_encoding(self, start: bytes) -> None:
@@ -512,7 +512,8 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
         A gateway that decompresses a body may pass on the header: https://github.com/agentgateway/agentgateway/issues/3040
         """
         encoding = self.headers.get("Content-Encoding", "").strip().lower()
-        if encoding in UNSUPPORTED_ENCODINGS and start and not TEXT_PATTERN.fullmatch(start[:16]):
+        is_expected = "," not in encoding and encoding not in UNSUPPORTED_ENCODINGS
+        if not is_expected and start and not TEXT_PATTERN.fullmatch(start[:16]):
             message = f"{self._transport.address} sent a response compressed with {encoding}, which was not requested"
             raise NetworkError(message, "check the base URL and the proxy")
 

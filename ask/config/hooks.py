@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from ask.config.settings import PositiveFloat
+from ask.config.settings import PositiveSeconds
 from ask.errors import ConfigError
 from ask.records import NamedTuple
 
@@ -23,7 +23,7 @@ class Hook(NamedTuple):
     """Run by `sh -c`, with a JSON object that describes the event on its standard input."""
     matcher: str | tuple[str, ...] = ()
     """The tools and commands that the hook is for, as in `tools.deny`; () for all."""
-    timeout: PositiveFloat = DEFAULT_HOOK_SECONDS
+    timeout: PositiveSeconds = DEFAULT_HOOK_SECONDS
     """Seconds that the command may take."""
     sandbox: bool = True
     """Whether safe mode runs the command in its sandbox."""

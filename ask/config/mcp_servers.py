@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 from urllib.parse import urlsplit
 
-from ask.config.settings import PositiveFloat
+from ask.config.settings import PositiveSeconds
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
@@ -55,7 +55,7 @@ class ServerConfig(NamedTuple):
     """HTTP headers of each request."""
     oauth: OAuthConfig = OAuthConfig()
     """How to sign in to it, if the defaults do not fit."""
-    timeout: PositiveFloat = DEFAULT_START_SECONDS
+    timeout: PositiveSeconds = DEFAULT_START_SECONDS
     """Seconds that it may take to start."""
     enabled: bool = True
     tools: tuple[str, ...] | None = None

@@ -7,7 +7,15 @@ from typing import Any
 
 from ask.config.config_file import Config
 from ask.config.options import RunOptions
-from ask.config.settings import FILES_LEVEL, SANDBOX_LEVEL, SETTINGS, UNSET_OPTION, Settings, get_kind
+from ask.config.settings import (
+    FILES_LEVEL,
+    SANDBOX_LEVEL,
+    SETTINGS,
+    UNSET_OPTION,
+    Settings,
+    convert_to_seconds,
+    get_kind,
+)
 from ask.errors import ConfigError, UsageError
 from ask.messages import EMPTY_MAPPING
 from ask.text import decode_argument
@@ -124,4 +132,4 @@ def _resolve_setting(key: str, option: Any, environment: Mapping[str, str], conf
             value = switch
         return not setting.option.startswith("no_") if option else value
     value = value if option is None else option
-    return float(value) if get_kind(setting.type) is float and value is not None else value
+    return convert_to_seconds(str(value)) if get_kind(setting.type) is float and value is not None else value

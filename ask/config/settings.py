@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from ask.records import MAX_NUMBER, POSITIVE_INTEGER, POSITIVE_NUMBER, Constraint, NamedTuple
 
+SECONDS_PER_UNIT = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
+SECONDS_PER_UNIT |= {"w": 7 * 86_400, "mo": 30 * 86_400, "y": 365 * 86_400}
+
+
+def convert_to_seconds(text: str) -> float:
+    """Convert a number of seconds, or a time such as "90s" or "1h30m".
+
+    Raises:
+        ValueError: the text is neither.
+    """
+    if not re.fullmatch(r"(?:[0-9]+(?:\.[0-9]+)?(?:min|mo|[smhdwy]))+", text):
+        return float(text)
+    parts = re.findall("([0-9.]+)([a-z]+)", text)
+    return sum(float(number) * SECONDS_PER_UNIT[unit] for number, unit in parts)
+
+
 PositiveInt = Annotated[int, POSITIVE_INTEGER]
 PositiveFloat = Annotated[float, POSITIVE_NUMBER]
+PositiveSeconds = Annotated[
+    float,
+    POSITIVE_NUMBER._replace(
+        description=f"a positive number of seconds, at most {MAX_NUMBER}, or a time such as 5m",
+        convert=convert_to_seconds,
+    ),
+]
 
 
 class Setting(NamedTuple):
@@ -40,6 +64,14 @@ COMMAND_SECONDS, MAX_COMMAND_SECONDS = 30.0, 600.0
 """How many seconds a command may take, and how many a model may give it, by default."""
 NonNegativeFloat = Annotated[
     float, Constraint(f"a number from 0 to {MAX_NUMBER}", lambda number: 0 <= number <= MAX_NUMBER)
+]
+NonNegativeSeconds = Annotated[
+    float,
+    Constraint(
+        f"a number of seconds from 0 to {MAX_NUMBER}, or a time such as 5m",
+        lambda seconds: 0 <= seconds <= MAX_NUMBER,
+        convert_to_seconds,
+    ),
 ]
 EngineName = Literal["brave", "tavily", "duckduckgo"]
 SANDBOX_LEVEL, FILES_LEVEL = "sandbox", "files"
@@ -76,7 +108,7 @@ SETTINGS = {
     "max_cost_per_day": Setting(
         PositiveFloat, "stop once all runs of a day have cost this many US dollars", "max_cost_per_day"
     ),
-    "timeout": Setting(PositiveFloat, "stop if no text arrives for this many seconds (300; 900 for xai)", "timeout"),
+    "timeout": Setting(PositiveSeconds, "stop if no text arrives for this many seconds (300; 900 for xai)", "timeout"),
     "stream": Setting(bool, "print the answer while it arrives", "stream", "no_stream"),
     "stdin_limit": Setting(PositiveInt, "maximum size of stdin in bytes", "stdin_limit"),
     "footer": Setting(FooterMode, "name the conversation below answers: auto, always or never", "footer"),
@@ -88,9 +120,9 @@ SETTINGS = {
     "tools.enabled": Setting(bool, "offer tools to the model", "tools", "no_tools", "ASK_TOOLS"),
     "tools.disabled": Setting(list[str], "do not offer these tools", "disabled_tools"),
     "tools.piped": Setting(PipedTools, "tools to offer with data on stdin: all, read-only or none", "piped_tools"),
-    "tools.command_timeout": Setting(PositiveFloat, "kill a command after this many seconds", "command_timeout"),
+    "tools.command_timeout": Setting(PositiveSeconds, "kill a command after this many seconds", "command_timeout"),
     "tools.max_command_timeout": Setting(
-        PositiveFloat, "longest time that a model may give a command, in seconds", "max_command_timeout"
+        PositiveSeconds, "longest time that a model may give a command, in seconds", "max_command_timeout"
     ),
     "tools.confirm": Setting(bool, "ask before each tool call with side effects", "confirm"),
     "tools.allow": Setting(list[str], "commands and tools that --confirm does not ask about", "allow"),
@@ -119,7 +151,7 @@ SETTINGS = {
     "traces": Setting(bool, "send traces with OpenTelemetry", "traces", variable="ASK_OTEL"),
     "trace_content": Setting(bool, "traces contain messages, arguments and results", "trace_content"),
     "network.tries": Setting(PositiveInt, "maximum tries for a request", "tries"),
-    "network.backoff": Setting(NonNegativeFloat, "seconds before the first retry", "backoff"),
+    "network.backoff": Setting(NonNegativeSeconds, "seconds before the first retry", "backoff"),
 }
 """The settings by key, besides the tables `aliases`, `options`, `providers` and `mcp.servers`."""
 

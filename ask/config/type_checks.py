@@ -156,11 +156,11 @@ class _Parser(NamedTuple):
     on_unknown_key: Callable[[ValuePath, Any], object]
 
     def parse(self, value: Any, expected: Any, path: ValuePath) -> Any:
-        if not _has_form(value, expected):
-            raise WrongTypeError(path, expected, value)
         origin, arguments = typing.get_origin(expected), typing.get_args(expected)
         if origin is typing.Annotated:
             return self._parse_annotated(value, expected, path)
+        if not _has_form(value, expected):
+            raise WrongTypeError(path, expected, value)
         if origin in _UNIONS:
             return self.parse(value, next(option for option in arguments if _has_form(value, option)), path)
         if fields := get_fields(expected):
@@ -183,12 +183,12 @@ class _Parser(NamedTuple):
     def _parse_annotated(self, value: Any, expected: Any, path: ValuePath) -> Any:
         hint, constraint = typing.get_args(expected)
         try:
-            parsed = self.parse(value, hint, path)
-        except WrongTypeError as error:
-            raise (WrongTypeError(path, expected, value) if error.path == path else error) from None
+            parsed = self.parse(constraint.convert(value) if isinstance(value, str) else value, hint, path)
+        except ValueError as error:
+            raise (error if getattr(error, "path", path) != path else WrongTypeError(path, expected, value)) from None
         if not constraint.is_valid(parsed):
             raise WrongTypeError(path, expected, value)
-        return constraint.convert(parsed)
+        return parsed
 
     def _parse_fields(
         self, table: Mapping[str, Any], record_type: Any, fields: Mapping[str, Any], path: ValuePath

@@ -33,7 +33,7 @@ def read_conversation(
     conversation_id = options.resume
     if conversation_id is not None and options.continue_last:
         raise UsageError("--continue and --resume cannot be combined", "use one of them")
-    with Store(app.app_dirs.history_file, create=False) as store:
+    with Store(app.app_dirs.history_file, create=False, quiet=app.console.is_quiet) as store:
         if conversation_id is not None:
             conversation = find_conversation(store, decode_argument(conversation_id), by_title=True)
         else:

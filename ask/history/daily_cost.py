@@ -100,14 +100,15 @@ class DailyCostLimit:
             FileError: it cannot be saved.
         """
         if dollars:
-            with Store(self._app.app_dirs.history_file) as store, store.write_transaction() as connection:
+            file, quiet = self._app.app_dirs.history_file, self._app.console.is_quiet
+            with Store(file, quiet=quiet) as store, store.write_transaction() as connection:
                 connection.execute(ADD_COST.format(table="unsaved_costs"), (get_period(time.time()), dollars))
 
     def _compute_cost(self) -> Cost:
         """Return the costs of today, as far as they are known."""
         midnight = _find_midnight(time.time())
         period = get_period(midnight)
-        with Store(self._app.app_dirs.history_file, create=False) as store:
+        with Store(self._app.app_dirs.history_file, create=False, quiet=self._app.console.is_quiet) as store:
             costs = stream_costs(store, midnight, lambda: self._calculate_cost, excluded_run=self._find_own_run())
             total = sum((cost for _, _, cost in costs), start=Cost())
             [(unsaved,)] = store.fetch_rows(SUM_COSTS.format(table="unsaved_costs"), [period])

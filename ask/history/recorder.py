@@ -66,12 +66,13 @@ class Recorder:
     If that fails, the user is warned once and the run continues unsaved.
     """
 
-    def __init__(self, path: Path, metadata: RunMetadata, warn: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, metadata: RunMetadata, warn: Callable[[str], None], *, quiet: bool = False) -> None:
         self.is_saving = True
         """False once an event could not be saved."""
         self._path = path
         self._metadata = metadata
         self._warn = warn
+        self._is_quiet = quiet
         self._store: Store | None = None
         self._pending_writes: list[WriteOperation] = []
         """Writes that wait until another process releases its lock."""
@@ -312,7 +313,7 @@ class Recorder:
 
     def _write_pending(self, lock_timeout: float) -> None:
         if self._store is None:
-            self._store = Store(self._path, lock_timeout=lock_timeout)
+            self._store = Store(self._path, lock_timeout=lock_timeout, quiet=self._is_quiet)
         self._store.lock_timeout = lock_timeout
         with self._store.write_transaction() as connection:
             for pending_write in self._pending_writes:

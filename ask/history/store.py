@@ -131,9 +131,12 @@ class Store:
     possible, and a value of another type than its column's is replaced by an empty one. `notes` then says so.
     """
 
-    def __init__(self, path: Path, *, create: bool = True, lock_timeout: float = DEFAULT_LOCK_SECONDS) -> None:
+    def __init__(
+        self, path: Path, *, create: bool = True, lock_timeout: float = DEFAULT_LOCK_SECONDS, quiet: bool = False
+    ) -> None:
         self.path = path
         self.lock_timeout = lock_timeout
+        self._is_quiet = quiet
         self._notes: dict[str, None] = {}
         with self._convert_errors():
             missing = not create and _is_missing(path)
@@ -349,7 +352,11 @@ class Store:
         self.has_trigrams = supports_trigrams()
 
     def _print_notice(self) -> None:
-        _announce(f"updating {self.path} for this version of ask; this takes a while")
+        self._announce(f"updating {self.path} for this version of ask; this takes a while")
+
+    def _announce(self, text: str) -> None:
+        if not self._is_quiet:
+            _announce(text)
 
     def _find_scripts(self) -> list[str]:
         """Return the scripts that the file needs; refuse a file that is not ours or newer than this program."""
@@ -396,7 +403,7 @@ class Store:
                 ):
                     raise
                 if time.monotonic() - start >= NOTICE_SECONDS:
-                    _announce(f"waiting for another process, which is writing {self.path}")
+                    self._announce(f"waiting for another process, which is writing {self.path}")
                 if not has_waited and not _has_file_locks(self.path.parent):
                     hint = "set XDG_DATA_HOME to a folder on another one"
                     raise FileError(f"the file system of {self.path} has no file locks", hint) from None

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Any, BinaryIO
 
 from ask.errors import FileError
-from ask.history.export_format import ConversationExport, from_json_value, to_json_value
+from ask.history.export_format import FORMAT, ConversationExport, from_json_value, to_json_value
 from ask.imports.aichat_session import read_content
 from ask.imports.runs import AssistantMessage, SourceMessage, ToolResult, Turn, UserMessage, make_export
 from ask.imports.source_data import ImportNotes, make_conversation_id
@@ -36,7 +36,8 @@ def read_message_list(file: BinaryIO, name: str, time: float, notes: ImportNotes
     beginning = file.read(MAX_LEADING_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
     file.seek(0)
     try:
-        messages = json.loads(file.read()) if beginning.startswith(b"[") else None
+        is_list = beginning.startswith(b"[") and FORMAT.encode() not in beginning  # or it is an array of exports
+        messages = json.loads(file.read()) if is_list else None
     except (ValueError, RecursionError):  # reading it as an export says why
         return None
     if not messages or not all(isinstance(read_dict(message).get("role"), str) for message in messages):

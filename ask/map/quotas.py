@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from ask.parsing import parse_duration, read_header_date, read_number
+from ask.parsing import compute_seconds_until, parse_duration, read_number
 
 LOW_QUOTA = 0.2
 """Below this part of its quota, what the service reports as remaining is spread over the time until it is renewed."""
@@ -109,8 +108,7 @@ def parse_reset(headers: Mapping[str, str], name: str) -> float | None:
         return duration
     try:
         if "T" in text:
-            server_time = read_header_date(headers, "date") or time.time()
-            return max(0.0, datetime.fromisoformat(text).timestamp() - server_time)
+            return max(0.0, compute_seconds_until(datetime.fromisoformat(text).timestamp(), headers))
         seconds = float(text)
     except ValueError:
         return None

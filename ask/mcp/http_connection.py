@@ -297,7 +297,8 @@ def _describe_body(body: bytes) -> str:
         fields = read_dict(json.loads(body))
     except (ValueError, RecursionError):
         return ""
-    texts = (fields.get(key) for key in ("message", "error_description", "detail", "error"))
+    error = fields.get("error")  # an object in JSON-RPC: the SDK's examples send one with 500 if a handler fails
+    texts = (*map(fields.get, ("message", "error_description", "detail")), error, read_dict(error).get("message"))
     message = next((text for text in texts if isinstance(text, str) and text.strip()), "")
     return f": {format_one_line(message, MAX_BODY_CHARACTERS)}" if message else ""
 

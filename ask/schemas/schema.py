@@ -321,7 +321,7 @@ def parse_schema(value: Any) -> ResponseSchema:
         raise UsageError("--schema: nothing matches false", "true matches any JSON value")
     if not isinstance(value, dict):
         raise UsageError("--schema: a JSON Schema must be an object", 'for example {"type": "array", ...}')
-    value = _standardize_draft(value)
+    value = _standardize_draft(_unwrap(value))
     validator_class = _find_validator_class(value)
     draft = value.get("$schema", validator_class.META_SCHEMA["$schema"])
     if not isinstance(draft, str) or draft.rstrip("#") != str(validator_class.META_SCHEMA["$schema"]).rstrip("#"):
@@ -346,6 +346,14 @@ def parse_schema(value: Any) -> ResponseSchema:
     except RecursionError:
         raise UsageError("--schema: it is nested too deeply") from None
     return ResponseSchema(value)
+
+
+def _unwrap(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema in OpenAI's {"name": ..., "schema": ...}, or in the `response_format` around it."""
+    wrapper = value.get("json_schema") if value.get("type") == "json_schema" else None
+    wrapper = wrapper if isinstance(wrapper, dict) else value
+    is_wrapper = {"name", "schema"} <= wrapper.keys() <= {"type", "name", "description", "strict", "schema"}
+    return wrapper["schema"] if is_wrapper and isinstance(wrapper["schema"], dict) else value
 
 
 def _standardize_draft(schema: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from lxml import html as lxml_html
 from markdownify import MarkdownConverter
 
 from ask.process.isolated_process import limit_memory
+from ask.text import fence_code
 
 MAX_MARKDOWN_HTML_CHARACTERS = 2_000_000
 """Characters of HTML above which the conversion takes too long, and only the text is extracted."""
@@ -27,7 +28,8 @@ _SKIPPED_ELEMENTS = (
 )
 """Elements whose content is dropped: scripts, hidden elements and page navigation."""
 _BLANK_LINES_PATTERN = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
-_CODE_BLOCK_PATTERN = re.compile(r"(^[ \t]*```.*?^[ \t]*```[ \t]*$)", re.MULTILINE | re.DOTALL)
+FENCE = "```"
+_CODE_BLOCK_PATTERN = re.compile(r"(^[ \t]*(`{3,})(?!`).*?^[ \t]*\2[ \t]*$)", re.MULTILINE | re.DOTALL)
 _REFRESH_PATTERN = re.compile(r"\s*[\d.]*\s*[;,]\s*(?:url\s*=)?\s*[\"']?([^\"']+)", re.IGNORECASE)
 _MIN_MAIN_SHARE = 0.3
 """Share of a page's text that its main element must contain to be used instead of the full page."""
@@ -92,7 +94,7 @@ def _convert_soup(soup: BeautifulSoup, resolve_link: Callable[[str], str]) -> st
             anchor.attrs = {"href": url}
         else:
             anchor.unwrap()
-    converter = MarkdownConverter(
+    converter = _Converter(
         heading_style="ATX",
         bullets="-",
         code_language_callback=_find_language,
@@ -107,6 +109,14 @@ def _convert_soup(soup: BeautifulSoup, resolve_link: Callable[[str], str]) -> st
     return "\n\n".join(filter(None, (heading, refresh_links, text)))
 
 
+class _Converter(MarkdownConverter):
+    def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """Convert a code block; its fence is longer than any in the code, which may be Markdown itself."""
+        block: str = super().convert_pre(el, text, parent_tags)  # type: ignore[misc] # its stubs lack it
+        fence = fence_code(text).partition("\n")[0]
+        return block if fence == FENCE else f"\n\n{fence}{block.strip()[len(FENCE) : -len(FENCE)]}{fence}\n\n"
+
+
 def _escape_pipes(soup: BeautifulSoup) -> None:
     """Escape pipes in table cells, where they would begin another one (python-markdownify#267); not in code blocks."""
     for cell in soup(["td", "th"]):
@@ -118,6 +128,7 @@ def _escape_pipes(soup: BeautifulSoup) -> None:
 def _collapse_blank_lines(text: str) -> str:
     """Collapse runs of blank lines outside code blocks."""
     parts = _CODE_BLOCK_PATTERN.split(text)
+    del parts[2::3]  # the fences, which the code blocks contain
     parts[::2] = [_BLANK_LINES_PATTERN.sub("\n\n", part) for part in parts[::2]]
     return "".join(parts).strip()
 

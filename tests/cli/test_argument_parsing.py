@@ -402,6 +402,7 @@ def test_ask_without_arguments_on_a_terminal_starts_a_chat(ask: Ask, server: Mod
         ("1e3", 1000),
         ("90s", 90),
         ("5m", 300),
+        ("5min", 300),
         ("1h30m", 5400),
         ("0.5d", 43_200),
         ("1w", 604_800),

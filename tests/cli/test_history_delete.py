@@ -108,7 +108,7 @@ def test_the_file_shrinks_when_most_of_it_is_deleted(ask: Ask, home: Home, histo
     assert ask("history", "search", "conversation").code == 0
 
 
-@pytest.mark.parametrize(("age", "left"), [("1y", 3), ("30d", 2), ("2w", 1), ("0h", 0)])
+@pytest.mark.parametrize(("age", "left"), [("1y", 3), ("2mo", 2), ("30d", 2), ("2w", 1), ("10min", 0), ("0h", 0)])
 def test_older_than_deletes_conversations_by_their_last_run(age: str, left: int, ask: Ask, history: Path) -> None:
     result = ask("history", "delete", "--older-than", age, "-y")
     assert result.code == 0
@@ -138,7 +138,9 @@ def test_yes_is_required_without_a_terminal(ask: Ask, history: Path) -> None:
     assert len(ids(ask)) == 3
 
 
-@pytest.mark.parametrize("words", [["new3", "nothere"], [], ["--older-than", "soon"], ["--older-than", "-1d"]])
+@pytest.mark.parametrize(
+    "words", [["new3", "nothere"], [], ["--older-than", "soon"], ["--older-than", "-1d"], ["--older-than", "6m"]]
+)
 def test_nothing_is_deleted_if_one_argument_is_invalid(words: list[str], ask: Ask, history: Path) -> None:
     result = ask("history", "delete", "-y", *words)
     assert (result.code, len(result.stderr.splitlines())) == (2, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import re
@@ -225,9 +226,19 @@ def test_unusable_headers_of_a_response_are_not_blamed_on_the_key(ask: Ask) -> N
     check_failure(result, 5, "127.0.0.1", "invalid header", "base URL")
 
 
-def test_an_encoding_that_was_not_requested_is_reported(ask: Ask, server: ModelServer) -> None:
-    server.reply(Reply((zlib.compress(b"data: [DONE]"),), headers={"Content-Encoding": "deflate"}))
-    check_failure(ask("hi"), 5, "127.0.0.1", "compressed with deflate", "base URL")
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("deflate", zlib.compress(b"data: [DONE]")),
+        ("gzip, gzip", gzip.compress(gzip.compress(b"data: [DONE]"))),
+        ("deflate, gzip", gzip.compress(zlib.compress(b"data: [DONE]"))),
+    ],
+)
+def test_an_encoding_that_was_not_requested_is_reported(
+    ask: Ask, server: ModelServer, encoding: str, body: bytes
+) -> None:
+    server.reply(Reply((body,), headers={"Content-Encoding": encoding}))
+    check_failure(ask("hi"), 5, "127.0.0.1", f"compressed with {encoding}", "base URL")
 
 
 @pytest.mark.parametrize("body", [b"", b" \n", b": OPENROUTER PROCESSING\n\n", b"event: x\n", b"\xef\xbb\xbfdat"])

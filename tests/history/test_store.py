@@ -283,6 +283,19 @@ def test_a_chat_says_once_that_it_waits_for_another_process(ask: Ask, home: Home
     assert [text.count("waiting for another process") for text in shown] == [1, 0], shown
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("options", "count"), [((), 1), (("-q",), 0)])
+def test_only_a_run_that_is_not_quiet_says_that_it_waits(
+    ask: Ask, home: Home, *, options: tuple[str, ...], count: int
+) -> None:
+    path = home.data / "history.db"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Store(path).close()
+    with locked(path):
+        shown = ask.on_terminal(*options, "-p", "demo", "--no-tools", "hello").text
+    assert shown.count("waiting for another process") == count
+
+
 def test_one_that_another_keeps_locked_is_waited_for_and_then_given_up(path: Path) -> None:
     Store(path).close()
     with locked(path), Store(path, lock_timeout=0.05) as store:

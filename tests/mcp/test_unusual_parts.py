@@ -685,11 +685,19 @@ def test_a_charset_in_place_of_a_compression_is_ignored(ask: Ask, server: ModelS
     assert answers == ["beside it"]
 
 
-def test_the_reason_in_the_body_of_an_http_error_is_quoted(ask: Ask, other: ModelServer) -> None:
-    """python-sdk#1212."""
-    body = b'{"message": "Accept must be application/xml"}'
-    serve(other, lambda request, number: Reply(), lambda number: Reply((body,), status=406))
-    assert "406 Not Acceptable: Accept must be application/xml" in ask("mcp", "test", timeout=60).text
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (406, b'{"message": "Accept must be application/xml"}', "406 Not Acceptable: Accept must be application/xml"),
+        (500, NOT_FOUND, "500 Internal Server Error: Session not found"),
+    ],
+)
+def test_the_reason_in_the_body_of_an_http_error_is_quoted(
+    ask: Ask, other: ModelServer, *, status: int, body: bytes, expected: str
+) -> None:
+    """python-sdk#1212; the examples of the TypeScript SDK send a JSON-RPC error with 500."""
+    serve(other, lambda request, number: Reply(), lambda number: Reply((body,), status=status))
+    assert expected in ask("mcp", "test", timeout=60).text
 
 
 def test_an_invalid_server_in_the_configuration_does_not_cost_the_others(

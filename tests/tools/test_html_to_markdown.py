@@ -113,6 +113,8 @@ PAGES = [
     ("<frameset><frame src=a.html><frame></frameset>", "[frame](https://example.com/docs/a.html)"),
     ("<p>a<img alt='b &amp; c' src=data:x></p>", "ab & c"),
     ("<pre>a\n\n\n\nb</pre>", "```\na\n\n\n\nb\n```"),
+    ("<pre>a\n```\nb\n```\n\n\n\nc</pre><p>d", "````\na\n```\nb\n```\n\n\n\nc\n````\n\nd"),
+    ("<pre class='lang-md'>```py\na\n```</pre>", "````md\n```py\na\n```\n````"),
     (
         "<table><tr><th>a|b<th>c<tr><td><code>int | None</code><td>d</table>",
         "| a\\|b | c |\n| --- | --- |\n| `int \\| None` | d |",

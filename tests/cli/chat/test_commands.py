@@ -727,9 +727,10 @@ def test_messages_that_could_not_be_saved_stay_in_the_chat(ask: Ask, server: Mod
     answer_with_last_words(server)
     with Chat(ask) as chat:
         chat.send("one")
-        with closing(sqlite3.connect(history_file(home), isolation_level=None)) as other_process:
-            other_process.execute("BEGIN EXCLUSIVE")
+        with closing(sqlite3.connect(history_file(home))) as damaged:
+            damaged.execute("ALTER TABLE messages RENAME TO lost")
             assert "cannot save" in chat.send("two")
+            damaged.execute("ALTER TABLE lost RENAME TO messages")
         chat.send("three")
         chat.send("four")
         assert read_last_conversation(server)[::2] == ["one", "two", "three", "four"]
