@@ -346,15 +346,15 @@ def test_a_row_with_a_damaged_answer_in_the_ledger_is_sent_again(
 
 def test_damaged_rows_can_be_joined(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo)
-    (home.work / "in.csv").write_bytes(b'id,text\n1,a\n2\n3,\xff\n4,"b\n5,c\0d\n6,e\n')
+    (home.work / "in.csv").write_bytes(b'id,text\n1,a\n2\n3,\xff\n4,"b\n5,c\0d\n6,e\r7,f\n8,g\n')
     result = ask(*COMMAND, "in.csv", "-O", "out.csv", "--columns", "id,answer,error")
     with (home.work / "out.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert (result.code, list(rows[0])) == (12, ["id", "answer", "error"])
     assert [(row["id"], row["answer"]) for row in rows] == [
-        ("1", "SAY A"), ("2", ""), ("3", ""), ("4", ""), ("5", ""), ("6", "SAY E"),
+        ("1", "SAY A"), ("2", ""), ("3", ""), ("4", ""), ("5", ""), ("6", ""), ("8", "SAY G"),
     ]  # fmt: skip
-    words = ("", "1 field,", "UTF-8", "not CSV", "NUL", "")
+    words = ("", "1 field,", "UTF-8", "not CSV", "NUL", "not CSV", "")
     assert all(word in row["error"] for word, row in zip(words, rows, strict=True))
 
 
