@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from io import BufferedReader
+from io import BufferedReader, StringIO
 from itertools import chain, islice
 from pathlib import Path
 from queue import Empty, Queue
@@ -534,10 +534,10 @@ def _read_records(name: str, lines: TableLines, delimiter: str) -> Iterator[Row]
         except StopIteration:
             return
         except csv.Error as error:
-            problem = f"not CSV ({error})"
+            problem = f"not CSV ({_get_reason(error)})"
             lines.repeat()
-            # The last field is the one with the unclosed quotation mark, or text after the closing one.
-            record = next(csv.reader(lines.record[:1], delimiter=delimiter))[:-1]
+            # The last field has the unclosed quotation mark, text after the closing one, or a carriage return after it.
+            record = next(csv.reader(StringIO(lines.record[0], newline=""), delimiter=delimiter))[:-1]
         if not record and not problem:
             continue
         if not any(record[len(header) :]):
@@ -561,7 +561,7 @@ def _read_header(name: str, records: Iterator[list[str]]) -> list[str]:
     try:
         header = next(filter(any, ([column.strip() for column in record] for record in records)), [])
     except csv.Error as error:
-        raise UsageError(f"{name}: the header is not CSV ({error})", "correct the first line") from None
+        raise UsageError(f"{name}: the header is not CSV ({_get_reason(error)})", "correct the first line") from None
     if any(map(has_invalid_bytes, header)):
         raise UsageError(f"{name}: the header is not UTF-8", "name the encoding of the file with --encoding")
     if header.count("") > 1:  # empty cells at the end of each line, as Excel writes them
@@ -572,6 +572,11 @@ def _read_header(name: str, records: Iterator[list[str]]) -> list[str]:
         which = f"two columns are named {repeated!r}" if repeated else "there are two columns without a name"
         raise UsageError(f"{name}: {which}", "give each column its own name")
     return header
+
+
+def _get_reason(error: csv.Error) -> str:
+    """Return what is wrong with a record, without advice about how to open the file in Python."""
+    return str(error).partition(" - ")[0]
 
 
 def _is_readable(text: str) -> bool:

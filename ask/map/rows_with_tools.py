@@ -11,6 +11,7 @@ import errno
 import glob
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -369,6 +370,7 @@ def _make_patch(folder: Path) -> str:
         raise LimitReachedError(f"finding the changes takes more than {reason}")
     if process.returncode > 1 and problem:
         raise FileError(f"the changes cannot be read ({format_one_line(problem[:1_000])})")
+    links += _make_mode_patches(folder)
     if (data or links) and _run_quietly("find", f"{folder}/b", "-name", "*\n*", "-print", "-quit").stdout:
         raise FileError("the changes cannot be shown: the name of a file or folder contains a line break")
     return (data + os.fsencode("".join(links))).decode("utf-8", "replace")
@@ -395,6 +397,46 @@ def _make_link_patch(name: str, target: str, *, is_new: bool) -> str:
         change, old, new, numbers, sign = "deleted", f"a/{name}", "/dev/null", f"-1,{len(lines)} +0,0", "-"
     header = f"diff --git a/{name} b/{name}\n{change} file mode 120000\n--- {old}\n+++ {new}\n@@ {numbers} @@\n"
     return header + "".join(f"{sign}{line}\n" for line in lines) + "\\ No newline at end of file\n"
+
+
+def _make_mode_patches(folder: Path) -> list[str]:
+    """Return patches in git's format for what `diff` leaves out: new empty files, and permissions to execute."""
+    executables = {name: _find_files(folder / name, "-perm", "-u+x") for name in "ab"}
+    empty = {name for name in _find_files(folder / "b", "-empty") if not os.path.lexists(folder / "a" / name)}
+    patches = []
+    for name in sorted(empty | executables["a"] ^ executables["b"]):
+        mode = "100755" if name in executables["b"] else "100644"
+        if name in empty:
+            change = f"new file mode {mode}\n"
+        elif _is_in_patched_folder(folder, name):
+            change = f"old mode {'100644' if mode == '100755' else '100755'}\nnew mode {mode}\n"
+        else:
+            continue
+        patches.append(f"diff --git {_quote_path(f'a/{name}')} {_quote_path(f'b/{name}')}\n{change}")
+    return patches
+
+
+def _is_in_patched_folder(folder: Path, name: str) -> bool:
+    """Check that a regular file of "b" is in "a", or that the patch creates it because it is text."""
+    file = folder / "b" / name
+    if os.path.islink(file) or not os.path.isfile(file):
+        return False
+    if os.path.isfile(folder / "a" / name):
+        return True
+    with file.open("rb") as stream:
+        return b"\0" not in stream.read(MAX_PATCH_BYTES)
+
+
+def _find_files(folder: Path, *conditions: str) -> set[str]:
+    """Return the paths of the regular files in a folder that meet conditions of `find`."""
+    found = _run_quietly("find", f"{folder}/", "-type", "f", *conditions, "-print0").stdout  # it may be a link
+    return {os.path.relpath(os.fsdecode(path), folder) for path in found.split(b"\0")[:-1]}
+
+
+def _quote_path(path: str) -> str:
+    """Quote a path as in the header of a patch, unless it has only letters that need no quotation marks."""
+    quoted = re.sub(rb"[^!#-\[\]-~]", lambda match: b"\\%03o" % match[0][0], os.fsencode(path)).decode()
+    return path if quoted == path else f'"{quoted}"'
 
 
 def _limit_patch_process() -> None:

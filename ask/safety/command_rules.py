@@ -202,12 +202,13 @@ _OPERAND_WRAPPERS = frozenset(("chroot", "faketime", "flock", "gosu", "script", 
 """Programs that run the command which follows an operand, such as a lock file."""
 WRAPPERS = frozenset(
     {
-        *("arch", "builtin", "busybox", "caffeinate", "catchsegv", "choom", "chronic", "chrt", "command", "cross-env"),
-        *("dbus-run-session", "doas", "dumb-init", "eatmydata", "env", "eval", "exec", "fakeroot", "find", "firejail"),
-        *("gtimeout", "hyperfine", "ionice", "ltrace", "nice", "nohup", "nsenter", "numactl", "parallel", "pkexec"),
-        *("prlimit", "proxychains", "proxychains4", "rlwrap", "runuser", "sem", "setpriv", "setsid", "ssh-agent"),
-        *("stdbuf", "strace", "sudo", "systemd-run", "time", "timeout", "tini", "torsocks", "toybox", "unbuffer"),
-        *("unshare", "valgrind", "watch", "winpty", "xargs", "xvfb-run", *_OPERAND_WRAPPERS),
+        *("arch", "builtin", "busybox", "caffeinate", "catchsegv", "choom", "chronic", "chrt", "command"),
+        *("cross-env", "dbus-run-session", "doas", "dumb-init", "eatmydata", "env", "eval", "exec", "fakeroot", "fd"),
+        *("fdfind", "find", "firejail", "gtimeout", "hyperfine", "ionice", "ltrace", "nice", "nohup", "nsenter"),
+        *("numactl", "parallel", "pkexec", "prlimit", "proxychains", "proxychains4", "rlwrap", "runuser", "sem"),
+        *("setpriv", "setsid", "ssh-agent", "stdbuf", "strace", "sudo", "systemd-run", "time", "timeout", "tini"),
+        *("torsocks", "toybox", "unbuffer", "unshare", "valgrind", "watch", "winpty", "xargs", "xvfb-run"),
+        *_OPERAND_WRAPPERS,
     }
 )
 """Programs that run the command in their arguments."""
@@ -275,7 +276,8 @@ _SYSTEM_FOLDER = re.compile(r"\A(?:/[\w.-]+)*/s?bin/(?=[^/]+$)")
 _WRAPPER_ARGUMENT = re.compile(r"-|\w+=|[\d.]+[smhd]?$|[\w./:-]+@[\w.-]+$")
 """An option or an operand of a wrapper, as in `timeout 5s`, `direnv exec .` and `mise exec node@24`."""
 _ATTACHED_COMMAND = re.compile(r"-[a-z]*?[cSx](?=.*\s)|--(?:command|exec|split-string)=")
-_EXEC_OPTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
+_EXEC_OPTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"))
+"""The options of `find` and `fd` before a command."""
 
 
 def _iterate_commands(command_line: CommandLine, nesting: int = 0) -> Iterator[Sequence[str]]:

@@ -146,8 +146,9 @@ class _CommandLineParser:
         if kind in ("here", "delimiter"):
             self._here_delimiters.append((token["delimiter"], not token["quote"]))
             self._is_exact = False
+        elif text == "\\\n":  # bash removes it, also within a word
+            self._is_exact = False
         elif kind == "blank":
-            self._is_exact = self._is_exact and text != "\\\n"
             self._end_word()
         elif kind == "separator":
             self._end_command()
@@ -187,7 +188,7 @@ class _CommandLineParser:
             self._extend_word(content)
             return
         self._is_exact = False
-        content = re.sub(r"\\(.)", r"\1", content, flags=re.DOTALL)
+        content = re.sub(r"\\(?:\n|(.))", r"\1", content, flags=re.DOTALL)
         self._add_substitutions(content)
         self._extend_word(content, is_expanded=True)
 

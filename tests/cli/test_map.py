@@ -348,15 +348,15 @@ def test_a_row_with_a_damaged_answer_in_the_ledger_is_sent_again(
 
 def test_damaged_rows_can_be_joined(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo)
-    (home.work / "in.csv").write_bytes(b'id,text\n1,a\n2\n3,\xff\n4,"b\n5,c\0d\n6,e\n')
+    (home.work / "in.csv").write_bytes(b'id,text\n1,a\n2\n3,\xff\n4,"b\n5,c\0d\n6,e\r7,f\n8,g\n')
     result = ask(*COMMAND, "in.csv", "-O", "out.csv", "--columns", "id,answer,error")
     with (home.work / "out.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert (result.code, list(rows[0])) == (12, ["id", "answer", "error"])
     assert [(row["id"], row["answer"]) for row in rows] == [
-        ("1", "SAY A"), ("2", ""), ("3", ""), ("4", ""), ("5", ""), ("6", "SAY E"),
+        ("1", "SAY A"), ("2", ""), ("3", ""), ("4", ""), ("5", ""), ("6", ""), ("8", "SAY G"),
     ]  # fmt: skip
-    words = ("", "1 field,", "UTF-8", "not CSV", "NUL", "")
+    words = ("", "1 field,", "UTF-8", "not CSV", "NUL", "not CSV", "")
     assert all(word in row["error"] for word, row in zip(words, rows, strict=True))
 
 
@@ -942,6 +942,36 @@ def test_created_and_deleted_links_are_in_the_patch(ask: Ask, server: ModelServe
         "old": "caf\N{REPLACEMENT CHARACTER}",
     }
     assert (template / "file").read_text() == "x\n"
+
+
+@pytest.mark.needs("jq", "patch")
+@pytest.mark.parametrize("program", ["patch -p1 -d project", "(cd project && git apply)"], ids=["patch", "git"])
+def test_new_empty_files_and_permissions_to_execute_are_in_the_patch(
+    ask: Ask, server: ModelServer, home: Home, program: str
+) -> None:
+    template = home.work / "project"
+    template.mkdir()
+    (template / "kept").touch()
+    for name, mode in (("build", 0o644), ("notes", 0o755), ("changed", 0o644), ("gone", 0o755)):
+        (template / name).write_text("old\n")
+        (template / name).chmod(mode)
+    command = (
+        "mkdir 'a b' && touch __init__.py \"a b/caf\u00e9's\" && printf x > new && chmod +x build new && rm gone "
+        "&& chmod a-x notes && echo more >> changed && chmod +x changed && printf 'x\\0' > binary && chmod +x binary"
+    )
+    server.reply(wire.calls(("bash", {"command": command})), wire.says("done"))
+    file = write_rows(home.work, *make_rows(1))
+    result = ask.process(*COMMAND, file, "--tools", "--workdir-template", "project", "-O", "out.jsonl", timeout=60)
+    assert result.code == 0, read_output(home.work / "out.jsonl")
+    assert ask.shell(f"jq -r .patch out.jsonl | {program}").code == 0
+    files = {str(path.relative_to(template)): path for path in template.rglob("*") if path.is_file()}
+    assert {name for name, path in files.items() if os.access(path, os.X_OK)} == {"build", "new", "changed"}
+    assert {name for name, path in files.items() if not path.stat().st_size} == {
+        "kept",
+        "__init__.py",
+        "a b/caf\u00e9's",
+    }
+    assert files["changed"].read_text() == "old\nmore\n"
 
 
 @pytest.mark.slow

@@ -76,12 +76,13 @@ def test_malformed_records_of_a_table_are_errors_of_their_own(tmp_path: Path) ->
         ('1,"open\n2,b\n3,c\n', [("2", {"id": "1"}), ("3", {"id": "2", "a": "b"}), ("4", {"id": "3", "a": "c"})]),
         ('1,"open\n2,"b"\n3,c\n', [("2", {"id": "1"}), ("3", {"id": "2", "a": "b"}), ("4", {"id": "3", "a": "c"})]),
         ('1,"x\ny"\n2,"open\n', [("2", {"id": "1", "a": "x\ny"}), ("4", {"id": "2"})]),
+        ("1,x\r2,y\n3,b\n", [("2", {"id": "1"}), ("3", {"id": "3", "a": "b"})]),
         ('1,"x\n"open\n2,b\n', [("2", {"id": "1"}), ("3", {}), ("4", {"id": "2", "a": "b"})]),
         ("1\n2,b,more\n", [("2", {"id": "1"}), ("3", {"id": "2", "a": "b"})]),
         ("1,x\0y\n2,b\n", [("2", {"id": "1"}), ("3", {"id": "2", "a": "b"})]),
         (b"1,\xff\n\xff,b\n", [("2", {"id": "1"}), ("3", {"a": "b"})]),
     ],
-    ids=["to the end", "to a quote", "last", "twice", "ragged", "nul", "not UTF-8"],
+    ids=["to the end", "to a quote", "last", "carriage return", "twice", "ragged", "nul", "not UTF-8"],
 )
 def test_a_damaged_record_costs_one_row_and_keeps_what_can_be_read(
     tmp_path: Path, content: str | bytes, expected: list[Any]
@@ -123,7 +124,7 @@ def test_a_damaged_line_costs_one_row(
     assert sum(bool(row.error) for row in rows) == 1
 
 
-@given(st.lists(st.text(st.sampled_from('a,"\n')), max_size=8).map("\n".join))
+@given(st.lists(st.text(st.sampled_from('a,"\r\n')), max_size=8).map("\n".join))
 def test_lines_that_are_no_table_are_read_to_the_end(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     rows = read(tmp_path_factory.mktemp("rows"), f"x,y\n{text}\n1,2\n", "csv")
     assert rows[-1].columns == {"x": "1", "y": "2"} or '"' in text

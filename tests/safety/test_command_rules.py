@@ -216,7 +216,8 @@ def test_a_rule_is_one_simple_command(entry: str) -> None:
         *("setarch x86_64 git push", "gosu me git push", "torsocks git push", "tmux new -d 'git push'"),
         *("git submodule foreach 'git push'", "git submodule --quiet foreach git push", "git bisect run git push"),
         *("git rebase -x 'git push' main", "echo $'it\\'s'; git push; echo 'x'", "git $'push'", 'git $"push"'),
-        *("2> log git push", "git 2> log push"),
+        *("2> log git push", "git 2> log push", "gi\\\nt pu\\\nsh", '"gi\\\nt" push', "git \\\n  push"),
+        *("fd -e log -x git push", "fd log src -X git push", "fdfind log --exec git push"),
         *("chrt -f 10 git push", "numactl -N 0,1 git push", "fakeroot git push", "arch -x86_64 git push"),
     ],
 )
