@@ -343,10 +343,10 @@ def compute_seconds_until(unix_time: float, headers: Mapping[str, str]) -> float
 
 def _read_header_date(headers: Mapping[str, str], name: str) -> float | None:
     """Return the Unix time of the date in a header; None if there is none."""
-    from email.utils import parsedate_to_datetime
+    from email.utils import mktime_tz, parsedate_tz
 
     with suppress(ValueError, OverflowError):
-        return parsedate_to_datetime(headers.get(name, "")).timestamp()
+        return mktime_tz(fields) if (fields := parsedate_tz(headers.get(name, ""))) else None
     return None
 
 

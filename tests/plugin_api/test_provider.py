@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -81,6 +83,16 @@ def test_retry_after_may_be_a_date() -> None:
     assert parse_retry_after({"Retry-After": format_datetime(date - timedelta(days=1), usegmt=True)}) == 0
 
 
+@pytest.fixture
+def eastern_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "EST5")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("eastern_time")
 @pytest.mark.parametrize("date", ["Tue, 07 Oct 2025 13:57:00 GMT", "Tue Oct  7 13:57:00 2025"])
 def test_date_in_retry_after_counts_by_the_clock_of_the_server(date: str) -> None:
     assert parse_retry_after({"Retry-After": date, "Date": "Tue, 07 Oct 2025 13:56:40 GMT"}) == 20
