@@ -346,6 +346,7 @@ def _find_command_lines(words: Sequence[str]) -> Iterator[str]:
 
 def _find_wrapped_commands(words: Sequence[str]) -> Iterator[int]:
     """Yield where the command in a wrapper's arguments may begin. The value of an option may look like it."""
+    yield from (index + 1 for index, word in enumerate(words[:-1]) if word in _EXEC_OPTIONS)
     operands = 1 if words[0] in _OPERAND_WRAPPERS else 0
     for index, word in enumerate(words[1:], 1):
         if not _WRAPPER_ARGUMENT.match(word):
@@ -354,7 +355,6 @@ def _find_wrapped_commands(words: Sequence[str]) -> Iterator[int]:
                 operands -= 1
             if operands < 0:
                 break
-    yield from (index + 1 for index, word in enumerate(words[:-1]) if word in _EXEC_OPTIONS)
 
 
 _FORK_BOMB = re.compile(r"(?<![^\s(){}|&;])([^\s(){}|&;]{1,30})\s?\(\s?\)\s{0,9}\{[^}]{0,99}?\1\s?\|\s?\1\s?&")

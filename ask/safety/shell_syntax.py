@@ -59,7 +59,7 @@ _TOKENS = re.compile(
     | (?P<here><<-?[ \t]*(?P<quote>['"]?)(?P<delimiter>\w+)(?P=quote))
     | (?P<redirect>[<>&]*[<>][<>&|]*)
     | (?P<break>[&()`])
-    | (?P<comment>(?<![^ \t\n;|&()])\#[^\n]*)
+    | (?P<comment>(?<![^ \t\n;|&()])(?<!\\.)\#[^\n]*)
     | (?P<escape>\\.)
     | (?P<other>.)
     """,
@@ -111,6 +111,7 @@ def parse_command_line(text: str) -> CommandLine:
 class _CommandLineParser:
     def __init__(self, text: str) -> None:
         self._text = text.strip(" \t\n")
+        self._text += "\n" if self._text.endswith("\\") else ""  # of a line that is continued
         self._commands: list[tuple[ShellWord, ...]] = []
         self._command: list[ShellWord] = []
         self._word_parts: list[ShellWord] = []

@@ -217,7 +217,9 @@ def test_a_rule_is_one_simple_command(entry: str) -> None:
         *("git submodule foreach 'git push'", "git submodule --quiet foreach git push", "git bisect run git push"),
         *("git rebase -x 'git push' main", "echo $'it\\'s'; git push; echo 'x'", "git $'push'", 'git $"push"'),
         *("2> log git push", "git 2> log push", "gi\\\nt pu\\\nsh", '"gi\\\nt" push', "git \\\n  push"),
+        *("ls a\\\n#b; git push", "ls a\\ #b; git push", "ls a\\;#b; git push", "git push\\\n"),
         *("fd -e log -x git push", "fd log src -X git push", "fdfind log --exec git push"),
+        "fd -e a -E b -E c -E d -E e -E f -E g -E h -x git push",
         *("chrt -f 10 git push", "numactl -N 0,1 git push", "fakeroot git push", "arch -x86_64 git push"),
     ],
 )
