@@ -415,7 +415,7 @@ MAX_LISTED = 10
 def _parse_age(text: str) -> float:
     """Parse an age such as 30d into seconds, in the units in which lists show ages.
 
-    "m" is rejected: who writes 6m after 1y means months, and deletions cannot be undone.
+    "m" is rejected: 6m beside 1y could mean months, and deletions cannot be undone.
 
     Raises:
         click.BadParameter: the text is not an age.

@@ -196,7 +196,8 @@ class RowPrompt:
                 hint += "" if row.location.startswith("stdin:") else "; with -f {{path}}, each file is a row"
             for key, value in row.columns.items():
                 if isinstance(value, list) and value and isinstance(value[0], dict) and name in value[0]:
-                    hint = f"{key!r} is a list of rows that have it; jq -c '.{json.dumps(key)}[]' extracts them"
+                    command = f"jq -c '..|.{json.dumps(key)}?|arrays[]'"
+                    hint = f"{key!r} is a list of rows that have it; {command} extracts them"
             raise UsageError(f"there is no column {name!r} in {row.location}", hint)
 
     def _check_constants(self, row: Row) -> None:
