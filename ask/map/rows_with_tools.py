@@ -341,6 +341,7 @@ def _make_patch(folder: Path) -> str:
     """
     if not shutil.which("diff"):
         return ""
+    too_large = LimitReachedError(f"the changes are larger than {MAX_PATCH_BYTES:,} bytes")
     command = ["diff", "-ruN", "--no-dereference", "a/", "b/"]
     with (
         PATCH_LOCK,
@@ -358,7 +359,7 @@ def _make_patch(folder: Path) -> str:
         data = process.stdout.read(MAX_PATCH_BYTES + 1)
         if len(data) > MAX_PATCH_BYTES:
             process.kill()
-            raise LimitReachedError(f"the changes are larger than {MAX_PATCH_BYTES:,} bytes")
+            raise too_large
         process.wait()
         problems.seek(0)
         problem = problems.read(MAX_PATCH_BYTES).decode("utf-8", "replace")
@@ -373,7 +374,10 @@ def _make_patch(folder: Path) -> str:
     links += _make_mode_patches(folder)
     if (data or links) and _run_quietly("find", f"{folder}/b", "-name", "*\n*", "-print", "-quit").stdout:
         raise FileError("the changes cannot be shown: the name of a file or folder contains a line break")
-    return (data + os.fsencode("".join(links))).decode("utf-8", "replace")
+    data += os.fsencode("".join(links))
+    if len(data) > MAX_PATCH_BYTES:
+        raise too_large
+    return data.decode("utf-8", "replace")
 
 
 def _make_link_patches(folder: Path) -> list[str]:

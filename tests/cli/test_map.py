@@ -1113,6 +1113,7 @@ def test_a_call_that_needs_approval_fails_only_its_row(
 HUGE_CHANGES = {
     "text": "yes | head -c 30000000 > big",
     "memory": "yes | head -c 900000000 > big",
+    "names": "seq -f %0200g 30000 | xargs touch",
     "sparse": "truncate -s 1000M sparse",
     "pipe": "mkfifo pipe",
     "unreadable": "mkdir closed; echo x > closed/y; chmod 0 closed",
@@ -1145,7 +1146,7 @@ def test_changes_of_any_size_fail_only_their_row(ask: Ask, server: ModelServer, 
     rows = read_output(home.work / "out.jsonl")
     assert ["+small" in (row["patch"] or "") for row in rows] == [True, False, True]
     assert "\n+forged" not in (rows[1]["patch"] or "")
-    fails = kind in ("text", "memory", "forged") or (kind == "unreadable" and os.geteuid() != 0)
+    fails = kind in ("text", "memory", "names", "forged") or (kind == "unreadable" and os.geteuid() != 0)
     assert (result.code, bool(rows[1]["error"])) == (12 if fails else 0, fails)
     assert peak < 1_300_000_000
     assert not [*temporary.iterdir()]
