@@ -48,6 +48,8 @@ MAX_CONCURRENT_PROCESSES = 256
 """The most rows at a time if their number is adapted: each is a process."""
 CANCEL_CHECK_SECONDS = 1.0
 MAX_PATCH_BYTES = 10_000_000
+NEW_FILE_HEADER = re.compile(rb'^diff .*\n--- .*\n\+\+\+ (?:"b/(.*)"|b/([^\t\n]*))\t.*\n(?=@@ -0,0 )', re.MULTILINE)
+"""What `diff` prints before the text of a file that was empty or did not exist."""
 MAX_PATCH_MEMORY_BYTES = 1 << 30
 """The memory for finding what a row has changed."""
 PATCH_SECONDS = 60
@@ -371,10 +373,9 @@ def _make_patch(folder: Path) -> str:
         raise LimitReachedError(f"finding the changes takes more than {reason}")
     if process.returncode > 1 and problem:
         raise FileError(f"the changes cannot be read ({format_one_line(problem[:1_000])})")
-    links += _make_mode_patches(folder)
-    if (data or links) and _run_quietly("find", f"{folder}/b", "-name", "*\n*", "-print", "-quit").stdout:
+    data = _add_new_files_and_modes(data + os.fsencode("".join(links)), folder)
+    if data and _run_quietly("find", f"{folder}/b", "-name", "*\n*", "-print", "-quit").stdout:
         raise FileError("the changes cannot be shown: the name of a file or folder contains a line break")
-    data += os.fsencode("".join(links))
     if len(data) > MAX_PATCH_BYTES:
         raise too_large
     return data.decode("utf-8", "replace")
@@ -403,38 +404,38 @@ def _make_link_patch(name: str, target: str, *, is_new: bool) -> str:
     return header + "".join(f"{sign}{line}\n" for line in lines) + "\\ No newline at end of file\n"
 
 
-def _make_mode_patches(folder: Path) -> list[str]:
-    """Return patches in git's format for what `diff` leaves out: new empty files, and permissions to execute."""
+def _add_new_files_and_modes(data: bytes, folder: Path) -> bytes:
+    """Add what `diff` leaves out to a patch, in git's format: new empty files, and permissions to execute."""
     executables = {name: _find_files(folder / name, "-perm", "-u+x") for name in "ab"}
-    empty = {name for name in _find_files(folder / "b", "-empty") if not os.path.lexists(folder / "a" / name)}
-    patches = []
-    for name in sorted(empty | executables["a"] ^ executables["b"]):
-        mode = "100755" if name in executables["b"] else "100644"
-        if name in empty:
-            change = f"new file mode {mode}\n"
-        elif _is_in_patched_folder(folder, name):
-            change = f"old mode {'100644' if mode == '100755' else '100755'}\nnew mode {mode}\n"
-        else:
-            continue
-        patches.append(f"diff --git {_quote_path(f'a/{name}')} {_quote_path(f'b/{name}')}\n{change}")
-    return patches
+    empty = _find_files(folder / "b", "-empty")
+    new = {name for name in empty | executables["b"] if not os.path.lexists(folder / "a" / name)}
 
+    def add_mode(header: re.Match[bytes]) -> bytes:
+        quoted, plain = header.groups()
+        name = os.fsdecode(quoted.decode("unicode_escape").encode("latin-1") if quoted else plain)
+        if name not in new:
+            return header[0]
+        lines = f"{_format_git_header(name)}new file mode 100755\n--- /dev/null\n+++ {_quote_path(f'b/{name}')}\n"
+        return lines.encode()
 
-def _is_in_patched_folder(folder: Path, name: str) -> bool:
-    """Check that a regular file of "b" is in "a", or that the patch creates it because it is text."""
-    file = folder / "b" / name
-    if os.path.islink(file) or not os.path.isfile(file):
-        return False
-    if os.path.isfile(folder / "a" / name):
-        return True
-    with file.open("rb") as stream:
-        return b"\0" not in stream.read(MAX_PATCH_BYTES)
+    sections = []
+    for name in sorted((empty & new) | ((executables["a"] ^ executables["b"]) - new)):
+        mode, old_mode = ("100755", "100644") if name in executables["b"] else ("100644", "100755")
+        if name in new:
+            sections.append(f"{_format_git_header(name)}new file mode {mode}\n")
+        elif os.path.isfile(folder / "b" / name) and not os.path.islink(folder / "b" / name):
+            sections.append(f"{_format_git_header(name)}old mode {old_mode}\nnew mode {mode}\n")
+    return NEW_FILE_HEADER.sub(add_mode, data) + "".join(sections).encode()
 
 
 def _find_files(folder: Path, *conditions: str) -> set[str]:
     """Return the paths of the regular files in a folder that meet conditions of `find`."""
     found = _run_quietly("find", f"{folder}/", "-type", "f", *conditions, "-print0").stdout  # it may be a link
     return {os.path.relpath(os.fsdecode(path), folder) for path in found.split(b"\0")[:-1]}
+
+
+def _format_git_header(name: str) -> str:
+    return f"diff --git {_quote_path(f'a/{name}')} {_quote_path(f'b/{name}')}\n"
 
 
 def _quote_path(path: str) -> str:

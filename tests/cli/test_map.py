@@ -945,7 +945,7 @@ def test_created_and_deleted_links_are_in_the_patch(ask: Ask, server: ModelServe
 
 
 @pytest.mark.needs("jq", "patch")
-@pytest.mark.parametrize("program", ["patch -p1 -d project", "(cd project && git apply)"], ids=["patch", "git"])
+@pytest.mark.parametrize("program", ["patch -p1 -f -d project", "git -C project apply"], ids=["patch", "git"])
 def test_new_empty_files_and_permissions_to_execute_are_in_the_patch(
     ask: Ask, server: ModelServer, home: Home, program: str
 ) -> None:
@@ -956,22 +956,25 @@ def test_new_empty_files_and_permissions_to_execute_are_in_the_patch(
         (template / name).write_text("old\n")
         (template / name).chmod(mode)
     command = (
-        "mkdir 'a b' && touch __init__.py \"a b/caf\u00e9's\" && printf x > new && chmod +x build new && rm gone "
+        "mkdir 'a b' && touch __init__.py \"a b/caf\u00e9's\" && printf x > new && printf x > 'a b/n\u00e9w' "
+        "&& chmod +x build new a*/n* && rm gone "
         "&& chmod a-x notes && echo more >> changed && chmod +x changed && printf 'x\\0' > binary && chmod +x binary"
     )
     server.reply(wire.calls(("bash", {"command": command})), wire.says("done"))
     file = write_rows(home.work, *make_rows(1))
     result = ask.process(*COMMAND, file, "--tools", "--workdir-template", "project", "-O", "out.jsonl", timeout=60)
     assert result.code == 0, read_output(home.work / "out.jsonl")
-    assert ask.shell(f"jq -r .patch out.jsonl | {program}").code == 0
+    check = f"{program} {'--check' if program.startswith('git') else '--dry-run'}"
+    assert [ask.shell(f"jq -r .patch out.jsonl | {command}").code for command in (check, program)] == [0, 0]
     files = {str(path.relative_to(template)): path for path in template.rglob("*") if path.is_file()}
-    assert {name for name, path in files.items() if os.access(path, os.X_OK)} == {"build", "new", "changed"}
-    assert {name for name, path in files.items() if not path.stat().st_size} == {
-        "kept",
-        "__init__.py",
-        "a b/caf\u00e9's",
-    }
+    executable = {name for name, path in files.items() if os.access(path, os.X_OK)}
+    empty = {name for name, path in files.items() if not path.stat().st_size}
+    assert executable == {"build", "new", "a b/n\u00e9w", "changed"}
+    assert empty == {"kept", "__init__.py", "a b/caf\u00e9's"}
     assert files["changed"].read_text() == "old\nmore\n"
+    assert ask.shell(f"jq -r .patch out.jsonl | {program} -R").code == 0
+    left = {path.name for path in template.rglob("*") if path.is_file()}
+    assert left == {"build", "notes", "changed", "gone", "kept"}
 
 
 @pytest.mark.slow
