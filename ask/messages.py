@@ -343,6 +343,9 @@ class ModelResponse(NamedTuple):
         server_calls: the calls that the service ran itself, in their order.
         decisions: the answers of a decisions API, of which `text` is the JSON. Set by ask.
         model: the model that answered, as the service names it; "" if it is unknown.
+        commentary: the beginning of `text` that the service marks as commentary before the final answer, with the
+            separator after it; "" for none. It is shown, but is no part of the value of an answer, such as the JSON of
+            `--schema`, the code of `--code` and the answer of a row.
     """
 
     text: str = ""
@@ -357,6 +360,12 @@ class ModelResponse(NamedTuple):
     server_calls: tuple[ServerToolCall, ...] = ()
     decisions: tuple[DecisionAnswer, ...] = ()
     model: str = ""
+    commentary: str = ""
+
+    @property
+    def final_text(self) -> str:
+        """The text without the commentary before the final answer."""
+        return self.text.removeprefix(self.commentary)
 
 
 class UnansweredQuestion(NamedTuple):

@@ -378,6 +378,8 @@ def parse_event(data: str, event_type: str | None = None, *, after_end: bool = F
         return {} if read_dict(value).get("type") in KEEP_ALIVE_EVENTS else value
     if value is None and data.lstrip().startswith("{") and not after_end:
         return {"error": {"message": f"received an event that is not valid JSON: {data[:200]}"}}
+    if value is None and data.startswith("error: "):  # https://github.com/lucasjinreal/Crane/pull/121
+        return {"error": {"message": data.removeprefix("error: ")[:200]}}
     return {}
 
 

@@ -146,6 +146,8 @@ class OpenAIService(BatchService):
     """https://developers.openai.com/api/docs/guides/batch and the types of OpenAI's SDK."""
 
     name, model = "openai", "gpt-6-sol"
+    response: Json | None = None
+    """The response to every request; None for one with its prompt."""
 
     def handle(self, request: Request, path: str, query: Mapping[str, str]) -> Reply | None:
         match request.method, path.split("/"):
@@ -216,7 +218,8 @@ class OpenAIService(BatchService):
         paths = {name: path for name, path, _ in batch.requests}
         for custom_id, body in batch.finished():
             is_bad = "bad" in get_prompt(body)
-            content = {"error": {"message": "this is bad"}} if is_bad else build_response(paths[custom_id], body)
+            answer = self.response or build_response(paths[custom_id], body)
+            content = {"error": {"message": "this is bad"}} if is_bad else answer
             response = {"status_code": 400 if is_bad else 200, "request_id": "req_1", "body": content}
             line = {"id": "batch_req_1", "custom_id": custom_id, "response": response, "error": None}
             outputs["error_file_id" if is_bad else "output_file_id"].append(line)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ask.agent.request import RunRequest
-from ask.agent.tool_loop import RunResult, ToolLoop, format_rounds, get_last_answer
+from ask.agent.tool_loop import RunResult, ToolLoop, format_rounds
 from ask.app import AppContext
 from ask.client.endpoint import report_retirement
 from ask.errors import AskError, FileError, to_ask_error
@@ -120,7 +120,7 @@ def _end_run(
         recorder.end(exit_code, result.error, result.usage, is_refused=result.is_refused)
         result.saved_run_number = recorder.run_number if recorder.is_saving else None
     if hooks:
-        hooks.end_run(exit_code, str(result.error or ""), get_last_answer(result.messages))
+        hooks.end_run(exit_code, str(result.error or ""), result.answer)
     if daily_limit and not result.is_saved:
         try:
             daily_limit.add_unsaved_cost(result.cost.dollars or 0.0)

@@ -41,6 +41,7 @@ from ask.messages import (
     Delta,
     FinishReason,
     Message,
+    ModelResponse,
     ReportedUsage,
     TextDelta,
     ToolCall,
@@ -75,7 +76,8 @@ class RunResult:
         rounds: the number of tool rounds.
         finish_reason: why the last response ended; CUT while one is incomplete.
         corrections: how often the model was asked to correct an answer that does not match the schema.
-        citations: the sources of the last answer; the positions are those in its text (`get_last_answer`).
+        commentary: the beginning of the last answer that is no part of its value, see `ModelResponse`.
+        citations: the sources of the last answer; the positions are those in `answer`.
         decisions: the answers to the questions of `--decide`, with all probabilities.
         error: why the run failed; None if it succeeded.
         is_refused: whether the provider refused the messages since the last answer.
@@ -90,11 +92,22 @@ class RunResult:
         self.rounds = 0
         self.finish_reason = FinishReason.STREAM_INCOMPLETE
         self.corrections = 0
+        self.commentary = ""
         self.citations: tuple[Citation, ...] = ()
         self.decisions: tuple[DecisionAnswer, ...] = ()
         self.error: AskError | None = None
         self.is_refused = False
         self.saved_run_number: int | None = None
+
+    @property
+    def answer(self) -> str:
+        """The text of the last answer, which may consist of several messages, without the commentary before it."""
+        parts: list[str] = []
+        for message in reversed(self.messages):
+            if message.role != "assistant" or message.tool_calls:
+                break
+            parts.insert(0, message.content)
+        return "".join(parts).removeprefix(self.commentary)
 
     @property
     def usage(self) -> Usage:
@@ -451,7 +464,7 @@ class ToolLoop:
             IncompleteResponseError: there were enough corrections, or the cost limit is reached.
         """
         result = self._result
-        problem = schema.find_problem(get_last_answer(result.messages))
+        problem = schema.find_problem(result.answer)
         if not problem:
             return False
         from ask.schemas.response_schema import MAX_CORRECTIONS
@@ -480,7 +493,8 @@ class ToolLoop:
             message = message._replace(provider_state=None)
         self._result.decisions = answer.decisions
         if answer.citations or self._result.citations:
-            self._add_citations(answer.citations)
+            self._add_citations(answer)
+        self._result.commentary = answer.commentary
         if answer.text.strip() or tool_calls or files or (answer.provider_state and response.error is None):
             if response.tagged_text:
                 self._model.tagged_answers[len(self._result.messages)] = response.tagged_text, answer.provider_state
@@ -492,13 +506,14 @@ class ToolLoop:
             self._on_event(MessageAdded(message, complete=False, answer=answer))
         return False
 
-    def _add_citations(self, citations: Sequence[Citation]) -> None:
+    def _add_citations(self, answer: ModelResponse) -> None:
         """Add the citations of an answer to those of the text before it, if the service paused there."""
-        from ask.client.citations import shift_citations
+        from ask.client.citations import select_final_citations, shift_citations
 
-        earlier_text = get_last_answer(self._result.messages)
+        earlier_text = self._result.answer
         earlier_citations = self._result.citations if earlier_text else ()
-        self._result.citations = (*earlier_citations, *shift_citations(citations, len(earlier_text)))
+        citations = shift_citations(select_final_citations(answer), len(earlier_text))
+        self._result.citations = (*earlier_citations, *citations)
 
     def _execute_calls(self, tool_calls: Sequence[ToolCall]) -> None:
         """Execute tool calls in order and add their results.
@@ -593,13 +608,3 @@ def _is_refusal(response: RequestResult) -> bool:
 def format_model_correction(endpoint: ModelEndpoint, model: str) -> str:
     """Return the notice that a listed model replaces one that the service does not know."""
     return f"{endpoint.provider_name} has no model {endpoint.model!r}; continuing with {model}"
-
-
-def get_last_answer(messages: Sequence[Message]) -> str:
-    """Return the text of the last answer, which may consist of several messages."""
-    parts: list[str] = []
-    for message in reversed(messages):
-        if message.role != "assistant" or message.tool_calls:
-            break
-        parts.insert(0, message.content)
-    return "".join(parts)

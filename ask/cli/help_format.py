@@ -8,6 +8,8 @@ from shutil import get_terminal_size
 import click
 
 MAX_HELP_COLUMNS = 80
+MIN_HELP_COLUMNS = 20
+"""Columns below which even short words would be divided."""
 NARROW_COLUMNS = 50
 """Columns below which help shows descriptions below options instead of beside them."""
 
@@ -16,7 +18,7 @@ class HelpFormatter(click.HelpFormatter):
     """Formats help for terminals of any width; Click's own needs 50 columns."""
 
     def __init__(self) -> None:
-        super().__init__(width=max(min(get_terminal_size().columns, MAX_HELP_COLUMNS) - 2, 1))
+        super().__init__(width=min(max(get_terminal_size().columns, MIN_HELP_COLUMNS), MAX_HELP_COLUMNS) - 2)
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         if self.width >= NARROW_COLUMNS:

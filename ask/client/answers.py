@@ -151,6 +151,7 @@ def redact_answer(redactor: Redactor, answer: ModelResponse) -> ModelResponse:
         answer = _redact_sources(redactor, answer, is_text_changed=message.content != answer.text)
     return answer._replace(
         text=message.content,
+        commentary=redactor.redact(answer.commentary),
         reasoning=redactor.redact(answer.reasoning),
         provider_state=message.provider_state,
         finish_message=redactor.redact(answer.finish_message),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import quote, urlsplit
 
-from ask.messages import Citation, ServerToolCall
+from ask.messages import Citation, ModelResponse, ServerToolCall
 from ask.records import NamedTuple
 from ask.text import format_one_line, repair_surrogates
 
@@ -98,6 +98,13 @@ def shift_citations(citations: Iterable[Citation], offset: int) -> tuple[Citatio
         else citation._replace(start=citation.start + offset, end=citation.end + offset)
         for citation in citations
     )
+
+
+def select_final_citations(answer: ModelResponse) -> tuple[Citation, ...]:
+    """Return the citations of an answer without those in its commentary, with positions in its final text."""
+    offset = len(answer.text) - len(answer.final_text)
+    citations = (each for each in answer.citations if each.start is None or each.start >= offset)
+    return shift_citations(citations, -offset)
 
 
 def remove_positions(citations: Iterable[Citation]) -> tuple[Citation, ...]:

@@ -656,6 +656,7 @@ class ProviderClient:
             answer = answer._replace(attachments=identify_generated_files(answer.attachments[:MAX_GENERATED_IMAGES]))
         answer = answer._replace(
             text=repair_surrogates(answer.text),
+            commentary=repair_surrogates(answer.commentary),
             reasoning=repair_surrogates(answer.reasoning),
             usage=correct_usage(
                 answer.usage, request.options, has_content=has_content, is_cut_off=stream_error is not None

@@ -104,6 +104,7 @@ class _RecordedResponse(NamedTuple):
     """A response in a recording, whose fields are those of a `ModelResponse`."""
 
     text: str = ""
+    commentary: str = ""
     reasoning: str = ""
     tool_calls: tuple[_RecordedCall, ...] = ()
     finish_reason: FinishReason = FinishReason.STOP
@@ -231,6 +232,7 @@ def _describe_result(result: RequestResult, redactor: Redactor) -> Any:
     answer = result.answer
     description = {
         "text": result.tagged_text or answer.text,
+        "commentary": answer.commentary,
         "reasoning": answer.reasoning,
         "tool_calls": [_describe_call(redactor.redact_call(call)) for call in result.tool_calls],
         "finish_reason": str(answer.finish_reason),
@@ -482,6 +484,7 @@ def _restore_result(response: Mapping[str, Any], provider: str) -> RequestResult
         citations=recorded.citations,
         server_calls=recorded.server_calls,
         decisions=recorded.decisions,
+        commentary=recorded.commentary,
     )
     calls = []
     for name, arguments in recorded.tool_calls:

@@ -14,7 +14,6 @@ from queue import SimpleQueue
 from ask.agent.request import RunRequest, check_attachments_supported
 from ask.agent.run import run_request
 from ask.agent.system_prompt import read_prompt
-from ask.agent.tool_loop import get_last_answer
 from ask.app import AppContext
 from ask.client.cost import Cost
 from ask.client.endpoint import ModelEndpoint
@@ -97,7 +96,7 @@ def ask_model(request: RunRequest, app: AppContext, on_event: Callable[[Event], 
     try:
         check_attachments_supported(request.user_message.attachments, request.endpoint)
         result = run_request(request, app, on_event)
-        text, usage, error = get_last_answer(result.messages), result.usage, result.error
+        text, usage, error = result.answer, result.usage, result.error
         cost, citations = result.cost, result.citations
     except Exception as exception:  # noqa: BLE001 - the other models still answer
         error = to_ask_error(exception)

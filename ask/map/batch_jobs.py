@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from ask.client.citations import citations_to_json, remove_positions
+from ask.client.citations import citations_to_json, remove_positions, select_final_citations
 from ask.client.provider_client import ProviderClient
 from ask.errors import AskError, FileError, IncompleteResponseError, NetworkError, ProviderError, UsageError
 from ask.map.deduplication import find_original
@@ -438,17 +438,18 @@ class BatchRunner:
             usage = usage if usage == Usage() else usage._replace(service_tier=self._service_tier)
             row = row.add_usage(usage._replace(cost=self._calculate_cost(usage)))
             schema = self._job.requests[0].response_schema
-            citations = remove_positions(parsed.answer.citations) if schema else parsed.answer.citations
+            citations = select_final_citations(parsed.answer)
+            citations = remove_positions(citations) if schema else citations
             row = row._replace(citations=citations_to_json(citations))
             if parsed.error:
-                part, reason = parsed.answer.text, parsed.answer.finish_reason
+                part, reason = parsed.answer.final_text, parsed.answer.finish_reason
                 row = row._replace(answer=part, finish_reason=reason, error=str(parsed.error))
                 if isinstance(parsed.error, ProviderError) and classify_failure(parsed.error) in TEMPORARY_FAILURES:
                     row = row._replace(status=UNAVAILABLE)
                 return save_row_files(self._job, row, parsed.answer.attachments, number + 1)
             if parsed.answer.finish_reason is FinishReason.CONTINUE:
                 raise IncompleteResponseError("the service paused the answer", "run the job without --batch")
-            answer = schema.extract_json(parsed.answer.text) if schema else parsed.answer.text
+            answer = schema.extract_json(parsed.answer.final_text) if schema else parsed.answer.final_text
             row = row._replace(answer=answer, finish_reason=parsed.answer.finish_reason)
             row = save_row_files(self._job, row, parsed.answer.attachments, number + 1)
         except FileError as error:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from ask.agent.request import RunRequest
-from ask.agent.tool_loop import ToolLoop, discard_event, format_model_correction, get_last_answer, open_run_tracer
+from ask.agent.tool_loop import ToolLoop, discard_event, format_model_correction, open_run_tracer
 from ask.app import AppContext
 from ask.client.adjustments import RequestAdjustments
 from ask.client.citations import citations_to_json, remove_positions
@@ -84,7 +84,7 @@ class RowRunner:
         if result.error is None:
             self._keep_model(number, result.requests[-1][0])
         usages = [usage for _, usage in result.requests]
-        answer, schema = get_last_answer(result.messages), request.response_schema
+        answer, schema = result.answer, request.response_schema
         citations = citations_to_json(remove_positions(result.citations) if schema else result.citations)
         files = [file for message in result.messages if message.role == "assistant" for file in message.attachments]
         refusals = ""

@@ -159,7 +159,7 @@ def select_tools(server: ServerConfig, listings: Sequence[ToolListing]) -> Serve
     notes += _describe_tools("skipping", server, rejections)
     if len(accepted) > MAX_TOOLS:
         notes.append(
-            f"the MCP server {server.name} has {len(accepted):,} tools; only the first {MAX_TOOLS} are offered "
+            f"the MCP server {server.name} has more than {MAX_TOOLS} tools; only the first {MAX_TOOLS} are offered "
             f"(choose others with mcp.servers.{server.name}.tools)"
         )
     offered = accepted[:MAX_TOOLS]

@@ -56,6 +56,14 @@ def read_text(item: Mapping[str, Any]) -> str:
     return "".join(read_str(part.get("text")) + read_str(part.get("refusal")) for part in _read_parts(item, "content"))
 
 
+def is_no_final_answer(item: Mapping[str, Any]) -> bool:
+    """Check whether an item has no text, or text that OpenAI marks as commentary before the final answer.
+
+    https://github.com/openai/openai-python/pull/3861
+    """
+    return item.get("phase") == "commentary" or not read_text(item)
+
+
 def read_image_data(item: Mapping[str, Any]) -> Any:
     """Return the data of a generated image; None for any other item."""
     return item.get("result") if item.get("type") == IMAGE_ITEM else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from io import StringIO
+from itertools import takewhile
 from typing import Any
 
 from ask.errors import ProviderError
@@ -67,6 +68,7 @@ from ask.plugin_api.response_items import (
     PART_SEPARATOR,
     PartialItem,
     clean_item,
+    is_no_final_answer,
     is_same_call_in,
     is_sendable_item,
     join_parts,
@@ -499,6 +501,7 @@ class Responses(Provider):
             return self.chat.provider_parse_response(response)
         items = list(read_items(response))
         text = join_parts(list(map(read_text, items)))
+        commentary = join_parts(list(map(read_text, takewhile(is_no_final_answer, items))))
         answer = ModelResponse(
             text=text,
             reasoning=join_parts(list(map(read_reasoning, items))),
@@ -512,6 +515,7 @@ class Responses(Provider):
             attachments=tuple(filter(None, (read_image(read_image_data(item)) for item in items))),
             citations=read_item_citations(items, response),
             server_calls=read_item_calls(items),
+            commentary=f"{commentary}{PART_SEPARATOR}" if commentary and commentary != text else "",
         )
         return self.check_answer(answer, self.find_response_error(response))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ask.agent.request import RunRequest
-from ask.agent.tool_loop import RunResult, get_last_answer
+from ask.agent.tool_loop import RunResult
 from ask.console import StderrConsole, is_in_foreground, is_output_terminal
 from ask.errors import IncompleteResponseError, LimitReachedError, RefusedQuestionsError
 from ask.events import Event
@@ -62,7 +62,7 @@ class ExtractedAnswerRenderer:
 
         `conversation_id` is "" if the run is not saved.
         """
-        text = get_last_answer(run_result.messages)
+        text = run_result.answer
         is_usable = run_result.error is None or isinstance(run_result.error, LimitReachedError | RefusedQuestionsError)
         if is_usable or self._request.output_format in ("code", ""):
             try:

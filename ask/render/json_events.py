@@ -177,6 +177,11 @@ class JsonRenderer:
             "exit_code": error.exit_code if error else 0,
             "error": self._redactor.redact(str(error)) if error else None,
         }
+        if self._request.settings.is_row:
+            citations = run_result.citations
+            citations = remove_positions(citations) if self._request.response_schema else citations
+            result["text"] = run_result.answer
+            result["citations"] = [citation._asdict() for citation in citations]
         if error and self._request.settings.is_row:
             from ask.map.outages import classify_failure
 

@@ -134,7 +134,8 @@ def _select_lines(text: str, offset: int | None, limit: int | None) -> str:
     if not lines and first == 1:
         return "[the file is empty]"
     if first > len(lines):
-        raise ToolError(f"the file has only {len(lines):,} lines, so none from {first:,} on")
+        total = "1 line" if len(lines) == 1 else f"{len(lines):,} lines"
+        raise ToolError(f"the file has only {total}, so none from {first:,} on")
     selected = lines[first - 1 :] if limit is None else lines[first - 1 : first - 1 + limit]
     if len(selected) == len(lines) and len(text) <= MAX_RESULT_CHARACTERS:
         return text

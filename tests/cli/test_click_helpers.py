@@ -28,6 +28,11 @@ def test_help_fits_the_terminal(columns: int, ask: Ask) -> None:
         assert "".join(narrow.split()) == "".join(wide.split()), names
 
 
+def test_help_does_not_become_a_column_of_letters(ask: Ask) -> None:
+    narrow, narrowest = (ask("--help", env={"COLUMNS": size}).text for size in ("20", "1"))
+    assert narrow == narrowest
+
+
 def test_ranges_are_described_in_words(ask: Ask) -> None:
     for names in list_command_names():
         assert "x>" not in ask(*names, "--help").text

@@ -343,6 +343,13 @@ CASES: dict[str, list[Case]] = {
             error=6,
         ),
         Case(
+            "https://github.com/lucasjinreal/Crane/pull/121",
+            "an error as plain text after a part of the answer",
+            [sse(HEL, b"data: error: engine died\n\n")],
+            error=6,
+            notice="ask: engine died (",
+        ),
+        Case(
             "https://github.com/earendil-works/pi/issues/9627",
             "HTTP 520 without a body",
             [b""],

@@ -63,6 +63,14 @@ def test_a_long_name_keeps_its_beginning_and_stays_distinct() -> None:
     assert names("x" * 100 + "1") == [one], "the same in every run"
 
 
+def test_the_number_of_tools_is_not_given_for_a_list_that_was_not_read_to_its_end() -> None:
+    """The list is read until it has more tools than are offered."""
+    pages = [ToolListing(f"tool_{number}", "", {}) for number in range(150)]
+    (note,) = select_tools(SERVER, pages).notes
+    assert "150" not in note
+    assert "more than 128 tools" in note
+
+
 @given(NAMES, st.lists(st.text(max_size=100), max_size=20))
 def test_any_names_fit(server: str, tools: list[str]) -> None:
     taken: list[str] = []

@@ -109,7 +109,7 @@ def test_partial_result_names_its_lines(run: Run, work: Path, part: dict[str, in
 @pytest.mark.parametrize(
     ("part", "what"),
     [
-        ({"offset": 3}, "only 2 lines"),
+        ({"offset": 3}, "only 2 lines,"),
         ({"offset": 0}, "starting at 1"),
         ({"offset": -1}, "starting at 1"),
         ({"limit": 0}, "starting at 1"),
@@ -118,6 +118,11 @@ def test_partial_result_names_its_lines(run: Run, work: Path, part: dict[str, in
 def test_line_numbers_out_of_range_are_refused(refusal: Run, work: Path, part: dict[str, int], what: str) -> None:
     (work / "f").write_text("a\nb\n")
     assert what in refusal(READ_FILE, filepath="f", **part)
+
+
+def test_a_file_with_one_line_is_said_to_have_one_line(refusal: Run, work: Path) -> None:
+    (work / "f").write_text("a\n")
+    assert "only 1 line," in refusal(READ_FILE, filepath="f", offset=2)
 
 
 def test_a_long_file_can_be_read_to_its_end_by_following_the_offsets(run: Run, work: Path) -> None:
