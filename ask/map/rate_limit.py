@@ -35,13 +35,18 @@ MAX_RATE_GROWTH = 270.0
 STEP_SECONDS, MARGIN, UNKNOWN_FACTOR = 0.1, 0.05, 1.25
 """Limits grow at this interval. They fall below what the service accepts by this part of it, and are unknown again once
 they exceed it by this factor."""
-PERIOD_SECONDS, REFUSAL_BUDGET, MAX_PERIOD_REQUESTS = 2.0, 0.02, 130
+PERIOD_SECONDS, REFUSAL_BUDGET, MAX_PERIOD_REQUESTS = 2.0, 0.015, 130
 """A limit is at its level again after so many seconds, and the requests of which the refusals of the last attempt to
 exceed it are this part, but no more than so many."""
+ATTEMPT_REQUESTS = 40
+"""A rate then exceeds its level by its margin in the time of so many requests, and faster and faster after that."""
+MAX_PERIOD_SECONDS, MAX_ATTEMPT_SECONDS = 30.0, 10.0
+"""The longest of these times for a rate: a slow one that rises should be found soon, too."""
 UNCERTAIN_SECONDS, UNCERTAIN_REQUESTS, MAX_UNCERTAIN_SECONDS = 0.35, 13, 10.0
 """The same, and the most seconds, while the level is uncertain."""
-SPAN_REQUESTS = 20
-"""After so many accepted requests, their number shows the rate, or that a service counts them in windows."""
+SPAN_REQUESTS, RISEN_REQUESTS = 20, 3
+"""After so many accepted requests, their number shows the rate, or that a service counts them in windows; and a rate
+that has risen, if further ones were refused meanwhile."""
 EXCESS_THRESHOLD, START_THRESHOLD_FACTOR, PROBE_THRESHOLD_FACTOR = 6.6, 1.3, 0.5
 """The sum of the sequential test at which limits are lowered; its factor before the rate is known; and that while a
 rate that is certain is exceeded, if no refusals are random: otherwise, they would end most attempts."""
@@ -66,9 +71,9 @@ HOLD_SECONDS, MAX_HOLD_SECONDS = 0.15, 15.0
 WINDOW_SECONDS, MINUTE, MINUTE_TOLERANCE = 2.0, 60.0, 1.5
 """If a service refuses everything for so long, it counts requests in windows, and `Retry-After` applies to all of them.
 The most common window is a minute, which is also the longest pause, and may end so many seconds later."""
-CONSISTENT_PART, MAX_SURPLUS = 0.15, 3
-"""Two estimates of the rate are consistent if they differ by less. A rate does not grow, and is unknown, while it is so
-many times what was accepted in the last second."""
+CONSISTENT_PART, CERTAIN_SHARE, MAX_SURPLUS = 0.15, 0.2, 3
+"""Two estimates of the rate are consistent if they differ by less, and uncertain if so many refusals are random. A rate
+does not grow, and is unknown, while it is so many times what was accepted in the last second."""
 DEFAULT_TOKENS = 1000
 """Tokens that a request is assumed to use until the first has been answered."""
 
@@ -137,8 +142,11 @@ class Limit:
         self.level, self.age = max(level, self._least), 0.0
         self.value = self._lowest = max(value, self._least)
 
-    def grow(self, seconds: float, period: float, doubling_seconds: float) -> None:
-        """Grow for some seconds, if requests were held back: in a period to the level, and then above it."""
+    def grow(self, seconds: float, period: float, attempt: float, doubling_seconds: float) -> None:
+        """Grow for some seconds, if requests were held back: in a period to the level, and then above it.
+
+        It has exceeded its level by its margin after `attempt` more seconds.
+        """
         if not self.is_reached:
             return
         self.is_reached = False
@@ -146,7 +154,8 @@ class Limit:
         if self.value > max(UNKNOWN_FACTOR * self.level, self.level + 1.5 * self._step):
             self.level, self.is_refuted = math.inf, True
         if self.is_known:
-            distance = self.age / period - 1
+            distance = self.age - period
+            distance /= attempt if distance > 0 else period
             range_ = max(self.level * MARGIN, self._step) if distance > 0 else self.level - self._lowest
             value = self.level + range_ * distance**3
         else:
@@ -290,12 +299,15 @@ class RateLimiter:
         if self._hold or (is_suspicious and now < self._last_refusal + SECTION_SECONDS):
             return
         if rate.value <= MAX_SURPLUS * max(self._get_recent_rate(now), START_RATE):
-            period = self._get_period(rate, min(rate.value, rate.level))
+            known = min(rate.value, rate.level)
+            period = min(self._get_period(rate, known), MAX_PERIOD_SECONDS)
+            attempt = min(period, max(PERIOD_SECONDS, ATTEMPT_REQUESTS / known), MAX_ATTEMPT_SECONDS)
             later = LATER_RATE_DOUBLING if self._lowered > -math.inf else 0.0
-            rate.grow(seconds, period, max(later, period / 3, math.log(2) * rate.value / MAX_RATE_GROWTH))
+            rate.grow(seconds, period, attempt, max(later, period / 3, math.log(2) * rate.value / MAX_RATE_GROWTH))
         throughput = self._answered / (now - self._first_start)
         if not self._answered or limit.value < MAX_ROW_SECONDS * throughput:
-            limit.grow(seconds, self._get_period(limit, max(throughput, 1)), 2 * self._refusal_seconds)
+            period = self._get_period(limit, max(throughput, 1))
+            limit.grow(seconds, period, period, 2 * self._refusal_seconds)
 
     def _get_period(self, limit: Limit, rate: float) -> float:
         """Return the seconds in which a limit grows to its level; `rate` is the requests per second."""
@@ -394,13 +406,14 @@ class RateLimiter:
         least, most = (count - 0.5) / seconds, (count + 0.5) / seconds
         average = self._get_average(moment)
         if not rate.is_known and rate.value > UNKNOWN_FACTOR * average:  # it may have risen
-            average = math.sqrt(average * max(average, self._get_recent_rate(moment.time)))
+            average = self._get_risen_rate(moment, average)
             least = max(least, average)
             most = max(most, least)
         level = min(max(average or (rate.level if rate.is_known else least), least), most)
         if self._threshold < EXCESS_THRESHOLD and self._test.sum < EXCESS_THRESHOLD:
             level = max(level, rate.level)  # the few refusals may have been random
-        rate.is_certain = count >= SPAN_REQUESTS or abs(level - average) < CONSISTENT_PART * average
+        is_consistent = count >= SPAN_REQUESTS or abs(level - average) < CONSISTENT_PART * average
+        rate.is_certain = is_consistent and self._share.value < CERTAIN_SHARE
         rate.lower(level, level * (1 - MARGIN))
         if count >= SPAN_REQUESTS:
             self._origins.append(moment)
@@ -411,6 +424,14 @@ class RateLimiter:
             if (count := moment.accepted - origin.accepted) >= SPAN_REQUESTS:
                 return count / max(moment.time - origin.time, 0.01)
         return 0.0
+
+    def _get_risen_rate(self, moment: Moment, average: float) -> float:
+        """Return the requests per second accepted since the first refusal: from then on, no earlier ones are left."""
+        recent, begin = max(average, self._get_recent_rate(moment.time)), self._test.begin
+        if moment.accepted - begin.accepted < RISEN_REQUESTS:
+            return math.sqrt(average * recent)
+        rate = (moment.accepted - begin.accepted) / max(moment.time - begin.time, 0.01)
+        return min(max(rate, average), recent)
 
     def _begin_hold(self, now: float, origin: Moment) -> Hold:
         first = now + max(HOLD_SECONDS, self._refusal_seconds)
@@ -461,6 +482,7 @@ class RateLimiter:
         is_full = hold.is_full and hold.refused > 0 and in_flight < limit.level
         if self._is_adaptive and in_flight >= limit.level:
             limit.level, limit.is_refuted = math.inf, True
+            limit.value = max(limit.value, self._start_concurrency)
         elif is_full:
             limit.is_certain = True
         is_window = not is_full and probe - hold.begin >= WINDOW_SECONDS and count >= SPAN_REQUESTS

@@ -115,11 +115,17 @@ class Service:
 
     def _refill(self, now: float, rate: float) -> None:
         size = max(rate * self.burst, 1.0)
-        earlier = size * self.initial if math.isnan(self._tokens) else self._tokens
-        self._tokens, self._time = min(size, earlier + (now - self._time) * rate), now
+        if math.isnan(self._tokens):
+            self._tokens = size * self.initial
         while self.other_rate and self._next_other <= now:
+            self._add(size, rate, self._next_other)
             self._tokens -= 1
             self._next_other += self._random.expovariate(self.other_rate)
+        self._add(size, rate, now)
+
+    def _add(self, size: float, rate: float, now: float) -> None:
+        """Add the tokens for the time until now."""
+        self._tokens, self._time = min(size, self._tokens + (now - self._time) * rate), now
 
     def _decide(self, now: float) -> Decision:
         if now < self.overloaded_until and self._random.random() < self.overload:

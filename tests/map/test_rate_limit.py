@@ -36,26 +36,23 @@ NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
     "64 at once, latency 20": (0.9, 0.85, 0.055),
     # Hardly attainable: a job that knows what others leave on average, and sends that, has 92 and 88 %, and 2 %
     # refusals. If it is wrong by 5 %, or others send theirs at other times (6 seeds of 10), it misses a target.
-    "8/s, 4/s used by others": (0.8, 0.75, 0.15),
+    "8/s, 4/s used by others": (0.85, 0.85, 0.37),
     # Attainable: that job has at least 94 %, and at most 0.3 % refusals. Here, the search for the rate costs more.
-    "50/s, 20/s used by others": (0.9, 0.85, 0.071),
+    "50/s, 20/s used by others": (0.9, 0.85, 0.06),
     "200/s, 100/s used by others": (0.9, 0.85, 0.042),
+    # Attainable by fewer attempts to exceed a slow rate, which find out later that it has risen.
+    "2/s, burst 5": (0.9, 0.85, 0.05),
+    "2/s in a second": (0.9, 0.85, 0.065),
     # Hardly attainable: a job that knows that no refusal is random, and finds the time between two tokens by bisection,
     # has 22 refusals, and 21 are allowed. Most are on the way when the first arrives.
-    "2/s, burst 20": (0.9, 0.85, 0.045),
+    "2/s, burst 20": (0.9, 0.85, 0.05),
     # Attainable: the bisection has 95 %. Here, few requests are running at the same time when the first ones are
     # refused, which looks like a limit for that.
-    "8/s, burst 0.1": (0.83, 0.82, 0.03),
+    "8/s, burst 0.1": (0.82, 0.82, 0.03),
     # Attainable by a job that knows the length of the windows: it stops at the first refusal, and sends as many in each
     # further window. Here, only refused requests show when a window ends.
-    "8/s in a sliding second": (0.87, 0.81, 0.03),
+    "8/s in a sliding second": (0.85, 0.81, 0.03),
     "200/s in a second": (0.9, 0.83, 0.03),
-    "200/s in a sliding second": (0.9, 0.83, 0.03),
-    # Attainable by a faster start, which exceeds the limits of other services further.
-    "64 at once, latency 0.5": (0.9, 0.82, 0.03),
-    # Attainable by more attempts to exceed a rate, which cost services with a constant one more than 3 % refusals.
-    "rises from 8 to 80/s": (0.7, 0.85, 0.03),
-    "rises from 8 to 80/s, Retry-After 2": (0.7, 0.85, 0.03),
     # Attainable if the number of concurrent requests doubles faster, which exceeds limits further.
     "latency varies": (0.9, 0.825, 0.03),
     # Attainable: random refusals in a row look like a limit until their share is known.
@@ -132,7 +129,7 @@ def test_few_requests_are_refused_because_a_confirmed_limit_is_exceeded(service:
     """Most attempts to find out whether a limit has risen are in vain: they cost up to 3.9 % if they are not rarer."""
     sent, ideal = simulate(RateLimiter(), service, 130), simulate_ideal(service, 130)
     assert count_accepted(sent, 5, 130) >= 0.95 * count_accepted(ideal, 5, 130)
-    assert count_refused(sent) < 0.03 * len(sent)
+    assert count_refused(sent) < 0.032 * len(sent)
 
 
 @pytest.mark.slow_after_first
@@ -154,6 +151,34 @@ def test_random_refusals_do_not_hide_when_a_minute_ends(rate: float, seed: int) 
     service = Service(rate, 0.5, refusal_latency=0.2, window=60, overload=0.03, seed=seed)
     sent, ideal = simulate(RateLimiter(), service, 130), simulate_ideal(service, 130)
     assert count_accepted(sent, 5, 130) >= 0.9 * count_accepted(ideal, 5, 130)
+
+
+@pytest.mark.slow_after_first
+@pytest.mark.parametrize("burst", mark_others_slow([0.3, 1, 5], [1]))
+@pytest.mark.parametrize("rate", [3, 5, 8])
+def test_the_rise_of_a_slow_rate_is_found_in_a_minute(rate: float, burst: float) -> None:
+    """It is exceeded only every 130 requests after costly attempts: a rise from 3 to 30/s was not found in 100 s."""
+    sent = simulate(RateLimiter(), Service(rate, burst=burst, changes=((30, 10 * rate),)), 130)
+    assert count_accepted(sent, 90, 130) >= 0.55 * 10 * rate * 40
+
+
+@pytest.mark.slow_after_first
+@pytest.mark.parametrize("case", mark_others_slow([(11, 0.3), (17, 0.5), (85, 0.4)], [(11, 0.3)]))
+def test_a_level_found_among_many_random_refusals_is_uncertain(case: tuple[float, float]) -> None:
+    """If it was found from random refusals only, the job continued at a fraction of the rate for minutes."""
+    rate, refused_share = case
+    services = [Service(rate, 2, refusal_latency=0.15, overload=refused_share, seed=seed) for seed in range(6)]
+    shares = [
+        count_accepted(simulate(RateLimiter(), service, 130, hides_overload=True), 65, 130) / (rate * 65)
+        for service in services
+    ]
+    assert min(shares) >= 0.6
+    assert sum(shares) >= 0.8 * len(shares)
+
+
+def test_a_limit_of_concurrent_requests_that_was_refuted_slows_a_job_no_more() -> None:
+    service = Service(10, 4.4, spread=0.3, refusal_latency=0.11, burst=0.1)
+    assert count_accepted(simulate(RateLimiter(), service, 60), 5, 60) >= 0.65 * 10 * 55
 
 
 def test_tolerated_refusals_are_forgotten_when_a_service_recovers() -> None:
