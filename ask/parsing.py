@@ -319,8 +319,7 @@ def fit_call_id(pattern: str, call_id: str) -> str:
 
 def get_model_family(model: str) -> str:
     """Return the vendor in a model's name ("anthropic" for "anthropic/claude-x"); "" if it names none."""
-    vendor, slash, _ = model.partition("/")
-    return vendor.lstrip("~") if slash else ""
+    return model.partition("/")[0].lstrip("~") if "/" in model else ""
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
@@ -376,10 +375,9 @@ def parse_event(data: str, event_type: str | None = None, *, after_end: bool = F
         return read_dict(value) | {"error": error if isinstance(error, dict) else {"message": str(error)}}
     if isinstance(value, (dict, list)):
         return {} if read_dict(value).get("type") in KEEP_ALIVE_EVENTS else value
-    if value is None and data.lstrip().startswith("{") and not after_end:
+    # Crane sends errors as "error: …": https://github.com/lucasjinreal/Crane/pull/121
+    if value is None and data.lstrip().startswith(("{", "error: ")) and not after_end:
         return {"error": {"message": f"received an event that is not valid JSON: {data[:200]}"}}
-    if value is None and data.startswith("error: "):  # https://github.com/lucasjinreal/Crane/pull/121
-        return {"error": {"message": data.removeprefix("error: ")[:200]}}
     return {}
 
 

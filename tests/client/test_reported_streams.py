@@ -347,7 +347,7 @@ CASES: dict[str, list[Case]] = {
             "an error as plain text after a part of the answer",
             [sse(HEL, b"data: error: engine died\n\n")],
             error=6,
-            notice="ask: engine died (",
+            notice="engine died (",
         ),
         Case(
             "https://github.com/earendil-works/pi/issues/9627",
