@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from ask import Attachment, Message, Provider, ToolCall
@@ -218,7 +218,9 @@ class ResponsesApi(Wire):
         return responses_wire.whole_reply(body, status)
 
     def says(self, *parts: Part, whole: bool = False, cut: bool = False) -> Reply:
-        made = responses_wire.response(*map(self.item, parts), model=self.model)
+        texts = groupby(parts, lambda part: isinstance(part, str))
+        joined = (part for is_text, group in texts for part in (["".join(map(str, group))] if is_text else group))
+        made = responses_wire.response(*map(self.item, joined), model=self.model)
         if whole:
             return responses_wire.whole_reply(made)
         return responses_wire.streams(*responses_wire.events(made)[: -1 if cut else None])

@@ -56,7 +56,7 @@ def test_the_first_of_many_tools_are_offered_and_any_can_be_selected(ask: Ask, h
     configure(home, {"raw": program(RAW, "many"), "chosen": program(RAW, "many", tools=["tool 999"])})
     result, _ = ask_with_calls(ask, server, [])
     [line] = lines(result)
-    assert all(value in line for value in ("raw", "1,000 tools", "128"))
+    assert all(value in line for value in ("raw", "more than 128 tools"))
     *first, chosen = offered(server.requests[0])
     assert first[:2] == ["raw__tool_0", "raw__tool_1"]
     assert (len(first), chosen) == (128, "chosen__tool_999")
