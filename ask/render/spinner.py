@@ -47,8 +47,9 @@ class Ticker:
         self._stop_event = threading.Event()
         thread = threading.Thread(target=self._run, args=(self._stop_event,), name="ask ticker", daemon=True)
         # Signals must be delivered to the main thread, which blocks them where it cannot be interrupted.
-        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # may raise for a Ctrl-C just before it
             thread.start()
         except RuntimeError:
             pass  # no thread is available: there is no animation, but all output is shown
