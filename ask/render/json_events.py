@@ -177,7 +177,7 @@ class JsonRenderer:
             "exit_code": error.exit_code if error else 0,
             "error": self._redactor.redact(str(error)) if error else None,
         }
-        if self._request.settings.is_row:
+        if self._request.settings.is_row and run_result.answer:  # else the text before the last call is all there is
             citations = run_result.citations
             citations = remove_positions(citations) if self._request.response_schema else citations
             result["text"] = run_result.answer

@@ -79,8 +79,9 @@ class LiveRegion:
             AskError: the terminal cannot be written.
         """
         # Delay Ctrl-C until the write is complete, which is soon: a terminal that sends Ctrl-C also accepts output.
-        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # may raise for a Ctrl-C just before it
             self._update(finished_lines, rows)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)

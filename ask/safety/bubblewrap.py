@@ -243,8 +243,9 @@ class SandboxProcess:
             config, filesystem, command, filter_fd=filter_fd, info_fd=info, mounted_fd=mounted
         )
         # A signal within Popen() would leave a process that is never killed.
-        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT_SIGNALS)
+        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT_SIGNALS)  # may raise for a signal just before it
             self._bubblewrap = Popen(
                 [self._bubblewrap_path, *arguments],
                 stdin=requests,

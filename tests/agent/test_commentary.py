@@ -119,3 +119,14 @@ def test_rows_with_tools_do_not_have_the_text_before_a_call(ask: Ask, server: Mo
     file = write_rows(home.work, *make_rows(1))
     result = ask.process(*COMMAND, file, "--tools", "-O", "out.jsonl", timeout=60)
     assert read_output(home.work / "out.jsonl")[0]["answer"] == "It is 2.", result.stderr
+
+
+@pytest.mark.slow
+def test_a_failed_row_has_the_text_before_a_call_if_no_answer_follows(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    server.reply(wire.calls(("bash", {"command": "echo saved"}), content="It is 2."), wire.says(""))
+    file = write_rows(home.work, *make_rows(1))
+    result = ask.process(*COMMAND, file, "--tools", "-O", "out.jsonl", timeout=60)
+    (row,) = read_output(home.work / "out.jsonl")
+    assert (row["answer"], "empty answer" in row["error"], result.code) == ("It is 2.", True, 12), result.stderr

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import re
+import select
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -646,3 +648,20 @@ def test_a_spinner_that_is_stopped_can_start_again_and_leaves_no_thread() -> Non
         for thread in threads:
             thread.join(10)
         assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_signal_just_before_a_system_call_ends_it() -> None:
+    def receive_signal() -> None:  # in this thread, so that the system call of the main thread goes on
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    ticker, receiver = Ticker(lambda: None), threading.Timer(0.2, receive_signal)
+    ticker.start()
+    receiver.start()
+    started = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            select.select([], [], [], 10)
+    finally:
+        ticker.stop()
+        receiver.join()
+    assert time.monotonic() - started < 5
