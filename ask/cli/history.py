@@ -29,7 +29,6 @@ from ask.cli.click_helpers import (
 )
 from ask.cli.commands import PATH
 from ask.config.directories import AppDirs, get_working_directory
-from ask.config.settings import convert_to_seconds
 from ask.console import STDOUT, StandardOutput, StderrConsole
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversation_lookup import find_conversation, find_newest_conversation
@@ -420,6 +419,8 @@ def _parse_age(text: str) -> float:
     Raises:
         click.BadParameter: the text is not an age.
     """
+    from ask.config.settings import convert_to_seconds
+
     if re.fullmatch("[0-9]+m", text):
         raise click.BadParameter(f"{text!r} could be minutes or months; write {text}in or {text}o")
     if not re.fullmatch(r"[0-9]{1,6}(?:min|h|d|w|mo|y)", text):

@@ -6,10 +6,12 @@ import codecs
 import re
 import time
 from collections.abc import Mapping
+from subprocess import CalledProcessError, TimeoutExpired
 from typing import TYPE_CHECKING, Any
 
 from ask.attachments import find_attachment
 from ask.client.document_text import convert_document, identify_document
+from ask.process.isolated_process import run_in_subprocess
 from ask.tools.base import RunToolContext, ToolError, ToolResult
 
 if TYPE_CHECKING:
@@ -141,10 +143,6 @@ def extract_page_text(html: str, url: str, timeout: float, environment: Mapping[
     Raises:
         ToolError: it takes too long, or too much memory.
     """
-    from subprocess import CalledProcessError, TimeoutExpired
-
-    from ask.process.isolated_process import run_in_subprocess
-
     try:
         page = run_in_subprocess("ask.tools.html_to_markdown", html.encode(), timeout, url, environment=environment)
         return page.decode()
