@@ -188,7 +188,8 @@ class RateLimiter:
         self._tokens_per_minute = tokens_per_minute or math.inf
         self._total_tokens = self._token_count = 0
         self._quotas = Quotas()
-        self._next_start, self._first_start, self._last_step = -math.inf, math.inf, math.inf
+        self._next_start = self._fixed_start = -math.inf
+        self._first_start, self._last_step, self._pause_seconds = math.inf, math.inf, 0.0
         self._starts: deque[Start] = deque()  # in the last second
         self._in_flight = self._started = self._refused = self._answered = self._retries = 0
         self._refusal_seconds, self._last_refusal = 0.0, -math.inf
@@ -211,7 +212,7 @@ class RateLimiter:
         next_start = self._next_start
         if self._retries > 0:
             next_start = min(next_start, self._starts[-1].time + RETRY_PART / self._rate.value)
-        delay = max(0.0, next_start - now)
+        delay = max(0.0, next_start - now, self._fixed_start - now)
         if self._hold:
             if not self._is_adaptive and in_flight >= self.concurrency:
                 return None
@@ -227,8 +228,8 @@ class RateLimiter:
     def start(self, now: float) -> None:
         """Note that a request is sent."""
         if self._retries == 0 or now >= self._next_start:
-            rate = min(self._rate.value, self._get_fixed_rate(now))
-            self._next_start = max(self._next_start, now - CREDIT_SECONDS) + (1 / rate if rate < math.inf else 0.0)
+            self._next_start = max(self._next_start, now - CREDIT_SECONDS) + 1 / self._rate.value
+        self._fixed_start = max(self._fixed_start, now - CREDIT_SECONDS) + 1 / self._get_fixed_rate(now)
         self._retries = max(0, self._retries - 1)
         if not self._started:
             self._first_start = self._last_step = now
@@ -294,7 +295,12 @@ class RateLimiter:
     def _grow(self, now: float) -> None:
         rate, limit = self._rate, self._concurrency
         longest = max(5 * STEP_SECONDS, 1.5 / rate.value)  # the caller may wait until the next request
-        seconds, self._last_step = min(now - self._last_step, longest), now
+        elapsed, self._last_step = now - self._last_step, now
+        seconds = min(elapsed, longest)
+        if not self._hold:
+            self._pause_seconds += elapsed - seconds
+        elif now > self._hold.begin + MINUTE:
+            self._pause_seconds += elapsed
         is_suspicious = self._test.get_sum(self._started) > self._threshold / 2
         if self._hold or (is_suspicious and now < self._last_refusal + SECTION_SECONDS):
             return
@@ -304,7 +310,7 @@ class RateLimiter:
             attempt = min(period, max(PERIOD_SECONDS, ATTEMPT_REQUESTS / known), MAX_ATTEMPT_SECONDS)
             later = LATER_RATE_DOUBLING if self._lowered > -math.inf else 0.0
             rate.grow(seconds, period, attempt, max(later, period / 3, math.log(2) * rate.value / MAX_RATE_GROWTH))
-        throughput = self._answered / (now - self._first_start)
+        throughput = self._answered / (now - self._first_start - self._pause_seconds)
         if not self._answered or limit.value < MAX_ROW_SECONDS * throughput:
             period = self._get_period(limit, max(throughput, 1))
             limit.grow(seconds, period, period, 2 * self._refusal_seconds)
@@ -494,7 +500,8 @@ class RateLimiter:
         if is_window:
             limit.value = min(limit.value, self._start_concurrency)
             least = hold.last_refused.time - self._burst.time
-            self._window_seconds, self._window_requests = MINUTE if least < MINUTE <= seconds else least, count
+            if least < MINUTE + MAX_HOLD_SECONDS:  # otherwise, it was an outage
+                self._window_seconds, self._window_requests = MINUTE if least < MINUTE <= seconds else least, count
         if self._is_adaptive and (is_window or not was_expected):
             if is_window or is_full or not moment.accepted:
                 rate.lower(math.inf, rate.value if is_full else START_RATE)

@@ -53,13 +53,13 @@ class RandomShare:
         if not self.is_known:
             sent = number + 1 - self._first + SECTION_REQUESTS * len(self._shares)
             refused = round(self._refused + SECTION_REQUESTS * sum(self._shares)) - PRIOR_REFUSALS
-            self.value = max(0, refused) / (max(0, sent) + PRIOR_REQUESTS)
+            self.value = min(max(0, refused) / (max(0, sent) + PRIOR_REQUESTS), MAX_SHARE)
 
     def end_section(self, now: float, number: int, shortest: float) -> None:
         """End the section before a request if it is long enough."""
         count = number - self._first
         if count >= SECTION_REQUESTS and now - self._begin > max(SECTION_SECONDS, shortest):
-            self._shares.append(self._refused / count)
+            self._shares.append(min(self._refused / count, MAX_SHARE))
             self.restart(now, number)
             if self.is_known:
                 self.value = _pool_shares(self._shares)
@@ -115,4 +115,4 @@ def _pool_shares(shares: Iterable[float]) -> float:
         if share - pooled > POOL_DEVIATIONS * deviation:
             break
         pooled = mean
-    return min(pooled, MAX_SHARE)
+    return pooled

@@ -11,6 +11,7 @@ import pytest
 
 from ask.map.quotas import parse_reset
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
+from ask.map.refusal_statistics import RandomShare
 from tests.map.simulated_service import SCENARIOS, Sent, Service, count_accepted, simulate, simulate_ideal
 from tests.slow_parameters import mark_others_slow
 
@@ -194,16 +195,55 @@ def test_after_a_pause_of_the_service_its_rate_is_found_again() -> None:
     assert count_accepted(sent, 40, 80) >= 0.9 * 50 * 40
 
 
+def test_the_time_of_an_outage_does_not_limit_the_concurrent_requests() -> None:
+    """After an hour without answers, the average since the start allowed 8 requests/s for five minutes, not 100."""
+    service = Service(100, 10, burst=0.5, changes=((20, 1e-9), (3600, 100)))
+    assert count_accepted(simulate(RateLimiter(), service, 3800), 3700, 3800) >= 0.8 * 100 * 100
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_an_outage_is_not_a_window(seed: int) -> None:
+    """After ten minutes without answers, a single random refusal stopped the job for ten more."""
+    service = Service(8, 0.5, overload=0.2, changes=((60, 1e-9), (660, 8)), seed=seed)
+    times = [each.time for each in simulate(RateLimiter(), service, 1400)]
+    assert max(later - earlier for earlier, later in pairwise(times)) < 61
+
+
 def test_concurrency_grows_while_everything_is_answered() -> None:
     limiter = RateLimiter()
     simulate(limiter, Service(latency=60), 6)
     assert limiter.concurrency == MAX_CONCURRENCY
 
 
+@pytest.mark.parametrize("refusal_latency", [1.5, 5])
+def test_late_refusals_are_not_more_than_the_requests(refusal_latency: float) -> None:
+    """Proxies such as LiteLLM try again for seconds: more refusals than requests in a section stopped the job."""
+    sent = simulate(RateLimiter(), Service(50, refusal_latency=refusal_latency, used_until=60), 120)
+    assert count_accepted(sent, 60, 120) > 0
+
+
+def test_a_share_is_no_more_than_all_requests() -> None:
+    """If later requests are refused first, there are more refusals than requests up to the next one."""
+    share = RandomShare()
+    for number in range(39, 19, -1):
+        share.count_refusal(number)
+    share.estimate(5)
+    assert share.value < 1
+
+
 def test_fixed_limits_hold() -> None:
     assert len(simulate(RateLimiter(4), Service(latency=0.5), 10)) == pytest.approx(80, abs=4)
     assert len(simulate(RateLimiter(None, requests_per_minute=120), Service(), 30)) == pytest.approx(60, abs=3)
     assert len(simulate(RateLimiter(None, None, tokens_per_minute=6000), Service(), 60)) == pytest.approx(60, abs=10)
+
+
+@pytest.mark.parametrize(("rate", "burst", "latency"), [(0.3, 5, 0.3), (0.6, 1, 0.3), (0.7, 0.05, 3)])
+def test_refused_requests_count_towards_a_fixed_limit(rate: float, burst: float, latency: float) -> None:
+    """They are sent again sooner than others: with `--rpm 120`, 30 requests were sent in ten seconds."""
+    service = Service(rate, latency, burst=burst, overload=0.3)
+    limiter = RateLimiter(None, requests_per_minute=120)
+    times = [each.time for each in simulate(limiter, service, 120, hides_overload=True)]
+    assert all(later - earlier >= 9.9 for earlier, later in zip(times, times[20:], strict=False))
 
 
 def test_fixed_limits_hold_while_everything_is_refused() -> None:
