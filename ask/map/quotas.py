@@ -67,7 +67,7 @@ class Quotas:
             reset = parse_reset(headers, reset_header)
             if limit is None or reset is None or reset > MAX_QUOTA_SECONDS:
                 continue
-            if limit <= 0 or remaining > limit * (1 - OBSERVED_PART):
+            if limit < 1 or remaining > limit * (1 - OBSERVED_PART):
                 continue
             period = reset / (1 - remaining / limit)
             self._observe(remaining_header, Observation(now, remaining, period), limit)

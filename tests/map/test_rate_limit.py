@@ -318,9 +318,10 @@ def test_a_daily_quota_is_not_spread_over_the_day() -> None:
     assert (limiter.get_delay(1.0, 0) or 0) < 1
 
 
-def test_a_quota_without_a_limit_is_ignored() -> None:
+@pytest.mark.parametrize("limit", ["-1", "0", "5e-324"])
+def test_a_quota_without_a_limit_is_ignored(limit: str) -> None:
     names = ("limit", "remaining", "reset")
-    headers = {f"x-ratelimit-{name}-requests": value for name, value in zip(names, ("-1", "-1", "10s"), strict=True)}
+    headers = {f"x-ratelimit-{name}-requests": value for name, value in zip(names, (limit, limit, "10s"), strict=True)}
     limiter = RateLimiter()
     limiter.start(0.0)
     limiter.finish(1.0, latency=1.0, is_refused=False, headers=headers, tokens=100)
