@@ -196,7 +196,7 @@ class RowPrompt:
                 hint += "" if row.location.startswith("stdin:") else "; with -f {{path}}, each file is a row"
             for key, value in row.columns.items():
                 if isinstance(value, list) and value and isinstance(value[0], dict) and name in value[0]:
-                    command = f"jq -c '..|.{json.dumps(key)}?|arrays[]'"
+                    command = f"jq -c '(arrays[] // .).{json.dumps(key)}[]?'"
                     hint = f"{key!r} is a list of rows that have it; {command} extracts them"
             raise UsageError(f"there is no column {name!r} in {row.location}", hint)
 

@@ -240,7 +240,7 @@ def test_another_prompt_does_not_replace_the_output(ask: Ask, server: ModelServe
         (("-f", "{{path}}", "Say it", "in.jsonl"), (2, "; with --files, each file is a row")),
         (("Say {{text}}", "in.jsonl", "--input-format", "lines"), (2, "; to read a table, add --input-format")),
         (("Say {{text}}", "in.jsonl", "--input-format", "lines"), (2, "; with -f {{path}}, each file is a row")),
-        (("Say {{text}}", "object.json"), (2, """jq -c '..|."data"?|arrays[]' extracts them""")),
+        (("Say {{text}}", "object.json"), (2, """jq -c '(arrays[] // .)."data"[]?' extracts them""")),
         (("Say {{text}}", "none.jsonl"), (9, "none.jsonl")),
         (("of", "europe"), (9, "ask -- map")),
         (("Say {{text}}", "in.jsonl", "-O", "out.xls"), (2, ".csv")),
