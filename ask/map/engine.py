@@ -266,18 +266,14 @@ class Engine:
         """Send a task again at that time."""
         heapq.heappush(self._retries, (moment, task.position, task))
 
-    def _may_start(self, now: float) -> bool:
-        """Check whether a task may be sent now."""
-        if self.progress.in_flight >= self._max_threads:
-            return False
-        if not self._limits.can_afford(self.progress.cost, self.progress.in_flight):
-            return False
+    def _get_delay(self, now: float) -> float | None:
+        """Return the seconds until a task may be sent; None if one must finish before."""
+        in_flight = self.progress.in_flight
+        if in_flight >= self._max_threads or not self._limits.can_afford(self.progress.cost, in_flight):
+            return None
         if not self._outage.is_paused:
-            return self._limiter.get_delay(now, self.progress.in_flight) == 0
-        if self._outage.get_probe_delay(now) or self.progress.in_flight >= self._limiter.concurrency:
-            return False
-        self._outage.note_probe(now)
-        return True
+            return self._limiter.get_delay(now, in_flight)
+        return self._outage.get_probe_delay(now) if in_flight < self._limiter.concurrency else None
 
     def _start_tasks(self) -> None:
         """Give tasks to the threads as far as the limits allow."""
@@ -287,7 +283,9 @@ class Engine:
             self._ready.appendleft(heapq.heappop(self._retries)[2])
         if self._ready:
             self._check_other_costs(now)
-        while self._ready and self.stop_error is None and self._may_start(now):
+        while self._ready and self.stop_error is None and self._get_delay(now) == 0:
+            if self._outage.is_paused:
+                self._outage.note_probe(now)
             if not self._has_started:
                 self._has_started = True
                 self._flush()
@@ -358,14 +356,8 @@ class Engine:
         """Return the seconds until something may have to be done."""
         waits = [INPUT_POLL_SECONDS if self._is_input_idle else PROGRESS_SECONDS]
         now = time.monotonic()
-        if (
-            self._ready
-            and self.stop_error is None
-            and self.progress.in_flight < self._max_threads
-            and self._limits.can_afford(self.progress.cost, self.progress.in_flight)
-        ):
-            paused, delay = self._outage.is_paused, self._limiter.get_delay(now, self.progress.in_flight)
-            waits += [self._outage.get_probe_delay(now)] if paused else [] if delay is None else [delay]
+        if self._ready and self.stop_error is None and (delay := self._get_delay(now)) is not None:
+            waits.append(delay)
         if self._retries:
             waits.append(self._retries[0][0] - now)
         return max(min(waits), 0.001)

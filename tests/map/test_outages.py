@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 import threading
 import time
 from collections import Counter
@@ -201,6 +202,20 @@ def test_what_ends_by_itself_does_not_stop_the_job(
     service.fail_after(10, 5 * BACKOFF)
     result = ask(*COMMAND, write_rows(home, 40), "-j", "4")
     assert (result.code, len(read_output(home)), bool(service.failed)) == (0, 40, True), result.stderr
+
+
+def test_a_probe_that_is_not_answered_is_waited_for_without_polling(ask: Ask, server: ModelServer, home: Home) -> None:
+    def fail() -> Reply:
+        if service.failed[-1][0] > service.failed[0][0] + 2 * QUIET_SECONDS:  # a probe
+            time.sleep(2)
+        return wire.fails(503)
+
+    service = Service(server, fail)
+    service.fail_after(2, 10 * QUIET_SECONDS)
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    result = ask(*COMMAND, write_rows(home, 10), "-j", "1")
+    wakeups = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before
+    assert (result.code, wakeups < 500) == (0, True), result.stderr
 
 
 @pytest.mark.slow_after_first
