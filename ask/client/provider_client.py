@@ -358,8 +358,7 @@ class ProviderClient:
     def fetch_lines(self, build: Callable[[str], HttpRequest]) -> Iterator[Any]:
         """Send a request and yield the JSON value of each line of the response; None if it is not JSON."""
         with self._get_transport().send(build(self._read_key()), "ndjson") as http_response:
-            is_page = http_response.headers.get("Content-Type", "").startswith("text/html")
-            if is_page or http_response.status not in SUCCESS_STATUSES:
+            if http_response.is_page or http_response.status not in SUCCESS_STATUSES:
                 raise self._bodies.parse_error(http_response, http_response.read_text())
             for events in http_response.iter_event_batches():
                 http_response.mark_progress()

@@ -324,6 +324,11 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
     def __exit__(self, *_: object) -> None:
         self._response.close()
 
+    @property
+    def is_page(self) -> bool:
+        """Whether it says that the body is a web page."""
+        return self.headers.get("Content-Type", "").lower().startswith("text/html")
+
     def is_path_unknown(self) -> bool:
         """Check whether the server does not have the path of the request, instead of which some send their web page.
 
@@ -334,8 +339,7 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
         """
         if self.status == 200 and _is_json(self._response) and not self.is_stream():
             return UNKNOWN_PATH_TEXT in self._first_chunk
-        is_page = "text/html" in self.headers.get("Content-Type", "").lower()
-        return self.status == 404 or (self.status == 200 and is_page and not self.is_stream())
+        return self.status == 404 or (self.status == 200 and self.is_page and not self.is_stream())
 
     def is_stream(self, requested: bool = True) -> bool:
         """Check by the first byte whether the body is a stream of events.

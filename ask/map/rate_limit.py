@@ -427,8 +427,8 @@ class RateLimiter:
     def _get_average(self, moment: Moment) -> float:
         """Return the requests per second accepted since a moment at which no more was accepted; 0 if unknown."""
         for origin in self._origins:
-            if (count := moment.accepted - origin.accepted) >= SPAN_REQUESTS:
-                return count / max(moment.time - origin.time, 0.01)
+            if moment.accepted - origin.accepted >= SPAN_REQUESTS:
+                return moment.get_rate(origin)
         return 0.0
 
     def _get_risen_rate(self, moment: Moment, average: float) -> float:
@@ -436,8 +436,7 @@ class RateLimiter:
         recent, begin = max(average, self._get_recent_rate(moment.time)), self._test.begin
         if moment.accepted - begin.accepted < RISEN_REQUESTS:
             return math.sqrt(average * recent)
-        rate = (moment.accepted - begin.accepted) / max(moment.time - begin.time, 0.01)
-        return min(max(rate, average), recent)
+        return min(max(moment.get_rate(begin), average), recent)
 
     def _begin_hold(self, now: float, origin: Moment) -> Hold:
         first = now + max(HOLD_SECONDS, self._refusal_seconds)

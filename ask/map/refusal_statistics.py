@@ -27,6 +27,10 @@ class Moment(NamedTuple):
     time: float
     accepted: int
 
+    def get_rate(self, begin: Moment) -> float:
+        """Return the requests per second accepted since an earlier moment."""
+        return (self.accepted - begin.accepted) / max(self.time - begin.time, 0.01)
+
 
 class RandomShare:
     """The share of requests that are refused at any rate: the least in the last sections of the requests."""

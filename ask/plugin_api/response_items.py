@@ -56,7 +56,7 @@ def read_text(item: Mapping[str, Any]) -> str:
     return "".join(read_str(part.get("text")) + read_str(part.get("refusal")) for part in _read_parts(item, "content"))
 
 
-def is_no_final_answer(item: Mapping[str, Any]) -> bool:
+def precedes_final_answer(item: Mapping[str, Any]) -> bool:
     """Check whether an item has no text, or text that OpenAI marks as commentary before the final answer.
 
     https://github.com/openai/openai-python/pull/3861

@@ -68,11 +68,11 @@ from ask.plugin_api.response_items import (
     PART_SEPARATOR,
     PartialItem,
     clean_item,
-    is_no_final_answer,
     is_same_call_in,
     is_sendable_item,
     join_parts,
     list_call_ids,
+    precedes_final_answer,
     read_image_data,
     read_image_refusal,
     read_items,
@@ -501,7 +501,7 @@ class Responses(Provider):
             return self.chat.provider_parse_response(response)
         items = list(read_items(response))
         text = join_parts(list(map(read_text, items)))
-        commentary = join_parts(list(map(read_text, takewhile(is_no_final_answer, items))))
+        commentary = join_parts(list(map(read_text, takewhile(precedes_final_answer, items))))
         answer = ModelResponse(
             text=text,
             reasoning=join_parts(list(map(read_reasoning, items))),

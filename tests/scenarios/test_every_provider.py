@@ -14,7 +14,7 @@ from ask.tools.definitions import BUILTIN_TOOLS, SEARCH_WEB
 from tests import wire as chat_wire
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home, Result
-from tests.provider_wires import SERVICES, Reasoning, Wire
+from tests.provider_wires import SERVICES, Reasoning, ResponsesApi, Wire
 from tests.providers import anthropic_wire
 
 LOCAL = ("ollama", "lmstudio")
@@ -123,8 +123,8 @@ def test_text_around_a_call_is_shown_in_order_and_sent_back(ask: Ask, server: Mo
     call = ToolCall("call_1", "bash", '{"command": "touch one"}')
     server.reply(service.says("First I look.", call, " And then again."), service.says("There is one."))
     result = ask(*command(service), "look")
-    # Two messages of a response are paragraphs, two parts of a message are not.
-    assert (" ".join(result.text.split()), result.code) == ("First I look. And then again. There is one.", 0)
+    separator = "\n\n" if isinstance(service, ResponsesApi) else ""  # its texts are two messages
+    assert (result.text, result.code) == (f"First I look.{separator} And then again.\nThere is one.\n", 0)
     assert (ask.cwd / "one").exists()
     _, second = check_sent_requests(server, service)
     assert second[2].content == "First I look. And then again."
