@@ -1265,7 +1265,7 @@ def test_rows_of_a_slow_pipe_are_answered_as_they_arrive(ask: Ask, server: Model
 def test_an_output_that_fresh_did_not_replace_is_still_of_its_job(
     is_killed: bool, ask: Ask, server: ModelServer, home: Home
 ) -> None:
-    server.reply(echo, echo, Reply((HOLD,)) if is_killed else wire.fails(401), Reply((HOLD,)))
+    server.reply(echo, echo, Reply((HOLD,)) if is_killed else wire.fails(401))
     file = write_rows(home.work, *make_rows(2))
     first, other = ([*COMMAND[:-1], prompt, file, "-O", "out.jsonl"] for prompt in ("Say {{text}}", "Repeat {{text}}"))
     assert ask(*first).code == 0
