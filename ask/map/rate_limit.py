@@ -16,9 +16,11 @@ ones show the limit, if a single one is refused while they run, and accepted onc
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 from ask.map.quotas import Quotas
@@ -38,8 +40,9 @@ they exceed it by this factor."""
 PERIOD_SECONDS, REFUSAL_BUDGET, MAX_PERIOD_REQUESTS = 2.0, 0.015, 130
 """A limit is at its level again after so many seconds, and the requests of which the refusals of the last attempt to
 exceed it are this part, but no more than so many."""
-ATTEMPT_REQUESTS = 40
-"""A rate then exceeds its level by its margin in the time of so many requests, and faster and faster after that."""
+ATTEMPT_REQUESTS, ATTEMPT_REFUSALS = 40, 3
+"""A rate then exceeds its level by its margin in the time of so many requests, and at least in so many times that of a
+refusal, and faster and faster after that."""
 MAX_PERIOD_SECONDS, MAX_ATTEMPT_SECONDS = 30.0, 10.0
 """The longest of these times for a rate: a slow one that rises should be found soon, too."""
 UNCERTAIN_SECONDS, UNCERTAIN_REQUESTS, MAX_UNCERTAIN_SECONDS = 0.35, 13, 10.0
@@ -61,8 +64,8 @@ RETRY_PART = 0.4
 """Refused requests are sent again at this part of the usual interval."""
 MAX_ROW_SECONDS = 100.0
 """No more requests are sent at the same time than are answered in so many seconds: others would wait in a queue."""
-MAX_REFUSAL_SECONDS = 1.0
-"""Refusals take no longer, unless earlier requests of the same row took the time."""
+MAX_STARTS, RECENT_SECONDS = 10_000, 1.0
+"""How many of the last requests are remembered; and the seconds in which the recent ones were accepted."""
 CLOCK_TOLERANCE, CREDIT_SECONDS = 0.002, 0.05
 """The difference in seconds between the times at which the caller and its thread start a request; and how much later
 than allowed the caller may send one without loss."""
@@ -76,7 +79,6 @@ CONSISTENT_PART, CERTAIN_SHARE, MAX_SURPLUS = 0.15, 0.2, 3
 does not grow, and is unknown, while it is so many times what was accepted in the last second."""
 DEFAULT_TOKENS = 1000
 """Tokens that a request is assumed to use until the first has been answered."""
-
 
 class Start(NamedTuple):
     """When a request was sent, and how many had been sent and refused before, and were in flight."""
@@ -190,7 +192,7 @@ class RateLimiter:
         self._quotas = Quotas()
         self._next_start = self._fixed_start = -math.inf
         self._first_start, self._last_step, self._pause_seconds = math.inf, math.inf, 0.0
-        self._starts: deque[Start] = deque()  # in the last second
+        self._starts: deque[Start] = deque(maxlen=MAX_STARTS)
         self._in_flight = self._started = self._refused = self._answered = self._retries = 0
         self._refusal_seconds, self._last_refusal = 0.0, -math.inf
         self._share, self._test = RandomShare(), RefusalTest()
@@ -237,8 +239,6 @@ class RateLimiter:
         if self._hold:
             self._hold.probe = now
         self._starts.append(Start(now, self._started, self._refused, self._in_flight))
-        while self._starts[0].time < now - MAX_REFUSAL_SECONDS:
-            self._starts.popleft()
         self._share.end_section(now, self._started, 3 * self._refusal_seconds)
         if self._share.is_known and self._share.value > self._lowered_share + SHARE_RISE:
             self._forget_limits()
@@ -269,9 +269,11 @@ class RateLimiter:
             self._token_count += 1
         self._quotas.read(now, headers, self._mean_tokens)
         if is_refused:
-            self._handle_refusal(now, min(latency, MAX_REFUSAL_SECONDS), wait, is_overload)
+            self._handle_refusal(now, latency, wait, is_overload)
         else:
             self._answered += 1
+            if self._hold and self._hold.probe is not None and now - latency >= self._hold.probe - CLOCK_TOLERANCE:
+                self._end_hold(self._hold, self._hold.probe)
 
     @property
     def _mean_tokens(self) -> float:
@@ -281,9 +283,11 @@ class RateLimiter:
         token_rate = self._tokens_per_minute / 60 / self._mean_tokens
         return min(self._quotas.get_rate(now), self._requests_per_minute / 60, token_rate)
 
-    def _get_recent_rate(self, now: float) -> float:
-        first = self._starts[0]
-        return (self._started - self._refused - (first.number - first.refused)) / max(now - first.time, 0.1)
+    def _get_recent_rate(self, now: float, delay: float = 0.0) -> float:
+        """Return the requests/s accepted recently, of those sent before a delay, which is the time of a refusal."""
+        first, last = self._find_start(now - delay - RECENT_SECONDS), self._find_start(now - delay)
+        refused = self._refused - self._find_start(now - RECENT_SECONDS).refused
+        return max(0, last.number + 1 - first.number - refused) / max(now - delay - first.time, 0.1)
 
     @property
     def _threshold(self) -> float:
@@ -308,8 +312,11 @@ class RateLimiter:
             known = min(rate.value, rate.level)
             period = min(self._get_period(rate, known), MAX_PERIOD_SECONDS)
             attempt = min(period, max(PERIOD_SECONDS, ATTEMPT_REQUESTS / known), MAX_ATTEMPT_SECONDS)
-            later = LATER_RATE_DOUBLING if self._lowered > -math.inf else 0.0
-            rate.grow(seconds, period, attempt, max(later, period / 3, math.log(2) * rate.value / MAX_RATE_GROWTH))
+            if rate.is_certain:
+                attempt = max(attempt, ATTEMPT_REFUSALS * self._refusal_seconds)
+            later = max(LATER_RATE_DOUBLING, self._refusal_seconds) if self._lowered > -math.inf else 0.0
+            slowest = math.log(2) * rate.value / MAX_RATE_GROWTH
+            rate.grow(seconds, period, attempt, max(later, period / 3, slowest))
         throughput = self._answered / (now - self._first_start - self._pause_seconds)
         if not self._answered or limit.value < MAX_ROW_SECONDS * throughput:
             period = self._get_period(limit, max(throughput, 1))
@@ -330,8 +337,8 @@ class RateLimiter:
 
     def _find_start(self, sent: float) -> Start:
         """Return the last request sent until then."""
-        latest = sent + CLOCK_TOLERANCE / 4
-        return next((start for start in reversed(self._starts) if start.time <= latest), self._starts[0])
+        index = bisect_right(self._starts, sent + CLOCK_TOLERANCE / 4, key=attrgetter("time"))
+        return self._starts[max(0, index - 1)]
 
     def _count_in_flight(self, start: Start) -> int:
         """Return how many of the requests in flight when one was sent have not been refused since."""
@@ -433,14 +440,14 @@ class RateLimiter:
 
     def _get_risen_rate(self, moment: Moment, average: float) -> float:
         """Return the requests per second accepted since the first refusal: from then on, no earlier ones are left."""
-        recent, begin = max(average, self._get_recent_rate(moment.time)), self._test.begin
+        recent, begin = max(average, self._get_recent_rate(self._last_refusal)), self._test.begin
         if moment.accepted - begin.accepted < RISEN_REQUESTS:
             return math.sqrt(average * recent)
         return min(max(moment.get_rate(begin), average), recent)
 
     def _begin_hold(self, now: float, origin: Moment) -> Hold:
         first = now + max(HOLD_SECONDS, self._refusal_seconds)
-        self._hold = Hold(now, first, origin, origin, self._get_recent_rate(now))
+        self._hold = Hold(now, first, origin, origin, self._get_recent_rate(now, self._refusal_seconds))
         return self._hold
 
     def _continue_hold(self, now: float, hold: Hold) -> float:
@@ -450,12 +457,9 @@ class RateLimiter:
                 return 0.0
             return max(0.0, hold.next_probe - now)
         answered = hold.probe + max(HOLD_SECONDS, 3 * self._refusal_seconds)
-        if now < answered:
-            return answered - now
-        self._end_hold(hold, hold.probe)
-        if not self._share.is_known:
-            self._share.restart(now, self._started)
-        return 0.0
+        if now >= answered:
+            self._end_hold(hold, hold.probe)
+        return max(0.0, answered - now)
 
     def _extend_hold(self, now: float, hold: Hold, wait: float | None) -> None:
         """Choose when to send the next single request, after one was refused."""
@@ -490,7 +494,8 @@ class RateLimiter:
             limit.value = max(limit.value, self._start_concurrency)
         elif is_full:
             limit.is_certain = True
-        is_window = not is_full and probe - hold.begin >= WINDOW_SECONDS and count >= SPAN_REQUESTS
+        is_long = probe - hold.begin - self._refusal_seconds >= WINDOW_SECONDS
+        is_window = not is_full and is_long and count >= SPAN_REQUESTS
         is_early = count < self._window_requests <= hold.origin.accepted - self._burst.accepted
         if is_early and not hold.refused and self._window_seconds == MINUTE:
             return  # some requests that seemed to use up the window were refused at random
@@ -511,6 +516,8 @@ class RateLimiter:
         self._burst = moment
         self._after_lowering(probe - CLOCK_TOLERANCE)
         self._test.skip(start.number)
+        if not self._share.is_known:
+            self._share.restart(probe, self._started)
 
     def _estimate_after_hold(self, hold: Hold, accepted: Moment) -> None:
         """Lower the rate to between what was accepted until a single request was accepted, and the most it can be."""
