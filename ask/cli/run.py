@@ -166,7 +166,7 @@ def run_and_render(
 def notify_end(app: AppContext, settings: Settings, error: AskError | None) -> None:
     """Announce the end of a run that the user has not interrupted, if it has taken long."""
     if app.console.accepts_notifications and not isinstance(error, RunInterruptedError):
-        from ask.hooks.notifications import announce_end
+        from ask.agent.notifications import announce_end
 
         seconds, exit_code = time.monotonic() - app.last_input_time, error.exit_code if error else 0
         announce_end(seconds, exit_code, settings.notifications, app.environment)
