@@ -157,9 +157,9 @@ def _print_failure(flags: Mapping[str, Any], job: Job, error: AskError) -> None:
 
 
 def _submit_rows(runner: BatchRunner, console: StderrConsole, *waiting: Any) -> None:
-    """Submit rows, and print how many were submitted. `waiting` are the arguments of `submit_patiently`."""
+    """Submit rows, and print how many were submitted. `waiting` are the arguments of `submit_with_retries`."""
     before = runner.submitted_rows
-    runner.submit_patiently(*waiting)
+    runner.submit_with_retries(*waiting)
     if rows := runner.submitted_rows - before:
         batches = format_count(runner.submitted_batches, "batch", "batches")
         where = f" in {batches}" if runner.submitted_batches else ""

@@ -512,7 +512,7 @@ def create_client(
         adjustments=adjustments,
         other_transports=[partial(open_transport, url) for url in endpoint.other_base_urls],
         renew_key=endpoint.sign_in.get_token if endpoint.sign_in else endpoint.renew_key,
-        read_key=endpoint.sign_in.get_token if endpoint.sign_in else None,
+        read_token=endpoint.sign_in.get_token if endpoint.sign_in else None,
         trace_request=_trace_requests(endpoint, settings, notify, redactor) if settings.traces else None,
     )
 

@@ -119,7 +119,7 @@ class ProviderClient:
         adjustments: what refusals have shown about the model, if several clients share it.
         other_transports: create transports for further base URLs, to use if the server cannot be reached.
         renew_key: returns another key than a rejected one, or ""; None if there is no other.
-        read_key: returns the access token to use as key in the next request; None for an unchanging key.
+        read_token: returns the access token to use as key in the next request; None for an unchanging key.
         trace_request: sends each request once in a span, as `Tracer.trace_request` does; None without traces.
     """
 
@@ -141,7 +141,7 @@ class ProviderClient:
         adjustments: RequestAdjustments | None = None,
         other_transports: Sequence[Callable[[], Transport]] = (),
         renew_key: Callable[[str], str] | None = None,
-        read_key: Callable[[], str] | None = None,
+        read_token: Callable[[], str] | None = None,
         trace_request: Callable[..., RequestResult] | None = None,
     ) -> None:
         self.provider = chat_fallback.provider if chat_fallback and chat_fallback.is_active else provider
@@ -155,7 +155,7 @@ class ProviderClient:
         self._keys = list(map(str.strip, key.split("|")))
         """The keys that have not failed. The first is used; it is "" without a key."""
         self._key_origin = key_origin
-        self._read_token = read_key
+        self._read_token = read_token
         self._trace_request = trace_request
         self._tries = tries
         self._backoff = backoff
@@ -331,17 +331,17 @@ class ProviderClient:
         self,
         build: Callable[[str], HttpRequest | None],
         *,
-        may_repeat: bool = True,
+        may_retry: bool = True,
         final_statuses: Collection[int] = (),
     ) -> Any:
         """Send a request about a batch, and return the JSON of the response.
 
         Args:
             build: builds the request for a key. If it returns None, nothing is sent, and the result is None.
-            may_repeat: whether to send it again after a failure.
+            may_retry: whether to send it again after a failure.
             final_statuses: the statuses after which it is not sent again.
         """
-        if not may_repeat:
+        if not may_retry:
             # On a new connection, because a transport sends a request again if the server closes a reused one.
             return self._send_document(build(self._read_key()), self._open_transport)
 

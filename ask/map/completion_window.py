@@ -100,11 +100,11 @@ class BackgroundRunner(BatchRunner):
         self._last_tag = ""
         """The tag of the response at which the last poll ended."""
 
-    def _fetch(self, build: Callable[[str], HttpRequest], *, may_repeat: bool = True) -> Any:
+    def _fetch(self, build: Callable[[str], HttpRequest], *, may_retry: bool = True) -> Any:
         """Send a request with the client of the calling thread."""
         client = self._local.__dict__.get("client") or self._create_client()
         self._local.client = client
-        return client.fetch_document(build, may_repeat=may_repeat)
+        return client.fetch_document(build, may_retry=may_retry)
 
     def _create_batch(self, chunk: Sequence[tuple[RowKey, str, Any]]) -> None:
         """Submit rows at the same time. Those that a rate limit refuses are submitted again.
@@ -140,7 +140,7 @@ class BackgroundRunner(BatchRunner):
                         self._ledger.begin_batch(self._job.id, tag, [row[0]])
                         build = partial(self._api.build_create_request, [BatchRequest(tag, *row[1:])], tag, "")
                         # Sent once: after a failure of the network, the response may exist.
-                        futures[executor.submit(self._fetch, build, may_repeat=False)] = tag, row
+                        futures[executor.submit(self._fetch, build, may_retry=False)] = tag, row
                 wait(futures)
             finally:
                 try:
