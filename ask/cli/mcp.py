@@ -395,7 +395,7 @@ def login_command(*, name: str, no_browser: bool) -> None:
         raise UsageError(f"{server.name} {problem} and needs no sign-in", f"ask mcp test {server.name} starts it")
     import asyncio
 
-    from ask.cli.browser import can_open_browser, read_redirect, show_page
+    from ask.cli.sign_in_page import can_open_browser, read_redirect, show_page
     from ask.mcp.browser_sign_in import sign_in
 
     opens_browser = not no_browser and can_open_browser()

@@ -1,4 +1,4 @@
-"""Showing the user the page of a sign-in, and asking for the URL to which it redirects."""
+"""The sign-in page of a service: opening it in the browser, and asking for the URL to which it redirects."""
 
 from __future__ import annotations
 
