@@ -1,4 +1,4 @@
-"""What clients of `ask mcp serve` send that is not a valid message: it is repaired or answered with an error."""
+"""Invalid messages that clients send to `ask mcp serve`: they are repaired, or answered with an error."""
 
 from __future__ import annotations
 
