@@ -277,7 +277,7 @@ def move_result_files(messages: Iterable[Message], is_kept: Callable[[str], bool
     return merge_user_messages(moved)
 
 
-def move_answer_files(messages: Iterable[Message], is_kept: Callable[[str], bool] = lambda _: False) -> list[Message]:
+def move_answer_files(messages: Iterable[Message], is_kept: Callable[[str], bool]) -> list[Message]:
     """Move the images that models generated, except those of the MIME types to keep, to the next user message.
 
     Few formats allow them in answers. The model can so edit an image, whichever model has generated it.

@@ -116,7 +116,7 @@ def _wrap_for_tmux(sequence: str) -> str:
 
 
 @contextmanager
-def announce_question(send: Callable[[], None], *, waits: bool = False) -> Iterator[None]:
+def announce_question(send: Callable[[], None], *, waits: bool) -> Iterator[None]:
     """Call `send`, in a thread, if a question in the block waits for its answer.
 
     With `waits`, the block ends only after `send` has returned.

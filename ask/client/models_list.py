@@ -60,7 +60,7 @@ def _read_models_list(endpoint: ModelEndpoint, cache_directory: Path, settings: 
 
 
 def find_intended_model(
-    error: AskError, endpoint: ModelEndpoint, cache_directory: Path, settings: Settings, aliases: Iterable[str] = ()
+    error: AskError, endpoint: ModelEndpoint, cache_directory: Path, settings: Settings, aliases: Iterable[str]
 ) -> str:
     """Return the listed model that is meant by a name that the service does not know; "" if there is none.
 

@@ -327,7 +327,7 @@ class Recorder:
         self._warn(f"cannot save {unsaved}: {error}")
 
 
-def correct_exit_code(path: Path, run_number: int, exit_code: int, error: AskError | None = None) -> None:
+def correct_exit_code(path: Path, run_number: int, exit_code: int, error: AskError | None) -> None:
     """Change the exit code of a run that was already saved as ended.
 
     The answer may prove unusable, or the user may decline to run a suggested command. If the history cannot be

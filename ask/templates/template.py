@@ -125,7 +125,7 @@ class Template(NamedTuple):
 
 
 def select_template(
-    template_name: str | None, variables: Iterable[str], user_folder: Path, *, has_columns: bool = False
+    template_name: str | None, variables: Iterable[str], user_folder: Path, *, has_columns: bool
 ) -> Template:
     """Find a template and check it, before any input is read.
 
@@ -144,7 +144,7 @@ def select_template(
     return fill_template(find_template(decode_argument(template_name), user_folder), variables, has_columns=has_columns)
 
 
-def fill_template(template: Template, variables: Iterable[str], *, has_columns: bool = False) -> Template:
+def fill_template(template: Template, variables: Iterable[str], *, has_columns: bool) -> Template:
     """Return a template with the values of --var, as NAME=VALUE. Raises the errors of `select_template`."""
     values = parse_variables(map(decode_argument, variables), template.name, template.variables)
     for text in (template.system, "" if has_columns else template.prompt):
