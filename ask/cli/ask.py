@@ -185,11 +185,7 @@ def make_amount_parser(unit: str, maximum: float, convert: Callable[[str], float
     return parse
 
 
-def parse_seconds(text: str) -> float:
-    """Parse a number of seconds, or a time such as 5m."""
-    return make_amount_parser("seconds, or a time such as 5m", MAX_SECONDS, convert_to_seconds)(text)
-
-
+parse_seconds = make_amount_parser("seconds, or a time such as 5m", MAX_SECONDS, convert_to_seconds)
 parse_dollars = make_amount_parser("US dollars", MAX_DOLLARS)
 
 
