@@ -11,10 +11,6 @@ import click
 from ask.errors import UsageError
 from ask.tools.file_access import escape_for_display
 
-NO_BROWSER_OPTION = click.option(
-    "--no-browser", is_flag=True, help="Print the URL, and ask for the one it redirects to."
-)
-
 
 def can_open_browser() -> bool:
     """Check whether there is a browser on this machine."""
