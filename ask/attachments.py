@@ -87,7 +87,7 @@ UNKNOWN_TYPE = MediaType("", "", b"")
 SUFFIXES = {"image/jpeg": "jpg", "image/svg+xml": "svg", "application/zip": "zip", "audio/mpeg": "mp3"}
 """The suffixes of file names that differ from the second part of the MIME type."""
 PLURALS = {"image": "images", "PDF": "PDFs", "audio": "audio", "video": "videos", "document": "documents"}
-"""How the groups are called in sentences."""
+"""The names of the groups in messages."""
 ATTACHABLE_MEDIA_TYPES = tuple(media_type for media_type, kind in MEDIA_TYPES.items() if kind.group)
 """The MIME types that at least one provider accepts."""
 MAX_FILE_BYTES = {

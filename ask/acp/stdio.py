@@ -62,7 +62,7 @@ class StdioTransport:
 
 
 def _is_message(message: Any) -> bool:
-    """Check what the SDK takes for granted."""
+    """Check the types that the SDK relies on."""
     return (
         isinstance(message, dict)
         and isinstance(message.get("method", ""), str)

@@ -271,7 +271,7 @@ def _complete_endpoint(request: RunRequest, notify: Callable[[str], None]) -> Ru
     If the list cannot be fetched, the first fallback takes the provider's place.
 
     Raises:
-        AskError: there is no model, or it has not all of the tools.
+        AskError: there is no model, or it lacks one of the tools.
     """
     endpoint, fallbacks = request.endpoint, [*request.fallbacks]
     while not endpoint.model:

@@ -95,7 +95,7 @@ def _record_and_report(
 
 
 def _add_model_info(request: RunRequest, app: AppContext) -> RunRequest:
-    """Return the request with what the models list says, if there are model options, which need it."""
+    """Return the request with facts from the cached models list, which only model options need."""
     if not request.settings.options:
         return request
     from ask.client.models_list import add_cached_model

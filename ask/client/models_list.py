@@ -1,4 +1,4 @@
-"""What the provider's models list says about a model: the length of its context, or that its name is another.
+"""Facts about a model from the provider's models list: the length of its context, and its correct name.
 
 The list is fetched only for long conversations and unknown models, at most once a day, with a short timeout: a run
 works without it.

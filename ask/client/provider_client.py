@@ -215,7 +215,7 @@ class ProviderClient:
         )
 
     def _select_server_tools(self, request: ChatRequest, tools: Sequence[ToolSpec]) -> Mapping[str, Mapping[str, Any]]:
-        """Return those of the wanted tools that the service has, as it wants them; report the others once."""
+        """Return the requested tools that the service has, in its own format; report the others once."""
         available = self.provider.hooks.provider_server_tools(model=request.model)
         selected = {name: available[name] for name in request.server_tools if name in available}
         if missing := [name for name in request.server_tools if name not in available]:
@@ -233,7 +233,7 @@ class ProviderClient:
         return adapt_options(profile, request.model, options, notify, given) if options else options
 
     def _drop_reasoning(self, messages: Sequence[Message]) -> list[Message]:
-        """Leave out what models that reason have added to messages; models that do not refuse it."""
+        """Leave out the state that reasoning models have added to messages: other models refuse it."""
         find_profile = self.provider.find_profile
         return [
             message._replace(provider_state=None)
@@ -288,7 +288,7 @@ class ProviderClient:
     def parse_parts(
         self, request: ChatRequest, response: Mapping[str, Any], error: AskError | None = None
     ) -> RequestResult:
-        """Parse a response that is incomplete if there is an error; one that it contains is part of the result."""
+        """Parse a response, which is incomplete if there is an error. An error in it is part of the result."""
         try:
             return self._build_result(request, response, error, is_stream=True)
         except ProviderError as provider_error:

@@ -28,7 +28,7 @@ REASONING_TAGS = {
 """The opening tags, with their closing tags."""
 OPENING_TAG_PATTERN = "|".join(map(re.escape, REASONING_TAGS))
 MAX_BLOCKS = 16
-"""No real answer begins with so many blocks of reasoning; what follows them is text."""
+"""No real answer begins with this many blocks of reasoning; what follows them is text."""
 SEPARATOR = "\n\n"
 """Separates the reasoning of two blocks, and that in the text from what the provider returned in its own field."""
 QUOTES = ("`", "'", '"')

@@ -295,7 +295,7 @@ def _check_limits(path: Path, table_key: str, value: Any) -> None:
 
 
 def _format_removal(key: str) -> str:
-    """Say how to remove a key; one with spaces, quotes or brackets is not repeated as part of a command."""
+    """Return the advice to remove a key; one with spaces, quotes or brackets is not repeated as part of a command."""
     command = f"unset {key}" if re.fullmatch(r"[\w.-]+", key) else "edit"
     return f"remove it with ask config {command}"
 

@@ -69,7 +69,7 @@ class Account(NamedTuple):
 
 
 class Login(NamedTuple):
-    """What is saved about a provider.
+    """The saved accounts of a provider.
 
     Attributes:
         host_id: the id of this installation of `ask`.

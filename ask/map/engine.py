@@ -187,7 +187,7 @@ class Engine:
                 self._tasks.put(None)
 
     def _has_room(self) -> bool:
-        """Whether there may be another row, and it may be read."""
+        """Check whether another row may be read."""
         if self._is_exhausted or self.stop_error or len(self._ready) >= 2 * self._limiter.concurrency:
             return False
         return self._held_bytes + self._waiting_copies.held_bytes < MAX_HELD_BYTES

@@ -333,11 +333,11 @@ class Ledger:
         return found[0][0] if found else None
 
     def set_review(self, job: str, output: str) -> None:
-        """Save where the rows of a job that are to be reviewed are written."""
+        """Save the file to which a job writes its rows for review."""
         self._execute("REPLACE INTO reviews VALUES (?, ?)", (_escape_bytes(output), job))
 
     def find_job_with_review(self, output: str) -> str | None:
-        """Return the job whose rows to review are in a file."""
+        """Return the job that writes its rows for review to this file."""
         found = self._execute("SELECT job FROM reviews WHERE output = ?", (_escape_bytes(output),))
         return found[0][0] if found else None
 
@@ -377,7 +377,7 @@ class Ledger:
         return RowResult._make(found[0]) if found else None
 
     def find_first_row(self, digest: bytes, key: RowKey) -> RowKey:
-        """Return the key that this was first called with for a digest, since the input is read from its first row."""
+        """Return the key of the first call with this digest since the input began: that of the first such row."""
         with self._convert_errors():
             self._first_rows.execute("INSERT OR IGNORE INTO first_rows VALUES (?, ?, ?)", (digest, *key))
             query = "SELECT key, occurrence FROM first_rows WHERE digest = ?"
@@ -461,7 +461,7 @@ class Ledger:
         return int(count), float(newest)
 
     def save_shard_input(self, shard: str, shard_input: ShardInput) -> None:
-        """Save what the output of a shard was made from; `shard` is the job that the shard is."""
+        """Save what the output of a shard was made from; `shard` is the ID of its job."""
         self._execute("REPLACE INTO shard_inputs VALUES (?, ?, ?, ?, ?)", (shard, *shard_input))
 
     def forget_answers(self, job: str) -> None:

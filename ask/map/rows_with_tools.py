@@ -49,7 +49,7 @@ STOP_SECONDS = 5.0
 
 
 class AgentOptions(NamedTuple):
-    """How rows with tools run.
+    """The options of rows with tools.
 
     Attributes:
         directory_template: the folder that each row gets a copy of; None to run in the current folder.
