@@ -31,9 +31,9 @@ from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING, DecisionQuestion
 from ask.plugin_api.installed_plugins import PluginEntry
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.loader import check_provider, switch_api
-from ask.plugin_api.loader import load_provider as load_plugin
 from ask.plugin_api.provider import Provider
+from ask.plugin_api.provider_loading import check_provider, switch_api
+from ask.plugin_api.provider_loading import load_provider as load_plugin
 from ask.plugin_api.types import ProviderInfo
 from ask.profiles import ModelProfile
 from ask.records import NamedTuple

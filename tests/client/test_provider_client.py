@@ -35,7 +35,7 @@ from ask.client.transport import Transport
 from ask.config.redaction import Redactor
 from ask.errors import PluginError
 from ask.messages import Delta, ReasoningDelta
-from ask.plugin_api.loader import check_provider
+from ask.plugin_api.provider_loading import check_provider
 from ask_providers.openrouter import provider as openrouter
 from tests import wire
 from tests.json_strategies import replace_any_part
