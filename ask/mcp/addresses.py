@@ -1,4 +1,4 @@
-"""`-f mcp://SERVER/URI` and `-t mcp://SERVER/PROMPT`: resources and prompts of MCP servers.
+"""Addresses that begin with mcp://: resources (`-f mcp://SERVER/URI`) and prompts (`-t mcp://SERVER/PROMPT`).
 
 The user has named the server, so it is started in safe mode, too.
 """
