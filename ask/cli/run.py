@@ -123,7 +123,7 @@ def create_text_renderer(options: RunOptions, request: RunRequest, console: Stde
     shown = {
         "verbose": options.verbose,
         "shows_usage": options.usage,
-        "show_footer": should_show_footer(request.settings.footer),
+        "shows_footer": should_show_footer(request.settings.footer),
     }
     is_paged = is_for_pager(output, console.environment) and not raw
     if options.plain or not (is_paged or can_redraw(output, console.environment)):
