@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from ask import __version__
-from ask.errors import AskError, FileError
+from ask.errors import FIRST_SIGNAL_EXIT_CODE, AskError, FileError
 from ask.events import Event, FallbackStarted, MessageAdded, ToolCallFinished, ToolCallRequested
 from ask.history.entries import (
     REFUSED,
@@ -35,8 +35,6 @@ FINAL_LOCK_TIMEOUT_SECONDS = 5.0
 """Seconds to wait at the end of a run that was not interrupted, when there is no later chance to save."""
 PARTIAL_SAVE_SECONDS = 2.0
 """Seconds between saves of an answer that is being streamed."""
-FIRST_SIGNAL_EXIT_CODE = 128
-"""Exit codes from this one on mean that a signal ended the run."""
 UPDATE_TOTALS = f"UPDATE runs SET {', '.join(f'{name} = ?' for name in ('rounds', *Usage._fields))} WHERE number = ?"
 
 WriteOperation = Callable[[sqlite3.Connection], object]
