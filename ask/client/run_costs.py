@@ -1,4 +1,4 @@
-"""Costs of runs, and the price lists that --max-cost needs."""
+"""Costs of runs and saved runs, the check that --max-cost knows a price, and the prices that `ask models` lists."""
 
 from __future__ import annotations
 
