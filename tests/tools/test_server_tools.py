@@ -488,15 +488,16 @@ def test_a_paused_answer_is_one_text(ask: Ask, server: ModelServer) -> None:
 def test_text_after_a_turn_that_paused_in_a_search_is_a_paragraph(
     ask: Ask, server: ModelServer, options: tuple[str, ...]
 ) -> None:
-    before = [{"type": "text", "text": "Looking."}, SEARCH_BLOCK]
+    before: list[Json] = [{"type": "text", "text": "Looking."}, SEARCH_BLOCK]
     after = [search_result(FOUND), cited_text("Rain.")]
     if options:
         server.reply(whole_answer(*before, stop="pause_turn"), whole_answer(*after))
     else:
-        paused = map(anthropic_wire.block, range(2), before)
+        paused = (anthropic_wire.block(index, block) for index, block in enumerate(before))
+        rest = (anthropic_wire.block(index, block) for index, block in enumerate(after))
         begins = anthropic_wire.begins()
         server.reply(anthropic_wire.streams(begins, *paused, anthropic_wire.ends("pause_turn")))
-        server.reply(anthropic_wire.streams(begins, *map(anthropic_wire.block, range(2), after), anthropic_wire.ends()))
+        server.reply(anthropic_wire.streams(begins, *rest, anthropic_wire.ends()))
     server.reply(anthropic_answer())
     assert ask("-p", "anthropic", *options, "-T", "web_search", "hi").text == "Looking.\n\nRain.\n"
     (paused_block, searched, *_) = server.requests[1].json["messages"][1]["content"]
