@@ -20,7 +20,7 @@ from ask.map.occurrences import OccurrenceCounter
 from ask.map.shards import ShardInput
 from ask.messages import Usage
 from ask.parsing import parse_json
-from ask.records import NamedTuple
+from ask.records import COST_DECIMALS, NamedTuple
 
 SCHEMA = """\
 CREATE TABLE IF NOT EXISTS jobs (
@@ -226,7 +226,7 @@ class JobSummary(NamedTuple):
 
 LIST_JOBS = f"""SELECT id, updated, coalesce(sum(status = 'answered'), 0), coalesce(sum(status != 'answered'), 0),
     (SELECT count(*) FROM batches JOIN batch_rows USING (tag) WHERE batches.job = jobs.id),
-    sum(cost) {UNDAMAGED.format(name="cost")}, models, output, prompt
+    round(sum(cost) {UNDAMAGED.format(name="cost")}, {COST_DECIMALS}), models, output, prompt
     FROM jobs LEFT JOIN results ON job = id GROUP BY id ORDER BY updated DESC"""  # noqa: S608
 
 
