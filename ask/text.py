@@ -342,9 +342,11 @@ def format_age(unix_time: float, now: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration in seconds, minutes or hours."""
+    """Format a duration in seconds, minutes or hours; "over a year" for any longer one, which a server may report."""
     if seconds < 60:
         return f"{seconds:.1f} s"
+    if seconds > _AGE_UNITS[0][0]:
+        return "over a year"
     return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
