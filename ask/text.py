@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from binascii import crc32
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, pairwise
@@ -330,6 +331,14 @@ def format_block(tag: str, text: str, attributes: str) -> str:
     number = next(number for number in count(1) if number not in numbers)
     name = tag if number == 1 else f"{tag}-{number}"
     return f"<{name}{attributes}>\n{text.rstrip(chr(10))}\n</{name}>"
+
+
+def describe_parse_error(error: Exception) -> str:
+    """Return why a text cannot be parsed. What Python says about its limits is meant for programmers."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    is_long = "integer string conversion" in str(error)
+    return f"an integer has more than {sys.get_int_max_str_digits():,} digits" if is_long else str(error)
 
 
 def format_age(unix_time: float, now: float) -> str:
