@@ -593,7 +593,9 @@ class ProviderClient:
         )
         if text == answer.text:
             return result
-        return result._replace(answer=answer._replace(reasoning=reasoning, text=text), tagged_text=answer.text)
+        commentary = text.removesuffix(answer.final_text)
+        changed = answer._replace(reasoning=reasoning, text=text, commentary="" if commentary == text else commentary)
+        return result._replace(answer=changed, tagged_text=answer.text)
 
     def _check_end(self, reader: StreamReader, http_response: Response, has_deltas: bool) -> None:
         """Raise the error for a stream that ended without its end marker, unless the reader accepts the end."""

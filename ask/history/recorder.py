@@ -126,6 +126,8 @@ class Recorder:
                 calls = tuple(map(ToolCallRecord, message.tool_calls))
                 entry = HistoryEntry(time.time(), message, complete, calls=calls)
                 if response is not None:
+                    if self._metadata.first_kept_run is not None:
+                        entry = entry._replace(message=message._replace(content=response.final_text))
                     entry = entry._replace(
                         reasoning=response.reasoning,
                         finish_reason=response.finish_reason,

@@ -20,7 +20,7 @@ from ask.messages import EMPTY_MAPPING, Message
 from ask.records import Constraint, NamedTuple
 from ask.regular_files import open_regular_file
 from ask.templates.placeholders import INPUT_NAME, fill_placeholders, find_placeholders
-from ask.text import decode_argument, format_size, format_suggestion, format_unknown_key
+from ask.text import decode_argument, describe_parse_error, format_size, format_suggestion, format_unknown_key
 
 if TYPE_CHECKING:
     from ask.inputs.prompt_inputs import PromptInputs
@@ -317,7 +317,7 @@ def _parse_front_matter(file: Path, lines: Sequence[str]) -> FrontMatter:
         values = tomllib.loads("\n".join(lines))
     except (ValueError, RecursionError) as error:
         location = LINE_NUMBER_PATTERN.search(str(error))
-        reason = LINE_NUMBER_PATTERN.sub("", str(error)).removesuffix(" (at end of document)")
+        reason = LINE_NUMBER_PATTERN.sub("", describe_parse_error(error)).removesuffix(" (at end of document)")
         line = int(location[1]) if location else len(lines)
         raise _make_template_error(file, line, f"invalid TOML ({reason})") from error
     try:

@@ -268,7 +268,7 @@ def copy(session: ChatSession, _: str) -> None:
     from ask.cli.chat.clipboard import copy_text
 
     answers = (message.content for message in reversed(session.request.message_history) if message.role == "assistant")
-    answer = next(filter(None, answers), "")
+    answer = next(filter(None, answers), "").removeprefix(session.commentary)
     if not answer:
         raise UsageError("there is no answer yet", "send a message first")
     copy_text(answer, session.app.environment)

@@ -108,6 +108,8 @@ class ChatSession:
             self._pending_inputs = self._pending_inputs.merge(self._read_inputs(options.files))
         self._tools_override: bool | None = None
         self.totals = RunResult([], app)
+        self.commentary = ""
+        """The beginning of the last answer that is no part of its value, see `ModelResponse`."""
         self.message_count = 0
         self.is_saved = bool(self.request.message_history or self.unanswered)
         self.has_unsaved_messages = False
@@ -334,6 +336,7 @@ class ChatSession:
 
         A refused message is offered for editing.
         """
+        self.commentary = result.commentary
         history, new = result.messages[: result.question_index], result.messages[result.question_index :]
         if result.has_answer:
             history += select_accepted_messages(new, is_refused=result.is_refused)
