@@ -54,6 +54,8 @@ _QUOTATION_START = r""""(?:flagged_input|previous_errors)":\s*|"msg":\s*"(?:[^"\
 """How errors of OpenRouter and FastAPI begin to quote the request or the errors of earlier attempts, as JSON."""
 _QUOTED_REQUEST = r""", 'input': (?:[^"\\]|\\[\s\S]?)*?(?=\}, \{'type': '\w+', 'loc': \(|\}{,9}\]?"|\Z)"""
 """How errors of vLLM quote the request: https://github.com/vllm-project/vllm/issues/49239."""
+MAX_MESSAGE_CHARACTERS = 2_000
+"""The limit for the message of an error. vLLM and FastAPI list every invalid value of a request, possibly thousands."""
 
 HOOK_PREFIX = "provider_"
 REQUIRED_HOOKS = ("provider_build_request", "provider_stream_reader", "provider_parse_response")
@@ -281,8 +283,9 @@ class Provider:
         """
         body = remove_quotations(body)
         error = find_error(parse_json(body))
+        message = format_error_message(error) or extract_error_text(body) or "no explanation"
         provider_error = ProviderError(
-            format_error_message(error) or extract_error_text(body) or "no explanation",
+            message if len(message) <= MAX_MESSAGE_CHARACTERS else message[: MAX_MESSAGE_CHARACTERS - 1] + "…",
             None if status == 200 else status,
             choose_retry_action(status, headers),
             parameter=read_str(read_dict(error).get("param")) or None,

@@ -757,6 +757,23 @@ def test_what_an_error_quotes_of_the_request_says_nothing_about_the_error(
     assert status != 400 or "It isn" in result.stderr
 
 
+# https://github.com/vllm-project/vllm/issues/49239: 12,047 invalid values, each of which is an error with the request
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"message": str([{"type": "t", "loc": ("body", i), "msg": "Bad", "input": QUOTED_WORDS} for i in range(3_000)])},
+        {"detail": [{"loc": ["body", i], "msg": "Bad", "input": QUOTED_WORDS} for i in range(3_000)]},
+    ],
+    ids=["vLLM", "FastAPI"],
+)
+def test_an_error_about_each_of_many_values_is_shortened(body: Any, ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.whole_reply(body, 422))
+    result = ask(*SERVICE, "hi")
+    assert result.code == 6
+    assert "Bad" in result.stderr
+    assert len(result.stderr) < 3_000
+
+
 @pytest.mark.parametrize(
     "text", [", 'input': ", '"msg": "", "input": ', '"msg":"","input":{', '"msg":"","input":[[{"x":']
 )
