@@ -333,6 +333,36 @@ def test_an_error_about_credit_is_not_sent_again(ask: Ask, server: ModelServer, 
     assert (result.code, len(server.requests), "add credit" in result.stderr) == (6, 1, True)
 
 
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        # https://github.com/hugalafutro/model-hotel/pull/955, https://github.com/dirge-code/dirge/issues/818
+        (
+            429,
+            {"code": "1308", "message": "Usage limit reached for 5 hour. Your limit will reset at 2026-12-02 05:38:28"},
+        ),
+        (429, {"code": "1308", "message": "已达到 5 小时的使用上限。您的限额将在 2026-12-02 07:41:44 重置。"}),
+        # https://github.com/LionSR/TeXRA/pull/9865
+        (429, {"code": "1310", "message": "Weekly/Monthly Limit Exhausted. Your limit will reset at 2026-12-03"}),
+        # https://github.com/openclaw/openclaw/pull/142656
+        (403, {"type": "access_terminated_error", "message": "You've reached your weekly (7-day) usage limit."}),
+        # https://github.com/anomalyco/opencode/issues/42977
+        (429, {"type": "FreeUsageLimitError", "message": "Rate limit exceeded. Please try again later."}),
+        # https://github.com/quangdang46/jcode/issues/166
+        (429, {"type": "usage_limit_reached", "message": "The usage limit has been reached"}),
+    ],
+)
+def test_a_limit_that_is_used_up_for_hours_is_not_waited_for(
+    ask: Ask, server: ModelServer, status: int, error: Any
+) -> None:
+    server.reply(wire.whole_reply({"error": error}, status))
+    result = ask(*SERVICE, "go")
+    assert (result.code, len(server.requests), "another key" in result.stderr) == (6, 1, True)
+    (ask.cwd / "rows.txt").write_text("a\nb\nc\n")
+    result = ask("map", "-j1", *SERVICE, "{{line}}", "rows.txt", "-O", "rows.jsonl")
+    assert (result.code, len(server.requests)) == (6, 2), result.stderr
+
+
 def test_a_quota_of_zero_is_not_waited_for(ask: Ask, server: ModelServer) -> None:
     # https://github.com/Gitlawb/openclaude/pull/249
     message = "You exceeded your current quota. * Quota exceeded for metric: requests, limit: 0, model: x"
@@ -757,15 +787,11 @@ def test_what_an_error_quotes_of_the_request_says_nothing_about_the_error(
     assert status != 400 or "It isn" in result.stderr
 
 
+MANY_ERRORS = [{"type": "t", "loc": ("body", n), "msg": "Bad", "input": QUOTED_WORDS} for n in range(3_000)]
+
+
 # https://github.com/vllm-project/vllm/issues/49239: 12,047 invalid values, each of which is an error with the request
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"message": str([{"type": "t", "loc": ("body", i), "msg": "Bad", "input": QUOTED_WORDS} for i in range(3_000)])},
-        {"detail": [{"loc": ["body", i], "msg": "Bad", "input": QUOTED_WORDS} for i in range(3_000)]},
-    ],
-    ids=["vLLM", "FastAPI"],
-)
+@pytest.mark.parametrize("body", [{"message": str(MANY_ERRORS)}, {"detail": MANY_ERRORS}], ids=["vLLM", "FastAPI"])
 def test_an_error_about_each_of_many_values_is_shortened(body: Any, ask: Ask, server: ModelServer) -> None:
     server.reply(wire.whole_reply(body, 422))
     result = ask(*SERVICE, "hi")
