@@ -324,6 +324,11 @@ def test_a_refusal_of_everything_ends_the_run(ask: Ask, server: ModelServer) -> 
         # https://github.com/infiniflow/ragflow/issues/1552
         (400, {"code": "Arrearage", "message": "Access denied, please make sure your account is in good standing."}),
         (403, {"message": "Sorry, your account balance is insufficient"}),  # SiliconFlow
+        # Alibaba: https://github.com/666ghj/BettaFish/issues/609
+        (403, {"code": "AllocationQuota.FreeTierOnly", "message": "The free tier of the model has been exhausted."}),
+        # LiteLLM: https://github.com/BerriAI/litellm/issues/14144, https://github.com/BerriAI/litellm/pull/37000
+        (400, {"code": "400", "message": "Budget has been exceeded! Current cost: 14.2, Max budget: 10"}),
+        (429, {"code": "429", "type": "budget_exceeded", "message": "Ask the platform team"}),
     ],
 )
 def test_an_error_about_credit_is_not_sent_again(ask: Ask, server: ModelServer, status: int, error: Any) -> None:
@@ -348,6 +353,8 @@ def test_an_error_about_credit_is_not_sent_again(ask: Ask, server: ModelServer, 
         (403, {"type": "access_terminated_error", "message": "You've reached your weekly (7-day) usage limit."}),
         # https://github.com/anomalyco/opencode/issues/42977
         (429, {"type": "FreeUsageLimitError", "message": "Rate limit exceeded. Please try again later."}),
+        # https://github.com/diegosouzapw/OmniRoute/issues/6980
+        (429, {"code": 4006, "message": "you have used up your daily free allocation of 10,000 neurons"}),
         # https://github.com/quangdang46/jcode/issues/166
         (429, {"type": "usage_limit_reached", "message": "The usage limit has been reached"}),
     ],
@@ -623,6 +630,27 @@ def test_other_unknown_models_are_errors_with_suggestions(ask: Ask, server: Mode
     assert (result.code, sum(request.method == "POST" for request in server.requests)) == (6, 1)
     assert ("did you mean gpt-5" in result.stderr) == written.startswith("gpt")
     assert f"did you mean {written} " not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        # https://github.com/ellipticmarketing/modelrelay/pull/68, https://github.com/caidaoli/ccLoad/issues/107
+        (410, "The model 'a/b' has reached its end of life on 2026-05-12T00:00:00Z and is no longer available."),
+        # https://github.com/NousResearch/hermes-agent/issues/113272
+        (400, "The supported API model names are deepseek-v4-pro or deepseek-v4-flash, but you passed deepseek-v3."),
+        # https://github.com/thedotmack/claude-mem/issues/2656
+        (400, "The provided model identifier is invalid."),
+        (400, "模型不存在，请检查模型代码。"),  # noqa: RUF001 - Z.ai's words
+    ],
+)
+def test_a_model_that_is_gone_stops_map_with_suggestions(
+    ask: Ask, server: ModelServer, status: int, message: str
+) -> None:
+    server.reply(lambda request: wire.whole_reply(MODELS) if request.method == "GET" else refuse(status, message))
+    result = ask("map", *SERVICE[:2], "-m", "gpt-5-mni", "-j", "1", "Again:", stdin=b"1\n2\n3\n")
+    assert (result.code, sum(request.method == "POST" for request in server.requests)) == (6, 1), result.stderr
+    assert "did you mean gpt-5-mini" in result.stderr
 
 
 @pytest.mark.parametrize(
