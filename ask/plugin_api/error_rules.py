@@ -11,11 +11,18 @@ OUT_OF_CREDIT_PATTERN = (
     "|billing.?(?:hard.?)?limit|free tier of the model has been exhausted|budget(?: has been |_)exceeded"
     "|余额不足|已欠费"
 )
+USED_UP_STATUSES = (200, 403, 429)
 USED_UP_PATTERN = (
-    r"(?:reached|hit) your [\w() -]{0,30}usage limit|usage limit (?:has been )?reached|UsageLimitError"
+    r"(?i)(?:reached|hit) your [\w() -]{0,30}usage limit|usage limit (?:has been )?reached|UsageLimitError"
     "|(?:weekly|monthly) limit exhausted|used up your daily|使用上限"
 )
-"""The limit of a plan or of free use for hours, days or a month."""
+"""The limit of a plan or of free use for hours, days or a month is reached, so trying again does not help.
+
+Ollama: https://github.com/NousResearch/hermes-agent/pull/68832; Z.ai, also in Chinese:
+https://github.com/hugalafutro/model-hotel/pull/955, https://github.com/dirge-code/dirge/issues/818; Kimi, with status
+403: https://github.com/openclaw/openclaw/pull/142656; OpenCode Zen: https://github.com/anomalyco/opencode/issues/42977;
+Cloudflare: https://github.com/diegosouzapw/OmniRoute/issues/6980
+"""
 COMMON_ERROR_RULES: tuple[tuple[str, RetryAction, str], ...] = (
     # llama-server: https://github.com/mostlygeek/llama-swap/issues/146
     (
@@ -49,11 +56,5 @@ COMMON_ERROR_RULES: tuple[tuple[str, RetryAction, str], ...] = (
         RetryAction.NEXT_KEY,
         "add credit to the account, or use another key or service",
     ),
-    # Ollama: https://github.com/NousResearch/hermes-agent/pull/68832; Z.ai, also in Chinese:
-    # https://github.com/hugalafutro/model-hotel/pull/955, https://github.com/dirge-code/dirge/issues/818; Kimi, with
-    # status 403: https://github.com/openclaw/openclaw/pull/142656; OpenCode Zen:
-    # https://github.com/anomalyco/opencode/issues/42977; Cloudflare:
-    # https://github.com/diegosouzapw/OmniRoute/issues/6980
-    (f"^(?:200|403|429) .*(?i:{USED_UP_PATTERN})", RetryAction.NEXT_KEY, "wait, or use another key or model"),
 )
 """Rules for all services, after those of the provider."""

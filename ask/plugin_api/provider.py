@@ -290,10 +290,11 @@ class Provider:
             choose_retry_action(status, headers),
             parameter=read_str(read_dict(error).get("param")) or None,
         )
-        from ask.plugin_api.error_rules import COMMON_ERROR_RULES
+        from ask.plugin_api.error_rules import COMMON_ERROR_RULES, USED_UP_PATTERN, USED_UP_STATUSES
 
+        text = f"{provider_error.message} {body}"
         for pattern, retry_action, hint in (*self.error_rules, *COMMON_ERROR_RULES):
-            if re.search(pattern, f"{status} {provider_error.message} {body}", re.DOTALL):
+            if re.search(pattern, f"{status} {text}", re.DOTALL):
                 provider_error.retry_action = retry_action or provider_error.retry_action
                 provider_error.hint = hint
                 break
@@ -302,6 +303,10 @@ class Provider:
         wait = re.search(STATED_WAIT_PATTERN, provider_error.message) if status == 429 else None
         if wait and provider_error.retry_action == RetryAction.retry():
             provider_error.retry_action = RetryAction.retry(parse_duration("".join(wait.groups())))
+        has_default_action = provider_error.retry_action in (RetryAction.retry(), RetryAction.NONE)
+        if has_default_action and status in USED_UP_STATUSES and re.search(USED_UP_PATTERN, text):
+            provider_error.retry_action = RetryAction.NEXT_KEY
+            provider_error.hint = provider_error.hint or "wait, or use another key or model"
         return provider_error
 
     def parse_embedded_error(self, error: Any) -> ProviderError:

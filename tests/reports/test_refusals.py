@@ -370,6 +370,14 @@ def test_a_limit_that_is_used_up_for_hours_is_not_waited_for(
     assert (result.code, len(server.requests)) == (6, 2), result.stderr
 
 
+def test_the_wait_until_a_used_up_limit_is_reset_is_named(ask: Ask, server: ModelServer) -> None:
+    # https://github.com/anomalyco/opencode/issues/47613
+    error = {"type": "FreeUsageLimitError", "message": "Rate limit exceeded. Please try again later."}
+    server.reply(Reply((json.dumps({"error": error}).encode(),), 429, headers={"Retry-After": "42694"}))
+    result = ask(*SERVICE, "go")
+    assert (result.code, len(server.requests), "11.9 h" in result.stderr) == (6, 1, True), result.stderr
+
+
 def test_a_quota_of_zero_is_not_waited_for(ask: Ask, server: ModelServer) -> None:
     # https://github.com/Gitlawb/openclaude/pull/249
     message = "You exceeded your current quota. * Quota exceeded for metric: requests, limit: 0, model: x"
