@@ -21,6 +21,9 @@ REASONING_TAGS = {
     "◁think▷": "◁/think▷",  # Kimi: https://docs.sglang.io/docs/advanced_features/separate_reasoning
     "[THINK]": "[/THINK]",  # Magistral: https://github.com/RooCodeInc/Roo-Code/issues/8522
     "<seed:think>": "</seed:think>",  # Seed-OSS: https://github.com/anomalyco/opencode/issues/3703
+    # Gemma 4 in LM Studio: https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/2013
+    "<|channel>thought": "<channel|>",
+    "<mm:think>": "</mm:think>",  # MiniMax M3: https://github.com/vllm-project/vllm/issues/45687
     # Marco-o1 and OpenThinker: https://github.com/Infinitix-LLC/gpt_markdown/issues/42
     "<Thought>": "</Thought>",
     "<|begin_of_thought|>": "<|end_of_thought|>",
