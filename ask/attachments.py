@@ -87,7 +87,7 @@ UNKNOWN_TYPE = MediaType("", "", b"")
 SUFFIXES = {"image/jpeg": "jpg", "image/svg+xml": "svg", "application/zip": "zip", "audio/mpeg": "mp3"}
 """The suffixes of file names that differ from the second part of the MIME type."""
 PLURALS = {"image": "images", "PDF": "PDFs", "audio": "audio", "video": "videos", "document": "documents"}
-"""How the groups are called in sentences."""
+"""The names of the groups in messages."""
 ATTACHABLE_MEDIA_TYPES = tuple(media_type for media_type, kind in MEDIA_TYPES.items() if kind.group)
 """The MIME types that at least one provider accepts."""
 MAX_FILE_BYTES = {
@@ -277,7 +277,7 @@ def move_result_files(messages: Iterable[Message], is_kept: Callable[[str], bool
     return merge_user_messages(moved)
 
 
-def move_answer_files(messages: Iterable[Message], is_kept: Callable[[str], bool] = lambda _: False) -> list[Message]:
+def move_answer_files(messages: Iterable[Message], is_kept: Callable[[str], bool]) -> list[Message]:
     """Move the images that models generated, except those of the MIME types to keep, to the next user message.
 
     Few formats allow them in answers. The model can so edit an image, whichever model has generated it.

@@ -193,7 +193,7 @@ def _link_files(text: str, files: Mapping[str, Path]) -> str:
 
 
 def is_for_pager(output: StandardOutput, environment: Mapping[str, str]) -> bool:
-    """Check whether an answer in a pipe is to be laid out as on a terminal, for a pager such as less -R."""
+    """Check whether to lay out an answer in a pipe as on a terminal, for a pager such as less -R."""
     return not output.is_terminal and output.is_pipe and read_color_choice(environment) is True
 
 

@@ -336,5 +336,9 @@ class RunInterruptedError(AskError):
         return RunInterruptedError("interrupted", exit_code=exception.code if isinstance(exception.code, int) else 1)
 
 
+FIRST_SIGNAL_EXIT_CODE = 128
+"""Exit codes from this one on mean that a signal ended the run."""
+
+
 class SignalExit(SystemExit):
     """A signal such as SIGTERM ends the process; `sys.exit` in a plugin does not."""

@@ -12,7 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal
 
-from ask.records import NamedTuple
+from ask.records import COST_DECIMALS, NamedTuple
 
 SUMMARY_PREFIX = "[This summary replaces the conversation so far.]\n\n"
 """The beginning of a summary, which is a user message."""
@@ -214,7 +214,7 @@ class Usage(NamedTuple):
 
 
 def _add_optional(a: float | None, b: float | None) -> float | None:
-    return b if a is None else a if b is None else a + b
+    return b if a is None else a if b is None else round(a + b, COST_DECIMALS)  # does not change token counts
 
 
 class Citation(NamedTuple):

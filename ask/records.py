@@ -121,5 +121,7 @@ class Constraint(NamedTuple):
 
 MAX_NUMBER = 1_000_000_000
 """The largest number allowed in config.toml; as a time in seconds it means no limit."""
+COST_DECIMALS = 12
+"""The decimals of sums of costs in US dollars: without rounding, 0.1 + 0.2 would be 0.30000000000000004."""
 POSITIVE_INTEGER = Constraint(f"a positive integer, at most {MAX_NUMBER}", lambda number: 0 < number <= MAX_NUMBER)
 POSITIVE_NUMBER = POSITIVE_INTEGER._replace(description=f"a positive number, at most {MAX_NUMBER}")

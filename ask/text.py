@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from binascii import crc32
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, pairwise
@@ -332,6 +333,14 @@ def format_block(tag: str, text: str, attributes: str) -> str:
     return f"<{name}{attributes}>\n{text.rstrip(chr(10))}\n</{name}>"
 
 
+def describe_parse_error(error: Exception) -> str:
+    """Return why a text cannot be parsed. What Python says about its limits is meant for programmers."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    is_long = "integer string conversion" in str(error)
+    return f"an integer has more than {sys.get_int_max_str_digits():,} digits" if is_long else str(error)
+
+
 def format_age(unix_time: float, now: float) -> str:
     """Format the time since then in the largest unit that fits: "3 min", "2 d"."""
     age = now - unix_time
@@ -342,9 +351,11 @@ def format_age(unix_time: float, now: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration in seconds, minutes or hours."""
+    """Format a duration in seconds, minutes or hours; "over a year" for any longer one, which a server may report."""
     if seconds < 60:
         return f"{seconds:.1f} s"
+    if seconds > _AGE_UNITS[0][0]:
+        return "over a year"
     return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 

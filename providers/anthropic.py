@@ -58,13 +58,13 @@ from .anthropic_models import OFF, PDF_TYPE, PROFILES, must_not_think
 from .anthropic_server_tools import (
     FALLBACK,
     INPUT_FIELD,
+    PAUSED,
+    ParagraphSeparator,
     PartialBlock,
     assemble_block,
     clean_block,
     extend_block,
     format_server_tools,
-    get_separator,
-    is_server_block,
     is_server_result,
     join_text,
     make_server_call,
@@ -97,7 +97,7 @@ FINISH_REASONS = {
     "max_tokens": FinishReason.LENGTH,
     "model_context_window_exceeded": FinishReason.LENGTH,
     "refusal": FinishReason.CONTENT_FILTER,
-    **dict.fromkeys(("pause_turn", "compaction"), FinishReason.CONTINUE),
+    **dict.fromkeys((PAUSED, "compaction"), FinishReason.CONTINUE),
 }
 """Stop reasons with a special meaning; any other is a normal stop."""
 ERROR_STATUSES = {
@@ -273,7 +273,7 @@ class Anthropic(Provider):
     ) -> list[dict[str, Any]]:
         """Format an assistant message.
 
-        The model's own blocks are used if they match the message; otherwise blocks are built from its text and calls.
+        The model's own blocks are used if they match it, except for space at its end; if not, others are built from it.
         """
         calls = [
             {
@@ -285,7 +285,8 @@ class Anthropic(Provider):
             for call in message.tool_calls
         ]
         blocks = read_blocks(self.find_provider_state(message, model))
-        if join_text(blocks) != message.content or list_call_ids(blocks) != [call.id for call in message.tool_calls]:
+        is_same_text = join_text(blocks).rstrip() == message.content.rstrip()
+        if not is_same_text or list_call_ids(blocks) != [call.id for call in message.tool_calls]:
             return format_text_blocks(message.content) + calls
         remaining_calls = iter(calls)
         is_signed = self.requires_signatures or is_claude(model)
@@ -312,7 +313,7 @@ class Anthropic(Provider):
         blocks = read_blocks(response)
         finish = FINISH_REASONS.get(str(response.get("stop_reason")), FinishReason.STOP)
         answer = ModelResponse(
-            text=join_text(blocks),
+            text=join_text(blocks, is_paused=response.get("stop_reason") == PAUSED),
             reasoning="".join(read_str(block.get("thinking")) for block in blocks if block.get("type") == "thinking"),
             finish_reason=finish,
             usage=parse_usage(read_dict(response.get("usage"))),
@@ -442,6 +443,8 @@ class AnthropicStreamReader(AnswerAccumulator):
             merge_fields(self._message_fields, fields.get("delta"))
             self.complete = self.complete or bool(self._message_fields.get("stop_reason"))
             merge_usage(self.usage, fields.get("usage"), is_final=True)
+            if self._message_fields.get("stop_reason") == PAUSED:
+                self._show("text", self._separator.add_text(""))
 
     def response(self) -> dict[str, Any]:
         content = [assemble_block(block, buffers) for block, buffers in self._blocks]
@@ -461,7 +464,7 @@ class AnthropicStreamReader(AnswerAccumulator):
         """The last block with each index: https://github.com/anthropics/anthropic-sdk-typescript/issues/879"""
         self._open_block = None
         self._call_count = 0
-        self._last_text, self._follows_server_tool = "", False
+        self._separator = ParagraphSeparator()
 
     def _start_block(self, block: dict[str, Any], index: int | None) -> None:
         if self._blocks_by_index.get(index) == (block, {}):  # the same event again
@@ -470,7 +473,7 @@ class AnthropicStreamReader(AnswerAccumulator):
         self._open_block = self._blocks[-1]
         self._blocks_by_index[index] = self._open_block
         self.size += ITEM_OVERHEAD_CHARACTERS + len(str(block))
-        self._follows_server_tool |= is_server_block(block)
+        self._separator.add_block(block)
         if block.get("type") == "tool_use":
             self._call_count += 1
             self._deltas.append(ToolCallDelta(self._call_count - 1, read_str(block.get("name")) or "unnamed"))
@@ -505,9 +508,7 @@ class AnthropicStreamReader(AnswerAccumulator):
         if name == "thinking" and text:
             self._deltas.append(ReasoningDelta(text))
         elif name == "text" and text:
-            separator = get_separator(self._last_text, text) if self._follows_server_tool else ""
-            self._deltas.append(TextDelta(separator + text))
-            self._last_text, self._follows_server_tool = text, False
+            self._deltas.append(TextDelta(self._separator.add_text(text) + text))
 
     def _find_buffers(self, index: int | None, block_types: Sequence[str]) -> dict[str, StringIO]:
         """Return the buffers of the block that a delta belongs to.
@@ -558,7 +559,6 @@ def read_blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def list_call_ids(blocks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the ids of the tool calls among the blocks."""
     return [read_str(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
 
 

@@ -36,6 +36,8 @@ CALL_TYPES = ("server_tool_use", "mcp_tool_use")
 KNOWN_TYPES = ("text", "thinking", "redacted_thinking", "tool_use")
 """The types of the blocks that the model itself writes."""
 INPUT_FIELD = "partial_json"
+PAUSED = "pause_turn"
+"""The stop reason of an answer that the next request continues after calls of the server's tools."""
 FALLBACK = "fallback"
 """The type of the block between the output of a model that declined and that of the model that took over."""
 CODE_TOOLS = ("code_execution", "bash_code_execution", "text_editor_code_execution")
@@ -97,27 +99,43 @@ def select_calls(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [block for block in blocks[start:] if block.get("type") == "tool_use"]
 
 
-def get_separator(before: str, after: str) -> str:
-    """Return a blank line to put between the texts before and after a call of a server's tool, unless they have one."""
-    return "" if not before or not after or before.endswith("\n") or after.startswith("\n") else "\n\n"
+class ParagraphSeparator:
+    """Finds the texts before which a paragraph begins: the model begins anew after a call of a server's tool.
+
+    Without a call, blocks continue a sentence: each citation has its own, and a model can take over from another one.
+    """
+
+    def __init__(self) -> None:
+        self._last_text, self._follows_server_tool = "", False
+
+    def add_block(self, block: Block) -> None:
+        """Add a block, except for its text."""
+        self._follows_server_tool |= is_server_block(block)
+
+    def add_text(self, text: str) -> str:
+        """Add text and return the blank line before it, if it needs one; "" stands for text that is yet to come."""
+        needs_one = self._follows_server_tool and self._last_text
+        has_one = self._last_text.endswith("\n") or text.startswith("\n")
+        self._last_text, self._follows_server_tool = text, False
+        return "\n\n" if needs_one and not has_one else ""
 
 
-def separate_texts(blocks: Sequence[Block]) -> Iterator[tuple[str, str]]:
+def separate_texts(blocks: Sequence[Block], *, is_paused: bool = False) -> Iterator[tuple[str, str]]:
     """Yield the separator before the text of each block, and the text, which is "" if the block has another type.
 
-    The model begins anew after a call of a server's tool. Without one, blocks continue a sentence: each citation has
-    its own, and a model can take over from another one.
+    A paused answer ends with the separator before the text that continues it.
     """
-    last_text, ends_paragraph = "", False
+    separator = ParagraphSeparator()
     for block in blocks:
+        separator.add_block(block)
         text = read_str(block.get("text")) if block.get("type") == "text" else ""
-        yield get_separator(last_text, text) if ends_paragraph else "", text
-        last_text = text or last_text
-        ends_paragraph = is_server_block(block) or (ends_paragraph and not text)
+        yield separator.add_text(text) if text else "", text
+    if is_paused:
+        yield separator.add_text(""), ""
 
 
-def join_text(blocks: Sequence[Block]) -> str:
-    return "".join(separator + text for separator, text in separate_texts(blocks))
+def join_text(blocks: Sequence[Block], *, is_paused: bool = False) -> str:
+    return "".join(separator + text for separator, text in separate_texts(blocks, is_paused=is_paused))
 
 
 def read_citations(blocks: Sequence[Block]) -> tuple[Citation, ...]:

@@ -248,7 +248,7 @@ class OpenRouterDecisionApi(NoulDecisionApi):
     max_questions = 200
     missing_description = None
     path = "/../alpha/decisions"
-    """It is in its alpha version, beside the version in the base URL."""
+    """The API has a version of its own, which replaces the version in the base URL."""
 
     def build_request(self, request: DecisionRequest, key: str) -> HttpRequest:
         turns = format_turns(request.messages)

@@ -67,7 +67,7 @@ def make_failure(reason: str, has_calls: bool) -> ProviderError | None:
 
 
 def to_finish(reason: str, has_calls: bool) -> FinishReason:
-    """Convert the finish reason; an unknown reason is a normal end, which the user is told."""
+    """Convert the finish reason; an unknown one counts as a normal end, which a notice reports."""
     if reason in FILTER_MESSAGES:
         return FinishReason.CONTENT_FILTER
     if reason in ("MAX_TOKENS", CONTINUATION):

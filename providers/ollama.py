@@ -80,8 +80,6 @@ class Ollama(Provider):
         ("does not support tools", RetryAction.WITHOUT_TOOLS, "use --no-tools, or a model that can call tools"),
         ("error parsing tool call", RetryAction.retry(), ""),  # https://github.com/ollama/ollama/issues/12884
         ("does not support thinking", None, "leave out think and reasoning_effort"),
-        # https://github.com/NousResearch/hermes-agent/pull/68832
-        (r"reached your \w+ usage limit", RetryAction.NEXT_KEY, "wait, or use another key or model"),
         ("(?i:grammar|(?:invalid|in|for) format|JSON schema)", RetryAction.WITHOUT_SCHEMA, ""),
         (
             "more system memory|out of memory|failed to allocate",

@@ -399,7 +399,7 @@ def keep_first_parsed_files(messages: list[dict[str, Any]]) -> None:
 
 
 def has_continuation(answer: ModelResponse) -> bool:
-    """Check whether an answer has the encrypted reasoning with which a Gemini model goes on in the next request.
+    """Check whether an answer has the encrypted reasoning with which a Gemini model continues in the next request.
 
     https://openrouter.ai/docs/cookbook/evaluate-and-optimize/model-migrations/gemini-4
     """

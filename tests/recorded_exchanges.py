@@ -16,7 +16,7 @@ from ask.client.provider_client import ProviderClient, RequestResult
 from ask.client.transport import Transport
 from ask.errors import IncompleteResponseError, IncompleteStreamError, ProviderError
 from ask.messages import Delta
-from ask.plugin_api.loader import check_provider
+from ask.plugin_api.provider_loading import check_provider
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.recordings import Recording

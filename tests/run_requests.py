@@ -11,7 +11,7 @@ from ask.config.secrets import Secrets
 from ask.config.settings import Settings
 from ask.messages import Message
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.loader import check_provider
+from ask.plugin_api.provider_loading import check_provider
 from providers.demo import provider as demo
 
 

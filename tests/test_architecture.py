@@ -97,7 +97,7 @@ OUTER_PARTS: dict[str, set[str]] = {
         *(
             "ask.plugin_api.installed_plugins",
             "ask.plugin_api.loaded_provider",
-            "ask.plugin_api.loader",
+            "ask.plugin_api.provider_loading",
             "ask.plugin_api.provider",
         ),
         *("ask.inputs.loaders", "ask.inputs.prompt_inputs", "ask.templates.loaded_template", "ask.process.time_limit"),

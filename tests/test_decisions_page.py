@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ask.plugin_api.loader import check_provider
+from ask.plugin_api.provider_loading import check_provider
 from ask.profiles import ModelProfile
 from ask.schemas.decision_questions import parse_questions
 from ask.schemas.token_probabilities import TokenLogprob

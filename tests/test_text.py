@@ -23,7 +23,7 @@ from ask.text import (
 )
 from tests import wire
 from tests.model_server import ModelServer
-from tests.program import Ask
+from tests.program import Ask, Home
 
 HALVES = st.sampled_from(["\ud83d", "\ude00", "\ud800", "\udbff", "\udc00", "\udfff"])
 ANY_TEXT = st.lists(st.text(max_size=4) | HALVES).map("".join)
@@ -210,3 +210,24 @@ def test_a_character_split_in_reasoning_is_joined_in_events(ask: Ask, server: Mo
     server.reply(wire.streams(*torn, wire.text("x"), wire.finish()))
     lines = [json.loads(line) for line in ask("--events", "hi").text.splitlines()]
     assert "".join(line["text"] for line in lines if line["type"] == "reasoning") == "a😀b"
+
+
+@pytest.mark.parametrize(("value", "reason"), [("9" * 5_000, "more than 4,300 digits"), ("[" * 100_000, "too deeply")])
+def test_what_python_cannot_parse_is_described_for_users(ask: Ask, home: Home, value: str, reason: str) -> None:
+    (home.work / "value.json").write_text(f'{{"maximum": {value}}}')
+    results = [
+        ask("--schema", "value.json", "hi"),
+        ask("history", "import", "value.json"),
+        ask.shell("ask --input-events < value.json"),
+    ]
+    (home.config / "templates").mkdir(parents=True)
+    (home.config / "templates" / "t.md").write_text(f"+++\nn = {value}\n+++\nhi")
+    home.configure(f'[mcp]\nfiles = ["{home.work}/value.json"]')
+    results += [ask("-t", "t", "hi"), ask("mcp", "list")]
+    home.configure(f"max_cost = {value}")
+    results.append(ask("hi"))
+    for result in results:
+        output = f"{result.text}{result.stderr}"
+        assert reason in output
+        assert "set_int_max_str_digits" not in output
+        assert "recursion" not in output

@@ -10,7 +10,7 @@ from typing import Any
 from acp import RequestError, stdio_streams
 
 from ask.errors import UsageError
-from ask.text import repair_json_surrogates
+from ask.text import describe_parse_error, repair_json_surrogates
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 """The longest line that is read from the editor."""
@@ -39,7 +39,7 @@ class StdioTransport:
             try:
                 message = repair_json_surrogates(json.loads(line))  # a string may have been cut within a character
             except (ValueError, RecursionError) as error:
-                await self._report(RequestError.parse_error({"details": str(error)}))
+                await self._report(RequestError.parse_error({"details": describe_parse_error(error)}))
                 continue
             if not _is_message(message):
                 await self._report(RequestError.invalid_request({"details": "a message must be a JSON-RPC object"}))
@@ -62,7 +62,7 @@ class StdioTransport:
 
 
 def _is_message(message: Any) -> bool:
-    """Check what the SDK takes for granted."""
+    """Check the types that the SDK relies on."""
     return (
         isinstance(message, dict)
         and isinstance(message.get("method", ""), str)

@@ -229,7 +229,7 @@ class ModelRequests:
         return self._reduce_request(error)
 
     def _reduce_request(self, error: ProviderError) -> bool:
-        """Drop or shorten what the messages and tools have too much of; return whether the request should be sent."""
+        """Drop or shorten messages and tools that exceed a limit; return whether the request should be sent."""
         from ask.client.stated_limits import find_stated_limit
 
         if error.retry_action is RetryAction.WITHOUT_REASONING:

@@ -38,7 +38,7 @@ from ask.config.base_url import (
 )
 from ask.config.key_store import KEY_COMMAND, SIGNED_IN, format_variable_prefix
 from ask.errors import AskError, ConfigError
-from ask.messages import EMPTY_MAPPING, DecisionQuestion
+from ask.messages import DecisionQuestion
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.records import NamedTuple
 
@@ -303,8 +303,8 @@ def _find_provider_with_key(app: AppContext, base_url: str) -> str:
 
 def check_decision_model(
     endpoint: ModelEndpoint,
-    questions: Sequence[DecisionQuestion] = (),
-    options: Mapping[str, Any] = EMPTY_MAPPING,
+    questions: Sequence[DecisionQuestion],
+    options: Mapping[str, Any],
 ) -> None:
     """Check that a model can answer a request with these questions of `--decide` and model parameters, or without any.
 

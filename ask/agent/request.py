@@ -271,7 +271,7 @@ def _complete_endpoint(request: RunRequest, notify: Callable[[str], None]) -> Ru
     If the list cannot be fetched, the first fallback takes the provider's place.
 
     Raises:
-        AskError: there is no model, or it has not all of the tools.
+        AskError: there is no model, or it lacks one of the tools.
     """
     endpoint, fallbacks = request.endpoint, [*request.fallbacks]
     while not endpoint.model:
@@ -428,7 +428,7 @@ def _read_template(options: RunOptions, app: AppContext, toolset: Toolset, *, ha
                 template = read_loaded_template(name, settings, app)
                 return fill_template(template, variables, has_columns=has_columns)
         return select_template(name, variables, app.app_dirs.templates, has_columns=has_columns)
-    from ask.mcp.prompt_inputs import select_mcp_prompt
+    from ask.mcp.addresses import select_mcp_prompt
 
     return select_mcp_prompt(name, variables, app, toolset.mcp_servers, has_columns=has_columns)
 
@@ -563,7 +563,7 @@ def read_files(
     from ask.inputs.prompt_inputs import InputReaders
 
     def read_resource(address: str, timeout: float) -> PromptInputs:
-        from ask.mcp.prompt_inputs import read_mcp_resource
+        from ask.mcp.addresses import read_mcp_resource
 
         return read_mcp_resource(address, timeout, app, toolset.mcp_servers, keep_location=settings.keep_location)
 

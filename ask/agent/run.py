@@ -95,7 +95,7 @@ def _record_and_report(
 
 
 def _add_model_info(request: RunRequest, app: AppContext) -> RunRequest:
-    """Return the request with what the models list says, if there are model options, which need it."""
+    """Return the request with facts from the cached models list, which only model options need."""
     if not request.settings.options:
         return request
     from ask.client.models_list import add_cached_model
@@ -201,7 +201,7 @@ def _request_approval(
 @contextmanager
 def _announce_question(text: str, app: AppContext, request: RunRequest) -> Iterator[None]:
     """Notify the user if a question waits for its answer."""
-    from ask.hooks.notifications import announce_question
+    from ask.agent.notifications import announce_question
 
     # The sandbox can run only one command at a time.
     with announce_question(partial(_send_notification, text, app, request), waits=bool(request.hooks)):
@@ -211,7 +211,7 @@ def _announce_question(text: str, app: AppContext, request: RunRequest) -> Itera
 
 def _send_notification(text: str, app: AppContext, request: RunRequest) -> None:
     """Notify the user of a run, by the terminal and by the hooks."""
-    from ask.hooks.notifications import notify
+    from ask.agent.notifications import notify
 
     notify(text, request.settings.notifications, app.environment)
     if hooks := request.open_hooks(app.console.print_notice):

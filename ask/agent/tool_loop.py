@@ -146,8 +146,8 @@ class ToolLoop:
         client: sends requests to the request's model; None to create one.
         request_approval: asks the user about a call of the request, which the last argument explains; returns None if
             nobody can be asked.
-        confirm_more_rounds: asks the user whether the run, which has had the first number of tool rounds, may go on for
-            the second.
+        confirm_more_rounds: asks the user whether the run, which has had the first number of tool rounds, may have the
+            second number of further ones.
         calls_tools: whether the model may call tools; without, it only answers.
         system_prompt: the complete system prompt of a request whose conversation is never shortened; None to build
             one from the request and the tools that are actually offered.

@@ -224,7 +224,7 @@ class ToolRunner:
     def _authorize(
         self, call_id: str, tool: Tool, arguments: Mapping[str, Any], change: str, question: str
     ) -> ApprovedToolCall:
-        """Decide whether a call may run to which no hook objects, asking the user if necessary.
+        """Decide whether a call that no hook has refused may run, asking the user if necessary.
 
         `question` is the hook that wants the user to be asked.
 
@@ -269,7 +269,7 @@ class ToolRunner:
     def _authorize_edited_call(
         self, call_id: str, tool: Tool, arguments: Mapping[str, Any], rule: str
     ) -> ApprovedToolCall:
-        """Decide whether a call may run whose command the user has edited.
+        """Decide whether a call may run after the user has edited its command.
 
         Raises:
             ToolCallRejectedError: a hook or the policy denies it.
@@ -287,7 +287,7 @@ class ToolRunner:
     def _check_hooks(
         self, call_id: str, tool: Tool, arguments: Mapping[str, Any], change: str
     ) -> tuple[Mapping[str, Any], str, str]:
-        """Return the arguments and the change as the hooks have them, and the hook that wants the user to be asked.
+        """Return the arguments and the change after the hooks, and the hook that wants the user to approve the call.
 
         Raises:
             ToolCallRejectedError: a hook refuses the call, or has made it invalid.

@@ -266,7 +266,7 @@ def find_meant_tool(name: str, offered_names: Collection[str]) -> str:
 
 
 def limit_tools_with_data(settings: Settings, data: bytes) -> Settings:
-    """Return the settings with the tools that `tools.piped` allows with these data on standard input."""
+    """Return the settings with the tools that `tools.piped` allows for this data from standard input."""
     if not data.strip():
         return settings
     return settings._replace(tools=settings.piped_tools != "none", read_only_tools=True)

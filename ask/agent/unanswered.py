@@ -18,7 +18,7 @@ MAX_EXCERPT_CHARACTERS = 60
 
 
 def _describe_question(question: UnansweredQuestion) -> str:
-    """Describe a question by what became of it and the beginning of its text."""
+    """Describe a question by its outcome and the beginning of its text."""
     kind = "refused" if question.is_refused else "unanswered"
     end = "" if question.has_ended else ", which another run may still be answering"
     return f"the {kind} question {format_one_line(question.message.content, MAX_EXCERPT_CHARACTERS)!r}{end}"
@@ -89,7 +89,7 @@ def _select_refused(questions: Sequence[UnansweredQuestion]) -> list[UnansweredQ
 
 
 def print_unanswered(questions: Sequence[UnansweredQuestion], app: AppContext) -> None:
-    """Print the questions of the conversation that are not sent again by themselves."""
+    """Print the questions of the conversation that are not sent again automatically."""
     for question in questions:
         command = "" if question.is_refused else "; --unanswered sends it"
         app.console.print_notice(f"not sent: {_describe_question(question)}{command}")

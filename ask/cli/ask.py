@@ -185,11 +185,7 @@ def make_amount_parser(unit: str, maximum: float, convert: Callable[[str], float
     return parse
 
 
-def parse_seconds(text: str) -> float:
-    """Parse a number of seconds, or a time such as 5m."""
-    return make_amount_parser("seconds, or a time such as 5m", MAX_SECONDS, convert_to_seconds)(text)
-
-
+parse_seconds = make_amount_parser("seconds, or a time such as 5m", MAX_SECONDS, convert_to_seconds)
 parse_dollars = make_amount_parser("US dollars", MAX_DOLLARS)
 
 
@@ -235,7 +231,7 @@ SYNONYMS = {
     "schema": ("--json-schema", "--output-schema"),
 }
 """Names of options in other programs, by parameter name. Help, manual and completion leave them out."""
-OUTPUT_FORMATS = {"text": (), "json": ("as_json",), "stream-json": ("as_events",)}
+OUTPUT_FORMAT_PARAMETERS = {"text": (), "json": ("as_json",), "stream-json": ("as_events",)}
 """The parameters that the values of `--output-format` set, which is the name that other programs use for them."""
 
 
@@ -264,7 +260,7 @@ class AskCommand(SectionedCommand):
         # Click looks up each short option as a long one first, and then imports difflib for an error that it discards.
         words = join_short_options(parsed.options, takes_value)
         rest = super().parse_args(ctx, [long_names.get(word, word) for word in words])
-        ctx.params |= dict.fromkeys(OUTPUT_FORMATS[ctx.params.pop("output_format") or "text"], True)
+        ctx.params |= dict.fromkeys(OUTPUT_FORMAT_PARAMETERS[ctx.params.pop("output_format") or "text"], True)
         provider = ctx.params["provider"] or ""
         if " " in provider.strip() or provider.endswith("?"):  # in other programs, -p prints the answer
             raise UsageError("-p selects a provider, and a question needs no option", f'try: ask "{provider}"')
@@ -481,7 +477,7 @@ def _setting_option(
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @click.option("--events", "as_events", is_flag=True, help="Print events as JSON lines.")
 @click.option("--input-events", is_flag=True, help="Read messages and approvals as JSON lines; implies --events.")
-@click.option("--output-format", type=click.Choice(list(OUTPUT_FORMATS)), hidden=True)
+@click.option("--output-format", type=click.Choice(list(OUTPUT_FORMAT_PARAMETERS)), hidden=True)
 @_setting_option("stream", "--no-stream")
 @click.option("--plain", is_flag=True, help="No color, layout or animation.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors, and commands and writes that fail, to stderr.")

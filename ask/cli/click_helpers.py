@@ -17,6 +17,9 @@ from ask.text import decode_argument, format_one_line
 MAX_SUMMARY_CHARACTERS = 200
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 YES_OPTION = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+NO_BROWSER_OPTION = click.option(
+    "--no-browser", is_flag=True, help="Print the URL, and ask for the one it redirects to."
+)
 TEXT = decode_argument
 """The type of arguments and options that are text in UTF-8, whatever the locale."""
 

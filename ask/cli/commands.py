@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ask.config.options import EVENT_SESSION_ARGUMENT, ROW_ARGUMENT
-from ask.errors import AskError, RunInterruptedError, UsageError
+from ask.errors import AskError, FileError, RunInterruptedError, UsageError
 
 if TYPE_CHECKING:
     from ask.plugin_api.installed_plugins import PluginEntry
@@ -199,7 +199,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
             return exit_code
         command: click.Command = importlib.import_module(f"ask.cli.{name}").command
         # Not command.main(), which turns a broken pipe into exit code 1.
-        with command.make_context(program, list(rest)) as context:
+        with _make_context(command, program, rest) as context:
             return command.invoke(context) or 0
     except click.exceptions.Exit as exit_request:
         return exit_request.exit_code
@@ -211,6 +211,16 @@ def run_command_line(arguments: Sequence[str]) -> int:
         from ask.cli.usage_errors import explain_error
 
         raise explain_error(error, name, arguments) from None
+
+
+def _make_context(command: click.Command, program: str, arguments: Sequence[str]) -> click.Context:
+    """Parse the arguments of a command. Click then prints its help or the version, without `StandardOutput`."""
+    try:
+        return command.make_context(program, list(arguments))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise FileError(f"cannot write to standard output ({error.strerror})") from error
 
 
 def _split_directory(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:

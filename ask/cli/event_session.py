@@ -22,7 +22,7 @@ from ask.safety.approval_preview import build_preview, describe_pending_call
 from ask.safety.approval_scope import ApprovalScope, list_approvable
 from ask.safety.approval_store import ApprovalDuration
 from ask.safety.tool_policy import PendingToolCall
-from ask.text import format_size
+from ask.text import describe_parse_error, format_size
 
 
 class InputMessage(NamedTuple):
@@ -128,7 +128,7 @@ class EventInput:
             elif line.strip():
                 try:
                     parsed = _parse_line(line)
-                except (ValueError, RecursionError) as error:
+                except ValueError as error:
                     self._report(str(error))
                     continue
                 if isinstance(parsed, InputApproval) or parsed.text.strip() or parsed.files or self._has_template:
@@ -148,8 +148,8 @@ def _parse_line(line: bytes) -> InputMessage | InputApproval:
     """
     try:
         value = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"a line is not valid JSON ({error})") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"a line is not valid JSON ({describe_parse_error(error)})") from None
     line_type = value.get("type") if isinstance(value, dict) else None
     if not isinstance(line_type, str) or line_type not in INPUT_TYPES:
         found = f"is {json.dumps(line_type)[:40]}" if line_type is not None else "is missing"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ask.cli.click_helpers import subcommand
+from ask.cli.click_helpers import print_text, subcommand
 from ask.cli.commands import ALL_HELP, COMMANDS, get_own_names, load_command
 from ask.cli.plugin_commands import get_plugin_help
 
@@ -19,10 +19,10 @@ def command(command: tuple[str, ...], *, shows_all: bool) -> None:
     """
     target = load_command(command)
     if target is not None and command and get_own_names(command)[0] not in COMMANDS:
-        click.echo(get_plugin_help(target, command))
+        print_text(get_plugin_help(target, command))
     elif target is not None:
         name = " ".join(("ask", *get_own_names(command)))
         context = target.context_class(target, info_name=name)
         if shows_all:
             context.meta[ALL_HELP] = True
-        click.echo(target.get_help(context))
+        print_text(target.get_help(context))

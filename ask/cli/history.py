@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ask.atomic_files import Ownership, replace_file
 from ask.cli.click_helpers import (
     JSON_OPTION,
     TEXT,
@@ -28,9 +27,10 @@ from ask.cli.click_helpers import (
     require_confirmation,
 )
 from ask.cli.commands import PATH
+from ask.cli.output_file import STDOUT_NAME, check_document_name, write_output
 from ask.config.directories import AppDirs, get_working_directory
 from ask.console import STDOUT, StandardOutput, StderrConsole
-from ask.errors import BrokenOutputError, FileError, UsageError
+from ask.errors import FileError, UsageError
 from ask.history.conversation_lookup import find_conversation, find_newest_conversation
 from ask.history.entries import Conversation, Run, generate_conversation_id, query_conversations, read_runs
 from ask.history.listing import NO_LIMIT, ConversationOverview, list_conversations
@@ -221,11 +221,9 @@ def search_command(*, words: tuple[str, ...], limit: int | None, as_json: bool) 
 
 
 FORMATS = ("md", "json", "html")
-DOCUMENT_SUFFIXES = (".pdf", ".doc", ".docx", ".odt", ".rtf")
-"""Suffixes of files that programs could not open, because they would contain HTML or Markdown."""
 FORMATS_BY_SUFFIX = {".json": "json", ".jsonl": "json", ".html": "html", ".htm": "html"}
 """Formats by the suffix of the output file; others are Markdown."""
-STDOUT_NAME = STDIN_NAME = "-"
+STDIN_NAME = "-"
 
 
 @command.command("export", short_help="Export conversations as Markdown, JSON or HTML.")
@@ -281,44 +279,6 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
             print_notice(error.message)
     if unreadable:
         raise FileError(f"{format_count(len(unreadable), 'conversation')} could not be exported")
-
-
-def check_document_name(output: str, suffixes: str) -> None:
-    """Raise `UsageError` if the name of an output file promises a format that is not written."""
-    if Path(output).suffix.lower() in DOCUMENT_SUFFIXES:
-        hint = f"use a name that ends in {suffixes}; a browser prints HTML as PDF"
-        raise UsageError(f"cannot write {output} in the format of its name", hint)
-
-
-def write_output(output: str, chunks: Iterable[str]) -> None:
-    """Write text to a file, which is replaced only after everything is written, or to standard output for "-".
-
-    A symbolic link is followed, unless a tool call may have left it. A path that is not a regular file, such as
-    /dev/stdout or a pipe, is written directly.
-
-    Raises:
-        FileError: the file cannot be written.
-        BrokenOutputError: it is a pipe whose reader has closed it.
-    """
-    if output == STDOUT_NAME:
-        standard_output = StandardOutput()
-        for chunk in chunks:
-            standard_output.write(chunk)
-        return
-    from ask.config.symbolic_links import resolve_output
-
-    target = resolve_output(output, AppDirs.from_environment(os.environ))
-    content = (chunk.encode(errors="replace") for chunk in chunks)
-    try:
-        if os.path.exists(output) and not target.is_file():
-            with open(output, "wb") as file:
-                file.writelines(content)
-        else:
-            replace_file(target, content, Ownership.from_status(target.stat()) if target.exists() else None)
-    except BrokenPipeError:
-        raise BrokenOutputError("standard output was closed by its reader") from None
-    except OSError as error:
-        raise FileError(f"cannot write {output} ({error.strerror})") from error
 
 
 def _format_export(

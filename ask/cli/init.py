@@ -14,7 +14,7 @@ import click
 import ask_completions
 import ask_shell
 from ask.cli.ask import SYNONYMS
-from ask.cli.click_helpers import subcommand
+from ask.cli.click_helpers import print_text, subcommand
 from ask.cli.commands import COMMANDS
 from ask.config.config_editor import replace_file_content
 from ask.errors import FileError, UsageError
@@ -62,7 +62,7 @@ def command(*, shell: str, key: str | None, explain_key: str | None, install: bo
     elif uninstall:
         _uninstall_completions(shell, os.environ)
     else:
-        click.echo(_build_integration_script(shell, key, explain_key), nl=False)
+        print_text(_build_integration_script(shell, key, explain_key))
 
 
 def _build_integration_script(shell: str, key: str | None, explain_key: str | None) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from ask.app import AppContext
-from ask.cli.browser import NO_BROWSER_OPTION, can_open_browser, read_redirect, show_page
-from ask.cli.click_helpers import JSON_OPTION, TEXT, print_notice, subcommand
+from ask.cli.click_helpers import JSON_OPTION, NO_BROWSER_OPTION, TEXT, print_notice, subcommand
+from ask.cli.sign_in_page import can_open_browser, read_redirect, show_page
 from ask.client.models_cache import find_newest_file
 from ask.client.oauth_requests import find_service
 from ask.client.saved_sign_in import find_account

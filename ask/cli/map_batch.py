@@ -11,8 +11,8 @@ from ask.client.endpoint import create_client
 from ask.client.retries import RetryNotice
 from ask.console import StderrConsole
 from ask.errors import AskError, FileError, RunInterruptedError, UsageError
-from ask.map.background_jobs import TAG_PREFIX, BackgroundRunner, check_background
 from ask.map.batch_jobs import BatchRunner, get_batch_api, is_gone
+from ask.map.completion_window import TAG_PREFIX, BackgroundRunner, check_completion_window
 from ask.map.input_rows import Row
 from ask.map.job import Job, RowTask
 from ask.map.ledger import Ledger, PendingBatch
@@ -64,7 +64,7 @@ def check_batch_flags(flags: Mapping[str, Any], job: Job, ledger: Ledger) -> Non
         raise UsageError("rows of this job are in progress", "leave out --fresh to collect them, or cancel it first")
     request = job.requests[0]
     if window:
-        check_background(request.endpoint.provider, find_requested_tier(request.settings.options))
+        check_completion_window(request.endpoint.provider, find_requested_tier(request.settings.options))
     else:
         get_batch_api(request.endpoint.provider)
 
@@ -157,9 +157,9 @@ def _print_failure(flags: Mapping[str, Any], job: Job, error: AskError) -> None:
 
 
 def _submit_rows(runner: BatchRunner, console: StderrConsole, *waiting: Any) -> None:
-    """Submit rows, and print how many were submitted. `waiting` are the arguments of `submit_patiently`."""
+    """Submit rows, and print how many were submitted. `waiting` are the arguments of `submit_with_retries`."""
     before = runner.submitted_rows
-    runner.submit_patiently(*waiting)
+    runner.submit_with_retries(*waiting)
     if rows := runner.submitted_rows - before:
         batches = format_count(runner.submitted_batches, "batch", "batches")
         where = f" in {batches}" if runner.submitted_batches else ""

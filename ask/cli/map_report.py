@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ask.cli.history import STDOUT_NAME, check_document_name, write_output
+from ask.cli.output_file import STDOUT_NAME, check_document_name, write_output
 from ask.errors import AskError, UsageError
 from ask.export.map_report import PROMPT, JobOverview, render_map_report
 from ask.map.engine import Progress

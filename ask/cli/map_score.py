@@ -204,7 +204,7 @@ def _describe_score(score: FieldScore) -> dict[str, Any]:
         "field": score.field.field,
         "label": score.field.column,
         "model": score.model or None,
-        "cost": None if score.cost is None else round(score.cost, 10),
+        "cost": score.cost,
         "labeled": score.labeled,
         "unlabeled": score.unlabeled,
         "answered": score.answered,

@@ -16,7 +16,7 @@ import click
 
 from ask.app import AppContext
 from ask.cli.ask import create_run_options, parse_seconds, select_options
-from ask.cli.click_helpers import JSON_OPTION, TEXT, CommandGroup, print_notice
+from ask.cli.click_helpers import JSON_OPTION, NO_BROWSER_OPTION, TEXT, CommandGroup, print_notice
 from ask.cli.config import change_setting
 from ask.cli.tools import to_tool_row
 from ask.config.config_editor import UNSET
@@ -381,7 +381,7 @@ def remove_command(*, name: str) -> None:
 
 @command.command("login", short_help="Sign in to a remote MCP server in the browser.")
 @click.argument("name", metavar="SERVER", type=TEXT)
-@click.option("--no-browser", is_flag=True, help="Print the URL, and ask for the one it redirects to.")
+@NO_BROWSER_OPTION
 def login_command(*, name: str, no_browser: bool) -> None:
     """Sign in to a remote MCP server (OAuth). Later runs use and refresh the sign-in.
 
@@ -395,7 +395,7 @@ def login_command(*, name: str, no_browser: bool) -> None:
         raise UsageError(f"{server.name} {problem} and needs no sign-in", f"ask mcp test {server.name} starts it")
     import asyncio
 
-    from ask.cli.browser import can_open_browser, read_redirect, show_page
+    from ask.cli.sign_in_page import can_open_browser, read_redirect, show_page
     from ask.mcp.browser_sign_in import sign_in
 
     opens_browser = not no_browser and can_open_browser()

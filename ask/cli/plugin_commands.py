@@ -24,7 +24,7 @@ from ask.plugin_api.installed_plugins import select_entry
 from ask.plugin_api.output_capture import capture_output
 from ask.process.time_limit import limit_time
 from ask.text import format_one_line
-from ask.tools.plugins.loader import format_plugin_error
+from ask.tools.plugins.tool_loading import format_plugin_error
 
 COMPLETION_SECONDS = 3.0
 """The time limit for completing the arguments of a package's command, for which it is loaded."""

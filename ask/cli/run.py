@@ -123,7 +123,7 @@ def create_text_renderer(options: RunOptions, request: RunRequest, console: Stde
     shown = {
         "verbose": options.verbose,
         "shows_usage": options.usage,
-        "show_footer": should_show_footer(request.settings.footer),
+        "shows_footer": should_show_footer(request.settings.footer),
     }
     is_paged = is_for_pager(output, console.environment) and not raw
     if options.plain or not (is_paged or can_redraw(output, console.environment)):
@@ -166,7 +166,7 @@ def run_and_render(
 def notify_end(app: AppContext, settings: Settings, error: AskError | None) -> None:
     """Announce the end of a run that the user has not interrupted, if it has taken long."""
     if app.console.accepts_notifications and not isinstance(error, RunInterruptedError):
-        from ask.hooks.notifications import announce_end
+        from ask.agent.notifications import announce_end
 
         seconds, exit_code = time.monotonic() - app.last_input_time, error.exit_code if error else 0
         announce_end(seconds, exit_code, settings.notifications, app.environment)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import click
-
 from ask import __version__
-from ask.cli.click_helpers import subcommand
+from ask.cli.click_helpers import print_text, subcommand
 
 
 @subcommand("version")
 def command() -> None:
     """Print the version."""
-    click.echo(f"ask {__version__}")
+    print_text(f"ask {__version__}")

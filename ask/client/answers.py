@@ -118,7 +118,7 @@ def emit_answer(answer: ModelResponse, on_delta: Callable[[Delta], None]) -> Non
 
 
 def correct_usage(usage: Usage, options: Mapping[str, Any], *, has_content: bool, is_cut_off: bool) -> Usage:
-    """Return the usage without counts that cannot be: every request has tokens, and so has an answer's content.
+    """Return the usage without impossible counts: every request has tokens, and so does an answer with content.
 
     What was counted of an answer before it was cut off is not all that has to be paid. If the answer does not report
     its service tier, that of the request's options counts.
@@ -205,7 +205,7 @@ def clean_answer(answer: ModelResponse, original_text: str) -> ModelResponse:
 
 
 def move_json_from_reasoning(answer: ModelResponse) -> ModelResponse:
-    """Return an answer to a request with a schema with its JSON as the text, which some servers take for reasoning.
+    """Return an answer with its JSON as the text: for requests with a schema, some servers take it for reasoning.
 
     https://github.com/vllm-project/vllm/issues/17609, https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/1602
     """

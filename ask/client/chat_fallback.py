@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ask.atomic_files import write_private_file
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.loader import switch_api
+from ask.plugin_api.provider_loading import switch_api
 from ask.text import format_checksum
 
 MISSING_API_STATUSES = (404, 405, 501)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ask.records import NamedTuple
+from ask.records import COST_DECIMALS, NamedTuple
 
 
 class Cost(NamedTuple):
@@ -28,7 +28,8 @@ class Cost(NamedTuple):
 
     def __add__(self, other: Cost) -> Cost:  # type: ignore[override]
         known = [cost.dollars for cost in (self, other) if cost.dollars is not None]
-        return Cost(sum(known) if known else None, self.sources | other.sources, self.is_complete and other.is_complete)
+        dollars = round(sum(known), COST_DECIMALS) if known else None
+        return Cost(dollars, self.sources | other.sources, self.is_complete and other.is_complete)
 
     @property
     def is_estimated(self) -> bool:

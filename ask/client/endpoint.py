@@ -31,9 +31,9 @@ from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING, DecisionQuestion
 from ask.plugin_api.installed_plugins import PluginEntry
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.loader import check_provider, switch_api
-from ask.plugin_api.loader import load_provider as load_plugin
 from ask.plugin_api.provider import Provider
+from ask.plugin_api.provider_loading import check_provider, switch_api
+from ask.plugin_api.provider_loading import load_provider as load_plugin
 from ask.plugin_api.types import ProviderInfo
 from ask.profiles import ModelProfile
 from ask.records import NamedTuple
@@ -512,7 +512,7 @@ def create_client(
         adjustments=adjustments,
         other_transports=[partial(open_transport, url) for url in endpoint.other_base_urls],
         renew_key=endpoint.sign_in.get_token if endpoint.sign_in else endpoint.renew_key,
-        read_key=endpoint.sign_in.get_token if endpoint.sign_in else None,
+        read_token=endpoint.sign_in.get_token if endpoint.sign_in else None,
         trace_request=_trace_requests(endpoint, settings, notify, redactor) if settings.traces else None,
     )
 

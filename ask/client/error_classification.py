@@ -143,7 +143,10 @@ MODEL_OR_OPTION_PATTERN = re.compile(
 """Messages about the model, an option or the account, not about what a message contains."""
 UNKNOWN_MODEL_PATTERN = re.compile(
     r"model_not_found|(?:invalid|unknown|no such) model|not a valid model|not found: model"
-    r"|models?\b.{0,100}\b(?:not (?:found|exist)|does not exist|deprecated|decommissioned|retired)",
+    r"|models?\b.{0,100}\b(?:not (?:found|exist)|does not exist|deprecated|decommissioned|retired|end of life)"
+    # DeepSeek: https://github.com/NousResearch/hermes-agent/issues/113272, Bedrock:
+    # https://github.com/thedotmack/claude-mem/issues/2656, Z.ai
+    r"|the supported API model names are|model identifier is invalid|模型不存在",
     re.IGNORECASE | re.DOTALL,
 )
 """Messages that there is no model of that name, or no longer, as worded by various services."""
@@ -264,8 +267,11 @@ def is_message_refused(error: AskError) -> bool:
 
 
 def is_model_unknown(error: AskError | None) -> bool:
-    """Check whether a service does not know the model by its name."""
-    is_rejected = isinstance(error, ProviderError) and error.status in (400, 404)
+    """Check whether a service does not know the model by its name.
+
+    NVIDIA has status 410 for retired ones: https://github.com/ellipticmarketing/modelrelay/pull/68
+    """
+    is_rejected = isinstance(error, ProviderError) and error.status in (400, 404, 410)
     return is_rejected and UNKNOWN_MODEL_PATTERN.search(str(error)) is not None
 
 
@@ -339,7 +345,7 @@ def _choose_hint(error: ProviderError) -> str:
         return "change the prompt, or use another model"
     if error.status == 400 and error.retry_action.kind == "retry":  # the model's fault, not the request's
         return "try again later, or use another model"
-    if error.status in (400, 404) and "model" in error.message.lower():
+    if is_model_unknown(error) or (error.status in (400, 404) and "model" in error.message.lower()):
         return f"ask models -p {error.provider} lists the models"
     hints = {
         400: "change the prompt, the options (-o) or the model (-m)",

@@ -129,7 +129,7 @@ class LimitedResponse(HTTPResponse):
 
 
 def get_limited_response(response: requests.Response) -> LimitedResponse:
-    """Return the response of http.client that one of `requests`, from an adapter of this module, was made from."""
+    """Return the `http.client` response inside a response that an adapter of this module has returned."""
     return cast("LimitedResponse", response.raw._original_response)
 
 
@@ -165,7 +165,7 @@ def _add_base(mixin: type, base: type) -> type:
 
 
 class _LimitedAdapter:
-    """Is mixed into the adapter of `requests`, which is imported late.
+    """A mixin for the adapter of `requests`, which is imported late.
 
     What depends only on the URL and the settings of this machine is kept for the next request to the same URL: it would
     take as long as the network does.
@@ -203,7 +203,7 @@ class _LimitedAdapter:
 
 
 class _LimitedConnection:
-    """Is mixed into the connection classes of urllib3, so that they read with limits."""
+    """A mixin for the connection classes of urllib3, so that they read with limits."""
 
     response_class = LimitedResponse
     proxy_config: Any

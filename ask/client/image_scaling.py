@@ -84,7 +84,7 @@ def _read_webp_size(data: bytes) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=64)  # an image is sent again in each round of a run
 def scale_image(data: bytes, max_side: int, max_bytes: int) -> ScaledImage:
-    """Return an image with at most so many pixels a side and so many bytes; 0 for no limit."""
+    """Return an image with at most this many pixels a side and this many bytes; 0 for no limit."""
     if not find_spec("PIL"):
         from ask.config.installation import format_install_command
 

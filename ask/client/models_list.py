@@ -1,4 +1,4 @@
-"""What the provider's models list says about a model: the length of its context, or that its name is another.
+"""Facts about a model from the provider's models list: the length of its context, and its correct name.
 
 The list is fetched only for long conversations and unknown models, at most once a day, with a short timeout: a run
 works without it.
@@ -60,7 +60,7 @@ def _read_models_list(endpoint: ModelEndpoint, cache_directory: Path, settings: 
 
 
 def find_intended_model(
-    error: AskError, endpoint: ModelEndpoint, cache_directory: Path, settings: Settings, aliases: Iterable[str] = ()
+    error: AskError, endpoint: ModelEndpoint, cache_directory: Path, settings: Settings, aliases: Iterable[str]
 ) -> str:
     """Return the listed model that is meant by a name that the service does not know; "" if there is none.
 

@@ -1,4 +1,4 @@
-"""Costs of requests, as the provider reports them or estimated from list prices.
+"""Prices of models, and the costs of requests at these prices unless the provider reports them.
 
 Prices come from the package genai-prices if it is installed, else from cached models lists: the provider's own, or
 OpenRouter's public one (https://openrouter.ai/docs/api-reference/list-available-models), which has the models of most

@@ -119,7 +119,7 @@ class ProviderClient:
         adjustments: what refusals have shown about the model, if several clients share it.
         other_transports: create transports for further base URLs, to use if the server cannot be reached.
         renew_key: returns another key than a rejected one, or ""; None if there is no other.
-        read_key: returns the access token to use as key in the next request; None for an unchanging key.
+        read_token: returns the access token to use as key in the next request; None for an unchanging key.
         trace_request: sends each request once in a span, as `Tracer.trace_request` does; None without traces.
     """
 
@@ -141,7 +141,7 @@ class ProviderClient:
         adjustments: RequestAdjustments | None = None,
         other_transports: Sequence[Callable[[], Transport]] = (),
         renew_key: Callable[[str], str] | None = None,
-        read_key: Callable[[], str] | None = None,
+        read_token: Callable[[], str] | None = None,
         trace_request: Callable[..., RequestResult] | None = None,
     ) -> None:
         self.provider = chat_fallback.provider if chat_fallback and chat_fallback.is_active else provider
@@ -155,7 +155,7 @@ class ProviderClient:
         self._keys = list(map(str.strip, key.split("|")))
         """The keys that have not failed. The first is used; it is "" without a key."""
         self._key_origin = key_origin
-        self._read_token = read_key
+        self._read_token = read_token
         self._trace_request = trace_request
         self._tries = tries
         self._backoff = backoff
@@ -215,7 +215,7 @@ class ProviderClient:
         )
 
     def _select_server_tools(self, request: ChatRequest, tools: Sequence[ToolSpec]) -> Mapping[str, Mapping[str, Any]]:
-        """Return those of the wanted tools that the service has, as it wants them; report the others once."""
+        """Return the requested tools that the service has, in its own format; report the others once."""
         available = self.provider.hooks.provider_server_tools(model=request.model)
         selected = {name: available[name] for name in request.server_tools if name in available}
         if missing := [name for name in request.server_tools if name not in available]:
@@ -233,7 +233,7 @@ class ProviderClient:
         return adapt_options(profile, request.model, options, notify, given) if options else options
 
     def _drop_reasoning(self, messages: Sequence[Message]) -> list[Message]:
-        """Leave out what models that reason have added to messages; models that do not refuse it."""
+        """Leave out the state that reasoning models have added to messages: other models refuse it."""
         find_profile = self.provider.find_profile
         return [
             message._replace(provider_state=None)
@@ -288,7 +288,7 @@ class ProviderClient:
     def parse_parts(
         self, request: ChatRequest, response: Mapping[str, Any], error: AskError | None = None
     ) -> RequestResult:
-        """Parse a response that is incomplete if there is an error; one that it contains is part of the result."""
+        """Parse a response, which is incomplete if there is an error. An error in it is part of the result."""
         try:
             return self._build_result(request, response, error, is_stream=True)
         except ProviderError as provider_error:
@@ -331,17 +331,17 @@ class ProviderClient:
         self,
         build: Callable[[str], HttpRequest | None],
         *,
-        may_repeat: bool = True,
+        may_retry: bool = True,
         final_statuses: Collection[int] = (),
     ) -> Any:
         """Send a request about a batch, and return the JSON of the response.
 
         Args:
             build: builds the request for a key. If it returns None, nothing is sent, and the result is None.
-            may_repeat: whether to send it again after a failure.
+            may_retry: whether to send it again after a failure.
             final_statuses: the statuses after which it is not sent again.
         """
-        if not may_repeat:
+        if not may_retry:
             # On a new connection, because a transport sends a request again if the server closes a reused one.
             return self._send_document(build(self._read_key()), self._open_transport)
 
@@ -593,7 +593,9 @@ class ProviderClient:
         )
         if text == answer.text:
             return result
-        return result._replace(answer=answer._replace(reasoning=reasoning, text=text), tagged_text=answer.text)
+        commentary = text.removesuffix(answer.final_text)
+        changed = answer._replace(reasoning=reasoning, text=text, commentary="" if commentary == text else commentary)
+        return result._replace(answer=changed, tagged_text=answer.text)
 
     def _check_end(self, reader: StreamReader, http_response: Response, has_deltas: bool) -> None:
         """Raise the error for a stream that ended without its end marker, unless the reader accepts the end."""

@@ -21,6 +21,9 @@ REASONING_TAGS = {
     "◁think▷": "◁/think▷",  # Kimi: https://docs.sglang.io/docs/advanced_features/separate_reasoning
     "[THINK]": "[/THINK]",  # Magistral: https://github.com/RooCodeInc/Roo-Code/issues/8522
     "<seed:think>": "</seed:think>",  # Seed-OSS: https://github.com/anomalyco/opencode/issues/3703
+    # Gemma 4 in LM Studio: https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/2013
+    "<|channel>thought": "<channel|>",
+    "<mm:think>": "</mm:think>",  # MiniMax M3: https://github.com/vllm-project/vllm/issues/45687
     # Marco-o1 and OpenThinker: https://github.com/Infinitix-LLC/gpt_markdown/issues/42
     "<Thought>": "</Thought>",
     "<|begin_of_thought|>": "<|end_of_thought|>",
@@ -28,7 +31,7 @@ REASONING_TAGS = {
 """The opening tags, with their closing tags."""
 OPENING_TAG_PATTERN = "|".join(map(re.escape, REASONING_TAGS))
 MAX_BLOCKS = 16
-"""No real answer begins with so many blocks of reasoning; what follows them is text."""
+"""No real answer begins with this many blocks of reasoning; what follows them is text."""
 SEPARATOR = "\n\n"
 """Separates the reasoning of two blocks, and that in the text from what the provider returned in its own field."""
 QUOTES = ("`", "'", '"')

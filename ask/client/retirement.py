@@ -38,7 +38,7 @@ def find_retirement_date(provider: LoadedProvider, model: str, cache: Path) -> s
 
 
 def is_due(date: str, days: int = NOTICE_DAYS) -> bool:
-    """Check whether a date is at most so many days ahead."""
+    """Check whether a date is at most this many days ahead."""
     return date <= time.strftime("%Y-%m-%d", time.localtime(time.time() + days * DAY_SECONDS))
 
 

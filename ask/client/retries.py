@@ -18,7 +18,7 @@ UNPARSED_ANSWER_STATUSES = (400, 422)
 UNPARSED_ANSWER_PATTERN = r"(?i)HarmonyError|unexpected tokens? .{0,40}(?:start token|message header)|parsing tool call"
 """How vLLM and Ollama report one with another status, or in a stream."""
 MAX_RETRY_WAIT_SECONDS = 60.0
-"""If a provider asks for a longer wait, the request is not retried and the user is told why."""
+"""If a provider asks for a longer wait, the request is not retried, and its error says why."""
 
 
 class RetryNotice(str):

@@ -1,4 +1,4 @@
-"""Costs of runs, and the price lists that --max-cost needs."""
+"""Costs of runs and saved runs, the check that --max-cost knows a price, and the prices that `ask models` lists."""
 
 from __future__ import annotations
 
@@ -74,9 +74,7 @@ def make_history_pricing(
     return calculate_cost
 
 
-def require_price(
-    app: AppContext, endpoint: ModelEndpoint, settings: Settings, *, makes_decisions: bool = False
-) -> None:
+def require_price(app: AppContext, endpoint: ModelEndpoint, settings: Settings, *, makes_decisions: bool) -> None:
     """Make sure that the price of a model, or of its decisions, is known, for --max-cost or --max-cost-per-day.
 
     If it is not, models lists that may have it are fetched, unless a cached one is less than a day old.

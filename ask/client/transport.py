@@ -330,7 +330,7 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
         return self.headers.get("Content-Type", "").lower().startswith("text/html")
 
     def is_path_unknown(self) -> bool:
-        """Check whether the server does not have the path of the request, instead of which some send their web page.
+        """Check whether the server does not know the path of the request; some then answer with their web page.
 
         https://github.com/ChatGPTNextWeb/NextChat/issues/4761
 
@@ -511,7 +511,7 @@ class HttpResponse(AbstractContextManager["HttpResponse"]):
                 return output
 
     def _check_encoding(self, start: bytes) -> None:
-        """Raise an error for a body that is compressed in a way that was not requested, and whose start is this.
+        """Raise an error for a body, beginning with `start`, that is compressed in a way that was not requested.
 
         A gateway that decompresses a body may pass on the header: https://github.com/agentgateway/agentgateway/issues/3040
         """

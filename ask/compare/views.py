@@ -27,7 +27,7 @@ MIN_COLUMN_WIDTH = 24
 
 
 class ComparisonView:
-    """The display of the answers of several models, and of what a judge or another model makes of them."""
+    """The display of the answers of several models, and of the verdict on them or their combination."""
 
     def __init__(self, output: StandardOutput, console: StderrConsole) -> None:
         self._output = output

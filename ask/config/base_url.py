@@ -32,8 +32,8 @@ HOST_PATTERN = r"(?:localhost|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d)|\[[\da-fA-F:]+\]
 """Matches the beginning of a URL without its scheme. A single word without a port is more likely a mistake."""
 VERSION_SUFFIX_PATTERN = r"/v\d\w*(?:/openai)?$"
 VERTEX_PATH_PATTERN = r"/(?P<version>v\d\w*)/projects/[^/]+/locations/[^/]+(?P<publisher>/publishers/[^/]+)$"
-"""Matches the end of a base URL of Vertex AI, which has Gemini's API below its own version of it. Only the beta version
-lists the models, for all projects. https://docs.cloud.google.com/vertex-ai/generative-ai/docs/reference/rest"""
+"""Matches the end of a base URL of Vertex AI, which has a version of its own. Only the beta version lists the models.
+https://docs.cloud.google.com/vertex-ai/generative-ai/docs/reference/rest"""
 VARIABLE_VALUE_PATTERN = r"(?a:[\w-]+(\.[\w-]+)*)"
 """Matches what a variable may put into a base URL, so that it cannot send the key to another host."""
 API_SUFFIX_PATTERN = r"(?:/v1|/api)$"

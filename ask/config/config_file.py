@@ -13,7 +13,7 @@ from ask.config.settings import OPTION_RANGES, SETTINGS, Api, NonNegativeFloat, 
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
 from ask.regular_files import read_regular_file
-from ask.text import find_meant_key, find_misspelled, format_one_line, format_unknown_key
+from ask.text import describe_parse_error, find_meant_key, find_misspelled, format_one_line, format_unknown_key
 
 KNOWN_KEYS = (*SETTINGS, *(f"options.{name}" for name in OPTION_RANGES))
 COMMON_OPTIONS = (
@@ -137,7 +137,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return parse_toml(data)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not valid TOML ({error})", "correct that line") from error
+        raise ConfigError(f"{path} is not valid TOML ({describe_parse_error(error)})", "correct that line") from error
 
 
 def parse_toml(data: bytes) -> dict[str, Any]:
@@ -295,7 +295,7 @@ def _check_limits(path: Path, table_key: str, value: Any) -> None:
 
 
 def _format_removal(key: str) -> str:
-    """Say how to remove a key; one with spaces, quotes or brackets is not repeated as part of a command."""
+    """Return the advice to remove a key; one with spaces, quotes or brackets is not repeated as part of a command."""
     command = f"unset {key}" if re.fullmatch(r"[\w.-]+", key) else "edit"
     return f"remove it with ask config {command}"
 
@@ -319,7 +319,7 @@ def check_options(source: str | Path, table: Mapping[str, Any]) -> None:
     try:
         json.dumps(table, allow_nan=False)
     except (TypeError, ValueError) as error:
-        reason = f"[options] contains an invalid value ({error})"
+        reason = f"[options] contains an invalid value ({describe_parse_error(error)})"
         raise ConfigError(f"{source}: {reason}", "write dates as strings") from error
 
 

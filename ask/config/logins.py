@@ -69,7 +69,7 @@ class Account(NamedTuple):
 
 
 class Login(NamedTuple):
-    """What is saved about a provider.
+    """The saved accounts of a provider.
 
     Attributes:
         host_id: the id of this installation of `ask`.
@@ -130,8 +130,8 @@ class LoginStore:
             raise ConfigError(f"{self.path} is damaged", advice)
         return login
 
-    def find_current(self, label: str = "") -> Account | None:
-        """Return the current account, or the one with this label; None if there is none or the file is damaged."""
+    def find_current(self, label: str) -> Account | None:
+        """Return the account with this label, "" for the current one; None if there is none or the file is damaged."""
         with suppress(ConfigError):
             return self.read().find(label) if self.path.exists() else None
         return None

@@ -132,4 +132,5 @@ def _resolve_setting(key: str, option: Any, environment: Mapping[str, str], conf
             value = switch
         return not setting.option.startswith("no_") if option else value
     value = value if option is None else option
-    return convert_to_seconds(str(value)) if get_kind(setting.type) is float and value is not None else value
+    # In place of a number, only the type of a time allows a string.
+    return convert_to_seconds(value) if get_kind(setting.type) is float and isinstance(value, str) else value

@@ -174,7 +174,7 @@ class StreamRedactor:
         return self.feed("", is_last=True)
 
     def _count_held_back(self, text: str) -> int:
-        """Count the characters at the end that may be the beginning of a secret, or a word that may go on."""
+        """Count the characters at the end that may be the beginning of a secret, or of a word that may continue."""
         for start in range(max(0, len(text) - self._max_secret_length), len(text)):
             if text[start] in self._first_characters:
                 end = text[start:]

@@ -45,7 +45,7 @@ MAX_OPEN_CHARACTERS = 1_500
 
 
 class JobOverview(NamedTuple):
-    """What a report says about a job besides its rows.
+    """The facts of a report about the job itself.
 
     Attributes:
         title: the name of the output, or of the first input.

@@ -84,6 +84,6 @@ def find_conversation(store: Store, reference: str, *, by_title: bool = False) -
 
 
 def _format_candidate(conversation: Conversation) -> str:
-    """Format a conversation so that it can be told from others with its title."""
+    """Format a conversation so that it can be distinguished from others with the same title."""
     title = format_one_line(conversation.title, MAX_TITLE_EXCERPT_CHARACTERS)
     return f"{conversation.id} ({title}, {format_age(conversation.updated, time.time())})"

@@ -79,7 +79,7 @@ def delete_run(store: Store, conversation_id: str, run_number: int) -> None:
 
 
 def delete_attachment(store: Store, run_number: int, name: str, message: Message, content: str) -> None:
-    """Delete a file from a message of a run, which has another text without it."""
+    """Delete a file from a message of a run, and replace the text of the message."""
     with _secure_delete_transaction(store) as connection:
         same = "SELECT number FROM messages WHERE run = ? AND role = ? AND content = ? ORDER BY number"
         for (number,) in connection.execute(same, (run_number, message.role, message.content)).fetchall()[:1]:

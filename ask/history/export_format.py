@@ -20,7 +20,7 @@ from ask.history.entries import (
 )
 from ask.messages import Attachment, Citation, ProviderState, ServerToolCall, Usage
 from ask.records import Constraint, NamedTuple
-from ask.text import repair_surrogates
+from ask.text import describe_parse_error, repair_surrogates
 
 FORMAT, FORMAT_VERSION = "ask-conversation", 2
 ID_PATTERN = re.compile(r"[A-Za-z][0-9A-Za-z_-]{0,63}")
@@ -322,7 +322,7 @@ def _read_values(file: BinaryIO) -> Iterator[tuple[str, Any]]:
         except (ValueError, RecursionError) as error:
             file.seek(rest)
             hint = "import what ask history export --json has written" if is_first else ""
-            values = [FileError(f"not JSON ({error})", hint)]
+            values = [FileError(f"not JSON ({describe_parse_error(error)})", hint)]
         is_first = False
         for position, value in enumerate(values, 1):
             yield f"line {number}" + (f", conversation {position}" if len(values) > 1 else ""), value

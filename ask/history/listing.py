@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from ask.history.entries import SUMMED_USAGE
 from ask.history.store import Store
-from ask.records import NamedTuple
+from ask.records import COST_DECIMALS, NamedTuple
 
 NO_LIMIT = -1  # as in SQL's LIMIT
 
 NEWEST_FIRST = "updated DESC, conversations.number DESC"
 WHERE_DIRECTORY = "WHERE conversations.number IN (SELECT conversation FROM runs WHERE directory = :directory)"
-LIST_COLUMNS = "id, title, updated, provider, model, sum(rounds), sum(cost)"
+LIST_COLUMNS = f"id, title, updated, provider, model, sum(rounds), round(sum(cost), {COST_DECIMALS})"
 DETAIL_COLUMNS = f"created, directory, count(*), {SUMMED_USAGE}"
 """The fields of `ConversationOverview` after `position`, in order. The details make the query about 50% slower."""
 OVERVIEW_QUERY = f"""

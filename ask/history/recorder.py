@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from ask import __version__
-from ask.errors import AskError, FileError
+from ask.errors import FIRST_SIGNAL_EXIT_CODE, AskError, FileError
 from ask.events import Event, FallbackStarted, MessageAdded, ToolCallFinished, ToolCallRequested
 from ask.history.entries import (
     REFUSED,
@@ -35,8 +35,6 @@ FINAL_LOCK_TIMEOUT_SECONDS = 5.0
 """Seconds to wait at the end of a run that was not interrupted, when there is no later chance to save."""
 PARTIAL_SAVE_SECONDS = 2.0
 """Seconds between saves of an answer that is being streamed."""
-FIRST_SIGNAL_EXIT_CODE = 128
-"""Exit codes from this one on mean that a signal ended the run."""
 UPDATE_TOTALS = f"UPDATE runs SET {', '.join(f'{name} = ?' for name in ('rounds', *Usage._fields))} WHERE number = ?"
 
 WriteOperation = Callable[[sqlite3.Connection], object]
@@ -128,6 +126,8 @@ class Recorder:
                 calls = tuple(map(ToolCallRecord, message.tool_calls))
                 entry = HistoryEntry(time.time(), message, complete, calls=calls)
                 if response is not None:
+                    if self._metadata.first_kept_run is not None:
+                        entry = entry._replace(message=message._replace(content=response.final_text))
                     entry = entry._replace(
                         reasoning=response.reasoning,
                         finish_reason=response.finish_reason,
@@ -327,7 +327,7 @@ class Recorder:
         self._warn(f"cannot save {unsaved}: {error}")
 
 
-def correct_exit_code(path: Path, run_number: int, exit_code: int, error: AskError | None = None) -> None:
+def correct_exit_code(path: Path, run_number: int, exit_code: int, error: AskError | None) -> None:
     """Change the exit code of a run that was already saved as ended.
 
     The answer may prove unusable, or the user may decline to run a suggested command. If the history cannot be

@@ -177,7 +177,7 @@ def _search_words(store: Store, query: SearchQuery, limit: int) -> list[SearchHi
 
 
 def _search_unspaced(store: Store, query: SearchQuery, limit: int) -> list[SearchHit]:
-    """Search for fragments and words, or only for words where the index of words has none: beside unspaced writing."""
+    """Search for fragments and words, including words next to unspaced writing, which the index of words lacks."""
     conditions: list[str] = []
     parameters: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""What conversations are called in lists."""
+"""The titles of conversations."""
 
 from __future__ import annotations
 

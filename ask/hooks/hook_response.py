@@ -1,4 +1,4 @@
-"""What the exit status and the output of a hook's command mean. The fields of Claude Code are as good as ask's own."""
+"""What the exit status and the output of a hook's command mean. Claude Code's fields are accepted, too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DENIED_STATUS = 2
 
 
 class HookResponse(NamedTuple):
-    """What a hook's command answered.
+    """The response of a hook's command.
 
     Attributes:
         decision: "deny", "ask" for a question to the user, or "" for no objection.
@@ -116,7 +116,7 @@ def _build_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _parse_answer(answer: Mapping[str, Any], tool_name: str) -> HookResponse:
-    """Parse a JSON object, in which the fields of Claude Code are as good as ask's own."""
+    """Parse a JSON object with ask's own fields or those of Claude Code."""
     specific = read_dict(answer.get("hookSpecificOutput"))
 
     def read_text(*values: object) -> str:

@@ -75,7 +75,7 @@ def prepare_hooks(app: AppContext, safe_mode: SafeModeSession | None = None) -> 
 
 
 class CheckedCall(NamedTuple):
-    """What the hooks say about a call: its arguments, and why it is refused or needs the user's approval.
+    """A call after its hooks: its arguments, and why it is refused or needs the user's approval.
 
     Attributes:
         arguments: the arguments, as the hooks have changed them.

@@ -16,6 +16,7 @@ from ask.imports.llm_log import LogDatabase, LogReader
 from ask.imports.model_names import ModelResolver, hide_credentials
 from ask.imports.source_data import SourceData, SourceFolder, SourceTemplate, to_text
 from ask.templates.placeholders import INPUT_NAME, Placeholder, escape_placeholders, find_placeholders
+from ask.text import describe_parse_error
 
 FOLDER_NAME = "io.datasette.llm"
 NO_EQUIVALENTS = {
@@ -79,7 +80,7 @@ def _read_json(folder: SourceFolder, name: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        folder.notes.problems.append(f"cannot read {path} (not JSON: {error})")
+        folder.notes.problems.append(f"cannot read {path} (not JSON: {describe_parse_error(error)})")
         return {}
     return value if isinstance(value, dict) else {}
 

@@ -88,7 +88,7 @@ def _parse_file_url(source: str) -> str:
     return unquote(source[scheme.end() :]) if scheme else source
 
 
-def parse_stdin_content(data: bytes, *, keep_location: bool = False) -> PromptInputs:
+def parse_stdin_content(data: bytes, *, keep_location: bool) -> PromptInputs:
     """Convert the content of standard input to prompt inputs.
 
     Raises:

@@ -34,6 +34,8 @@ NAME_END = re.compile(r"\.\.|[~^@{}]")
 """What separates the names of commits in a revision such as ORIG_HEAD~2..main."""
 UNSAFE_PATH_PATTERN = re.compile(rb"[/\0](?:\.{0,2}|\.git)[/\0]", re.IGNORECASE)
 """A path in the index that git itself would refuse to add: it is absolute, or leads out of the folder or into .git."""
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+"""The beginning of a file that a repository has in place of one in Git LFS."""
 GIT_CONFIG_VARIABLES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM")
 """The variables of git that apply to all repositories."""
 FORMS_HINT = "git:diff is what is not committed, staged or not, and git:HEAD the last commit"

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from ask.errors import FileError, NetworkError
 from ask.inputs.content_types import parse_content
+from ask.inputs.git import LFS_POINTER
 from ask.inputs.prompt_inputs import MAX_FILES, InputReaders, PromptInputs
 from ask.inputs.stdin_and_files import MAX_TEXT_BYTES
 from ask.inputs.web_pages import NETWORK_HINT
@@ -39,8 +40,6 @@ HINTS = {
 """What to do about a status. For 5xx that is to try again, and for all others to check the name."""
 WEB_PAGE = "text/html"
 """The type of a page to log in, for example; that of a file with HTML is text/plain."""
-LFS_POINTER = b"version https://git-lfs.github.com/spec/"
-"""The beginning of a file that an archive has in place of one in Git LFS."""
 
 
 class GitHubAddress(NamedTuple):

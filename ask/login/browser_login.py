@@ -30,7 +30,7 @@ CLIENT_ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 
 class LoginOptions(NamedTuple):
-    """How to sign in.
+    """The options of a sign-in.
 
     Attributes:
         label: the account, which may be new; "" for the current one, or a first one.

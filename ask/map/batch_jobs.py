@@ -183,7 +183,7 @@ class BatchRunner:
             file_id = "" if upload is None else self._api.parse_upload(upload)
             build = partial(self._api.build_create_request, requests, tag, file_id)
             # Sent once: after a failure of the network, the batch may exist.
-            batch = self._parse_batch(self._client.fetch_document(build, may_repeat=False))
+            batch = self._parse_batch(self._client.fetch_document(build, may_retry=False))
         except ProviderError as error:
             if error.status is not None and 400 <= error.status < 500 and error.status not in UNCLEAR_STATUSES:
                 self._ledger.end_batch(tag)
@@ -295,7 +295,7 @@ class BatchRunner:
             if interval is None:
                 delay = min(delay * POLL_INTERVAL_FACTOR, MAX_POLL_SECONDS)
 
-    def submit_patiently(
+    def submit_with_retries(
         self, on_failure: Callable[[AskError], None], max_wait: float, interval: float | None = None
     ) -> None:
         """Submit rows, and try again while the service fails. The arguments are those of `wait`.

@@ -91,7 +91,7 @@ class JobRunner:
         self._job = job
         self._app = AppContext(quiet=True)
         self.notices: list[str] = []
-        """What the user is to be told at the end of the job."""
+        """Notices to print at the end of the job."""
         self._requests = list(map(self._create_request, job.models))
         self.runner: AgentRunner | RowRunner
         if job.agent_options:

@@ -45,7 +45,7 @@ class WaitingCopies:
         return True
 
     def end(self, key: RowKey) -> Iterator[RowTask]:
-        """Yield the rows that waited for a row, which is finished."""
+        """Yield the rows that waited for a row that has finished."""
         waiting = self._waiting.pop(key, None)
         while waiting:
             encoded = waiting.popleft()

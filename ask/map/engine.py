@@ -187,7 +187,7 @@ class Engine:
                 self._tasks.put(None)
 
     def _has_room(self) -> bool:
-        """Whether there may be another row, and it may be read."""
+        """Check whether another row may be read."""
         if self._is_exhausted or self.stop_error or len(self._ready) >= 2 * self._limiter.concurrency:
             return False
         return self._held_bytes + self._waiting_copies.held_bytes < MAX_HELD_BYTES
@@ -252,7 +252,7 @@ class Engine:
             # The end of the job, or of the rows that may be read ahead.
             delay = self._settings.backoff * 2.0 ** min(self._settings.tries - 1, MAX_DOUBLINGS)
             for task in self._last_tries:
-                self._retry(task._replace(is_last_try=True), now + delay)
+                self._schedule_retry(task._replace(is_last_try=True), now + delay)
             self._last_tries = []
 
     def _save_failures(self, error: AskError) -> None:
@@ -262,7 +262,7 @@ class Engine:
         results = [(task.key, failed.add_usage(task.usage)._replace(tries=task.tries)) for task in sent]
         self._ledger.save_results(self._job.id, results)
 
-    def _retry(self, task: RowTask, moment: float) -> None:
+    def _schedule_retry(self, task: RowTask, moment: float) -> None:
         """Send a task again at that time."""
         heapq.heappush(self._retries, (moment, task.position, task))
 
@@ -304,7 +304,7 @@ class Engine:
             AskError: there is none, or the memory is limited (ulimit -v), which the requests need, too.
         """
         try:
-            threading.Thread(target=self._work, daemon=True).start()
+            threading.Thread(target=self._answer_tasks, daemon=True).start()
         except RuntimeError:
             count = self._thread_count
             if not count or resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
@@ -315,7 +315,7 @@ class Engine:
         self._thread_count += 1
         return True
 
-    def _work(self) -> None:
+    def _answer_tasks(self) -> None:
         """Answer tasks until there are no more: the body of a thread."""
         while (task := self._tasks.get()) is not None:
             start = time.monotonic()
@@ -383,16 +383,16 @@ class Engine:
         task = task._replace(usage=task.usage + usage._replace(cost=self._add_cost(task, usage, outcome.usages)))
         if error is None or failure == "row":
             self._note_answer(now)
-            if error and self._repeat_later(task, error, now):
+            if error and self._retry_after_delay(task, error, now):
                 return None
         elif failure == "job" or (failure == "unreachable" and not self._outage.has_answered):
             self.stop(error)
             return None
         elif is_refused:
             self.progress.refusal = error.summary if self._outage.is_quiet(now) else ""
-            if self._repeat_refused(task, error, now):
+            if self._retry_refused(task, error, now):
                 return None
-        elif self._repeat_unavailable(task, error, now):
+        elif self._retry_unavailable(task, error, now):
             return None
         result = outcome.result or RowResult("failed")
         if error is not None:
@@ -411,7 +411,7 @@ class Engine:
         self._outage.note_answer(now)
         self.progress.refusal = ""
 
-    def _repeat_refused(self, task: RowTask, error: AskError, now: float) -> bool:
+    def _retry_refused(self, task: RowTask, error: AskError, now: float) -> bool:
         """Send a row again that was refused, or stop; return False if it was refused too often."""
         delay = choose_retry_delay(error, min(task.refusals + 1, MAX_DOUBLINGS), self._settings.backoff)
         if delay is None and _is_long_refusal(error):
@@ -419,10 +419,10 @@ class Engine:
             return True
         if delay is None or task.refusals + 1 >= MAX_REFUSALS:
             return False
-        self._retry(task._replace(refusals=task.refusals + 1), now + delay)
+        self._schedule_retry(task._replace(refusals=task.refusals + 1), now + delay)
         return True
 
-    def _repeat_unavailable(self, task: RowTask, error: AskError, now: float) -> bool:
+    def _retry_unavailable(self, task: RowTask, error: AskError, now: float) -> bool:
         """Send a row again that failed because of the service; return False if that was its last try."""
         self._last_service_error = error
         if self._outage.is_paused:
@@ -433,17 +433,17 @@ class Engine:
         failed_earlier = task.stored_result is not None and task.stored_result.status == "unavailable"
         is_first = task.attempts == 1
         self._outage.note_failure(task.position, error, is_first=is_first, failed_earlier=failed_earlier)
-        if not self._repeat_later(task, error, now):
+        if not self._retry_after_delay(task, error, now):
             self._last_tries.append(task)
         return True
 
-    def _repeat_later(self, task: RowTask, error: AskError, now: float) -> bool:
+    def _retry_after_delay(self, task: RowTask, error: AskError, now: float) -> bool:
         """Send a row again after a delay if that may help and it has tries left; return whether it is sent."""
         delay = None
         if task.attempts < self._settings.tries:
             delay = choose_retry_delay(error, min(task.attempts, MAX_DOUBLINGS), self._settings.backoff)
         if delay is not None:
-            self._retry(task._replace(attempts=task.attempts + 1), now + delay)
+            self._schedule_retry(task._replace(attempts=task.attempts + 1), now + delay)
         return delay is not None
 
     def _add_cost(self, task: RowTask, usage: Usage, usages: Sequence[Usage]) -> float | None:

@@ -179,7 +179,7 @@ def _mark_undecodable(error: UnicodeError) -> tuple[str, int]:
     return "\udcff", error.end
 
 
-def detect_encoding(name: str, stream: BufferedReader, reopen: Callable[[], BufferedReader] | None = None) -> str:
+def detect_encoding(name: str, stream: BufferedReader, reopen: Callable[[], BufferedReader] | None) -> str:
     """Return "utf-8", or the encoding of UTF-16 or UTF-32. Single lines of UTF-8 may be damaged.
 
     Args:

@@ -358,7 +358,7 @@ class Job(NamedTuple):
 
 
 class JobOptions(NamedTuple):
-    """What the user asked for on the command line of `ask map`, as far as it makes this job another one.
+    """The options of `ask map` that identify a job: with another value, it is another job.
 
     Attributes:
         run: the options of `ask` for its rows.

@@ -20,7 +20,7 @@ from ask.map.occurrences import OccurrenceCounter
 from ask.map.shards import ShardInput
 from ask.messages import Usage
 from ask.parsing import parse_json
-from ask.records import NamedTuple
+from ask.records import COST_DECIMALS, NamedTuple
 
 SCHEMA = """\
 CREATE TABLE IF NOT EXISTS jobs (
@@ -187,6 +187,7 @@ FIND_FORMAT = """SELECT user_version, (SELECT count(*) FROM sqlite_master),
     (SELECT count(*) FROM pragma_table_info('jobs')
         WHERE name IN ('id', 'created', 'updated', 'prompt', 'models', 'output'))
     FROM pragma_user_version"""
+COUNT_OBJECTS = "SELECT count(*) FROM sqlite_master WHERE sql IS NOT NULL"
 JOB_COLUMN_COUNT = 6
 """The number of columns by which the table of jobs, which is created first, is recognized."""
 RESULT_FIELDS = ("job", "key", "occurrence", *RowResult._fields)
@@ -226,7 +227,7 @@ class JobSummary(NamedTuple):
 
 LIST_JOBS = f"""SELECT id, updated, coalesce(sum(status = 'answered'), 0), coalesce(sum(status != 'answered'), 0),
     (SELECT count(*) FROM batches JOIN batch_rows USING (tag) WHERE batches.job = jobs.id),
-    sum(cost) {UNDAMAGED.format(name="cost")}, models, output, prompt
+    round(sum(cost) {UNDAMAGED.format(name="cost")}, {COST_DECIMALS}), models, output, prompt
     FROM jobs LEFT JOIN results ON job = id GROUP BY id ORDER BY updated DESC"""  # noqa: S608
 
 
@@ -259,7 +260,9 @@ class Ledger:
             self._connection.execute("PRAGMA foreign_keys = ON")
             self._connection.execute("PRAGMA secure_delete = ON")  # overwrites what is deleted; not all builds do
             self._connection.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
-            self._connection.executescript(SCHEMA)
+            if self._connection.execute(COUNT_OBJECTS).fetchone()[0] < SCHEMA.count("CREATE "):
+                # All or nothing: what is missing in a part of it could not be added on a read-only disk.
+                self._connection.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT")
             self._add_new_columns()
             # A temporary file instead of a dictionary, because there may be millions of rows.
             self._first_rows = sqlite3.connect("", isolation_level=None)
@@ -333,11 +336,11 @@ class Ledger:
         return found[0][0] if found else None
 
     def set_review(self, job: str, output: str) -> None:
-        """Save where the rows of a job that are to be reviewed are written."""
+        """Save the file to which a job writes its rows for review."""
         self._execute("REPLACE INTO reviews VALUES (?, ?)", (_escape_bytes(output), job))
 
     def find_job_with_review(self, output: str) -> str | None:
-        """Return the job whose rows to review are in a file."""
+        """Return the job that writes its rows for review to this file."""
         found = self._execute("SELECT job FROM reviews WHERE output = ?", (_escape_bytes(output),))
         return found[0][0] if found else None
 
@@ -377,7 +380,7 @@ class Ledger:
         return RowResult._make(found[0]) if found else None
 
     def find_first_row(self, digest: bytes, key: RowKey) -> RowKey:
-        """Return the key that this was first called with for a digest, since the input is read from its first row."""
+        """Return the key of the first call with this digest since the input began: that of the first such row."""
         with self._convert_errors():
             self._first_rows.execute("INSERT OR IGNORE INTO first_rows VALUES (?, ?, ?)", (digest, *key))
             query = "SELECT key, occurrence FROM first_rows WHERE digest = ?"
@@ -461,7 +464,7 @@ class Ledger:
         return int(count), float(newest)
 
     def save_shard_input(self, shard: str, shard_input: ShardInput) -> None:
-        """Save what the output of a shard was made from; `shard` is the job that the shard is."""
+        """Save what the output of a shard was made from; `shard` is the ID of its job."""
         self._execute("REPLACE INTO shard_inputs VALUES (?, ?, ?, ?, ?)", (shard, *shard_input))
 
     def forget_answers(self, job: str) -> None:

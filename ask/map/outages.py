@@ -65,12 +65,12 @@ def _classify_provider_error(error: ProviderError) -> Failure:
 
 
 def may_be_row_failure(error: AskError) -> bool:
-    """Check for the status of a service that may be running and only unable to process the row."""
+    """Check for a status that may concern only the row, so that the service may be available."""
     return isinstance(error, ProviderError) and error.status == ROW_STATUS
 
 
 class OutageMonitor:
-    """Notices that the service answers no rows, and decides when to probe it. Times are of a monotonic clock.
+    """Detects that the service answers no rows, and decides when to probe it. Times are of a monotonic clock.
 
     Args:
         backoff: the seconds before the first retry of a row, on which the other times depend.

@@ -36,7 +36,7 @@ https://platform.openai.com/docs/guides/rate-limits, https://docs.anthropic.com/
 
 
 class Observation(NamedTuple):
-    """What remains of a quota, and the seconds in which all of it is renewed at the rate until now."""
+    """The rest of a quota, and the seconds in which the entire quota is renewed at the rate so far."""
 
     time: float
     remaining: float
@@ -44,7 +44,7 @@ class Observation(NamedTuple):
 
 
 class Quotas:
-    """What is left of a service's quotas. Times are in seconds, of a monotonic clock."""
+    """The remaining quotas of a service. Times are in seconds, of a monotonic clock."""
 
     def __init__(self) -> None:
         self._rate, self._end = math.inf, -math.inf
@@ -56,7 +56,7 @@ class Quotas:
         return self._rate if now < self._end else math.inf
 
     def read(self, now: float, headers: Mapping[str, str], mean_tokens: float) -> None:
-        """Read the headers of a response; a request uses so many tokens on average."""
+        """Read the headers of a response; `mean_tokens` is how many tokens a request uses on average."""
         quotas, is_known = [], False
         for remaining_header, limit_header, reset_header in RATE_HEADERS:
             remaining = read_number(headers.get(remaining_header))

@@ -65,7 +65,7 @@ class ModelReport:
 
 
 class JobReport:
-    """What a report on a job contains about its rows.
+    """The data of a report about the rows of a job.
 
     Args:
         models: the names of the models.

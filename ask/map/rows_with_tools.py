@@ -1,8 +1,8 @@
 """Answers one row with tools: an `ask` process of its own, in a working copy of its own.
 
 Rows that run at the same time must not share files, and a process per row can be stopped with all that it started. The
-folder is copied once, and each row gets a copy of this copy: what others change in the folder meanwhile is not a change
-of the row.
+folder is copied once, and each row gets a copy of this copy: changes that others make to the folder during the job are
+not changes of the row.
 """
 
 from __future__ import annotations
@@ -11,9 +11,6 @@ import errno
 import glob
 import json
 import os
-import re
-import resource
-import shutil
 import signal
 import stat
 import subprocess
@@ -21,8 +18,8 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,36 +28,28 @@ from ask.client.endpoint import ModelEndpoint
 from ask.config.directories import AppDirs
 from ask.config.installation import find_launcher
 from ask.config.options import ROW_ARGUMENT, RunOptions
-from ask.errors import AskError, FileError, LimitReachedError, SafetyError
+from ask.errors import AskError, FileError, SafetyError
 from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult
 from ask.map.server_pool import create_pools
+from ask.map.working_copy import copy_folder, create_temporary_folder, make_patch, remove_copied_files, remove_folder
 from ask.messages import Attachment, Usage
 from ask.plugin_api.loaded_provider import discard_notice
 from ask.process.parent_exit import end_with_parent
 from ask.records import NamedTuple
 from ask.safety.folder_scan import find_hidden_paths
-from ask.text import format_one_line
 from ask.tools.file_access import open_existing_folder
 from ask.traces.lifecycle import LATE_PROBLEM, report_problem
 
 MAX_CONCURRENT_PROCESSES = 256
 """The most rows at a time if their number is adapted: each is a process."""
 CANCEL_CHECK_SECONDS = 1.0
-MAX_PATCH_BYTES = 10_000_000
-NEW_FILE_HEADER = re.compile(rb'^diff .*\n--- .*\n\+\+\+ (?:"b/(.*)"|b/([^\t\n]*))\t.*\n(?=@@ -0,0 )', re.MULTILINE)
-"""What `diff` prints before the text of a file that was empty or did not exist."""
-MAX_PATCH_MEMORY_BYTES = 1 << 30
-"""The memory for finding what a row has changed."""
-PATCH_SECONDS = 60
-"""The processor time for that, in seconds."""
-PATCH_LOCK = threading.Lock()
 STOP_SECONDS = 5.0
 """How long a process may take to end after SIGTERM."""
 
 
 class AgentOptions(NamedTuple):
-    """How rows with tools run.
+    """The options of rows with tools.
 
     Attributes:
         directory_template: the folder that each row gets a copy of; None to run in the current folder.
@@ -104,7 +93,7 @@ class AgentRunner:
         self._original: Path | None = None
         """The folder of which each row gets a copy; None before the first row."""
         self._original_parent = tempfile.mkdtemp(prefix="ask-map-") if options.directory_template else ""
-        self._remove_original = weakref.finalize(self, _remove_folder, self._original_parent)
+        self._remove_original = weakref.finalize(self, remove_folder, self._original_parent)
 
     def run(self, task: RowTask) -> TaskResult:
         """Answer a row."""
@@ -126,7 +115,7 @@ class AgentRunner:
                 endpoint.sign_in.get_token()
             except AskError as error:
                 return TaskResult(None, error, Usage())
-        with _create_temporary_folder() as folder:
+        with create_temporary_folder() as folder:
             files: list[str] = []
             for number, attachment in enumerate(task.message.attachments):
                 file = folder / str(number) / Path(attachment.name).name  # two may have the same name
@@ -154,7 +143,7 @@ class AgentRunner:
             copies.mkdir()
             try:
                 original = self._copy_template(template)
-                _copy_folder(original, copies / "b")
+                copy_folder(original, copies / "b")
             except (FileError, SafetyError) as error:
                 return TaskResult(None, error, Usage())
             outcome = self._run_process(options, copies / "b")
@@ -162,7 +151,7 @@ class AgentRunner:
                 return outcome
             try:
                 (copies / "a").symlink_to(original)
-                return outcome._replace(result=outcome.result._replace(patch=_make_patch(copies)))
+                return outcome._replace(result=outcome.result._replace(patch=make_patch(copies)))
             except AskError as error:
                 return TaskResult(None, error, outcome.usage)
 
@@ -182,11 +171,11 @@ class AgentRunner:
                     hidden_paths = find_hidden_paths(template, state_folder)
                     left_out += (path.with_name(glob.escape(path.name)) for path in hidden_paths)
                 try:
-                    _copy_folder(template, copy)
+                    copy_folder(template, copy)
                 except FileError:  # a file may have been deleted meanwhile
-                    _remove_folder(str(copy))
-                    _copy_folder(template, copy)
-                _remove_copied_files(template, copy, left_out)
+                    remove_folder(str(copy))
+                    copy_folder(template, copy)
+                remove_copied_files(template, copy, left_out)
                 self._original = copy
             return self._original
 
@@ -281,171 +270,3 @@ def _stop_processes(processes: Sequence[subprocess.Popen[bytes]]) -> None:
             process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-
-
-@contextmanager
-def _create_temporary_folder() -> Iterator[Path]:
-    """Create a folder that is deleted afterward."""
-    folder = tempfile.mkdtemp(prefix="ask-map-")
-    try:
-        yield Path(folder)
-    finally:
-        _remove_folder(folder)
-
-
-def _remove_folder(folder: str) -> None:
-    """Delete a folder, if there is one, whatever tools have made in it.
-
-    Python's own functions fail if folders are nested too deeply, and programs do not.
-    """
-    if folder and _run_quietly("rm", "-rf", folder).returncode:  # a folder is read-only
-        _run_quietly("chmod", "-R", "u+rwX", folder)
-        _run_quietly("rm", "-rf", folder)
-
-
-def _copy_folder(source: Path, target: Path) -> None:
-    """Copy a folder with its links and named pipes, at any depth.
-
-    Raises:
-        FileError: something cannot be copied.
-    """
-    target.mkdir()
-    copying = _run_quietly("cp", "-a", f"{source}/.", str(target))
-    if copying.returncode:
-        problem = format_one_line(copying.stderr[:1_000].decode("utf-8", "replace"))
-        raise FileError(f"{source} cannot be copied ({problem})")
-
-
-def _remove_copied_files(source: Path, copy: Path, files: Sequence[Path]) -> None:
-    """Delete the copies of files and folders, whose names are patterns, in a copied folder."""
-    root = os.path.realpath(source)
-    for file in files:
-        parent = Path(os.path.realpath(file.parent))
-        if parent.is_relative_to(root):
-            for match in (copy / parent.relative_to(root)).glob(file.name):
-                _remove_folder(str(match))
-
-
-def _run_quietly(*command: str) -> subprocess.CompletedProcess[bytes]:
-    """Run a program without input and collect what it prints."""
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-
-
-def _make_patch(folder: Path) -> str:
-    """Return what changed between the folders "a" and "b", as a patch; "" without the program `diff`.
-
-    One process at a time is started: `diff` reads files into memory that tools have written.
-
-    Raises:
-        LimitReachedError: the patch is too large, or takes too long or too much memory.
-        FileError: tools have made a file or folder unreadable, or a name with a line break, which `diff` does not quote
-            everywhere: it could forge a change.
-    """
-    if not shutil.which("diff"):
-        return ""
-    too_large = LimitReachedError(f"the changes are larger than {MAX_PATCH_BYTES:,} bytes")
-    command = ["diff", "-ruN", "--no-dereference", "a/", "b/"]
-    with (
-        PATCH_LOCK,
-        tempfile.TemporaryFile() as problems,
-        subprocess.Popen(
-            command,
-            cwd=folder,
-            env={**os.environ, "LC_ALL": "C"},
-            stdout=subprocess.PIPE,
-            stderr=problems,
-            preexec_fn=_limit_patch_process,  # noqa: PLW1509 - only system calls
-        ) as process,
-    ):
-        assert process.stdout  # noqa: S101
-        data = process.stdout.read(MAX_PATCH_BYTES + 1)
-        if len(data) > MAX_PATCH_BYTES:
-            process.kill()
-            raise too_large
-        process.wait()
-        problems.seek(0)
-        problem = problems.read(MAX_PATCH_BYTES).decode("utf-8", "replace")
-    links = _make_link_patches(folder) if process.returncode else []
-    if problem.count("\n") == len(links) == problem.count(": No such file or directory\n"):
-        problem = ""  # `diff` cannot compare a link with nothing
-    if process.returncode < 0 or "memory exhausted" in problem:
-        reason = f"{PATCH_SECONDS} s of processor time or {MAX_PATCH_MEMORY_BYTES >> 20:,} MiB of memory"
-        raise LimitReachedError(f"finding the changes takes more than {reason}")
-    if process.returncode > 1 and problem:
-        raise FileError(f"the changes cannot be read ({format_one_line(problem[:1_000])})")
-    data = _add_new_files_and_modes(data + os.fsencode("".join(links)), folder)
-    if data and _run_quietly("find", f"{folder}/b", "-name", "*\n*", "-print", "-quit").stdout:
-        raise FileError("the changes cannot be shown: the name of a file or folder contains a line break")
-    if len(data) > MAX_PATCH_BYTES:
-        raise too_large
-    return data.decode("utf-8", "replace")
-
-
-def _make_link_patches(folder: Path) -> list[str]:
-    """Return a patch in git's format for each symbolic link that only one of the folders "a" and "b" has."""
-    found = _run_quietly("find", f"{folder}/a/", f"{folder}/b/", "-type", "l", "-print0").stdout
-    links = {Path(os.fsdecode(path)).relative_to(folder) for path in found.split(b"\0")[:-1]}
-    patches = []
-    for link in sorted(links):
-        base, *parts = link.parts
-        if not os.path.lexists(folder.joinpath("ab".replace(base, ""), *parts)):
-            patches.append(_make_link_patch("/".join(parts), os.readlink(folder / link), is_new=base == "b"))
-    return patches
-
-
-def _make_link_patch(name: str, target: str, *, is_new: bool) -> str:
-    name += "\t" if " " in name else ""  # ends a name with spaces
-    lines = target.split("\n")
-    if is_new:
-        change, old, new, numbers, sign = "new", "/dev/null", f"b/{name}", f"-0,0 +1,{len(lines)}", "+"
-    else:
-        change, old, new, numbers, sign = "deleted", f"a/{name}", "/dev/null", f"-1,{len(lines)} +0,0", "-"
-    header = f"diff --git a/{name} b/{name}\n{change} file mode 120000\n--- {old}\n+++ {new}\n@@ {numbers} @@\n"
-    return header + "".join(f"{sign}{line}\n" for line in lines) + "\\ No newline at end of file\n"
-
-
-def _add_new_files_and_modes(data: bytes, folder: Path) -> bytes:
-    """Add what `diff` leaves out to a patch, in git's format: new empty files, and permissions to execute."""
-    executables = {name: _find_files(folder / name, "-perm", "-u+x") for name in "ab"}
-    empty = _find_files(folder / "b", "-empty")
-    new = {name for name in empty | executables["b"] if not os.path.lexists(folder / "a" / name)}
-
-    def add_mode(header: re.Match[bytes]) -> bytes:
-        quoted, plain = header.groups()
-        name = os.fsdecode(quoted.decode("unicode_escape").encode("latin-1") if quoted else plain)
-        if name not in new:
-            return header[0]
-        lines = f"{_format_git_header(name)}new file mode 100755\n--- /dev/null\n+++ {_quote_path(f'b/{name}')}\n"
-        return lines.encode()
-
-    sections = []
-    for name in sorted((empty & new) | ((executables["a"] ^ executables["b"]) - new)):
-        mode, old_mode = ("100755", "100644") if name in executables["b"] else ("100644", "100755")
-        if name in new:
-            sections.append(f"{_format_git_header(name)}new file mode {mode}\n")
-        elif os.path.isfile(folder / "b" / name) and not os.path.islink(folder / "b" / name):
-            sections.append(f"{_format_git_header(name)}old mode {old_mode}\nnew mode {mode}\n")
-    return NEW_FILE_HEADER.sub(add_mode, data) + "".join(sections).encode()
-
-
-def _find_files(folder: Path, *conditions: str) -> set[str]:
-    """Return the paths of the regular files in a folder that meet conditions of `find`."""
-    found = _run_quietly("find", f"{folder}/", "-type", "f", *conditions, "-print0").stdout  # it may be a link
-    return {os.path.relpath(os.fsdecode(path), folder) for path in found.split(b"\0")[:-1]}
-
-
-def _format_git_header(name: str) -> str:
-    return f"diff --git {_quote_path(f'a/{name}')} {_quote_path(f'b/{name}')}\n"
-
-
-def _quote_path(path: str) -> str:
-    """Quote a path as in the header of a patch, unless it has only letters that need no quotation marks."""
-    quoted = re.sub(rb"[^!#-\[\]-~]", lambda match: b"\\%03o" % match[0][0], os.fsencode(path)).decode()
-    return path if quoted == path else f'"{quoted}"'
-
-
-def _limit_patch_process() -> None:
-    """Limit the memory and the processor time of this process, and end it with its parent."""
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_PATCH_MEMORY_BYTES, MAX_PATCH_MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (PATCH_SECONDS, PATCH_SECONDS))
-    end_with_parent()

@@ -15,7 +15,7 @@ from ask.map.label_matching import parse_number
 from ask.map.ledger import RowResult
 from ask.map.output import ANSWER
 from ask.map.scored_fields import ScoredField
-from ask.records import NamedTuple
+from ask.records import COST_DECIMALS, NamedTuple
 from ask.text import format_one_line
 
 MAX_CLASSES = 200
@@ -281,7 +281,7 @@ class FieldScore:
     def add_cost(self, cost: float | None) -> None:
         """Add the cost of a row, if it is known."""
         if cost is not None:
-            self.cost = (self.cost or 0.0) + cost
+            self.cost = round((self.cost or 0.0) + cost, COST_DECIMALS)
 
     def _add_unlisted(self, label: Any) -> None:
         self.unlisted_count += 1

@@ -23,7 +23,7 @@ from ask.map.outages import (
 )
 
 MIN_ANNOUNCED_FAILURES = 2
-"""How often a server that can be reached must have failed before the user is told."""
+"""How many failures of a reachable server cause a notice."""
 
 
 @dataclass

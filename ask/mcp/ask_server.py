@@ -30,7 +30,7 @@ from ask.config.options import EVENT_SESSION_ARGUMENT, RunOptions
 from ask.config.secret_files import can_contain_secrets
 from ask.config.type_checks import WrongTypeError, parse_value
 from ask.errors import AskError, LimitReachedError, RowsFailedError, SignalExit, UsageError
-from ask.mcp.client_messages import forward_messages
+from ask.mcp.ask_server_messages import forward_messages
 from ask.process.child_process import (
     end_process,
     get_pipe,

@@ -30,6 +30,7 @@ from ask.errors import ConfigError
 from ask.parsing import read_dict, read_list
 from ask.records import NamedTuple
 from ask.regular_files import read_regular_file
+from ask.text import describe_parse_error
 
 MCP_EXTRA = "mcp"
 """The extra that installs the MCP SDK."""
@@ -172,7 +173,9 @@ def _read_file(path: Path, read_content: Callable[[Path], bytes]) -> Any:
     except OSError as error:
         raise ConfigError(f"cannot read {path} ({error.strerror})", "correct mcp.files in config.toml") from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not valid {syntax_name} ({error})", "correct that line") from error
+        raise ConfigError(
+            f"{path} is not valid {syntax_name} ({describe_parse_error(error)})", "correct that line"
+        ) from error
 
 
 def _convert_keys(entry: Mapping[str, Any], server_key: str) -> Mapping[str, Any]:

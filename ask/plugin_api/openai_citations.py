@@ -1,4 +1,4 @@
-"""What answers on OpenAI's two APIs say about their sources, and about what the service's own tools did for them."""
+"""The citations, and the calls of the service's own tools, in answers of OpenAI's two APIs."""
 
 from __future__ import annotations
 

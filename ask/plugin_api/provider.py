@@ -54,6 +54,8 @@ _QUOTATION_START = r""""(?:flagged_input|previous_errors)":\s*|"msg":\s*"(?:[^"\
 """How errors of OpenRouter and FastAPI begin to quote the request or the errors of earlier attempts, as JSON."""
 _QUOTED_REQUEST = r""", 'input': (?:[^"\\]|\\[\s\S]?)*?(?=\}, \{'type': '\w+', 'loc': \(|\}{,9}\]?"|\Z)"""
 """How errors of vLLM quote the request: https://github.com/vllm-project/vllm/issues/49239."""
+MAX_MESSAGE_CHARACTERS = 2_000
+"""The limit for the message of an error. vLLM and FastAPI list every invalid value of a request, possibly thousands."""
 
 HOOK_PREFIX = "provider_"
 REQUIRED_HOOKS = ("provider_build_request", "provider_stream_reader", "provider_parse_response")
@@ -281,16 +283,18 @@ class Provider:
         """
         body = remove_quotations(body)
         error = find_error(parse_json(body))
+        message = format_error_message(error) or extract_error_text(body) or "no explanation"
         provider_error = ProviderError(
-            format_error_message(error) or extract_error_text(body) or "no explanation",
+            message if len(message) <= MAX_MESSAGE_CHARACTERS else message[: MAX_MESSAGE_CHARACTERS - 1] + "…",
             None if status == 200 else status,
             choose_retry_action(status, headers),
             parameter=read_str(read_dict(error).get("param")) or None,
         )
-        from ask.plugin_api.error_rules import COMMON_ERROR_RULES
+        from ask.plugin_api.error_rules import COMMON_ERROR_RULES, USED_UP_PATTERN, USED_UP_STATUSES
 
+        text = f"{provider_error.message} {body}"
         for pattern, retry_action, hint in (*self.error_rules, *COMMON_ERROR_RULES):
-            if re.search(pattern, f"{status} {provider_error.message} {body}", re.DOTALL):
+            if re.search(pattern, f"{status} {text}", re.DOTALL):
                 provider_error.retry_action = retry_action or provider_error.retry_action
                 provider_error.hint = hint
                 break
@@ -299,6 +303,10 @@ class Provider:
         wait = re.search(STATED_WAIT_PATTERN, provider_error.message) if status == 429 else None
         if wait and provider_error.retry_action == RetryAction.retry():
             provider_error.retry_action = RetryAction.retry(parse_duration("".join(wait.groups())))
+        has_default_action = provider_error.retry_action in (RetryAction.retry(), RetryAction.NONE)
+        if has_default_action and status in USED_UP_STATUSES and re.search(USED_UP_PATTERN, text):
+            provider_error.retry_action = RetryAction.NEXT_KEY
+            provider_error.hint = provider_error.hint or "wait, or use another key or model"
         return provider_error
 
     def parse_embedded_error(self, error: Any) -> ProviderError:

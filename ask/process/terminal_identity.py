@@ -1,4 +1,4 @@
-"""Tell one terminal from another: `ask -c` and `ask undo` go on with what was done in the same one."""
+"""The identity of a terminal: `ask -c` and `ask undo` continue what was done on the same one."""
 
 from __future__ import annotations
 

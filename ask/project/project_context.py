@@ -67,7 +67,7 @@ def load_project_context(
     *,
     allowed: bool | None,
     confirm: Callable[[str], bool | None],
-    footer: str = "auto",
+    footer: str,
 ) -> ProjectContext:
     """Load the instructions and skills for a folder; print once a day which instruction files are sent.
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from ask.config.type_checks import WrongTypeError
 from ask.console import StderrConsole
 from ask.errors import FileError, MissingDependencyError, NetworkError
-from ask.inputs.git import UNSAFE_PATH_PATTERN, GitError, GitNetwork, run_git
+from ask.inputs.git import LFS_POINTER, UNSAFE_PATH_PATTERN, GitError, GitNetwork, run_git
 from ask.project.front_matter import FrontMatterError
 from ask.project.skill_sources import MARKETPLACE_FILE, MarketplacePlugin, SkillLocation, parse_marketplace
 from ask.project.skill_validation import SKILL_FILE, SkillFrontMatter, find_problem, read_front_matter
@@ -40,7 +40,6 @@ FETCH_SETTINGS = {"core.bigFileThreshold": "10m", "fetch.unpackLimit": "1", "gc.
 """All that is fetched becomes one file, whose size is limited. Larger files are not decompressed in memory."""
 NO_REF, NO_HOST_KEY = "couldn't find remote ref", "Host key verification failed"
 NO_SHALLOW_TRANSPORT = "does not support shallow"
-LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _ENTRY_PATTERN = re.compile(rb"(\d+) \w+ ([0-9a-f]+) +(\d+|-)\t(.+)", re.DOTALL)
 
 

@@ -33,7 +33,7 @@ def format_dollars(amount: float | None) -> str:
 
 
 def _format_fraction(amount: float, min_decimals: int) -> str:
-    """Format an amount with so many decimals that it does not look like 0: a short prompt can cost $0.0000002."""
+    """Format an amount with enough decimals that it does not look like 0: a short prompt can cost $0.0000002."""
     exponent = int(f"{amount:e}".partition("e")[2])
     return f"{amount:.{min(max(min_decimals, -exponent), MAX_DECIMALS)}f}"
 

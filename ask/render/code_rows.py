@@ -151,9 +151,7 @@ class TimeLimitError(BaseException):
     """A lexer took too long. Not an `Exception`, which it might catch."""
 
 
-def _iter_tokens(
-    text: str, lexer: Lexer, lexer_state: tuple[str, ...], *, with_states: bool = True
-) -> Iterator[LexedToken]:
+def _iter_tokens(text: str, lexer: Lexer, lexer_state: tuple[str, ...], *, with_states: bool) -> Iterator[LexedToken]:
     """Yield the tokens of a text, starting in the given lexer state.
 
     The text may start anywhere, such as inside a string. Only regex lexers support that; others start afresh.

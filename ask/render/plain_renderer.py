@@ -28,7 +28,7 @@ class PlainRenderer:
     """Writes the answer to standard output and everything else to the console.
 
     With `verbose`, complete tool results, usage and reasoning are shown, with `shows_usage` only usage; with
-    `show_footer`, the conversation id. The sources of the answer are notes after it on a terminal, unless it is `raw`;
+    `shows_footer`, the conversation id. The sources of the answer are notes after it on a terminal, unless it is `raw`;
     elsewhere, `verbose` prints them to the console.
     """
 
@@ -38,21 +38,20 @@ class PlainRenderer:
         console: StderrConsole,
         *,
         verbose: bool,
-        shows_usage: bool = False,
-        show_footer: bool = False,
-        delays_calls: bool = False,
-        raw: bool = False,
+        shows_usage: bool,
+        shows_footer: bool,
+        raw: bool,
     ) -> None:
         self._output = output
         self._console = console
         self._verbose = verbose
         self._shows_usage = verbose or shows_usage
-        self._show_footer = show_footer
+        self._shows_footer = shows_footer
         self._prints_notes = output.is_terminal and not raw and not console.is_quiet
         self._citations: list[Citation] = []
         self._is_mid_dim_line = False
         self._reasoning_wrapper: StreamWrapper | None = None
-        self._delays_calls = delays_calls
+        self._delays_calls = False
 
     def show(self, event: Event) -> None:
         match event:
@@ -94,7 +93,7 @@ class PlainRenderer:
             from ask.render.amounts import format_usage
 
             self._console.print_dim(wrap_for_terminal(f"· {format_usage(run_result)}", STDERR) + "\n")
-        if conversation_id and run_result.has_answer and self._show_footer:
+        if conversation_id and run_result.has_answer and self._shows_footer:
             self._console.print_dim(f"· conversation {conversation_id}\n")
 
     def _print_notes(self) -> None:

@@ -30,7 +30,7 @@ def format_call_action(tool_name: str) -> str:
 
 
 def format_spinner(action: str, seconds: float, columns: int) -> str:
-    """Return the spinner after so many seconds, with what is awaited: "⠼ waiting for the model, 12 s"."""
+    """Return the spinner after this many seconds, with the current action: "⠼ waiting for the model, 12 s"."""
     frame = _FRAMES[int(seconds / TICK_SECONDS) % len(_FRAMES)]
     minutes, rest = divmod(int(seconds), SECONDS_PER_MINUTE)
     elapsed = f", {minutes} min {rest} s" if minutes else f", {rest} s"

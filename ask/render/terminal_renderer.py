@@ -36,29 +36,13 @@ EARLY_TEXT_PATTERN = re.compile(r"[A-Za-z0-9 ,.;:!?'\"()]*")
 class TerminalRenderer(PlainRenderer):
     """Writes the answer to a terminal, redrawing its last rows.
 
-    Everything else goes to the console. With `raw`, the answer is not Markdown and is written unchanged. With
-    `verbose`, complete tool results and usage are shown.
+    Everything else goes to the console. With `raw`, the answer is not Markdown and is written unchanged. The other
+    arguments are those of `PlainRenderer`.
     """
 
-    def __init__(
-        self,
-        output: StandardOutput,
-        console: StderrConsole,
-        *,
-        verbose: bool,
-        shows_usage: bool = False,
-        show_footer: bool = False,
-        raw: bool = False,
-    ) -> None:
-        super().__init__(
-            output,
-            console,
-            verbose=verbose,
-            shows_usage=shows_usage,
-            show_footer=show_footer,
-            delays_calls=console.is_terminal,
-            raw=raw,
-        )
+    def __init__(self, output: StandardOutput, console: StderrConsole, *, raw: bool, **shown: bool) -> None:
+        super().__init__(output, console, raw=raw, **shown)
+        self._delays_calls = console.is_terminal
         self._raw = raw
         self._prints_notes = not raw and not console.is_quiet  # also for a pager
         self._live_region = LiveRegion(output.write_raw, STDOUT, console.environment)

@@ -15,7 +15,7 @@ from ask.atomic_files import create_marker_file
 from ask.config.settings import CLAUDE_SKILLS_FOLDER, SAFE_OPTIONS, SANDBOX_LEVEL, Settings
 from ask.config.symbolic_links import expand_folder
 from ask.errors import FileError, SafetyError, UsageError
-from ask.safety.changed_files import ChangedFiles, watch_imported_modules
+from ask.safety.file_snapshot import FileSnapshot, snapshot_imported_modules
 from ask.safety.git_commands import find_command_files, find_executed_files
 from ask.safety.git_worktrees import has_repository_content
 from ask.safety.protected_paths import SHOWN_ONCE
@@ -101,7 +101,7 @@ class SafeModeSession:
         self._app, self._directory, self._context_files = app, directory, settings.context_files
         self._list_idle_programs = list_idle_programs
         self._mark = self._mark_trusted_projects()  # before anything can change
-        self._later_programs = ChangedFiles(self._list_later_programs)
+        self._later_programs = FileSnapshot(self._list_later_programs)
         try:
             self._confinement = self._open_confinement(uses_network)
         except BaseException:
@@ -112,9 +112,9 @@ class SafeModeSession:
         for warning in self._confinement.warnings:
             if not warning.endswith(SHOWN_ONCE) or self._is_new(warning):
                 self._notify(warning)
-        # The warning about commands of git is one of these. Without such commands, nothing is watched.
+        # The warning about commands of git is one of these. Without such commands, no module matters.
         shown_once = [warning for warning in self._confinement.warnings if warning.endswith(SHOWN_ONCE)]
-        self._imported_modules = watch_imported_modules(self.sandbox_config.writable_folders, shown_once)
+        self._imported_modules = snapshot_imported_modules(self.sandbox_config.writable_folders, shown_once)
         self._explain_git_access(allow_git=settings.allow_git)
         self._initial_repositories = set(filter(has_repository_content, self.sandbox_config.writable_folders))
 

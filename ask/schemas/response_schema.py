@@ -12,7 +12,7 @@ from ask.messages import DecisionQuestion
 from ask.schemas.decision_questions import build_result_schema, parse_questions
 from ask.schemas.schema import ResponseSchema, parse_schema
 from ask.schemas.short_form import parse_short_form
-from ask.text import decode_argument
+from ask.text import decode_argument, describe_parse_error
 
 MAX_CORRECTIONS = 2
 """How often the model is asked to correct an answer that does not match the schema."""
@@ -40,7 +40,7 @@ def read_response_schema(option_value: str, read_file: Callable[[str], str]) -> 
     except JSON_ERRORS as error:
         if not JSON_OBJECT_START.match(text):
             return ResponseSchema(parse_short_form(text))
-        raise UsageError(f"--schema: invalid JSON: {error}", "correct it there") from None
+        raise UsageError(f"--schema: invalid JSON: {describe_parse_error(error)}", "correct it there") from None
     return parse_schema(value) if isinstance(value, dict | list | bool) else ResponseSchema(parse_short_form(text))
 
 

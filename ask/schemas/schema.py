@@ -38,6 +38,7 @@ _VALUE_KEYWORDS = frozenset({"const", "default", "enum", "examples"})
 """Keywords that contain values and not schemas."""
 _NAME_KEYWORDS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Keywords that contain schemas by names, which may be those of keywords."""
+_WRAPPER_KEYS = frozenset({"type", "name", "description", "strict", "schema"})
 _QUADRATIC_KEYWORDS = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 
 
@@ -349,11 +350,13 @@ def parse_schema(value: Any) -> ResponseSchema:
 
 
 def _unwrap(value: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema in OpenAI's {"name": ..., "schema": ...}, or in the `response_format` around it."""
-    wrapper = value.get("json_schema") if value.get("type") == "json_schema" else None
+    """Return the schema in OpenAI's {"name": ..., "schema": ...}, or in the format of OpenAI or Anthropic around it."""
+    is_format = value.get("type") == "json_schema"
+    wrapper = value.get("json_schema") if is_format else None
     wrapper = wrapper if isinstance(wrapper, dict) else value
-    is_wrapper = {"name", "schema"} <= wrapper.keys() <= {"type", "name", "description", "strict", "schema"}
-    return wrapper["schema"] if is_wrapper and isinstance(wrapper["schema"], dict) else value
+    schema = wrapper.get("schema")
+    is_wrapper = (is_format or "name" in wrapper) and wrapper.keys() <= _WRAPPER_KEYS
+    return schema if is_wrapper and isinstance(schema, dict) else value
 
 
 def _standardize_draft(schema: dict[str, Any]) -> dict[str, Any]:

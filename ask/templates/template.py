@@ -20,7 +20,7 @@ from ask.messages import EMPTY_MAPPING, Message
 from ask.records import Constraint, NamedTuple
 from ask.regular_files import open_regular_file
 from ask.templates.placeholders import INPUT_NAME, fill_placeholders, find_placeholders
-from ask.text import decode_argument, format_size, format_suggestion, format_unknown_key
+from ask.text import decode_argument, describe_parse_error, format_size, format_suggestion, format_unknown_key
 
 if TYPE_CHECKING:
     from ask.inputs.prompt_inputs import PromptInputs
@@ -125,7 +125,7 @@ class Template(NamedTuple):
 
 
 def select_template(
-    template_name: str | None, variables: Iterable[str], user_folder: Path, *, has_columns: bool = False
+    template_name: str | None, variables: Iterable[str], user_folder: Path, *, has_columns: bool
 ) -> Template:
     """Find a template and check it, before any input is read.
 
@@ -144,7 +144,7 @@ def select_template(
     return fill_template(find_template(decode_argument(template_name), user_folder), variables, has_columns=has_columns)
 
 
-def fill_template(template: Template, variables: Iterable[str], *, has_columns: bool = False) -> Template:
+def fill_template(template: Template, variables: Iterable[str], *, has_columns: bool) -> Template:
     """Return a template with the values of --var, as NAME=VALUE. Raises the errors of `select_template`."""
     values = parse_variables(map(decode_argument, variables), template.name, template.variables)
     for text in (template.system, "" if has_columns else template.prompt):
@@ -317,7 +317,7 @@ def _parse_front_matter(file: Path, lines: Sequence[str]) -> FrontMatter:
         values = tomllib.loads("\n".join(lines))
     except (ValueError, RecursionError) as error:
         location = LINE_NUMBER_PATTERN.search(str(error))
-        reason = LINE_NUMBER_PATTERN.sub("", str(error)).removesuffix(" (at end of document)")
+        reason = LINE_NUMBER_PATTERN.sub("", describe_parse_error(error)).removesuffix(" (at end of document)")
         line = int(location[1]) if location else len(lines)
         raise _make_template_error(file, line, f"invalid TOML ({reason})") from error
     try:

@@ -36,8 +36,8 @@ from ask import (
 )
 from ask.parsing import DONE_DATA
 from ask.plugin_api.loaded_provider import FEED, RESPONSE, LoadedProvider
-from ask.plugin_api.loader import check_provider, defines_hook
 from ask.plugin_api.provider import TOOL_HOOKS, format_tool_results
+from ask.plugin_api.provider_loading import check_provider, defines_hook
 from ask.testing.blocked_actions import guard_hook, limit_hooks
 from ask.testing.conversation import KEY, SHORT_CONVERSATION, shorten
 from ask.testing.samples import (

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from ask.messages import ToolSpec
 from ask.parsing import read_dict, read_list
-from ask.text import suggest
+from ask.text import describe_parse_error, suggest
 from ask.tools.base import ToolError
 
 _NullCheck = Callable[[Any], bool]
@@ -140,7 +140,7 @@ def _parse_json(text: str) -> Any:
     except RecursionError:
         _reject_arguments(_TOO_DEEP_MESSAGE)
     except ValueError as error:
-        _reject_arguments(f"are not JSON: {error}")
+        _reject_arguments(f"are not JSON: {describe_parse_error(error)}")
 
 
 def _decode_json(text: str) -> Any:

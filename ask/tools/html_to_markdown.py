@@ -27,9 +27,8 @@ _SKIPPED_ELEMENTS = (
     *("svg", "template"),
 )
 """Elements whose content is dropped: scripts, hidden elements and page navigation."""
-_BLANK_LINES_PATTERN = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
 FENCE = "```"
-_CODE_BLOCK_PATTERN = re.compile(r"(^[ \t]*(`{3,})(?!`).*?^[ \t]*\2[ \t]*$)", re.MULTILINE | re.DOTALL)
+_FENCE_PATTERN = re.compile("`{3,}")
 _REFRESH_PATTERN = re.compile(r"\s*[\d.]*\s*[;,]\s*(?:url\s*=)?\s*[\"']?([^\"']+)", re.IGNORECASE)
 _MIN_MAIN_SHARE = 0.3
 """Share of a page's text that its main element must contain to be used instead of the full page."""
@@ -127,10 +126,19 @@ def _escape_pipes(soup: BeautifulSoup) -> None:
 
 def _collapse_blank_lines(text: str) -> str:
     """Collapse runs of blank lines outside code blocks."""
-    parts = _CODE_BLOCK_PATTERN.split(text)
-    del parts[2::3]  # the fences, which the code blocks contain
-    parts[::2] = [_BLANK_LINES_PATTERN.sub("\n\n", part) for part in parts[::2]]
-    return "".join(parts).strip()
+    lines = text.split("\n")
+    contents = [line.strip(" \t") for line in lines]
+    last_numbers = {content: number for number, content in enumerate(contents)}
+    fence, kept = "", [""]
+    for number, (line, content) in enumerate(zip(lines, contents, strict=True)):
+        if fence:
+            fence = "" if content == fence else fence
+        elif (opening := _FENCE_PATTERN.match(content)) and last_numbers.get(opening[0], 0) > number:
+            fence = opening[0]
+        elif not content and not kept[-1]:
+            continue
+        kept.append(line if content or fence else "")
+    return "\n".join(kept).strip()
 
 
 def _format_refresh_link(meta: Tag, resolve_link: Callable[[str], str]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ask.config.installation import format_install_command
 from ask.config.settings import Settings
+from ask.errors import FIRST_SIGNAL_EXIT_CODE
 
 if TYPE_CHECKING:
     from ask.traces.tracer import Tracer
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 FLUSH_SECONDS, INTERRUPTED_FLUSH_SECONDS = 2.0, 0.2
 """How long the end of the process may wait for the collector, and how long if a signal ends it."""
 POLL_SECONDS = 0.005
-FIRST_SIGNAL_EXIT_CODE = 128
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 CONTENT_VALUES = ("true", "span_only", "span_and_event")
 

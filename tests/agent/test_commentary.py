@@ -5,12 +5,15 @@ OpenAI marks such messages since gpt-5.3-codex: https://github.com/openai/openai
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
 
 import pytest
 
 from tests import responses_wire, wire
 from tests.batch_services import OpenAIService
+from tests.cli.chat.chat_session import Chat
 from tests.cli.test_map import COMMAND, make_rows, read_output, write_rows
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home
@@ -41,6 +44,8 @@ def openai(ask: Ask, server: ModelServer) -> Ask:
         (("--code",), "I look it up.", "print(2)", "print(2)\n"),
         (("-x",), "```\nprint(1)\n```", "print(2)", "print(2)\n"),
         (("--cmd",), "```sh\necho 1\n```", "echo 2", "echo 2\n"),
+        (SCHEMA, '<think>Hm.</think>{"n": 1}', '{"n": 2}', '{"n":2}\n'),
+        (SCHEMA, "<think>Hm.</think>", '{"n": 2}', '{"n":2}\n'),
         ((), "I look it up.", "It is 2.", "I look it up.\n\nIt is 2.\n"),
     ],
 )
@@ -77,6 +82,24 @@ def test_an_answer_after_a_tool_call_replaces_its_commentary(openai: Ask, server
     server.reply(responses_wire.replies(mark("So:", "print(3)")), responses_wire.replies(response(message("print(4)"))))
     assert openai("--code", "three").text == "print(3)\n"
     assert openai("--code", "four").text == "print(4)\n"
+
+
+def test_a_chat_copies_and_a_summary_has_only_the_answer(openai: Ask, server: ModelServer) -> None:
+    server.reply(
+        *(responses_wire.replies(mark("I look it up.", text)) for text in ("It is 1.", "It is 2.", "In short."))
+    )
+    server.reply(responses_wire.replies(response(message("It is 3."))))
+    with Chat(openai) as chat:
+        chat.send("one")
+        chat.send("two")
+        chat.type_in("/copy\r")
+        chat.running.wait_for(f"\x1b]52;c;{base64.b64encode(b'It is 2.').decode()}\x07")
+        chat.send("/compact")
+        chat.send("three")
+        chat.quit()
+    summary = json.dumps(server.requests[-1].json["input"][1:2])
+    assert "In short." in summary
+    assert "look" not in summary
 
 
 @pytest.mark.parametrize("options", [(), pytest.param(("--tools",), marks=pytest.mark.slow)], ids=["plain", "tools"])

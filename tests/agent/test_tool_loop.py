@@ -25,7 +25,7 @@ from ask.errors import (
 )
 from ask.events import Event, MessageAdded, Notice, RequestStarted, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.messages import ToolCallDelta
-from ask.plugin_api.loader import check_provider
+from ask.plugin_api.provider_loading import check_provider
 from ask.tools.base import RunToolContext, Tool, ToolResult
 from tests import wire
 from tests.model_server import DROP, ModelServer

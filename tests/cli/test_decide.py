@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ask.client.logprob_decision_api import DECISION_MODELS
-from ask.plugin_api.loader import check_provider
+from ask.plugin_api.provider_loading import check_provider
 from providers import gemini, openai, openrouter
 from tests import wire
 from tests.batch_services import json_reply

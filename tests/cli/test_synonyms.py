@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from ask.cli.ask import OUTPUT_FORMATS, SYNONYMS
+from ask.cli.ask import OUTPUT_FORMAT_PARAMETERS, SYNONYMS
 from ask.cli.ask import command as ask_command
 from ask.cli.commands import COMMANDS, load_command
 from ask.cli.commands import SYNONYMS as COMMAND_SYNONYMS
@@ -85,7 +85,7 @@ def test_synonyms_are_not_in_help_reference_and_completions(ask: Ask) -> None:
 
 
 def test_the_page_names_all_synonyms() -> None:
-    for name in (*list_hidden(), *OUTPUT_FORMATS, *(f"ask {words}" for words in COMMAND_SYNONYMS)):
+    for name in (*list_hidden(), *OUTPUT_FORMAT_PARAMETERS, *(f"ask {words}" for words in COMMAND_SYNONYMS)):
         assert re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", COMING_FROM), name
 
 
@@ -111,7 +111,7 @@ def test_files_are_attached(options: str, ask: Ask, server: ModelServer) -> None
         assert "milk and bread" in asked(server)
 
 
-@pytest.mark.parametrize("value", OUTPUT_FORMATS)
+@pytest.mark.parametrize("value", OUTPUT_FORMAT_PARAMETERS)
 @pytest.mark.parametrize("form", ["--output-format {}", "--output-format={}"])
 def test_output_formats(value: str, form: str, ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))

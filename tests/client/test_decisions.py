@@ -27,7 +27,7 @@ from ask import (
 from ask.client.decisions import check_decisions, use_decision_api
 from ask.errors import ParameterError, PluginError
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.loader import check_provider
+from ask.plugin_api.provider_loading import check_provider
 
 QUESTIONS = (
     DecisionQuestion("urgent", "predicate", (True, False), "i"),

@@ -35,7 +35,7 @@ from ask.client.transport import Transport
 from ask.config.redaction import Redactor
 from ask.errors import PluginError
 from ask.messages import Delta, ReasoningDelta
-from ask.plugin_api.loader import check_provider
+from ask.plugin_api.provider_loading import check_provider
 from ask_providers.openrouter import provider as openrouter
 from tests import wire
 from tests.json_strategies import replace_any_part
@@ -289,7 +289,13 @@ def test_retry_after_may_be_a_date(server: ModelServer) -> None:
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [("61", "1.0 min"), ("30000", "8.3 h"), ("Fri, 01 Jan 2100 00:00:00 GMT", r"\d{6}\.\d h"), ("1e300", r"\d+\.\d h")],
+    [
+        ("61", "1.0 min"),
+        ("30000", "8.3 h"),
+        ("31536000", "8760.0 h"),
+        ("Fri, 01 Jan 2100 00:00:00 GMT", "over a year"),
+        ("1e300", "over a year"),
+    ],
 )
 def test_long_retry_after_is_an_error(server: ModelServer, value: str, expected: str) -> None:
     outcome = send(server, wire.fails(429, "slow down", headers={"Retry-After": value}), wire.says("here"))

@@ -85,6 +85,17 @@ def test_an_answer_without_calls_succeeds_whatever_it_cost(ask: Ask, server: Mod
     assert ask("-p", "openrouter", "--max-cost", "0.05", "hi").code == 0
 
 
+def test_the_sum_of_costs_has_no_error_of_binary_fractions(ask: Ask, server: ModelServer) -> None:
+    calls = [wire.stream(calls=[("bash", {"command": f"true {number}"})]) for number in range(2)]
+    server.reply(*(wire.streams(*each, wire.usage(cost=0.1)) for each in calls))
+    server.reply(wire.streams(wire.text("Hello."), wire.finish(), wire.usage(cost=0.1)))
+    assert json.loads(ask("-p", "openrouter", "--json", "go").text)["usage"]["cost"] == 0.3
+    server.reply(wire.streams(wire.text("Hello."), wire.finish(), wire.usage(cost=0.6)))
+    ask("-p", "openrouter", "-c", "again")
+    assert json.loads(ask("history", "--json").text)[0]["usage"]["cost"] == 0.9
+    assert json.loads(ask("history", "stats", "--json").text)["total"]["usage"]["cost"] == 0.9
+
+
 PRICED: dict[str, object] = {"id": "test/model", "pricing": {"prompt": "0.001", "completion": "0.002"}}
 """A round is of 10 and 5 tokens, which is $0.02."""
 

@@ -258,7 +258,7 @@ def test_the_key_comes_from_option_environment_or_key_file(home: Home, server: M
         ("a = 1\n[tools\n", "(at line 2, column 7)"),
         ("a = 1\na = 2\n", "(at line 2, column 6)"),
         (b"a = 1\nmodel = '\xff'", "not UTF-8 (at line 2)"),
-        ("a = " + "[" * 5000, "recursion"),
+        ("a = " + "[" * 5000, "nested too deeply"),
         ("a = 1" + "0" * 5000, "digits"),
     ],
 )

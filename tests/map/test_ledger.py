@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import resource
 import sqlite3
 import stat
 import struct
@@ -142,6 +143,24 @@ def test_a_ledger_whose_creation_was_killed_is_completed(file: Path) -> None:
         connection.execute(SCHEMA.split(";")[0])
     with Ledger(file) as ledger:
         assert ledger.list_jobs() == []
+
+
+def test_a_ledger_whose_creation_fails_on_a_full_disk_is_empty(file: Path) -> None:
+    """It can be read on a read-only disk, where no table can be added."""
+    for kibibytes in range(16, 56, 8):
+        process = multiprocessing.Process(target=create_with_limit, args=(file, kibibytes * 1024))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+        with closing(sqlite3.connect(f"file:{file}?immutable=1", uri=True)) as connection:
+            assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+
+
+def create_with_limit(file: Path, max_bytes: int) -> None:
+    """Fail to create a ledger: a limit for the size of files fails like a full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
+    with pytest.raises(FileError, match="check whether the disk is full"):
+        Ledger(file)
 
 
 @pytest.mark.parametrize("is_linked", [False, True])

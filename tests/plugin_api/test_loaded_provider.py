@@ -22,7 +22,7 @@ from ask.errors import (
 )
 from ask.messages import RawEvent, TextDelta
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.loader import check_provider
+from ask.plugin_api.provider_loading import check_provider
 from ask.plugin_api.types import ChatRequest, ModelInfo
 from ask.profiles import ModelProfile
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ask import Attachment, ChatCompletions
-from ask.plugin_api.loader import check_provider
+from ask.plugin_api.provider_loading import check_provider
 from tests import wire
 from tests.faulty_providers import Service
 from tests.inputs.test_attachments import asked, files_in

@@ -324,6 +324,11 @@ def test_a_refusal_of_everything_ends_the_run(ask: Ask, server: ModelServer) -> 
         # https://github.com/infiniflow/ragflow/issues/1552
         (400, {"code": "Arrearage", "message": "Access denied, please make sure your account is in good standing."}),
         (403, {"message": "Sorry, your account balance is insufficient"}),  # SiliconFlow
+        # Alibaba: https://github.com/666ghj/BettaFish/issues/609
+        (403, {"code": "AllocationQuota.FreeTierOnly", "message": "The free tier of the model has been exhausted."}),
+        # LiteLLM: https://github.com/BerriAI/litellm/issues/14144, https://github.com/BerriAI/litellm/pull/37000
+        (400, {"code": "400", "message": "Budget has been exceeded! Current cost: 14.2, Max budget: 10"}),
+        (429, {"code": "429", "type": "budget_exceeded", "message": "Ask the platform team"}),
     ],
 )
 def test_an_error_about_credit_is_not_sent_again(ask: Ask, server: ModelServer, status: int, error: Any) -> None:
@@ -331,6 +336,46 @@ def test_an_error_about_credit_is_not_sent_again(ask: Ask, server: ModelServer, 
     server.reply(wire.whole_reply({"error": error}, status))
     result = ask(*SERVICE, "go")
     assert (result.code, len(server.requests), "add credit" in result.stderr) == (6, 1, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        # https://github.com/hugalafutro/model-hotel/pull/955, https://github.com/dirge-code/dirge/issues/818
+        (
+            429,
+            {"code": "1308", "message": "Usage limit reached for 5 hour. Your limit will reset at 2026-12-02 05:38:28"},
+        ),
+        (429, {"code": "1308", "message": "已达到 5 小时的使用上限。您的限额将在 2026-12-02 07:41:44 重置。"}),
+        # https://github.com/LionSR/TeXRA/pull/9865
+        (429, {"code": "1310", "message": "Weekly/Monthly Limit Exhausted. Your limit will reset at 2026-12-03"}),
+        # https://github.com/openclaw/openclaw/pull/142656
+        (403, {"type": "access_terminated_error", "message": "You've reached your weekly (7-day) usage limit."}),
+        # https://github.com/anomalyco/opencode/issues/42977
+        (429, {"type": "FreeUsageLimitError", "message": "Rate limit exceeded. Please try again later."}),
+        # https://github.com/diegosouzapw/OmniRoute/issues/6980
+        (429, {"code": 4006, "message": "you have used up your daily free allocation of 10,000 neurons"}),
+        # https://github.com/quangdang46/jcode/issues/166
+        (429, {"type": "usage_limit_reached", "message": "The usage limit has been reached"}),
+    ],
+)
+def test_a_limit_that_is_used_up_for_hours_is_not_waited_for(
+    ask: Ask, server: ModelServer, status: int, error: Any
+) -> None:
+    server.reply(wire.whole_reply({"error": error}, status))
+    result = ask(*SERVICE, "go")
+    assert (result.code, len(server.requests), "another key" in result.stderr) == (6, 1, True)
+    (ask.cwd / "rows.txt").write_text("a\nb\nc\n")
+    result = ask("map", "-j1", *SERVICE, "{{line}}", "rows.txt", "-O", "rows.jsonl")
+    assert (result.code, len(server.requests)) == (6, 2), result.stderr
+
+
+def test_the_wait_until_a_used_up_limit_is_reset_is_named(ask: Ask, server: ModelServer) -> None:
+    # https://github.com/anomalyco/opencode/issues/47613
+    error = {"type": "FreeUsageLimitError", "message": "Rate limit exceeded. Please try again later."}
+    server.reply(Reply((json.dumps({"error": error}).encode(),), 429, headers={"Retry-After": "42694"}))
+    result = ask(*SERVICE, "go")
+    assert (result.code, len(server.requests), "11.9 h" in result.stderr) == (6, 1, True), result.stderr
 
 
 def test_a_quota_of_zero_is_not_waited_for(ask: Ask, server: ModelServer) -> None:
@@ -596,6 +641,27 @@ def test_other_unknown_models_are_errors_with_suggestions(ask: Ask, server: Mode
 
 
 @pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        # https://github.com/ellipticmarketing/modelrelay/pull/68, https://github.com/caidaoli/ccLoad/issues/107
+        (410, "The model 'a/b' has reached its end of life on 2026-05-12T00:00:00Z and is no longer available."),
+        # https://github.com/NousResearch/hermes-agent/issues/113272
+        (400, "The supported API model names are deepseek-v4-pro or deepseek-v4-flash, but you passed deepseek-v3."),
+        # https://github.com/thedotmack/claude-mem/issues/2656
+        (400, "The provided model identifier is invalid."),
+        (400, "模型不存在，请检查模型代码。"),  # noqa: RUF001 - Z.ai's words
+    ],
+)
+def test_a_model_that_is_gone_stops_map_with_suggestions(
+    ask: Ask, server: ModelServer, status: int, message: str
+) -> None:
+    server.reply(lambda request: wire.whole_reply(MODELS) if request.method == "GET" else refuse(status, message))
+    result = ask("map", *SERVICE[:2], "-m", "gpt-5-mni", "-j", "1", "Again:", stdin=b"1\n2\n3\n")
+    assert (result.code, sum(request.method == "POST" for request in server.requests)) == (6, 1), result.stderr
+    assert "did you mean gpt-5-mini" in result.stderr
+
+
+@pytest.mark.parametrize(
     ("status", "message", "advice"),
     [
         (404, "This model is only supported in v1/responses and not in v1/chat/completions.", 'api = "responses"'),
@@ -755,6 +821,19 @@ def test_what_an_error_quotes_of_the_request_says_nothing_about_the_error(
     assert "Field required" in result.stderr
     assert "insufficient" not in result.stderr
     assert status != 400 or "It isn" in result.stderr
+
+
+MANY_ERRORS = [{"type": "t", "loc": ("body", n), "msg": "Bad", "input": QUOTED_WORDS} for n in range(3_000)]
+
+
+# https://github.com/vllm-project/vllm/issues/49239: 12,047 invalid values, each of which is an error with the request
+@pytest.mark.parametrize("body", [{"message": str(MANY_ERRORS)}, {"detail": MANY_ERRORS}], ids=["vLLM", "FastAPI"])
+def test_an_error_about_each_of_many_values_is_shortened(body: Any, ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.whole_reply(body, 422))
+    result = ask(*SERVICE, "hi")
+    assert result.code == 6
+    assert "Bad" in result.stderr
+    assert len(result.stderr) < 3_000
 
 
 @pytest.mark.parametrize(

@@ -92,10 +92,12 @@ def test_numbers_that_are_too_large_are_invalid() -> None:
     assert "too large" in parse_schema({"type": "number", "multipleOf": 0.5}).describe_problems(10**400)
 
 
-def test_a_schema_is_found_in_the_objects_of_the_openai_api() -> None:
+def test_a_schema_is_found_in_the_objects_of_the_apis_of_openai_and_anthropic() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}}}
     named: dict[str, Any] = {"name": "person", "strict": True, "schema": schema}
-    for value in (named, {"type": "json_schema", **named}, {"type": "json_schema", "json_schema": named}):
+    unnamed: dict[str, Any] = {"type": "json_schema", "schema": schema}
+    wrapped = ({"type": "json_schema", "json_schema": wrapper} for wrapper in (named, {"schema": schema}))
+    for value in (named, {"type": "json_schema", **named}, unnamed, *wrapped):
         assert "not of type" in parse_schema(value).describe_problems(5)
         assert parse_schema(value).describe_problems({"name": "Ada"}) == ""
     assert "not of type" in parse_schema({**named, **schema}).describe_problems("a schema with unknown keywords")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,12 @@ ARTICLE = """<!doctype html><html><head><title>Marzipan</title><script>track()</
 <table><tr><th>what<th>grams<tr><td>almonds<td>200</table>
 <img src="data:image/png;base64,AAAA"></main>
 <footer>imprint</footer></body></html>"""
+
+
+def test_code_fences_that_are_never_closed_are_read_once() -> None:
+    start = time.process_time()
+    assert convert_html("```x\n~~~\n" * 10_000, URL).startswith("```x")
+    assert time.process_time() - start < 5
 
 
 def test_headings_links_lists_code_and_tables_are_kept() -> None:

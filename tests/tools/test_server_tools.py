@@ -484,6 +484,32 @@ def test_a_paused_answer_is_one_text(ask: Ask, server: ModelServer) -> None:
     assert parts == ["It rains in", " Bergen."]
 
 
+@pytest.mark.parametrize("options", [(), ("--no-stream",)])
+def test_text_after_a_turn_that_paused_in_a_search_is_a_paragraph(
+    ask: Ask, server: ModelServer, options: tuple[str, ...]
+) -> None:
+    before: list[Json] = [{"type": "text", "text": "Looking."}, SEARCH_BLOCK]
+    after = [search_result(FOUND), cited_text("Rain.")]
+    if options:
+        server.reply(whole_answer(*before, stop="pause_turn"), whole_answer(*after))
+    else:
+        paused = (anthropic_wire.block(index, block) for index, block in enumerate(before))
+        rest = (anthropic_wire.block(index, block) for index, block in enumerate(after))
+        begins = anthropic_wire.begins()
+        server.reply(anthropic_wire.streams(begins, *paused, anthropic_wire.ends("pause_turn")))
+        server.reply(anthropic_wire.streams(begins, *rest, anthropic_wire.ends()))
+    server.reply(anthropic_answer())
+    assert ask("-p", "anthropic", *options, "-T", "web_search", "hi").text == "Looking.\n\nRain.\n"
+    (paused_block, searched, *_) = server.requests[1].json["messages"][1]["content"]
+    assert (paused_block["text"], searched["type"]) == ("Looking.", "server_tool_use")
+    # In the next question, both parts are the model's own blocks.
+    value = read_result(ask, "-p", "anthropic", "-c", "and now?")
+    assert [block["type"] for block in server.requests[2].json["messages"][1]["content"]] == [
+        *("text", "server_tool_use", "web_search_tool_result", "text")
+    ]
+    assert value["text"]
+
+
 def test_the_sources_of_a_value_in_json_have_no_position(ask: Ask, home: Home, server: ModelServer) -> None:
     (home.work / "rows.txt").write_text("Bergen\n")
     server.reply(whole_answer({"type": "text", "text": 'Here: {"rain": '}, cited_text('"often"}')))

@@ -210,7 +210,7 @@ def _require_number_only(name: str, argument: str) -> int | None:
 
 @_slash_command("[#N]", "Send the last message or #N again, replacing its answer.")
 def retry(session: ChatSession, argument: str) -> None:
-    session.resend_message(number=_require_number_only("retry", argument))
+    session.resend_message(_require_number_only("retry", argument))
 
 
 @_slash_command("[#N] [TEXT]", "Edit the last message or #N and send it again.", is_multiline=True)
@@ -221,7 +221,7 @@ def edit(session: ChatSession, argument: str) -> None:
         hint = f"/edit #{text} edits it, and /edit #{last} {text} replaces the last one"
         raise UsageError(f"{text} may be the number of a message", hint)
     if text:
-        session.resend_message(text, number)
+        session.resend_message(number, text)
     else:
         words = session.find_turn(number).words
         session.draft = f"/edit {words}" if number is None else f"/edit #{number} {words}"
@@ -268,7 +268,7 @@ def copy(session: ChatSession, _: str) -> None:
     from ask.cli.chat.clipboard import copy_text
 
     answers = (message.content for message in reversed(session.request.message_history) if message.role == "assistant")
-    answer = next(filter(None, answers), "")
+    answer = next(filter(None, answers), "").removeprefix(session.commentary)
     if not answer:
         raise UsageError("there is no answer yet", "send a message first")
     copy_text(answer, session.app.environment)

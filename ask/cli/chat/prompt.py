@@ -122,7 +122,7 @@ class ChatPrompt:
         """Discard input that was typed but not read yet."""
         clear_typeahead(self._prompt_session.input)
 
-    def read_message(self, initial_text: str = "") -> str:
+    def read_message(self, initial_text: str) -> str:
         """Read a message, with `initial_text` already in the input line.
 
         Raises:

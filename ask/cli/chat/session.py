@@ -108,6 +108,8 @@ class ChatSession:
             self._pending_inputs = self._pending_inputs.merge(self._read_inputs(options.files))
         self._tools_override: bool | None = None
         self.totals = RunResult([], app)
+        self.commentary = ""
+        """The beginning of the last answer that is no part of its value, see `ModelResponse`."""
         self.message_count = 0
         self.is_saved = bool(self.request.message_history or self.unanswered)
         self.has_unsaved_messages = False
@@ -153,8 +155,8 @@ class ChatSession:
         template, self._pending_template = self._pending_template, None
         return compose_message(text, template, inputs.texts, inputs.stdin_text, inputs.attachments)
 
-    def resend_message(self, new_words: str = "", number: int | None = None) -> None:
-        """Send a message again, the last one or that with this number, perhaps with other words but the same files.
+    def resend_message(self, number: int | None, new_words: str = "") -> None:
+        """Send the message with this number, or the last one, again, perhaps with other words but the same files.
 
         It replaces the message, its answer and everything after it, which stay in the history, once there is a new
         answer.
@@ -192,7 +194,7 @@ class ChatSession:
         self.unanswered = unanswered
         self._continue_from(result)
 
-    def drop_message(self, number: int | None = None) -> ChatTurn:
+    def drop_message(self, number: int | None) -> ChatTurn:
         """Remove a message and its answers, the last one or that with this number; return it."""
         turns = self.find_turns()
         turn = self._select_turn(turns, number)
@@ -207,7 +209,7 @@ class ChatSession:
         self.is_saved = self.is_saved and bool(self.request.message_history or self.unanswered)
         return turn
 
-    def drop_file(self, name: str, number: int | None = None) -> str:
+    def drop_file(self, name: str, number: int | None) -> str:
         """Remove a file from the next message, the newest one that has it, or the one with this number.
 
         A message has the files of the tool results before its answer, too. Returns what it was removed from.
@@ -265,7 +267,7 @@ class ChatSession:
                 for question in self.unanswered
             )
 
-    def branch(self, number: int | None = None) -> None:
+    def branch(self, number: int | None) -> None:
         """Continue in a new conversation with a copy of everything up to a message and its answer.
 
         Raises:
@@ -334,6 +336,7 @@ class ChatSession:
 
         A refused message is offered for editing.
         """
+        self.commentary = result.commentary
         history, new = result.messages[: result.question_index], result.messages[result.question_index :]
         if result.has_answer:
             history += select_accepted_messages(new, is_refused=result.is_refused)

@@ -21,7 +21,7 @@ DOTTED_NAME_PATTERN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 TOOL_OPTION_HINT = "use --tool FILE.py, --tool FILE.py:FUNCTION or --tool MODULE:FUNCTION"
 
 ToolTarget = tuple[str, str, bool]
-"""The first fields of `ask.tools.plugins.loader.ToolTarget`, which is imported only in the worker process."""
+"""The first fields of `ask.tools.plugins.tool_loading.ToolTarget`, which is imported only in the worker process."""
 ToolSource = tuple[str, Sequence[Sequence[str | bool]], Sequence[str]]
 """A file, module or package with tools: its displayed origin, its targets, and folders to import from."""
 LoadedSource = tuple[str, Sequence[Tool] | PluginLoadError]

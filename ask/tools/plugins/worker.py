@@ -20,7 +20,7 @@ from typing import Any
 from ask.process.worker_channel import DONE, READY, read_frames, write_frame
 from ask.tools.base import Tool, ToolContext, ToolError
 from ask.tools.plugins.functions import to_tool_result
-from ask.tools.plugins.loader import ExplainedError, ToolTarget, format_plugin_error, load_tools
+from ask.tools.plugins.tool_loading import ExplainedError, ToolTarget, format_plugin_error, load_tools
 
 UNEXPECTED_ERROR_PREFIX = "the tool failed: "
 """The beginning of a result for any exception other than `ToolError`."""

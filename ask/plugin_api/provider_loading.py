@@ -1,4 +1,4 @@
-"""Loads and checks the selected provider; `ask.tools.plugins` loads tools and loaders, `ask.cli` commands."""
+"""Loads and checks the selected provider. `ask.tools.plugins` loads tools and loaders of -f, `ask.cli` commands."""
 
 from __future__ import annotations
 

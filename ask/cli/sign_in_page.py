@@ -1,4 +1,4 @@
-"""Showing the user the page of a sign-in, and asking for the URL to which it redirects."""
+"""The sign-in page of a service: opening it in the browser, and asking for the URL to which it redirects."""
 
 from __future__ import annotations
 
@@ -10,10 +10,6 @@ import click
 
 from ask.errors import UsageError
 from ask.tools.file_access import escape_for_display
-
-NO_BROWSER_OPTION = click.option(
-    "--no-browser", is_flag=True, help="Print the URL, and ask for the one it redirects to."
-)
 
 
 def can_open_browser() -> bool:

@@ -1,6 +1,6 @@
-"""Runs the rows of a job as responses that OpenAI makes in the background, at a discount for waiting.
+"""`ask map --completion-window`: OpenAI answers rows in the background within some hours, at a discount.
 
-Each row is a response of its own, which the ledger keeps as a batch of one row.
+Each row is a response of its own, which the ledger stores as a batch of one row.
 https://developers.openai.com/api/docs/guides/background
 """
 
@@ -36,9 +36,9 @@ TAG_PREFIX = "ask-row-"
 PENDING_STATUSES = ("queued", "in_progress")
 CANCELED_STATUS = "cancelled"
 CONCURRENCY = 16
-"""How many rows are submitted or asked for at a time."""
+"""How many rows are submitted or polled at a time."""
 MAX_PENDING_POLLS = 8
-"""After so many responses in turn that are not complete, the others are asked for the next time."""
+"""A poll ends after this many incomplete responses in a row; the next one continues with the others."""
 MAX_REFUSALS = 8
 """How often rows that a rate limit refuses are submitted again, with growing delays."""
 LOST_ROW = "this row may have been submitted when ask was ended; --retry-failed submits it again"
@@ -98,13 +98,13 @@ class BackgroundRunner(BatchRunner):
         self._create_client = create_client
         self._local = threading.local()
         self._last_tag = ""
-        """The last response that was asked for and was not complete."""
+        """The tag of the response at which the last poll ended."""
 
-    def _fetch(self, build: Callable[[str], HttpRequest], *, may_repeat: bool = True) -> Any:
+    def _fetch(self, build: Callable[[str], HttpRequest], *, may_retry: bool = True) -> Any:
         """Send a request with the client of the calling thread."""
         client = self._local.__dict__.get("client") or self._create_client()
         self._local.client = client
-        return client.fetch_document(build, may_repeat=may_repeat)
+        return client.fetch_document(build, may_retry=may_retry)
 
     def _create_batch(self, chunk: Sequence[tuple[RowKey, str, Any]]) -> None:
         """Submit rows at the same time. Those that a rate limit refuses are submitted again.
@@ -135,18 +135,18 @@ class BackgroundRunner(BatchRunner):
         with ThreadPoolExecutor(CONCURRENCY) as executor:
             try:
                 for row in rows:
-                    with _hold_signals():
+                    with _defer_signals():
                         tag = TAG_PREFIX + secrets.token_hex(TAG_BYTES)
                         self._ledger.begin_batch(self._job.id, tag, [row[0]])
                         build = partial(self._api.build_create_request, [BatchRequest(tag, *row[1:])], tag, "")
                         # Sent once: after a failure of the network, the response may exist.
-                        futures[executor.submit(self._fetch, build, may_repeat=False)] = tag, row
+                        futures[executor.submit(self._fetch, build, may_retry=False)] = tag, row
                 wait(futures)
             finally:
                 try:
                     wait(futures)  # after Ctrl-C, too, until the second one
                 finally:
-                    with _hold_signals():
+                    with _defer_signals():
                         for future, (tag, row) in futures.items():
                             error = self._save_id(tag, row[0], future) if future.done() else None
                             if error is not None and classify_failure(error) == "refusal":
@@ -187,7 +187,7 @@ class BackgroundRunner(BatchRunner):
                 self._end_batch(pending, self._ledger.find_batch_rows(pending.tag).values(), LOST_ROW)
 
     def poll(self) -> None:
-        """Ask for responses until several in turn are not complete, and collect those that are."""
+        """Poll responses until several in a row are incomplete, and collect those that are complete."""
         self._find_lost_batches()
         pending = self._ledger.list_batches(self._job.id)
         position = next((number for number, one in enumerate(pending, 1) if one.tag == self._last_tag), 0)
@@ -199,7 +199,7 @@ class BackgroundRunner(BatchRunner):
                 for one, future in [(one, executor.submit(self._fetch_response, one)) for one in group]:
                     try:
                         response = future.result()
-                    except AskError as error:  # must not keep the others from being collected
+                    except AskError as error:  # the others are collected all the same
                         if is_gone(error) and self._count_missed_poll(one):
                             reason = f"the service no longer has the response {one.batch_id}"
                             self._end_batch(one, self._ledger.find_batch_rows(one.tag).values(), reason)
@@ -238,25 +238,25 @@ class BackgroundRunner(BatchRunner):
 
 
 @contextmanager
-def _hold_signals() -> Iterator[None]:
-    """Deliver signals that end the program only after the block, which has to be complete."""
+def _defer_signals() -> Iterator[None]:
+    """Deliver signals that end the program only after the block, so that they cannot interrupt it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    held: list[int] = []
+    deferred: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    handlers = {number: signal.signal(number, lambda number, _: held.append(number)) for number in numbers}
+    handlers = {number: signal.signal(number, lambda number, _: deferred.append(number)) for number in numbers}
     try:
         yield
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        if held:
-            signal.raise_signal(held[0])
+        if deferred:
+            signal.raise_signal(deferred[0])
 
 
-def check_background(provider: LoadedProvider, service_tier: str | None) -> None:
-    """Check that a service makes responses in the background for less money.
+def check_completion_window(provider: LoadedProvider, service_tier: str | None) -> None:
+    """Check that a service has completion windows.
 
     Raises:
         UsageError: it does not.

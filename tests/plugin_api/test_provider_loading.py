@@ -17,8 +17,8 @@ from ask import ChatCompletions, ChatRequest, HttpRequest, ModelResponse, Provid
 from ask.errors import ConfigError, PluginError
 from ask.plugin_api.chat_completions import ChatStreamReader
 from ask.plugin_api.installed_plugins import PluginEntry, find_plugins
-from ask.plugin_api.loader import check_provider
 from ask.plugin_api.provider import REQUIRED_HOOKS, TOOL_HOOKS, list_hook_names
+from ask.plugin_api.provider_loading import check_provider
 from tests.third_party_plugins import install, install_provider
 
 

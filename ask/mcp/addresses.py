@@ -1,4 +1,4 @@
-"""`-f mcp://SERVER/URI` and `-t mcp://SERVER/PROMPT`: resources and prompts of MCP servers.
+"""Addresses that begin with mcp://: resources (`-f mcp://SERVER/URI`) and prompts (`-t mcp://SERVER/PROMPT`).
 
 The user has named the server, so it is started in safe mode, too.
 """
@@ -27,7 +27,7 @@ from ask.text import decode_argument, format_blocks, format_one_line, format_sug
 
 
 def read_mcp_resource(
-    address: str, timeout: float, app: AppContext, servers: LazyServers, *, keep_location: bool = False
+    address: str, timeout: float, app: AppContext, servers: LazyServers, *, keep_location: bool
 ) -> PromptInputs:
     """Read a resource, such as mcp://notes/file:///plan.md. Photos lose their position unless `keep_location` is set.
 
@@ -45,7 +45,7 @@ def read_mcp_resource(
 
 
 def select_mcp_prompt(
-    address: str, variables: Iterable[str], app: AppContext, servers: LazyServers, *, has_columns: bool = False
+    address: str, variables: Iterable[str], app: AppContext, servers: LazyServers, *, has_columns: bool
 ) -> Template:
     """Get a prompt, such as mcp://notes/review, with the values of --var as its arguments.
 

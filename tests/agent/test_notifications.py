@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.hooks.notifications import describe_end, format_notification
+from ask.agent.notifications import describe_end, format_notification
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import CTRL_C, Ask, Running, run
@@ -90,7 +90,7 @@ def format_in_tmux(tmux: Callable[..., str], tmp_path: Path, method: str = "auto
     output = tmp_path / "sequence"
     output.unlink(missing_ok=True)
     code = (
-        "import os, sys; from ask.hooks.notifications import format_notification;"
+        "import os, sys; from ask.agent.notifications import format_notification;"
         "text = format_notification('done', sys.argv[1], os.environ); print(text, end='', flush=True);"
         "open(sys.argv[2] + '.new', 'w').write(text); os.rename(sys.argv[2] + '.new', sys.argv[2])"
     )

@@ -1,4 +1,7 @@
-"""Files in the writable folders that the user's next command runs, and that a run in safe mode may create or change."""
+"""Snapshots of files that a run in safe mode can create or change, and that programs of the user run afterward.
+
+They show which of these files are different at the end of the run.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +18,19 @@ _MODULE_OPTION = re.compile(r"\s-m\s*(\w+)")
 _SUFFIXES = (".py", ".pyc", ".so")
 
 
-class ChangedFiles:
-    """The files that `list_files` lists, as they are now; those that do not exist are left out."""
+class FileSnapshot:
+    """The state of the existing files among those that `list_files` yields, when the snapshot is taken."""
 
     def __init__(self, list_files: Callable[[], Iterable[Path]]) -> None:
         self._list_files = list_files
         self._before = self._read_states()
 
     def find_changes(self) -> list[Path]:
-        """Return the files that have been created or changed."""
+        """Return the files that have been created or changed since."""
         return [path for path, state in self._read_states().items() if self._before.get(path) != state]
 
     def _read_states(self) -> Mapping[Path, tuple[int, int]]:
-        """Return which file is at each path, and when it has last changed. No call can set that time."""
+        """Return the inode of each path and the time of its last change (ctime), which no call can set."""
         states: dict[Path, tuple[int, int]] = {}
         for path in self._list_files():
             with suppress(OSError):
@@ -36,8 +39,8 @@ class ChangedFiles:
         return dict(sorted(states.items()))
 
 
-def watch_imported_modules(folders: Sequence[Path], commands: Iterable[str]) -> ChangedFiles:
-    """Watch the modules in some folders that Python commands of git would import instead of the installed ones.
+def snapshot_imported_modules(folders: Sequence[Path], commands: Iterable[str]) -> FileSnapshot:
+    """Take a snapshot of the modules in some folders that Python commands of git would import before installed ones.
 
     Python looks for modules in the current folder first (`python -m`, `-c`, code from standard input), and git runs its
     commands in the top folder of a repository.
@@ -46,7 +49,7 @@ def watch_imported_modules(folders: Sequence[Path], commands: Iterable[str]) -> 
     names = {name for command in python_commands for name in _MODULE_OPTION.findall(command)}
     if python_commands:
         names |= sys.stdlib_module_names - {*sys.builtin_module_names}
-    return ChangedFiles(partial(_list_modules, folders if names else (), names))
+    return FileSnapshot(partial(_list_modules, folders if names else (), names))
 
 
 def _list_modules(folders: Sequence[Path], names: set[str]) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""What clients of `ask mcp serve` send that is not a valid message: it is repaired or answered with an error."""
+"""Invalid messages that clients send to `ask mcp serve`: they are repaired, or answered with an error."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from ask.config.strict_json import JSON_ERRORS
 from ask.parsing import read_dict
+from ask.text import describe_parse_error
 
 REQUEST_METHODS = ("initialize", "ping", "tools/")
 """The beginnings of the methods of requests; those of all notifications begin with "notifications/"."""
@@ -57,7 +58,7 @@ def _repair(error: ValidationError) -> tuple[types.JSONRPCMessage, bool] | None:
             value = json.loads(line)
             text = json.dumps(value, ensure_ascii=False).encode(errors="replace")
         except JSON_ERRORS as json_error:
-            return _create_error(types.PARSE_ERROR, f"invalid JSON: {json_error}", None), True
+            return _create_error(types.PARSE_ERROR, f"invalid JSON: {describe_parse_error(json_error)}", None), True
         with suppress(ValidationError):
             return types.jsonrpc_message_adapter.validate_json(text, by_name=False), False
     fields = read_dict(value)

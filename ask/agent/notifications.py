@@ -16,7 +16,7 @@ BELL = "\a"
 OSC9_PROGRAMS = ("iTerm.app", "WezTerm", "ghostty", "WarpTerminal")
 """Values of TERM_PROGRAM. https://iterm2.com/documentation-escape-codes.html"""
 OSC9_NAMES, OSC777_NAMES = r"iterm|wezterm|ghostty|kitty|warp", r"foot"
-"""How terminals are called in TERM, and how they call themselves to tmux.
+"""Patterns for the names of terminals, in TERM and as they report them to tmux.
 
 rxvt and VTE show OSC 777 only with an extension or a patch, and ignore it without.
 """
@@ -26,7 +26,7 @@ NAMELESS_TERMS = ("", "dumb", "unknown")
 RUN_SECONDS = 30.0
 """Seconds since the user's last input after which the end of a run is announced."""
 QUESTION_DELAY_SECONDS = 10.0
-"""Seconds without an answer after which a question is announced: whoever is there has answered by then."""
+"""Seconds without an answer after which a question is announced. A user at the terminal has answered by then."""
 TMUX_FORMAT = "#{allow-passthrough} #{window_active} #{client_termtype} #{client_termname}"
 TMUX_SECONDS = 2.0
 
@@ -116,7 +116,7 @@ def _wrap_for_tmux(sequence: str) -> str:
 
 
 @contextmanager
-def announce_question(send: Callable[[], None], *, waits: bool = False) -> Iterator[None]:
+def announce_question(send: Callable[[], None], *, waits: bool) -> Iterator[None]:
     """Call `send`, in a thread, if a question in the block waits for its answer.
 
     With `waits`, the block ends only after `send` has returned.
