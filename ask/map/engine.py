@@ -37,6 +37,8 @@ INPUT_POLL_SECONDS = 0.02
 """Seconds after which an input that had no further row is read again."""
 MAX_DOUBLINGS = 6
 """How often the delay before a retry doubles: a row may be refused up to `MAX_REFUSALS` times."""
+LATER_REFUSAL_SECONDS = 1.0
+"""What a refusal is assumed to take at most if earlier requests of the same row may have taken the rest of its time."""
 MAX_REFUSALS = 30
 """How often one row may be refused by a rate limit before it fails."""
 MIN_ROWS_FOR_PERCENTAGE = 20
@@ -372,7 +374,7 @@ class Engine:
         is_refused = failure == "refusal"
         self._limiter.finish(
             now,
-            latency=latency,
+            latency=min(latency, LATER_REFUSAL_SECONDS) if is_refused and not outcome.is_first_request else latency,
             is_refused=is_refused,
             is_overload=isinstance(error, ProviderError) and error.is_overload,
             wait=wait,

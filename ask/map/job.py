@@ -113,7 +113,7 @@ class TaskResult(NamedTuple):
     The usage is not in `result`: requests that fail use tokens, too. The names of the headers are in lowercase. `files`
     are the images that the model generated, which are not saved yet. `failure` says what the error concerns, if this is
     known better than from the error. `usages` has the usage of each request, if it is known, because long ones may cost
-    more per token.
+    more per token. `is_first_request` says whether the first request of the row failed, so that there were no others.
     """
 
     result: RowResult | None
@@ -123,6 +123,7 @@ class TaskResult(NamedTuple):
     files: Sequence[Attachment] = ()
     failure: Failure | None = None
     usages: Sequence[Usage] = ()
+    is_first_request: bool = False
 
 
 class RowPrompt:

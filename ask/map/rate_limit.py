@@ -70,15 +70,17 @@ CLOCK_TOLERANCE, CREDIT_SECONDS = 0.002, 0.05
 """The difference in seconds between the times at which the caller and its thread start a request; and how much later
 than allowed the caller may send one without loss."""
 HOLD_SECONDS, MAX_HOLD_SECONDS = 0.15, 15.0
-"""The time until the first single request of a hold. It doubles for each further one, up to the second."""
+"""The time until the first single request of a hold. It doubles for each further one, up to the second; it grows more
+slowly if many refusals are random."""
 WINDOW_SECONDS, MINUTE, MINUTE_TOLERANCE = 2.0, 60.0, 1.5
 """If a service refuses everything for so long, it counts requests in windows, and `Retry-After` applies to all of them.
 The most common window is a minute, which is also the longest pause, and may end so many seconds later."""
-CONSISTENT_PART, CERTAIN_SHARE, MAX_SURPLUS = 0.15, 0.2, 3
+CONSISTENT_PART, CERTAIN_SHARE, MAX_SURPLUS = 0.15, 0.2, 3.6
 """Two estimates of the rate are consistent if they differ by less, and uncertain if so many refusals are random. A rate
 does not grow, and is unknown, while it is so many times what was accepted in the last second."""
 DEFAULT_TOKENS = 1000
 """Tokens that a request is assumed to use until the first has been answered."""
+
 
 class Start(NamedTuple):
     """When a request was sent, and how many had been sent and refused before, and were in flight."""
@@ -272,8 +274,9 @@ class RateLimiter:
             self._handle_refusal(now, latency, wait, is_overload)
         else:
             self._answered += 1
-            if self._hold and self._hold.probe is not None and now - latency >= self._hold.probe - CLOCK_TOLERANCE:
-                self._end_hold(self._hold, self._hold.probe)
+            hold = self._hold
+            if hold and hold.probe is not None and now - latency >= hold.probe - CLOCK_TOLERANCE:
+                self._end_hold(hold, hold.probe)
 
     @property
     def _mean_tokens(self) -> float:
@@ -285,8 +288,9 @@ class RateLimiter:
 
     def _get_recent_rate(self, now: float, delay: float = 0.0) -> float:
         """Return the requests/s accepted recently, of those sent before a delay, which is the time of a refusal."""
-        first, last = self._find_start(now - delay - RECENT_SECONDS), self._find_start(now - delay)
-        refused = self._refused - self._find_start(now - RECENT_SECONDS).refused
+        last = self._find_start(now - delay)
+        first = self._find_start(last.time - RECENT_SECONDS)
+        refused = self._refused - self._find_start(first.time + delay).refused
         return max(0, last.number + 1 - first.number - refused) / max(now - delay - first.time, 0.1)
 
     @property
@@ -464,7 +468,7 @@ class RateLimiter:
     def _extend_hold(self, now: float, hold: Hold, wait: float | None) -> None:
         """Choose when to send the next single request, after one was refused."""
         hold.refused += 1
-        interval = min(HOLD_SECONDS * 2**hold.refused, MAX_HOLD_SECONDS)
+        interval = min(HOLD_SECONDS * 2 ** (hold.refused * (1 - self._share.value)), MAX_HOLD_SECONDS)
         if wait and now - hold.begin > WINDOW_SECONDS:
             interval = min(max(interval, wait), MINUTE)
         # A service with sliding windows accepts the next request sooner than the whole quota.
@@ -495,11 +499,12 @@ class RateLimiter:
         elif is_full:
             limit.is_certain = True
         is_long = probe - hold.begin - self._refusal_seconds >= WINDOW_SECONDS
-        is_window = not is_full and is_long and count >= SPAN_REQUESTS
+        was_expected = count >= self._window_requests
+        is_random = not was_expected and self._share.value**hold.refused > ROW_PROBABILITY
+        is_window = not (is_full or is_random) and is_long and count >= SPAN_REQUESTS
         is_early = count < self._window_requests <= hold.origin.accepted - self._burst.accepted
         if is_early and not hold.refused and self._window_seconds == MINUTE:
             return  # some requests that seemed to use up the window were refused at random
-        was_expected = count >= self._window_requests
         self._window_seconds, self._window_requests = 0.0, math.inf
         if is_window:
             limit.value = min(limit.value, self._start_concurrency)

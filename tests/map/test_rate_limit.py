@@ -34,12 +34,12 @@ NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
     # Attainable only by a job that knows that no refusal is random: it stops at the first one, and has 1 and 4 in all.
     # Any other must see several first: 3 % of the requests to the first service is a single refusal.
     "4 at once, latency 10": (0.9, 0.85, 0.165),
-    "64 at once, latency 20": (0.9, 0.85, 0.055),
+    "64 at once, latency 20": (0.9, 0.85, 0.045),
     # Hardly attainable: a job that knows what others leave on average, and sends that, has 92 and 88 %, and 2 %
     # refusals. If it is wrong by 5 %, or others send theirs at other times (6 seeds of 10), it misses a target.
-    "8/s, 4/s used by others": (0.85, 0.85, 0.37),
+    "8/s, 4/s used by others": (0.9, 0.85, 0.2),
     # Attainable: that job has at least 94 %, and at most 0.3 % refusals. Here, the search for the rate costs more.
-    "50/s, 20/s used by others": (0.9, 0.85, 0.06),
+    "50/s, 20/s used by others": (0.9, 0.85, 0.05),
     "200/s, 100/s used by others": (0.9, 0.85, 0.042),
     # Attainable by fewer attempts to exceed a slow rate, which find out later that it has risen.
     "2/s, burst 5": (0.9, 0.85, 0.05),
@@ -52,7 +52,7 @@ NOT_ATTAINED: Mapping[str, tuple[float, float, float]] = {
     "8/s, burst 0.1": (0.82, 0.82, 0.03),
     # Attainable by a job that knows the length of the windows: it stops at the first refusal, and sends as many in each
     # further window. Here, only refused requests show when a window ends.
-    "8/s in a sliding second": (0.85, 0.81, 0.03),
+    "8/s in a sliding second": (0.83, 0.79, 0.03),
     "200/s in a second": (0.9, 0.83, 0.03),
     # Attainable if the number of concurrent requests doubles faster, which exceeds limits further.
     "latency varies": (0.9, 0.825, 0.03),
@@ -220,6 +220,23 @@ def test_late_refusals_are_not_more_than_the_requests(refusal_latency: float) ->
     """Proxies such as LiteLLM try again for seconds: more refusals than requests in a section stopped the job."""
     sent = simulate(RateLimiter(), Service(50, refusal_latency=refusal_latency, used_until=60), 120)
     assert count_accepted(sent, 60, 120) > 0
+
+
+@pytest.mark.slow_after_first
+@pytest.mark.parametrize("refusal_latency", mark_others_slow([2, 5], [5]))
+@pytest.mark.parametrize("rate", [20, 50])
+def test_what_a_service_allows_is_used_if_its_refusals_are_slow(rate: float, refusal_latency: float) -> None:
+    """When they were assumed to take a second, 44 to 68 % of it was used, and more than a third was refused."""
+    sent = simulate(RateLimiter(), Service(rate, refusal_latency=refusal_latency), 130)
+    late = [each for each in sent if each.time > 30]
+    assert count_accepted(sent, 30, 130) >= 0.9 * rate * 100
+    assert count_refused(late) < 0.08 * len(late)
+
+
+def test_an_answer_to_a_single_request_ends_a_hold() -> None:
+    """Its refusal would take three times as long as the earlier ones at most: 15 seconds."""
+    sent = simulate(RateLimiter(), Service(50, refusal_latency=5, used_until=3), 60)
+    assert count_accepted(sent, 20, 60) >= 0.8 * 50 * 40
 
 
 def test_a_share_is_no_more_than_all_requests() -> None:
