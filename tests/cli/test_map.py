@@ -827,6 +827,7 @@ def test_two_jobs_do_not_write_the_same_output_at_once(ask: Ask, server: ModelSe
         "50/s, Retry-After 2",
         "50/s in a sliding second",
         "50/s, overloaded 5%",
+        "20/s, refusals after 2 s",
     ],
 )
 def test_a_real_service_is_used_like_the_simulated_one(ask: Ask, server: ModelServer, home: Home, name: str) -> None:

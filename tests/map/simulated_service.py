@@ -276,6 +276,7 @@ SCENARIOS: Mapping[str, Service] = {
     "50/s, headers for ten seconds": Service(50, burst=10, has_headers=True),
     "50/s, latency varies": Service(50, 1, spread=0.6),
     "8/s, latency varies": Service(8, 8, spread=0.8),
+    "20/s, refusals after 2 s": Service(20, refusal_latency=2),
     "50/s, refusals late": Service(50, refusal_latency=0.3),
     "500/s, refusals late": Service(500, 1, refusal_latency=0.3),
     "64 at once, refusals late": Service(latency=2, concurrency=64, refusal_latency=0.3),
