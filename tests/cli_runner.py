@@ -160,11 +160,12 @@ def _state_restored() -> Iterator[None]:
 
 def _forget() -> None:
     """Clear the caches of ask's functions, some of which depend on the process, such as its working directory."""
-    new = sys.modules.keys() - _searched
-    _searched.update(new)
-    for name in new:
-        if name.partition(".")[0] in ("ask", "ask_providers"):
-            _caches.extend(value for value in vars(sys.modules[name]).values() if isinstance(value, _Cached))
+    if next(reversed(sys.modules)) not in _searched:  # else thousands of names would be compared after each run
+        new = sys.modules.keys() - _searched
+        _searched.update(new)
+        for name in new:
+            if name.partition(".")[0] in ("ask", "ask_providers"):
+                _caches.extend(value for value in vars(sys.modules[name]).values() if isinstance(value, _Cached))
     for cached in _caches:
         cached.cache_clear()
 

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from random import Random
 
 from ask.schemas.token_probabilities import TokenLogprob
@@ -82,8 +82,9 @@ def split_greedily(text: bytes, vocabulary: Sequence[bytes]) -> Tokens:
 
 def _split_randomly(text: bytes, vocabulary: Sequence[bytes], random: Random) -> Tokens:
     tokens: list[bytes] = []
+    by_first_byte = {byte: [*each] for byte, each in groupby(sorted(set(vocabulary)), key=lambda token: token[:1])}
     while text:
-        tokens.append(random.choice([token for token in sorted(set(vocabulary)) if text.startswith(token)]))
+        tokens.append(random.choice([token for token in by_first_byte[text[:1]] if text.startswith(token)]))
         text = text[len(tokens[-1]) :]
     return tuple(tokens)
 

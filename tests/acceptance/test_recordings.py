@@ -1,8 +1,9 @@
-"""Recorded answers of real providers, served whole and in single bytes, and read by the installed command."""
+"""Recorded answers of real providers, served whole and in single bytes, and read as `ask` reads them."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -23,8 +24,9 @@ FIRST = {(recording.name.rpartition("-")[0], recording.wire): recording.name for
 
 @pytest.fixture
 def ask(ask: Ask, home: Home) -> Ask:
+    """A command that runs in this process: its start would take most of the time, and no answer depends on it."""
     home.configure("[network]\ntries = 1\n")
-    return ask
+    return replace(ask, installed=False)
 
 
 def check(ask: Ask, model: Model, recording: Recording, pieces: list[bytes]) -> None:

@@ -372,11 +372,11 @@ def test_a_judge_with_a_decisions_api_decides(ask: Ask, server: ModelServer, ser
 
 
 def replace_leaves(value: Any, wrong: Any, path: tuple[Any, ...] = ()) -> Any:
-    """Yield copies of a JSON value, in each of which another part is wrong or missing."""
+    """Yield copies of a JSON value, in each of which another part is wrong, or missing if `wrong` is None."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
         yield path, {**value, key: wrong} if isinstance(value, dict) else [*value[:key], wrong, *value[key + 1 :]]
-        if isinstance(value, dict):
+        if isinstance(value, dict) and wrong is None:
             yield path, {name: each for name, each in value.items() if name != key}
         for inner_path, changed in replace_leaves(item, wrong, (*path, key)):
             copied = dict(value) if isinstance(value, dict) else list(value)

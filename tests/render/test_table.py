@@ -168,7 +168,7 @@ def test_an_empty_list_says_how_to_fill_it_on_a_terminal(ask: Ask) -> None:
 
 @pytest.mark.slow
 def test_a_list_cut_short_by_its_reader_ends_quietly(ask: Ask, server: ModelServer) -> None:
-    server.reply(models(*({"id": f"a/{number:05}", "name": "x" * 99} for number in range(3000))))
+    server.reply(models(*({"id": f"a/{number:05}", "name": "x" * 99} for number in range(1000))))
     result = ask.shell("ask models | head -n1 | cut -f1; echo ${PIPESTATUS[0]}")
     assert (result.text, result.stderr) == ("a/00000\n0\n", "")
     paged = run_on_terminal(["bash", "-c", "ask models | head -n1 | cut -f1"], env=ask.env, cwd=ask.cwd)
