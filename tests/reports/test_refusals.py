@@ -329,6 +329,9 @@ def test_a_refusal_of_everything_ends_the_run(ask: Ask, server: ModelServer) -> 
         # LiteLLM: https://github.com/BerriAI/litellm/issues/14144, https://github.com/BerriAI/litellm/pull/37000
         (400, {"code": "400", "message": "Budget has been exceeded! Current cost: 14.2, Max budget: 10"}),
         (429, {"code": "429", "type": "budget_exceeded", "message": "Ask the platform team"}),
+        # https://github.com/BerriAI/litellm/issues/14144, https://github.com/continuedev/continue/issues/11579
+        (429, {"code": "429", "message": "No deployments available - crossed budget: Exceeded budget for deployment"}),
+        (400, {"code": "400", "message": "ExceededBudget: User=4865 over budget. Spend=10.63354472, Budget=10.0"}),
     ],
 )
 def test_an_error_about_credit_is_not_sent_again(ask: Ask, server: ModelServer, status: int, error: Any) -> None:
