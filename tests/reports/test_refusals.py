@@ -839,6 +839,20 @@ def test_an_error_about_each_of_many_values_is_shortened(body: Any, ask: Ask, se
     assert len(result.stderr) < 3_000
 
 
+# LiteLLM: https://github.com/BerriAI/litellm/issues/30948
+def test_a_shortened_message_has_the_reason_after_a_traceback(ask: Ask, server: ModelServer) -> None:
+    frames = "".join(f'  File "/usr/lib/main.py", line {number}, in call\n' for number in range(200))
+    reason = "ValueError: This model's maximum context length is 8192 tokens"
+    message = f"litellm.APIConnectionError: Traceback (most recent call last):\n{frames}{reason}"
+    server.reply(refuse(400, message))
+    result = ask(*SERVICE, "hi")
+    assert result.code == 6
+    assert "litellm.APIConnectionError" in result.stderr
+    assert reason in result.stderr
+    assert "larger context window" in result.stderr
+    assert len(result.stderr) < 3_000
+
+
 @pytest.mark.parametrize(
     "text", [", 'input': ", '"msg": "", "input": ', '"msg":"","input":{', '"msg":"","input":[[{"x":']
 )
