@@ -29,6 +29,11 @@ REASONING_TAGS = {
     "<|begin_of_thought|>": "<|end_of_thought|>",
 }
 """The opening tags, with their closing tags."""
+FIRST_END_TAGS = (THINK_END, "</mm:think>")
+"""Closing tags with which a text can begin, because the server has separated the reasoning, or there is none.
+
+GLM: https://github.com/QwenLM/qwen-code/pull/6033, MiniMax M3 in SGLang: https://github.com/sgl-project/sglang/pull/28715
+"""
 OPENING_TAG_PATTERN = "|".join(map(re.escape, REASONING_TAGS))
 MAX_BLOCKS = 16
 """No real answer begins with this many blocks of reasoning; what follows them is text."""
@@ -104,12 +109,12 @@ class ReasoningSplitter:
     def _read_start(self) -> bool:
         """Look for an opening tag; return whether there is one. Other text ends the start of the answer."""
         head = self._buffer.lstrip()
-        is_tag = head in REASONING_TAGS or head == THINK_END
-        if not is_tag and any(map(methodcaller("startswith", head), (*REASONING_TAGS, THINK_END))):
+        tags = (*REASONING_TAGS, *FIRST_END_TAGS)
+        if head not in tags and any(map(methodcaller("startswith", head), tags)):
             return False  # the text may become a tag
-        if head.startswith(THINK_END) and self._block_count < MAX_BLOCKS:
-            # GLM, whose reasoning is in its own field: https://github.com/QwenLM/qwen-code/pull/6033
-            self._buffer = head.removeprefix(THINK_END)
+        end_tag = next(filter(head.startswith, FIRST_END_TAGS), "")
+        if end_tag and self._block_count < MAX_BLOCKS:
+            self._buffer = head.removeprefix(end_tag)
             self._block_count += 1
             return True
         match = re.match(OPENING_TAG_PATTERN, head)
@@ -213,9 +218,9 @@ def separate_reasoning(
 
 
 def _begins_with_tag(text: str) -> bool:
-    """Check whether a text begins with an opening tag, or with a `</think>`."""
+    """Check whether a text begins with an opening tag, or with one of `FIRST_END_TAGS`."""
     head = text[:100].lstrip() or text.lstrip()  # without copying most of a long text
-    return head.startswith((*REASONING_TAGS, THINK_END))
+    return head.startswith((*REASONING_TAGS, *FIRST_END_TAGS))
 
 
 def _find_lone_end(text: str) -> int | None:

@@ -9,7 +9,7 @@ LOADING_DELAY_SECONDS = 10.0
 OUT_OF_CREDIT_PATTERN = (
     "insufficient.?(?:quota|balance|credit)|balance is insufficient|please recharge|in good standing"
     "|billing.?(?:hard.?)?limit|free tier of the model has been exhausted|budget(?: has been |_)exceeded"
-    "|余额不足|已欠费"
+    "|exceeded ?budget|余额不足|已欠费"
 )
 USED_UP_STATUSES = (200, 403, 429)
 USED_UP_PATTERN = (

@@ -54,8 +54,9 @@ _QUOTATION_START = r""""(?:flagged_input|previous_errors)":\s*|"msg":\s*"(?:[^"\
 """How errors of OpenRouter and FastAPI begin to quote the request or the errors of earlier attempts, as JSON."""
 _QUOTED_REQUEST = r""", 'input': (?:[^"\\]|\\[\s\S]?)*?(?=\}, \{'type': '\w+', 'loc': \(|\}{,9}\]?"|\Z)"""
 """How errors of vLLM quote the request: https://github.com/vllm-project/vllm/issues/49239."""
-MAX_MESSAGE_CHARACTERS = 2_000
-"""The limit for the message of an error. vLLM and FastAPI list every invalid value of a request, possibly thousands."""
+MAX_MESSAGE_START_CHARACTERS, MAX_MESSAGE_END_CHARACTERS = 1_500, 500
+"""The parts that are kept of the message of an error. vLLM and FastAPI list every invalid value of a request, possibly
+thousands. LiteLLM has the reason after a traceback: https://github.com/BerriAI/litellm/issues/30948"""
 
 HOOK_PREFIX = "provider_"
 REQUIRED_HOOKS = ("provider_build_request", "provider_stream_reader", "provider_parse_response")
@@ -284,8 +285,10 @@ class Provider:
         body = remove_quotations(body)
         error = find_error(parse_json(body))
         message = format_error_message(error) or extract_error_text(body) or "no explanation"
+        if len(message) > MAX_MESSAGE_START_CHARACTERS + MAX_MESSAGE_END_CHARACTERS:
+            message = f"{message[:MAX_MESSAGE_START_CHARACTERS]} … {message[-MAX_MESSAGE_END_CHARACTERS:]}"
         provider_error = ProviderError(
-            message if len(message) <= MAX_MESSAGE_CHARACTERS else message[: MAX_MESSAGE_CHARACTERS - 1] + "…",
+            message,
             None if status == 200 else status,
             choose_retry_action(status, headers),
             parameter=read_str(read_dict(error).get("param")) or None,

@@ -85,21 +85,23 @@ def test_an_answer_after_a_tool_call_replaces_its_commentary(openai: Ask, server
 
 
 def test_a_chat_copies_and_a_summary_has_only_the_answer(openai: Ask, server: ModelServer) -> None:
-    server.reply(
-        *(responses_wire.replies(mark("I look it up.", text)) for text in ("It is 1.", "It is 2.", "In short."))
+    one, two, summary = (
+        responses_wire.replies(mark("I look it up.", text)) for text in ("It is 1.", "It is 2.", "In short.")
     )
-    server.reply(responses_wire.replies(response(message("It is 3."))))
+    answer = responses_wire.replies(response(message("It is 3.")))
+    server.reply(one, two, responses_wire.fails(401), summary, answer)
     with Chat(openai) as chat:
         chat.send("one")
         chat.send("two")
+        chat.send("another")
         chat.type_in("/copy\r")
         chat.running.wait_for(f"\x1b]52;c;{base64.b64encode(b'It is 2.').decode()}\x07")
         chat.send("/compact")
-        chat.send("three")
+        chat.send_alone("three")
         chat.quit()
-    summary = json.dumps(server.requests[-1].json["input"][1:2])
-    assert "In short." in summary
-    assert "look" not in summary
+    sent_summary = json.dumps(server.requests[-1].json["input"][1:2])
+    assert "In short." in sent_summary
+    assert "look" not in sent_summary
 
 
 @pytest.mark.parametrize("options", [(), pytest.param(("--tools",), marks=pytest.mark.slow)], ids=["plain", "tools"])

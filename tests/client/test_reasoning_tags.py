@@ -77,6 +77,8 @@ def test_other_text_is_unchanged(text: str) -> None:
         ("<think>It is `a`</think>", ("It is `a`", "")),
         ("\n</think>\nHello.", ("", "Hello.")),  # GLM, with the reasoning in its own field
         ("</think>", ("", "")),
+        ("</mm:think>\nHello.", ("", "Hello.")),  # MiniMax M3 in SGLang, after the first turn
+        ("</mm:thin", ("", "</mm:thin")),
     ],
 )
 def test_blocks_at_the_start(text: str, expected: tuple[str, str]) -> None:

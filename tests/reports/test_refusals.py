@@ -329,6 +329,9 @@ def test_a_refusal_of_everything_ends_the_run(ask: Ask, server: ModelServer) -> 
         # LiteLLM: https://github.com/BerriAI/litellm/issues/14144, https://github.com/BerriAI/litellm/pull/37000
         (400, {"code": "400", "message": "Budget has been exceeded! Current cost: 14.2, Max budget: 10"}),
         (429, {"code": "429", "type": "budget_exceeded", "message": "Ask the platform team"}),
+        # https://github.com/BerriAI/litellm/issues/14144, https://github.com/continuedev/continue/issues/11579
+        (429, {"code": "429", "message": "No deployments available - crossed budget: Exceeded budget for deployment"}),
+        (400, {"code": "400", "message": "ExceededBudget: User=4865 over budget. Spend=10.63354472, Budget=10.0"}),
     ],
 )
 def test_an_error_about_credit_is_not_sent_again(ask: Ask, server: ModelServer, status: int, error: Any) -> None:
@@ -833,6 +836,20 @@ def test_an_error_about_each_of_many_values_is_shortened(body: Any, ask: Ask, se
     result = ask(*SERVICE, "hi")
     assert result.code == 6
     assert "Bad" in result.stderr
+    assert len(result.stderr) < 3_000
+
+
+# LiteLLM: https://github.com/BerriAI/litellm/issues/30948
+def test_a_shortened_message_has_the_reason_after_a_traceback(ask: Ask, server: ModelServer) -> None:
+    frames = "".join(f'  File "/usr/lib/main.py", line {number}, in call\n' for number in range(200))
+    reason = "ValueError: This model's maximum context length is 8192 tokens"
+    message = f"litellm.APIConnectionError: Traceback (most recent call last):\n{frames}{reason}"
+    server.reply(refuse(400, message))
+    result = ask(*SERVICE, "hi")
+    assert result.code == 6
+    assert "litellm.APIConnectionError" in result.stderr
+    assert reason in result.stderr
+    assert "larger context window" in result.stderr
     assert len(result.stderr) < 3_000
 
 

@@ -336,11 +336,11 @@ class ChatSession:
 
         A refused message is offered for editing.
         """
-        self.commentary = result.commentary
         history, new = result.messages[: result.question_index], result.messages[result.question_index :]
         if result.has_answer:
             history += select_accepted_messages(new, is_refused=result.is_refused)
             self.unanswered = ()
+            self.commentary = result.commentary
         else:
             question = UnansweredQuestion(new[0], result.is_refused)
             self.unanswered = (*self.unanswered, question)
