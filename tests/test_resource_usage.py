@@ -26,7 +26,7 @@ COMMANDS = {
     "--help": (CLICK, 14, 12),
     "--complete providers": (CLICK, 16, 4),  # two for the table of services
     "tools": (CLICK, 56, 19),
-    "history list": (CLICK, 27, 8),
+    "history list": (CLICK, 28, 8),
     "providers": (CLICK, 59, 8),
     "keys": (CLICK, 62, 8),
     "hi": (WIRED, 73, 4),
