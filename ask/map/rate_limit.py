@@ -358,8 +358,7 @@ class RateLimiter:
         if not is_overload:
             self._share.count_refusal(start.number)
         # Of requests that were sent together, it is unknown which one was refused.
-        earlier = (each.number + 1 for each in reversed(self._starts) if each.time <= start.time - CLOCK_TOLERANCE)
-        first = next(earlier, self._starts[0].number)
+        first = self._starts[bisect_right(self._starts, start.time - CLOCK_TOLERANCE, key=attrgetter("time"))].number
         if self._hold or start.time <= self._lowered:
             self._test.skip(first)
         if hold := self._hold:

@@ -94,7 +94,7 @@ class RowRunner:
             is_empty = result.finish_reason is FinishReason.EMPTY and not result.usage.output_tokens
             failure: Failure | None = "service" if is_empty else None
             part = RowResult("failed", answer, result.finish_reason, citations=citations) if answer else None
-            return TaskResult(part, result.error, result.usage, local.headers, files, failure, usages, not usages)
+            return TaskResult(part, result.error, result.usage, local.headers, files, failure, usages, len(usages) < 2)
         row_result = RowResult(
             "answered",
             schema.extract_json(answer) if schema else answer,

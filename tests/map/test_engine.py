@@ -54,3 +54,19 @@ def test_a_limit_for_threads_is_an_error_with_a_hint(ask: Ask, server: ModelServ
     assert (limited.code, "-j" in limited.stderr) == (1, True), limited.stderr
     assert ask.shell(command).code == 0
     assert read_answers(home) == [f"Say {number}" for number in range(40)]
+
+
+def test_the_limiter_is_given_the_time_that_a_refusal_took(ask: Ask, server: ModelServer, home: Home) -> None:
+    """Otherwise, it would be assumed to have taken a second, and the next request would be sent too early."""
+    received: list[float] = []
+
+    def reply(request: Request) -> Reply:
+        received.append(time.monotonic())
+        if len(received) > 5:
+            return echo(request)
+        time.sleep(2)
+        return wire.fails(429)
+
+    server.reply(reply)
+    assert ask(*COMMAND, write_rows(home, 8), "-j", "5").code == 0
+    assert received[5] - received[4] > 3.8
