@@ -94,7 +94,7 @@ def test_a_chat_copies_and_a_summary_has_only_the_answer(openai: Ask, server: Mo
         chat.send("one")
         chat.send("two")
         chat.send("another")
-        chat.type_in("/copy\r")
+        chat.send("/copy")
         chat.running.wait_for(f"\x1b]52;c;{base64.b64encode(b'It is 2.').decode()}\x07")
         chat.send("/compact")
         chat.send_alone("three")
