@@ -113,7 +113,7 @@ class ParagraphSeparator:
         self._follows_server_tool |= is_server_block(block)
 
     def add_text(self, text: str) -> str:
-        """Add text and return the blank line before it, if it needs one; "" stands for text that is yet to come."""
+        """Add a text, empty if it is yet to come, and return the blank line that it needs before it, if any."""
         needs_one = self._follows_server_tool and self._last_text
         has_one = self._last_text.endswith("\n") or text.startswith("\n")
         self._last_text, self._follows_server_tool = text, False

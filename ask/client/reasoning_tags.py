@@ -29,7 +29,7 @@ REASONING_TAGS = {
     "<|begin_of_thought|>": "<|end_of_thought|>",
 }
 """The opening tags, with their closing tags."""
-FIRST_END_TAGS = (THINK_END, "</mm:think>")
+FIRST_END_TAGS = (THINK_END, REASONING_TAGS["<mm:think>"])
 """Closing tags with which a text can begin, because the server has separated the reasoning, or there is none.
 
 GLM: https://github.com/QwenLM/qwen-code/pull/6033, MiniMax M3 in SGLang: https://github.com/sgl-project/sglang/pull/28715

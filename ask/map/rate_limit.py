@@ -341,8 +341,11 @@ class RateLimiter:
 
     def _find_start(self, sent: float) -> Start:
         """Return the last request sent until then."""
-        index = bisect_right(self._starts, sent + CLOCK_TOLERANCE / 4, key=attrgetter("time"))
-        return self._starts[max(0, index - 1)]
+        return self._starts[max(0, self._count_starts(sent + CLOCK_TOLERANCE / 4) - 1)]
+
+    def _count_starts(self, time: float) -> int:
+        """Count the remembered requests that were sent until then."""
+        return bisect_right(self._starts, time, key=attrgetter("time"))
 
     def _count_in_flight(self, start: Start) -> int:
         """Return how many of the requests in flight when one was sent have not been refused since."""
@@ -358,7 +361,7 @@ class RateLimiter:
         if not is_overload:
             self._share.count_refusal(start.number)
         # Of requests that were sent together, it is unknown which one was refused.
-        first = self._starts[bisect_right(self._starts, start.time - CLOCK_TOLERANCE, key=attrgetter("time"))].number
+        first = self._starts[self._count_starts(start.time - CLOCK_TOLERANCE)].number
         if self._hold or start.time <= self._lowered:
             self._test.skip(first)
         if hold := self._hold:
